@@ -31,13 +31,15 @@ _PROGRAM = """
 import sys
 from pathlib import Path
 from cress.center import run
+from cress.center.access.rights import Visibility
 from cress.center.settings import Settings
 from cress.model.resources import Dimensions
-data, port, pipe, host, option, dimension, topology, groups, zone = sys.argv[1:]
+data, port, pipe, host, option, dimension, topology, groups, zone, socket, visibility = sys.argv[1:]
 sys.exit(run.run_center(Settings(
     data=Path(data), port=int(port), parent_pipe=pipe == "pipe", host=host,
     options=tuple(option.split()), dimensions=Dimensions((dimension,) if dimension else ()),
     topology=Path(topology) if topology else None, groups=Path(groups) if groups else None, zone=zone,
+    socket=Path(socket) if socket else None, visibility=Visibility(visibility or "all"),
 )))
 """
 
@@ -76,6 +78,8 @@ def run_to_end(
         topology,
         groups,
         zone,
+        "",
+        "",
     ]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
@@ -94,10 +98,12 @@ class Center:
         topology: str = "",
         groups: str = "",
         zone: str = "",
+        socket: str = "",
+        visibility: str = "",
     ) -> None:
         self.data = data
         end = "pipe" if pipe else ""
-        given = (option, dimension, topology, groups, zone)
+        given = (option, dimension, topology, groups, zone, socket, visibility)
         words = [str(data), "0", end, "127.0.0.1", *given]
         self.process: subprocess.Popen[str] | Forked
         if forked:

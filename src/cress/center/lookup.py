@@ -142,6 +142,7 @@ def _passes(committer: Committer, job: AnyJob, filters: JobFilter, before: int |
         and (not filters.state or state_of(committer, job).value in states_meant(filters.state))
         and (filters.since is None or job.submitted >= filters.since)
         and (filters.until is None or job.submitted < filters.until)
+        and (filters.seen is None or spec.user == filters.seen[0] or group_of(job) in filters.seen[1])
     )
 
 

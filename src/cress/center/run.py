@@ -17,6 +17,8 @@ from functools import partial
 import uvicorn
 import uvloop
 
+from cress.center.access.callers import Callers
+from cress.center.access.public_socket import public_socket
 from cress.center.api.app import make_app
 from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
 from cress.center.auth import ensure_token, owner
@@ -103,15 +105,17 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         _bound(settings.host, settings.executor_port, "--executor-port"),
     ]
     listening += [directory.listen(name, BACKLOG) for name in (API_SOCKET, EXECUTOR_SOCKET)]
+    public = [] if settings.socket is None else [public_socket(settings.socket, BACKLOG)]
     store = SqliteStore(directory.path / STORE)
     for sentence in store.warnings:
         _say(sentence)
     committer = Committer(store, settings)
     listener = Listener(committer, token)
+    callers = Callers(committer, owner(directory.path), settings.visibility)
     names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names)
     server = _Server(
         uvicorn.Config(
-            make_app(committer, token=token, user=owner(directory.path), names=names),
+            make_app(committer, token=token, callers=callers, names=names),
             http=TimedProtocol,
             ws="websockets-sansio",
             ws_max_size=MOST_MESSAGE,
@@ -136,7 +140,7 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         committer.when_writable(groups.apply)
         loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer, groups))
         await listener.start(listening[1], listening[3])
-        serving = asyncio.create_task(server.serve(sockets=[listening[0], listening[2]]))
+        serving = asyncio.create_task(server.serve(sockets=[listening[0], listening[2], *public]))
         while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
             await asyncio.sleep(0.002)
         await _announce(directory, _address(settings.host, *listening[:2]), stop)
@@ -163,8 +167,10 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
             await serving
         await compilation.stop()
         await committer.stop()
-        for each in listening:
+        for each in (*listening, *public):
             each.close()
+        if settings.socket is not None:
+            settings.socket.unlink(missing_ok=True)
 
 
 async def _announce(directory: DataDirectory, address: Address, stop: asyncio.Event) -> None:

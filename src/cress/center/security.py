@@ -1,10 +1,12 @@
-"""The guard of the API: Host, token, Content-Type and size of every request. Pure ASGI."""
+"""The guard of the API: Host, caller, Content-Type and size of every request. Pure ASGI."""
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable
 
+from cress.center.access.callers import Callers
+from cress.center.access.rights import Caller
 from cress.center.asgi import App, Receive, Scope, Send
 from cress.center.signed_api import SignedApi, checked_body, is_proof, sealed
 from cress.protocol.proof import ProofError
@@ -31,8 +33,9 @@ class Guard:
     address (Host is checked), without a token (none is in a cookie), or as a form (Content-Type is checked).
     """
 
-    def __init__(self, app: App, *, token: str, names: Iterable[str]) -> None:
+    def __init__(self, app: App, *, token: str, names: Iterable[str], callers: Callers) -> None:
         self._app = app
+        self._callers = callers
         self._token = b"Bearer " + token.encode()
         self._signed = SignedApi(token)
         self._names = frozenset(name.lower().encode() for name in names)
@@ -50,6 +53,8 @@ class Guard:
                     await self._signed.prove(scope, send)
                     return
                 accepted = self._accepted(scope)
+                if accepted is not None:
+                    scope["state"]["caller"] = self._callers.of_secret(_address(scope))
                 if accepted is not None and prefix:
                     receive, send = sealed(accepted, receive, send)
                 elif accepted is not None:
@@ -60,6 +65,18 @@ class Guard:
                 return
         await self._app(scope, receive, send)
 
+    def _caller(self, scope: Scope, given: list[bytes]) -> Caller | None:
+        """Return who shows these credentials; None: nobody is known by them."""
+        if not given:
+            peer = scope["state"].get("peer")
+            return None if peer is None else self._callers.of_account(peer)
+        if len(given) > 1:
+            return None
+        if hmac.compare_digest(given[0], self._token):
+            return self._callers.of_secret(_address(scope))
+        kind, _, text = given[0].partition(b" ")
+        return self._callers.of_token(text.decode("latin-1"), _address(scope)) if kind.lower() == b"bearer" else None
+
     def _accepted(self, scope: Scope) -> Accepted | None:
         """Return a signed request; None if it needs no signature. Raises ProofError."""
         for name, value in scope["headers"]:
@@ -68,43 +85,64 @@ class Guard:
         return None
 
     def _refusal(self, scope: Scope) -> tuple[int, str, str] | None:
-        host: list[bytes] = []
-        given: list[bytes] = []
-        kind, length, origin, body = b"", b"", b"", False
-        for name, value in scope["headers"]:
-            if name == b"host":
-                host.append(value)
-            elif name == b"authorization":
-                given.append(value)
-            elif name == b"content-type":
-                kind = value
-            elif name == b"content-length":
-                length, body = value, value != b"0"
-            elif name == b"transfer-encoding":
-                body = True
-            elif name == b"origin":
-                origin = value
-        if len(host) != 1 or _without_port(host[0].lower()) not in self._names:
-            shown = host[0].decode("latin-1")[:100] if host else ""
+        head = _Head(scope)
+        if len(head.hosts) != 1 or _without_port(head.hosts[0].lower()) not in self._names:
+            shown = head.hosts[0].decode("latin-1")[:100] if head.hosts else ""
             return 403, "forbidden", f"the center is not called {shown!r} (its address, or a name that it was given)"
-        if scope["type"] == "websocket" and origin:
+        if scope["type"] == "websocket" and head.origin:
             # Browsers let a page open a WebSocket to any host.
-            _, _, place = origin.lower().partition(b"://")
+            _, _, place = head.origin.lower().partition(b"://")
             if _without_port(place) not in self._names:
-                return 403, "forbidden", f"a page of {origin.decode('latin-1')[:100]!r} may not connect to the center"
-        known = len(given) == 1 and (given[0].startswith(_SIGNED) or hmac.compare_digest(given[0], self._token))
-        if scope["path"] not in OPEN_PATHS and not known:
-            what = "wrong token" if given else "no token"
-            return (
-                401,
-                "unauthorized",
-                f"{what} (Authorization: Bearer TOKEN, from the file token in the data directory)",
-            )
-        if body and kind.split(b";")[0].strip().lower() != b"application/json":
+                shown = head.origin.decode("latin-1")[:100]
+                return 403, "forbidden", f"a page of {shown!r} may not connect to the center"
+        given = head.given
+        if not (len(given) == 1 and given[0].startswith(_SIGNED)):
+            caller = self._caller(scope, given)
+            if caller is not None:
+                scope["state"]["caller"] = caller
+            elif scope["path"] not in OPEN_PATHS:
+                return 401, "unauthorized", _unknown(scope, given)
+        if head.has_body and head.kind.split(b";")[0].strip().lower() != b"application/json":
             return 415, "unsupported", NOT_JSON
-        if length and (not length.isdigit() or int(length) > MOST_BODY):
+        if head.length and (not head.length.isdigit() or int(head.length) > MOST_BODY):
             return 413, "too_large", f"the body has more than {MOST_BODY // 2**20} MB"
         return None
+
+
+class _Head:
+    """The headers of a request that the guard looks at."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.hosts: list[bytes] = []
+        self.given: list[bytes] = []
+        self.kind, self.length, self.origin, self.has_body = b"", b"", b"", False
+        for name, value in scope["headers"]:
+            if name == b"host":
+                self.hosts.append(value)
+            elif name == b"authorization":
+                self.given.append(value)
+            elif name == b"content-type":
+                self.kind = value
+            elif name == b"content-length":
+                self.length, self.has_body = value, value != b"0"
+            elif name == b"transfer-encoding":
+                self.has_body = True
+            elif name == b"origin":
+                self.origin = value
+
+
+def _unknown(scope: Scope, given: list[bytes]) -> str:
+    peer = scope["state"].get("peer")
+    if not given and peer is not None:
+        return f"the account {peer} of this machine is not a user of the cluster"
+    what = "wrong token" if given else "no token"
+    return f"{what} (Authorization: Bearer TOKEN, from `cress token create`, or the file token in the data directory)"
+
+
+def _address(scope: Scope) -> str:
+    """Return the address of the client, ``local`` for a Unix socket."""
+    client = scope.get("client")
+    return str(client[0]) if client and client[0] else "local"
 
 
 def _without_port(host: bytes) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cress.center.access.rights import Visibility
 from cress.model.resources import Dimensions
 from cress.model.times import DAY, MINUTE
 
@@ -22,7 +23,8 @@ class Settings:
     ``keep_events``, and at most ``keep_events_size`` bytes of them; durations are microseconds. ``topology`` is the file
     with the racks, ``licences`` the one with the licences; without it and ``licence`` the present ones are kept.
     ``zone`` is the name of the cluster's time zone, empty: the one that it had; ``groups`` the file with the groups.
-    ``run_as`` are the accounts of nodes under which every user may run tasks.
+    ``run_as`` are the accounts of nodes under which every user may run tasks. ``socket`` is a Unix socket for all accounts of
+    this machine; ``visibility`` says whose jobs users see.
     ``webhdfs`` gives the addresses of namenodes (``namenodes.Namenodes``), ``data_age`` the greatest age (µs) of a
     location of data while a job waits for it.
     """
@@ -48,5 +50,7 @@ class Settings:
     licences: Path | None = None
     licence: tuple[tuple[str, int], ...] = ()
     run_as: tuple[str, ...] = ()
+    socket: Path | None = None
+    visibility: Visibility = Visibility.ALL
     webhdfs: tuple[str, ...] = ()
     data_age: int = 10 * MINUTE

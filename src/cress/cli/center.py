@@ -10,8 +10,11 @@ import typer
 from cress.cli.common import (
     DimensionNames,
     LicenceTotals,
+    PublicSocket,
     RunAs,
+    WhoSees,
     Zone,
+    check_visibility,
     duration_of,
     licences_of,
     names_of,
@@ -81,6 +84,8 @@ def center(
         str, typer.Option(metavar="SIZE", help="How much of the event log is kept at most.")
     ] = "1G",
     run_as: RunAs = "",
+    socket: PublicSocket = None,
+    visibility: WhoSees = "all",
     webhdfs: Annotated[
         list[str] | None,
         typer.Option(
@@ -95,6 +100,7 @@ def center(
 ) -> None:
     """Run a center until it is stopped."""
     with told("center", "center"):
+        from cress.center.access.rights import Visibility
         from cress.center.run import run_center
         from cress.center.settings import Settings
         from cress.client.config import data_directory
@@ -120,6 +126,8 @@ def center(
             keep_events=duration_of(keep_events, "--keep-events"),
             keep_events_size=size_of(keep_events_size, "--keep-events-size"),
             run_as=names_of(run_as, "--run-as"),
+            socket=socket,
+            visibility=Visibility(check_visibility(visibility)),
             webhdfs=tuple(webhdfs or ()),
             data_age=duration_of(data_age, "--data-age"),
         )

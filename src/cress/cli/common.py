@@ -74,6 +74,17 @@ RootGroup = Annotated[
         metavar="GROUP", help="A group whose tasks may run as root and as accounts of the system; several times."
     ),
 ]
+PublicSocket = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH",
+        help="A socket for all accounts of this machine, such as /run/cress/api.sock: users are who the kernel says "
+        "(docs/users.md).",
+    ),
+]
+WhoSees = Annotated[
+    str, typer.Option(metavar="WHOSE", help="Whose jobs users see: own, group (of their groups), or all.")
+]
 RuntimeName = Annotated[
     str,
     typer.Option(metavar="RUNTIME", help="For jobs that do not say: process, container, or auto (docs/containers.md)."),
@@ -96,6 +107,16 @@ _T = TypeVar("_T")
 def selection_of(columns: str, *, wide: bool) -> Selection:
     """Return the choice of columns that the options ``--columns`` and ``--wide`` stand for."""
     return Selection(tuple(each.strip() for each in columns.split(",") if each.strip()), wide)
+
+
+def check_visibility(word: str) -> str:
+    """Return the word of ``--visibility``. Raises InputError."""
+    words = ("own", "group", "all")
+    if word not in words:
+        from cress.model.units import one_of
+
+        raise InputError(f"{word!r} does not say whose jobs are seen", hint=one_of(word, words), field="--visibility")
+    return word
 
 
 def connect(data: Path | None) -> Client:

@@ -81,6 +81,8 @@ class LocalSetup:
     run_as: str = ""
     map_user: Sequence[str] = ()
     root_group: Sequence[str] = ()
+    socket: Path | None = None
+    visibility: str = "all"
     devices: Path | None = None
 
 
@@ -211,6 +213,9 @@ class LocalCluster:
             command += ["--zone", setup.zone]
         if setup.run_as:
             command += ["--run-as", setup.run_as]
+        if setup.socket is not None:
+            command += ["--socket", str(setup.socket)]
+        command += ["--visibility", setup.visibility]
         return command
 
     def _executor(self, name: str) -> list[str]:

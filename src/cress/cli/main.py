@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 import cress
 from cress.cli import (
     apply,
+    audit,
     cancel,
     center,
     demo,
@@ -33,8 +34,10 @@ from cress.cli import (
     status,
     store,
     submit,
+    tokens,
     up,
     usage,
+    users,
     validate,
 )
 from cress.model.foreign_words import option_for, verb_for
@@ -48,7 +51,7 @@ class InOrder(TyperGroup):
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "licences status events usage up center executor store demo simulate".split()
+        "licences status events usage whoami token users audit up center executor store demo simulate".split()
     )  # a verb that is not in it comes last
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
@@ -131,6 +134,10 @@ app.command(epilog=licences.EPILOG)(licences.licences)
 app.command(epilog=status.EPILOG)(status.status)
 app.command(epilog=events.EPILOG)(events.events)
 app.command(epilog=usage.EPILOG)(usage.usage)
+app.command(epilog=users.WHOAMI)(users.whoami)
+app.add_typer(tokens.app, name="token")
+app.add_typer(users.app, name="users")
+app.command(epilog=audit.EPILOG)(audit.audit)
 app.command(epilog=up.EPILOG)(up.up)
 app.command(epilog=center.EPILOG)(center.center)
 app.command(epilog=executor.EPILOG)(executor.executor)

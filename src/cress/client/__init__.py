@@ -22,6 +22,16 @@ if TYPE_CHECKING:
         Unreachable,
     )
     from cress.client.http import Client
+    from cress.protocol.accessviews import (
+        AuditEntry,
+        AuditPage,
+        CallerView,
+        NewToken,
+        TokensPage,
+        TokenView,
+        UsersPage,
+        UserView,
+    )
     from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
     from cress.protocol.licenceviews import LicencesPage, LicenceUse, LicenceView
     from cress.protocol.views import (
@@ -60,7 +70,10 @@ __all__ = [
     "AppliedJob",
     "AppliedJobs",
     "AttemptView",
+    "AuditEntry",
+    "AuditPage",
     "Broken",
+    "CallerView",
     "Client",
     "ClientError",
     "CronView",
@@ -80,6 +93,7 @@ __all__ = [
     "LicencesPage",
     "LoadView",
     "MatchView",
+    "NewToken",
     "NoCenter",
     "NodeTask",
     "NodeView",
@@ -94,12 +108,16 @@ __all__ = [
     "TaskCounts",
     "TaskView",
     "TasksPage",
+    "TokenView",
+    "TokensPage",
     "Unauthorized",
     "Unavailable",
     "Unproven",
     "Unreachable",
     "UsagePage",
     "UsageView",
+    "UserView",
+    "UsersPage",
     "connect",
     "find_center",
 ]
@@ -113,6 +131,7 @@ _PLACES = (
     "cress.protocol.views",
     "cress.protocol.familyviews",
     "cress.protocol.licenceviews",
+    "cress.protocol.accessviews",
 )
 
 

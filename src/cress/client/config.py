@@ -1,7 +1,8 @@
 """Discovery of the center: from the environment, or from the data directory of a center on this machine.
 
-``CRESS_URL`` and ``CRESS_TOKEN`` name a center anywhere. Without them, and whenever a data directory is asked for, its
-files ``center.json`` (``{"url": …, "socket": …}``) and ``token`` say where its center listens and what opens it.
+``CRESS_URL`` and ``CRESS_TOKEN`` name a center anywhere, ``CRESS_SOCKET`` the socket of one for all accounts of this machine.
+Without them, and whenever a data directory is asked for, its files ``center.json`` (``{"url": …, "socket": …}``) and ``token``
+say where its center listens and what opens it. Without such a directory a center at ``/run/cress/api.sock`` is meant.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ import msgspec
 
 from cress.model.errors import InputError
 
-URL, TOKEN, DATA = "CRESS_URL", "CRESS_TOKEN", "CRESS_DATA"
+URL, TOKEN, DATA, SOCKET = "CRESS_URL", "CRESS_TOKEN", "CRESS_DATA", "CRESS_SOCKET"
+# Whoever sets it sends user's tokens over connections that others can read.
+INSECURE = "CRESS_INSECURE"
+# The socket of a center for all accounts of this machine, if it is told nothing else.
+PUBLIC_SOCKET = Path("/run/cress/api.sock")
+# The beginning of the tokens of users; the secret of a data directory has no such beginning.
+USER_TOKEN = "cress_"  # noqa: S105
 CENTER_FILE, TOKEN_FILE = "center.json", "token"
 
 
@@ -60,10 +67,33 @@ def find_center(data: Path | None = None) -> Address:
             raise InputError(
                 f"{URL} is set and {TOKEN} is not", hint=f"set {TOKEN} to the token, the contents of the center's file"
             )
-        return Address(check_url(os.environ[URL].strip(), URL), check_token(token, TOKEN))
+        url = check_url(os.environ[URL].strip(), URL)
+        if token.startswith(USER_TOKEN) and not url.startswith("https:") and not os.environ.get(INSECURE):
+            raise InputError(
+                f"the token would travel to {url} unencrypted",
+                hint=f"https://…, the socket of a center on this machine ({SOCKET}), or {INSECURE}=1 if nobody else can listen",
+                field=URL,
+            )
+        return Address(url, check_token(token, TOKEN))
+    public = os.environ.get(SOCKET, "") if data is None else ""
+    if public:
+        return _public(Path(public))
     folder = data_directory(data)
-    url, socket = _read_place(folder)
+    try:
+        url, socket = _read_place(folder)
+    except NoCenter:
+        if data is None and not os.environ.get(DATA) and PUBLIC_SOCKET.is_socket():
+            return _public(PUBLIC_SOCKET)
+        raise
     return Address(url, read_token(folder / TOKEN_FILE), folder, socket)
+
+
+def _public(path: Path) -> Address:
+    """The center that listens at a socket for all accounts; with a token, if the environment has one."""
+    if not path.is_socket():
+        raise NoCenter(f"no center listens at {path} ({SOCKET})")
+    token = os.environ.get(TOKEN, "").strip()
+    return Address("http://localhost", check_token(token, TOKEN) if token else "", socket=path.absolute())
 
 
 def address_again(find: Callable[[], Address] | None) -> Address | None:

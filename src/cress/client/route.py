@@ -1,7 +1,7 @@
 """The route to a center: a Unix socket in its data directory with the token, or TCP with signed requests.
 
-Over TCP the token is never sent: whatever has the port gets signatures, which are worth nothing elsewhere or a second time
-(docs/design/0009-mutual-proof.md).
+Over TCP the secret of a data directory is never sent: whatever has the port gets signatures, which are worth nothing elsewhere
+or a second time (docs/design/0009-mutual-proof.md). A user's token is sent, over TLS only (``config``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import httpx
 
 import cress
-from cress.client.config import Address
+from cress.client.config import USER_TOKEN, Address
 from cress.client.errors import Unproven
 from cress.protocol.proof import HEADER, NONCE, ProofError, Seals
 from cress.protocol.signatures import PATH, STALE, Session, begin
@@ -39,7 +39,10 @@ class Route:
         self.socket = "" if address.socket is None else self._short(str(address.socket))
         self.headers = {"User-Agent": f"cress/{cress.__version__}"}
         self.auth: SignedCalls | None = None
-        if self.socket:
+        if not address.token:
+            # On the center's own machine the kernel says who connects.
+            assert self.socket, "an address without a token is a socket"
+        elif self.socket or address.token.startswith(USER_TOKEN):
             self.headers["Authorization"] = f"Bearer {address.token}"
         else:
             self.auth = SignedCalls(address.token)
@@ -62,7 +65,7 @@ class Route:
     def opening(self, path: str) -> tuple[dict[str, str], Seals | None]:
         """Return the headers of a WebSocket at ``path``, and the seals of its messages; blocks. Raises ClientError."""
         if self.auth is None:
-            return {"Authorization": self.headers["Authorization"]}, None
+            return {name: value for name, value in self.headers.items() if name == "Authorization"}, None
         with httpx.Client(base_url=self.url, timeout=PROOF_SECONDS, trust_env=False) as http:
             return self.auth.opening(http, urlsplit(self.url).path + path)
 

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from cress.model.access import Token, User
 from cress.model.group import Group
 from cress.model.job import Job
 from cress.model.node import Load, Local, Node
@@ -198,6 +199,25 @@ class Drain(_Input, frozen=True):
     by: str = ""
 
 
+class SetUser(_Input, frozen=True):
+    """The role of a user from now on. One without a role loses all tokens."""
+
+    user: User
+
+
+class AddToken(_Input, frozen=True):
+    """A new token; ``replaces`` is the id of the one that it takes the place of."""
+
+    token: Token
+    replaces: str = ""
+
+
+class RevokeToken(_Input, frozen=True):
+    """A token opens nothing from now on."""
+
+    id: str
+
+
 Input: TypeAlias = (
     Restarted
     | Submit
@@ -219,4 +239,7 @@ Input: TypeAlias = (
     | Declare
     | Cordon
     | Drain
+    | SetUser
+    | AddToken
+    | RevokeToken
 )

@@ -13,7 +13,7 @@ import msgspec
 
 from cress.core import admission
 from cress.core.scheduler import Scheduler
-from cress.lifecycle import node_membership, snapshot
+from cress.lifecycle import access, node_membership, snapshot
 from cress.lifecycle.attempts import end_reasons
 from cress.lifecycle.attempts.reports import reported
 from cress.lifecycle.configure import configured, padded
@@ -22,6 +22,7 @@ from cress.lifecycle.effects import Halt, Step
 from cress.lifecycle.facts import Configured, Facts, Widened, told_of
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import (
+    AddToken,
     ApplyGroups,
     Cancel,
     Cordon,
@@ -38,9 +39,11 @@ from cress.lifecycle.inputs import (
     Ports,
     Reported,
     Restarted,
+    RevokeToken,
     Scale,
     SetLicences,
     SetRacks,
+    SetUser,
     Submit,
     Update,
 )
@@ -185,14 +188,14 @@ class Machine(Context):
             case SetRacks():
                 self.general.neighbours = each.neighbours
                 self.observe(RacksSet(each.neighbours))
-            case Cordon():
-                cordons.cordon(self, each)
-            case Drain():
-                cordons.drain(self, each)
+            case Cordon() | Drain():
+                cordons.take(self, each)
             case ApplyGroups():
                 self._apply_groups(each)
             case Restarted() | Declare():
                 self._reconfigure(each)
+            case SetUser() | AddToken() | RevokeToken():
+                access.take(self, each)
         return None
 
     def _apply_groups(self, applied: ApplyGroups) -> None:

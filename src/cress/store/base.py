@@ -63,7 +63,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions on jobs; an empty one lets all pass, the state ``failed`` all kinds of failure.
 
     Submitted from ``since`` on, before ``until`` (µs). ``family``: its members alone; 0: all but the members of services and
-    databases, which nobody submitted.
+    databases, which nobody submitted. ``seen`` is a user and groups: only the jobs of that user, and those in the groups.
     """
 
     group: str = ""
@@ -74,6 +74,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     family: int = 0
     since: int | None = None
     until: int | None = None
+    seen: tuple[str, tuple[str, ...]] | None = None
 
     @property
     def values(self) -> dict[str, str | int]:

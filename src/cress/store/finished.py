@@ -58,6 +58,9 @@ class SqliteReader:
         where |= {clause: [value] for clause, value in bounds.items() if value is not None}
         where |= {f"state IN ({', '.join('?' * len(states))})": states} if states else {}
         where |= {} if filters.family else {"NOT (family > 0 AND type IN ('service', 'database'))": []}
+        if filters.seen is not None:
+            user, groups = filters.seen
+            where |= {f'("user" = ? OR "group" IN ({", ".join("?" * len(groups))}))': [user, *groups]}
         sql = f"SELECT {JOB_COLUMNS} FROM jobs"  # noqa: S608 (our own names; values are bound)
         sql += (" WHERE " + " AND ".join(where) if where else "") + " ORDER BY id DESC LIMIT ?"
         values = [*chain.from_iterable(where.values()), limit]

@@ -232,6 +232,9 @@ class History:
         if not filters.family:
             member = sql.func.coalesce(_jobs.c.family, 0) > 0
             query = query.where(~(member & _jobs.c.type.in_(("service", "database"))))
+        if filters.seen is not None:
+            user, groups = filters.seen
+            query = query.where((_jobs.c.user == user) | _jobs.c.group.in_(groups))
         if before is not None:
             query = query.where(_jobs.c.id < before)
         if filters.since is not None:

@@ -8,7 +8,11 @@ from typing import cast
 
 from fastapi import FastAPI
 
+from cress.center.access.audit import Audit
+from cress.center.access.audited import Audited
+from cress.center.access.callers import Callers
 from cress.center.api import (
+    access,
     cancel,
     docs_page,
     errors,
@@ -30,15 +34,31 @@ from cress.center.committer import Committer
 from cress.center.security import Guard
 
 
-def make_app(committer: Committer, *, token: str, user: str, names: Iterable[str]) -> App:
-    """Return the API of ``committer`` for ``user``, who has ``token``; ``names`` are the host names that it accepts."""
+def make_app(committer: Committer, *, token: str, callers: Callers, names: Iterable[str]) -> App:
+    """Return the API of ``committer``: ``token`` opens it as the owner, ``names`` are the host names that it accepts."""
     # Not the framework's pages of documentation: they load scripts from elsewhere.
     app = FastAPI(title="Cress", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.committer = committer
-    app.state.user = user
-    for module in (jobs, cancel, hold, families, logs, execution, groups, nodes, licences, name_service, events, usage):
+    app.state.callers = callers
+    app.state.audit = audit = Audit(committer.settings.data)
+    routes = (
+        jobs,
+        cancel,
+        hold,
+        families,
+        logs,
+        execution,
+        groups,
+        nodes,
+        licences,
+        name_service,
+        events,
+        usage,
+        access,
+    )
+    for module in routes:
         app.include_router(module.router)
     app.include_router(docs_page.router)
     errors.install(app)
     app.openapi = partial(schemas.openapi, app)  # type: ignore[method-assign]
-    return Guard(cast(App, app), token=token, names=names)
+    return Audited(Guard(cast(App, app), token=token, names=names, callers=callers), audit)

@@ -75,6 +75,23 @@ class SignalBody(Body, frozen=True):
     task: Whole | None = None
 
 
+class UserBody(Body, frozen=True):
+    """The role of a user, and the groups whose jobs the user steers."""
+
+    role: str
+    administers: list[str] = []
+
+
+class TokenBody(Body, frozen=True):
+    """The name of a token; without ``user`` it is the caller's; ``expires`` after so many seconds, None: never."""
+
+    name: str
+    user: str = ""
+    role: str = ""
+    expires: Real | None = None
+    rotate: bool = False
+
+
 class GroupsBody(Body, frozen=True):
     """The text of a file of groups; ``file`` is its name in messages, ``moves`` the new groups of jobs of removed ones."""
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from cress.center.api.bodies import read_ids, reply
-from cress.center.api.context import committer_of, user_of
+from cress.center.api.context import check_steers, committer_of, own_job, seen_job, sees, user_of
 from cress.center.api.errors import NotFound
-from cress.center.api.jobs import job_by_id
 from cress.center.committer import Committer
 from cress.center.lookup import AnyJob, find_all, id_of, spec_of, state_of
 from cress.center.show.jobs import job_view
@@ -31,23 +30,30 @@ async def cancel_jobs(request: Request) -> Response:
     """
     committer = committer_of(request)
     numbers = await read_ids(request, MOST_JOBS)
-    before = await all_jobs(committer, numbers, "cancelled")
+    before = await all_jobs(request, numbers, "cancelled")
     alive = [number for number, job in zip(numbers, before, strict=True) if not isinstance(job, JobRecord)]
     await committer.submit_each([Cancel(job=number, by=user_of(request)) for number in alive])
-    after = await all_jobs(committer, numbers, "cancelled")
+    after = await all_jobs(request, numbers, "cancelled")
     jobs = tuple(_told(committer, *each) for each in zip(before, after, strict=True))
     return reply(CancelledJobs(jobs=jobs))
 
 
-async def all_jobs(committer: Committer, numbers: list[int], what: str) -> list[AnyJob]:
-    """Return these jobs, which are to be ``what``. Raises NotFound, which names the ids that are not jobs."""
+async def all_jobs(request: Request, numbers: list[int], what: str) -> list[AnyJob]:
+    """Return these jobs, which are to be ``what``.
+
+    Raises NotFound, which names the ids that are not jobs the caller sees, and Forbidden for jobs of others.
+    """
+    committer = committer_of(request)
     given_out = [number for number in numbers if 0 < number < committer.machine.next_job]
     found = await find_all(committer, given_out)
-    missing = [number for number in numbers if number not in found]
+    missing = [number for number in numbers if number not in found or not sees(request, found[number])]
     if missing:
         named = ", ".join(map(str, missing[:MOST_NAMED])) + (" …" if len(missing) > MOST_NAMED else "")
         raise NotFound(f"there is no job {named}; none was {what}")
-    return [found[number] for number in numbers]
+    jobs = [found[number] for number in numbers]
+    for job in jobs:
+        check_steers(request, job)
+    return jobs
 
 
 def _told(committer: Committer, before: AnyJob, after: AnyJob) -> CancelledJob:
@@ -61,7 +67,7 @@ def _told(committer: Committer, before: AnyJob, after: AnyJob) -> CancelledJob:
 async def cancel(request: Request, id: str) -> Response:
     """Cancel a job and all its tasks; a finished job stays as it is."""
     committer = committer_of(request)
-    number = id_of(await job_by_id(committer, id))
+    number = id_of(await own_job(request, id))
     if number in committer.machine.jobs or number in committer.machine.families:
         await committer.submit(Cancel(job=number, by=user_of(request)))
-    return reply(job_view(committer, await job_by_id(committer, id)))
+    return reply(job_view(committer, await seen_job(request, id)))

@@ -1,19 +1,98 @@
-"""The context of a call: the committer, and the user who calls."""
+"""The context of a call: the committer, the caller, and the jobs that the caller may see or steer."""
 
 from __future__ import annotations
 
 from fastapi import Request
+from starlette.requests import HTTPConnection
 
+from cress.center.access.callers import Callers
+from cress.center.access.rights import Action, Caller, Sight, may, steers
+from cress.center.api.errors import Forbidden, NotFound
 from cress.center.committer import Committer
+from cress.center.lookup import AnyJob, find_job, group_of, id_of, recent_job, spec_of
 
 
-def committer_of(request: Request) -> Committer:
+def committer_of(request: HTTPConnection) -> Committer:
     """Return the center's committer."""
     committer: Committer = request.app.state.committer
     return committer
 
 
+def caller_of(request: HTTPConnection) -> Caller:
+    """Return who calls."""
+    caller: Caller = request.scope["state"]["caller"]
+    return caller
+
+
 def user_of(request: Request) -> str:
-    """Return the user whose token the call carries."""
-    user: str = request.app.state.user
-    return user
+    """Return the user who calls."""
+    return caller_of(request).user
+
+
+def sight_of(request: HTTPConnection) -> Sight:
+    """Return the jobs that the caller sees."""
+    callers: Callers = request.app.state.callers
+    return callers.sight(caller_of(request))
+
+
+def demand(request: HTTPConnection, action: Action) -> None:
+    """Raise Forbidden unless the caller's role is enough for an action."""
+    caller = caller_of(request)
+    if not may(caller, action):
+        raise Forbidden(f"{caller.user} has the role {caller.role.value}, which may not {action.value}")
+
+
+async def seen_job(request: HTTPConnection, id: str) -> AnyJob:
+    """Return the job in an address. Raises NotFound, also for a job that the caller does not see."""
+    committer = committer_of(request)
+    number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else 0
+    found = await find_job(committer, number) if number else None
+    if found is not None and sees(request, found):
+        return found
+    if found is not None:
+        note(request, f"job {number} is not visible to the caller")
+    last = committer.machine.next_job - 1
+    if 0 < number <= last:
+        raise NotFound(f"the record of job {number} is not kept any more: jobs are forgotten some time after their end")
+    known = f"ids are 1 to {last}" if last else "no job has been submitted yet"
+    raise NotFound(f"there is no job {id[:40]} ({known})")
+
+
+async def own_job(request: HTTPConnection, id: str) -> AnyJob:
+    """Return a job that the caller may steer. Raises NotFound, and Forbidden for one that the caller sees only."""
+    found = await seen_job(request, id)
+    check_steers(request, found)
+    return found
+
+
+def sees(request: HTTPConnection, job: AnyJob) -> bool:
+    """Return whether the caller sees a job."""
+    return sight_of(request).has(spec_of(job).user, group_of(job))
+
+
+def sees_number(request: HTTPConnection, number: int) -> bool:
+    """Return whether the caller sees the job with this id, which lives or ended a moment ago."""
+    sight = sight_of(request)
+    if sight.everything:
+        return True
+    job = recent_job(committer_of(request), number)
+    return job is not None and sight.has(spec_of(job).user, group_of(job))
+
+
+def may_steer(request: HTTPConnection, job: AnyJob) -> bool:
+    """Return whether the caller may change a job and read its output."""
+    return steers(caller_of(request), spec_of(job).user, group_of(job))
+
+
+def check_steers(request: HTTPConnection, job: AnyJob) -> None:
+    """Raise Forbidden unless the caller may steer a job; note it if it is a job of somebody else."""
+    caller, owner = caller_of(request), spec_of(job).user
+    if not may_steer(request, job):
+        raise Forbidden(f"job {id_of(job)} belongs to {owner}; {caller.user} may not change it or read its output")
+    if owner != caller.user:
+        note(request, f"job {id_of(job)} of {owner}")
+
+
+def note(request: HTTPConnection, what: str) -> None:
+    """Have the audit log tell this request, whatever it leads to."""
+    request.scope["state"].setdefault("audited", what)

@@ -22,6 +22,10 @@ class NotFound(Exception):
     """The resource in the address does not exist."""
 
 
+class Forbidden(Exception):
+    """The caller may not do this."""
+
+
 class TooLarge(Exception):
     """The body exceeds the limit of the center."""
 
@@ -39,6 +43,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _parameters)
     app.add_exception_handler(HTTPException, _framework)
     app.add_exception_handler(NotFound, lambda _, error: answer(404, "not_found", str(error)))
+    app.add_exception_handler(Forbidden, lambda _, error: answer(403, "forbidden", str(error)))
     app.add_exception_handler(TooLarge, _too_large)
     for unavailable in (NotStored, StoreError, Away):
         app.add_exception_handler(unavailable, lambda _, error: answer(503, "unavailable", str(error)))
@@ -53,6 +58,8 @@ def answer_to(error: Exception) -> Response:
         return _input(None, error)
     if isinstance(error, NotFound):
         return answer(404, "not_found", str(error))
+    if isinstance(error, Forbidden):
+        return answer(403, "forbidden", str(error))
     return answer(503, "unavailable", str(error))
 
 

@@ -7,9 +7,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from cress.center.api.context import committer_of
+from cress.center.api.context import committer_of, sees_number
 from cress.center.api.stream import HEARTBEAT, Stream
-from cress.center.committer import Committer
 from cress.model.bounds import MOST
 from cress.model.errors import InputError
 from cress.protocol.views import EventView, to_json
@@ -44,14 +43,15 @@ async def events(
         after = known.last if follow else known.first - 1
     # A number beyond the last: the cluster is new, or was restored from a backup.
     after = min(after, known.last)
-    return EventStream(committer, after, job=job, group=group, follow=follow)
+    return EventStream(request, after, job=job, group=group, follow=follow)
 
 
 class EventStream(Stream):
     """The answer; its only state is a position among the kept events."""
 
-    def __init__(self, committer: Committer, after: int, *, job: int | None, group: str, follow: bool) -> None:
-        super().__init__(committer)
+    def __init__(self, request: Request, after: int, *, job: int | None, group: str, follow: bool) -> None:
+        super().__init__(committer_of(request))
+        self._request = request
         self._at = after
         self._job = job
         self._group = group
@@ -89,7 +89,9 @@ class EventStream(Stream):
         return [
             _line(each)
             for each in found
-            if (self._job is None or each.job == self._job) and (not self._group or each.group == self._group)
+            if (self._job is None or each.job == self._job)
+            and (not self._group or each.group == self._group)
+            and (each.job is None or sees_number(self._request, each.job))
         ]
 
 

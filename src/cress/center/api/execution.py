@@ -9,10 +9,11 @@ from typing import TypeVar
 import msgspec
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
-from cress.center.api.errors import NotFound, answer_to
-from cress.center.api.jobs import check_task, job_by_id
+from cress.center.api.context import committer_of, own_job
+from cress.center.api.errors import Forbidden, NotFound, answer_to
+from cress.center.api.jobs import check_task
 from cress.center.commands import Command, Overrun
-from cress.center.committer import Committer, NotStored
+from cress.center.committer import NotStored
 from cress.center.connections import Away, Connection
 from cress.center.lookup import id_of
 from cress.center.members import place_of
@@ -34,10 +35,9 @@ _encode = msgspec.json.Encoder().encode
 @router.websocket("/{id}/tasks/{task}/exec")
 async def run_inside(socket: WebSocket, id: str, task: str) -> None:
     """Run a command in a running task."""
-    committer: Committer = socket.app.state.committer
     try:
-        attempt, connection = await _place(committer, id, task)
-    except (InputError, NotFound, Away, NotStored, StoreError) as error:
+        attempt, connection = await _place(socket, id, task)
+    except (InputError, NotFound, Forbidden, Away, NotStored, StoreError) as error:
         await socket.send_denial_response(answer_to(error))
         return
     await socket.accept()
@@ -54,9 +54,10 @@ async def run_inside(socket: WebSocket, id: str, task: str) -> None:
             await _converse(socket, command)
 
 
-async def _place(committer: Committer, id: str, task: str) -> tuple[int, Connection]:
+async def _place(socket: WebSocket, id: str, task: str) -> tuple[int, Connection]:
     """Return the attempt of a running task, and the connection to its node."""
-    found = await job_by_id(committer, id)
+    committer = committer_of(socket)
+    found = await own_job(socket, id)
     number = int(task) if task.isascii() and task.isdigit() and len(task) < 19 else -1
     check_task(found, number, task)
     job, index = await place_of(committer, found, number)

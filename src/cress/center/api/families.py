@@ -8,9 +8,10 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from cress.center import apply as applying
+from cress.center.access.rights import Action
 from cress.center.api.bodies import RawApplyBody, ScaleBody, decoded, decoded_jobs, read, receive, reply
-from cress.center.api.context import committer_of, user_of
-from cress.center.api.jobs import checked_body, digest_of, job_by_id, key_of, known_states, submit_all, submitted
+from cress.center.api.context import check_steers, committer_of, demand, own_job, seen_job, user_of
+from cress.center.api.jobs import checked_body, digest_of, key_of, known_states, submit_all, submitted
 from cress.center.committer import Committer
 from cress.center.lookup import id_of, spec_of
 from cress.center.security import MOST_BODY
@@ -44,6 +45,7 @@ async def schema() -> Response:
 async def apply(request: Request) -> Response:
     """Create or change services, databases and cron jobs as in the body, all or none; a dry run shows the changes."""
     committer, user = committer_of(request), user_of(request)
+    demand(request, Action.SUBMIT)
     data = await receive(request, MOST_BODY)
 
     def checked(dimensions: Dimensions) -> tuple[list[JobSpec], tuple[Job, ...], bool]:
@@ -52,9 +54,12 @@ async def apply(request: Request) -> Response:
         return *read_jobs(decoded_jobs(body.jobs), dimensions=dimensions, user=user, accounts=accounts), body.dry_run
 
     specs, jobs, dry_run = await checked_body(committer, len(data), checked)
-    known = await known_states(committer, jobs)
+    known = await known_states(request, jobs)
     # Nothing waits between here and the step: the checked state is the one that is changed.
     changes = applying.changes_of(committer, specs, jobs)
+    for change in changes:
+        if change.id:
+            check_steers(request, committer.machine.families[change.id])
     applying.check(committer, changes, known)
     if dry_run:
         return reply(AppliedJobs(jobs=applying.told(committer, changes, {})))
@@ -66,13 +71,13 @@ async def scale(request: Request, id: str) -> Response:
     """Set the number of tasks of a service or database; a timetable may change it at its next moment."""
     committer = committer_of(request)
     body = await read(request, ScaleBody)
-    found = await job_by_id(committer, id)
+    found = await own_job(request, id)
     try:
         parse_count(str(body.tasks), least=0, most=most_tasks(JobType(spec_of(found).type)))
     except InputError as error:
         raise error.at(field="tasks") from None
     await committer.submit(Scale(job=id_of(found), tasks=body.tasks))
-    return reply(job_view(committer, await job_by_id(committer, id)))
+    return reply(job_view(committer, await seen_job(request, id)))
 
 
 @router.post("/jobs/{id}/resume")
@@ -80,11 +85,12 @@ async def resume(request: Request, id: str) -> Response:
     """Submit the steps of a finished dag that did not succeed, as a new dag."""
     committer, user = committer_of(request), user_of(request)
     key = key_of(request)
-    found = await job_by_id(committer, id)
+    demand(request, Action.SUBMIT)
+    found = await own_job(request, id)
     specs = await _left_of(committer, found, user)
     jobs = jobs_of(specs, committer.settings.run_as)
     digest = digest_of(key, [{"resume": id_of(found)}])
-    what = Submit(jobs=jobs, known=await known_states(committer, jobs), key=key and f"{user} {key}", digest=digest)
+    what = Submit(jobs=jobs, known=await known_states(request, jobs), key=key and f"{user} {key}", digest=digest)
     return reply(await submitted(committer, await submit_all(committer, what, specs), jobs), 201)
 
 

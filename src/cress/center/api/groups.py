@@ -7,8 +7,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from cress.center.access.rights import Action
 from cress.center.api.bodies import GroupsBody, decoded, receive, reply
-from cress.center.api.context import committer_of
+from cress.center.api.context import committer_of, demand
 from cress.center.api.jobs import checked_body
 from cress.center.committer import Committer
 from cress.center.group_file import checked_quotas
@@ -67,6 +68,7 @@ async def groups(request: Request) -> Response:
 async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> Response:
     """Replace the groups by those in the body; a dry run only shows the changes."""
     committer = committer_of(request)
+    demand(request, Action.CHANGE_GROUPS)
     data = await receive(request, MOST_GROUPS)
     core = committer.machine.core
     accounting = core.options.accounting

@@ -6,8 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from cress.center.api.bodies import read_ids, reply
 from cress.center.api.cancel import all_jobs
-from cress.center.api.context import committer_of, user_of
-from cress.center.api.jobs import job_by_id
+from cress.center.api.context import committer_of, own_job, seen_job, user_of
 from cress.center.lookup import id_of
 from cress.center.show.jobs import job_view
 from cress.center.turns import in_turns
@@ -36,9 +35,9 @@ async def _hold_all(request: Request, *, held: bool) -> Response:
     committer = committer_of(request)
     first, *others = numbers = await read_ids(request, MOST_JOBS)
     what = "held" if held else "released"
-    await all_jobs(committer, numbers, what)
+    await all_jobs(request, numbers, what)
     await committer.submit(Hold(job=first, more=tuple(others), held=held, by=user_of(request)))
-    after = await all_jobs(committer, numbers, what)
+    after = await all_jobs(request, numbers, what)
     return reply(HeldJobs(jobs=tuple([job_view(committer, each) async for each in in_turns(after)])))
 
 
@@ -56,6 +55,6 @@ async def release(request: Request, id: str) -> Response:
 
 async def _hold(request: Request, id: str, *, held: bool) -> Response:
     committer = committer_of(request)
-    number = id_of(await job_by_id(committer, id))
+    number = id_of(await own_job(request, id))
     await committer.submit(Hold(job=number, held=held, by=user_of(request)))
-    return reply(job_view(committer, await job_by_id(committer, id)))
+    return reply(job_view(committer, await seen_job(request, id)))

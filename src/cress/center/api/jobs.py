@@ -12,12 +12,13 @@ from typing import Annotated, TypeVar
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
+from cress.center.access.rights import Action
 from cress.center.api.bodies import RawSubmitBody, SignalBody, decoded, decoded_jobs, read, receive, reply
-from cress.center.api.context import committer_of, user_of
+from cress.center.api.context import committer_of, demand, may_steer, own_job, seen_job, sees, sight_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.committer import Committer
 from cress.center.connections import Away
-from cress.center.lookup import AnyJob, find_all, find_job, find_jobs, id_of, still_there
+from cress.center.lookup import AnyJob, find_all, find_jobs, id_of, still_there
 from cress.center.members import attempts_of, count_of, task_of, tasks_page
 from cress.center.security import MOST_BODY
 from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view
@@ -36,7 +37,7 @@ from cress.model.records import JobRecord, JobState, canonical_state
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.model.units import one_of
-from cress.protocol.views import JobsPage, Submitted, SubmittedPage, TasksPage
+from cress.protocol.views import JobsPage, JobView, Submitted, SubmittedPage, TasksPage
 from cress.store.base import JobFilter
 
 MOST_WAIT = 3600.0
@@ -62,6 +63,7 @@ async def submit(request: Request, dry_run: bool = False) -> Response:
     ``dry_run`` gives the answer with ids 0, and stores nothing.
     """
     committer, user = committer_of(request), user_of(request)
+    demand(request, Action.SUBMIT)
     key = key_of(request)
     data = await receive(request, MOST_BODY)
 
@@ -71,7 +73,7 @@ async def submit(request: Request, dry_run: bool = False) -> Response:
         return specs, jobs, digest_of(key, entries)
 
     specs, jobs, digest = await checked_body(committer, len(data), checked)
-    known = await known_states(committer, jobs)
+    known = await known_states(request, jobs)
     if dry_run:
         await check_submit(committer, specs, jobs, known)
         return reply(await submitted(committer, [0] * len(jobs), jobs))
@@ -142,7 +144,7 @@ async def jobs(
     state = canonical_state(state)
     _check_word(state, [each.value for each in JobState], "state")
     _check_word(type, [each.value for each in JobType], "type")
-    committer = committer_of(request)
+    committer, sight = committer_of(request), sight_of(request)
     filters = JobFilter(
         group=group,
         user=user,
@@ -152,12 +154,13 @@ async def jobs(
         family=family,
         since=None if since is None else round(since * SECOND),
         until=None if until is None else round(until * SECOND),
+        seen=None if sight.everything else (sight.user, sight.groups),
     )
     async with committer.turns.long_answer():
         found = await find_jobs(committer, filters, limit=limit + 1, before=before)
         page = found.jobs[:limit]
         more = id_of(page[-1]) if len(found.jobs) > limit else None
-        views = [job_view(committer, still_there(committer, job)) async for job in in_turns(page)]
+        views = [_without_secrets(request, still_there(committer, job)) async for job in in_turns(page)]
         return reply(JobsPage(jobs=tuple(views), next=more, problem=found.problem))
 
 
@@ -167,7 +170,7 @@ async def job(
 ) -> Response:
     """Return one job; with ``wait`` (seconds) the answer comes when it is over, or when the time has passed."""
     committer = committer_of(request)
-    found = await _job(committer, id)
+    found = await seen_job(request, id)
     deadline = asyncio.get_running_loop().time() + wait
     while isinstance(found, (LiveJob, Family)) and not committer.stopping:
         left = deadline - asyncio.get_running_loop().time()
@@ -181,8 +184,15 @@ async def job(
             committer.unwatch(number, change)
         if await request.is_disconnected():
             break
-        found = await _job(committer, id)
-    return reply(await whole_job_view(committer, found))
+        found = await seen_job(request, id)
+    view = await whole_job_view(committer, found)
+    return reply(view if may_steer(request, found) else msgspec.structs.replace(view, environment={}))
+
+
+def _without_secrets(request: Request, job: AnyJob) -> JobView:
+    """Return the view of a job, without its environment for those who only see it."""
+    view = job_view(committer_of(request), job)
+    return view if may_steer(request, job) else msgspec.structs.replace(view, environment={})
 
 
 @router.get("/{id}/tasks")
@@ -200,7 +210,7 @@ async def tasks(
     state = canonical_state(state)
     _check_word(state, TASK_STATES, "state")
     committer = committer_of(request)
-    found = await _job(committer, id)
+    found = await seen_job(request, id)
     _has_tasks(found)
     async with committer.turns.long_answer():
         page, more = await tasks_page(committer, found, limit=limit, after=after, state=state)
@@ -213,7 +223,7 @@ async def tasks(
 async def task(request: Request, id: str, task: str) -> Response:
     """Return one task with all its attempts, oldest first."""
     committer = committer_of(request)
-    found = await _job(committer, id)
+    found = await seen_job(request, id)
     number = int(task) if task.isascii() and task.isdigit() and len(task) < 19 else -1
     check_task(found, number, task)
     one, member = await task_of(committer, found, number)
@@ -226,7 +236,7 @@ async def send_signal(request: Request, id: str) -> Response:
     committer = committer_of(request)
     body = await read(request, SignalBody)
     number = signal_number(body.signal)
-    found = await _job(committer, id)
+    found = await own_job(request, id)
     if body.task is not None:
         check_task(found, body.task)
     targets = attempts_of(committer, found, body.task)
@@ -272,24 +282,6 @@ def check_task(job: AnyJob, task: int, written: str = "") -> None:
         raise NotFound(f"job {id_of(job)} has no task {written[:40] or task} ({known})")
 
 
-async def job_by_id(committer: Committer, id: str) -> AnyJob:
-    """Return the job in an address. Raises NotFound."""
-    number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else 0
-    found = await find_job(committer, number) if number else None
-    if found is None:
-        last = committer.machine.next_job - 1
-        if 0 < number <= last:
-            raise NotFound(
-                f"the record of job {number} is not kept any more: jobs are forgotten some time after their end"
-            )
-        known = f"ids are 1 to {last}" if last else "no job has been submitted yet"
-        raise NotFound(f"there is no job {id[:40]} ({known})")
-    return found
-
-
-_job = job_by_id
-
-
 def key_of(request: Request) -> str:
     """Return the ``Idempotency-Key`` of a request, empty if it has none."""
     key = request.headers.get("idempotency-key", "")
@@ -311,15 +303,20 @@ def digest_of(key: str, entries: Iterable[object]) -> str:
     return digest.hexdigest()
 
 
-async def known_states(committer: Committer, jobs: Sequence[Job]) -> tuple[tuple[int, JobState], ...]:
-    """Return the states of the finished jobs that these jobs depend on."""
-    wanted = {number for job in jobs for number, _ in job.after if number > 0 and not _is_alive(committer, number)}
-    found = await find_all(committer, sorted(wanted)) if wanted else {}
+async def known_states(request: Request, jobs: Sequence[Job]) -> tuple[tuple[int, JobState], ...]:
+    """Return the states of the finished jobs that these jobs depend on.
+
+    Raises InputError for a job that the caller does not see.
+    """
+    wanted = {number for job in jobs for number, _ in job.after if number > 0}
+    found = await find_all(committer_of(request), sorted(wanted)) if wanted else {}
+    hidden = {number for number, job in found.items() if not sees(request, job)}
+    for position, job in enumerate(jobs if hidden else ()):
+        for number, _ in job.after:
+            if number in hidden:
+                place = f"jobs[{position}].after" if len(jobs) > 1 else "after"
+                raise InputError(f"there is no job {number}", hint="`cress jobs` lists the jobs", field=place)
     return tuple((number, job.state) for number, job in sorted(found.items()) if isinstance(job, JobRecord))
-
-
-def _is_alive(committer: Committer, number: int) -> bool:
-    return number in committer.machine.jobs or number in committer.machine.families
 
 
 def _check_word(word: str, known: list[str] | tuple[str, ...], field: str) -> None:

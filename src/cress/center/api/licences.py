@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 from fastapi import APIRouter, Request, Response
 
 from cress.center.api.bodies import reply
-from cress.center.api.context import committer_of
+from cress.center.api.context import committer_of, sees_number
 from cress.center.show.licences import licences_page
+from cress.protocol.licenceviews import LicencesPage
 
 router = APIRouter(prefix="/v1")
 
@@ -14,4 +16,13 @@ router = APIRouter(prefix="/v1")
 @router.get("/licences")
 async def licences(request: Request) -> Response:
     """Return the licences of the cluster: their numbers, the jobs that hold them, the jobs that wait for them."""
-    return reply(await licences_page(committer_of(request)))
+    page = await licences_page(committer_of(request))
+    views = (
+        msgspec.structs.replace(
+            each,
+            jobs=tuple(use for use in each.jobs if sees_number(request, use.job)),
+            waiters=tuple(use for use in each.waiters if sees_number(request, use.job)),
+        )
+        for each in page.licences
+    )
+    return reply(LicencesPage(licences=tuple(views)))

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from cress.center.api.context import committer_of
+from cress.center.api.context import committer_of, own_job
 from cress.center.api.errors import NotFound
-from cress.center.api.jobs import check_task, job_by_id
+from cress.center.api.jobs import check_task
 from cress.center.logs import LogReader, NoAttempt, answered
 from cress.center.members import place_of
 from cress.model.bounds import MOST
@@ -42,7 +42,7 @@ async def logs(
     committer = committer_of(request)
     if stream not in STREAMS:
         raise InputError(f"{stream[:40]!r} is not a stream", hint=one_of(stream, STREAMS), field="stream")
-    job = await job_by_id(committer, id)
+    job = await own_job(request, id)
     check_task(job, task)
     number, index = await place_of(committer, job, task)
     reader = LogReader(committer, number, index, stream, offset, attempt, since)

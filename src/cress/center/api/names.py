@@ -7,9 +7,8 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 
 from cress.center.api.bodies import reply
-from cress.center.api.context import committer_of
+from cress.center.api.context import committer_of, sees_number
 from cress.center.api.stream import HEARTBEAT, Stream
-from cress.center.committer import Committer
 from cress.center.show.jobs import place_view
 from cress.center.turns import chunks, in_turns
 from cress.lifecycle.name_service import Place, candidates, order, places, resolve
@@ -29,7 +28,7 @@ async def names(request: Request, name: str, group: str = "") -> Response:
         machine = committer.machine
         found: list[Place] = []
         async for part in in_turns(chunks(candidates(machine, name, group or None))):
-            found += places(machine, part)
+            found += (place for place in places(machine, part) if sees_number(request, place.job))
         views = [place_view(each) async for each in in_turns(sorted(found, key=order))]
         return reply(PlacesPage(places=tuple(views)))
 
@@ -40,14 +39,15 @@ async def watch(request: Request, name: str, group: str = "", follow: bool = Tru
 
     A reader that was cut off calls again, and begins with all of them. Without ``follow`` the answer ends there.
     """
-    return PlacesStream(committer_of(request), name, group or None, follow=follow)
+    return PlacesStream(request, name, group or None, follow=follow)
 
 
 class PlacesStream(Stream):
     """The answer; it knows the attempts that it has sent."""
 
-    def __init__(self, committer: Committer, name: str, group: str | None, *, follow: bool) -> None:
-        super().__init__(committer)
+    def __init__(self, request: Request, name: str, group: str | None, *, follow: bool) -> None:
+        super().__init__(committer_of(request))
+        self._request = request
         self._follow = follow
         self._name = name
         self._group = group
@@ -79,7 +79,8 @@ class PlacesStream(Stream):
                 self._next = self._look()
 
     def _look(self) -> bytes:
-        now = {place.attempt: place for place in resolve(self.committer.machine, self._name, self._group)}
+        found = resolve(self.committer.machine, self._name, self._group)
+        now = {place.attempt: place for place in found if sees_number(self._request, place.job)}
         told, self._told = self._told, now
         known = told or {}
         fresh = [place for attempt, place in now.items() if known.get(attempt) != place]

@@ -9,8 +9,9 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 import cress
+from cress.center.access.rights import Action
 from cress.center.api.bodies import Body, CordonBody, DrainBody, read, reply
-from cress.center.api.context import committer_of, user_of
+from cress.center.api.context import committer_of, demand, sees_number, user_of
 from cress.center.api.errors import NotFound
 from cress.center.committer import Committer
 from cress.center.lookup import state_of
@@ -68,7 +69,9 @@ async def nodes(
 async def node(request: Request, name: str) -> Response:
     """Return one node, with its tasks and the ports in use."""
     committer = committer_of(request)
-    return reply(whole_node_view(committer, _node(committer, name)))
+    view = whole_node_view(committer, _node(committer, name))
+    seen = tuple(task for task in view.tasks if sees_number(request, task.job))
+    return reply(msgspec.structs.replace(view, tasks=seen))
 
 
 @router.post("/nodes/{name}/cordon")
@@ -87,6 +90,7 @@ async def uncordon(request: Request, name: str) -> Response:
 async def drain(request: Request, name: str) -> Response:
     """Drain a node: it gets no new tasks; those that still run at the deadline are stopped and run elsewhere."""
     committer = committer_of(request)
+    demand(request, Action.STEER_NODES)
     body = await read(request, DrainBody)
     _node(committer, name)
     if not 0 <= body.deadline <= MOST_DEADLINE:
@@ -103,6 +107,7 @@ async def forget(request: Request, name: str) -> Response:
     The node is gone from the cluster until its executor joins again. Refused while it is connected.
     """
     committer = committer_of(request)
+    demand(request, Action.STEER_NODES)
     await read(request, Body)
     view = node_view(committer, _node(committer, name))
     await committer.submit(NodeDead(name=name, forget=True))
@@ -166,6 +171,7 @@ async def health() -> Response:
 
 async def _cordon(request: Request, name: str, *, cordoned: bool) -> Response:
     committer = committer_of(request)
+    demand(request, Action.STEER_NODES)
     body = await read(request, CordonBody)
     _node(committer, name)
     await committer.submit(Cordon(name=name, cordoned=cordoned, reason=body.reason[:MOST_REASON] if cordoned else ""))

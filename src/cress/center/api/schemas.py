@@ -19,7 +19,10 @@ from cress.center.api.bodies import (
     ScaleBody,
     SignalBody,
     SubmitBody,
+    TokenBody,
+    UserBody,
 )
+from cress.protocol.accessviews import AuditPage, CallerView, NewToken, TokensPage, TokenView, UsersPage, UserView
 from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.views import (
     Applied,
@@ -82,6 +85,13 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("get", "/v1/names/{name}/watch"): (None, PlacesChange),
     ("get", "/v1/licences"): (None, LicencesPage),
     ("get", "/v1/usage"): (None, UsagePage),
+    ("get", "/v1/whoami"): (None, CallerView),
+    ("get", "/v1/users"): (None, UsersPage),
+    ("put", "/v1/users/{name}"): (UserBody, UserView),
+    ("get", "/v1/tokens"): (None, TokensPage),
+    ("post", "/v1/tokens"): (TokenBody, NewToken),
+    ("delete", "/v1/tokens/{name}"): (None, TokenView),
+    ("get", "/v1/audit"): (None, AuditPage),
     ("get", "/v1/events"): (None, EventView),
     ("get", "/v1/state"): (None, StateView),
     ("get", "/v1/health"): (None, None),
@@ -95,7 +105,7 @@ _HEADERS = {
     ("get", "/v1/events"): [_header("Last-Event-ID", "go on behind this event; counts for more than after", 18)],
 }
 # Errors of a call, besides those of every call.
-_EVERY = {"401": "no token, or a wrong one", "403": "the Host is not the center's"}
+_EVERY = {"401": "no token, or a wrong one", "403": "the Host is not the center's, or the caller may not do this"}
 _BODY = {"413": "the body is too large", "415": "the body is not JSON", "503": "it cannot be stored now"}
 
 
@@ -142,7 +152,7 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
         data = {"type": "string", "contentMediaType": _JSON, "contentSchema": content[_JSON]["schema"]}
         event = {"id": {"type": "string"}, "event": {"type": "string"}, "data": data}
         content = {"text/event-stream": {"itemSchema": {"type": "object", "properties": event}}}
-    done = "201" if gives is SubmittedPage else "200"
+    done = "201" if gives in (SubmittedPage, NewToken) else "200"
     responses: dict[str, Any] = {done: {"description": "done", "content": content}}
     if path == "/v1/health":
         operation["security"] = []

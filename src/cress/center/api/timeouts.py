@@ -9,6 +9,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from cress.center.access.callers import peer_of
+
 # Seconds for the first byte of a connection, for the head of a request, and for its body. An answer about a slow body
 # (see ``bodies``) comes before its connection ends.
 SILENT, HEAD, BODY = 75.0, 10.0, 65.0
@@ -30,6 +32,10 @@ class TimedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection."""
         super().connection_made(transport)
+        peer = peer_of(transport.get_extra_info("socket"))
+        if peer is not None:
+            # Each request of the connection gets a copy.
+            self.app_state = {**self.app_state, "peer": peer}
         self.due = self.loop.time() + SILENT
         if len(self.connections) > self.most:
             transport.close()

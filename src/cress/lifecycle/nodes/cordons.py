@@ -28,6 +28,14 @@ def tell(context: Context, name: str) -> None:
     context.observe(NodeCordoned(name, node.closed, node.why))
 
 
+def take(context: Context, word: Cordon | Drain) -> None:
+    """An operator cordons a node, or drains it."""
+    if isinstance(word, Cordon):
+        cordon(context, word)
+    else:
+        drain(context, word)
+
+
 def cordon(context: Context, word: Cordon) -> None:
     """An operator keeps new tasks off a node; or lets them in, whatever kept them off before."""
     node = node_of(context, word.name)

@@ -1,0 +1,93 @@
+"""The audit log: what was refused and what was administered, as lines of JSON that are only appended (``audit/``)."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from cress.protocol.accessviews import AuditEntry
+
+FOLDER, CURRENT = "audit", "audit.jsonl"
+# Bytes of a file; a full one gets the number of the next file in its name.
+FULL = 16 * 2**20
+# Refusals of one address that are written in a second; further ones are counted.
+MOST_REFUSALS = 20
+
+_log = logging.getLogger("cress.audit")
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(AuditEntry).decode
+
+
+class Audit:
+    """Appends entries to the newest file."""
+
+    def __init__(self, data: Path, full: int = FULL) -> None:
+        self.folder = data / FOLDER
+        self._full = full
+        self._failed = False
+        self._second = 0
+        self._refused: dict[str, int] = {}
+
+    def write(self, entry: AuditEntry) -> None:
+        """Append an entry. A full disk does not stop the center: it is told, and entries are lost until there is room."""
+        if entry.status in (401, 429) and not self._counts(entry):
+            return
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            path = self.folder / CURRENT
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            handle = os.open(path, flags, 0o600)
+            try:
+                os.write(handle, _encode(entry) + b"\n")
+                size = os.fstat(handle).st_size
+            finally:
+                os.close(handle)
+            if size >= self._full:
+                path.rename(self.folder / f"audit-{len(files(self.folder)):06d}.jsonl")
+            self._failed = False
+        except OSError as error:
+            if not self._failed:
+                _log.warning("the audit log cannot be written (%s); entries are lost until it can", error.strerror)
+            self._failed = True
+
+    def _counts(self, entry: AuditEntry) -> bool:
+        """Return whether a refusal is written: a flood of them must not fill the disk."""
+        second = int(entry.at)
+        if second != self._second:
+            self._second, self._refused = second, {}
+        count = self._refused[entry.address] = self._refused.get(entry.address, 0) + 1
+        return count <= MOST_REFUSALS
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the files of the log, the newest first."""
+    old = sorted(folder.glob("audit-*.jsonl"), reverse=True)
+    return [folder / CURRENT, *old]
+
+
+def latest(folder: Path, limit: int, passes: Callable[[AuditEntry], bool]) -> list[AuditEntry]:
+    """Return the latest entries that pass, the newest first; blocks."""
+    found: list[AuditEntry] = []
+    for path in files(folder):
+        for line in _lines_backwards(path):
+            try:
+                entry = _decode(line)
+            except msgspec.DecodeError:
+                continue  # a line that a crash left half-written
+            if passes(entry):
+                found.append(entry)
+                if len(found) == limit:
+                    return found
+    return found
+
+
+def _lines_backwards(path: Path) -> Iterator[bytes]:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return
+    yield from reversed(data.splitlines())

@@ -1,0 +1,70 @@
+"""The audit of requests: pure ASGI around the whole API, so that no call can be forgotten."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import time
+
+from cress.center.access.audit import Audit
+from cress.center.asgi import App, Message, Receive, Scope, Send
+from cress.protocol.accessviews import AuditEntry
+
+REFUSED = frozenset({401, 403, 429})
+# Beginnings of paths whose calls, unless they only read, administer the cluster.
+ADMINISTRATIVE = ("/v1/nodes/", "/v1/groups", "/v1/users", "/v1/tokens", "/v1/join")
+MOST_PATH = 300
+
+
+class Audited:
+    """Gives every request an id, and writes what is refused or administrative before the answer is sent."""
+
+    def __init__(self, app: App, audit: Audit) -> None:
+        self._app = app
+        self._audit = audit
+        self._run = secrets.token_hex(4)
+        self._numbers = itertools.count(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and look at the beginning of its answer."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        request = f"{self._run}-{next(self._numbers)}"
+        state = scope.setdefault("state", {})
+
+        async def look(message: Message) -> None:
+            kind = message["type"]
+            if kind in ("http.response.start", "websocket.http.response.start"):
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", request.encode())]
+                if status in REFUSED or state.get("audited") or _administers(scope):
+                    self._audit.write(_entry(scope, status, request))
+            elif kind == "websocket.accept" and state.get("audited"):
+                self._audit.write(_entry(scope, 101, request))
+            await send(message)
+
+        await self._app(scope, receive, look)
+
+
+def _administers(scope: Scope) -> bool:
+    return scope.get("method", "GET") not in ("GET", "HEAD") and scope["path"].startswith(ADMINISTRATIVE)
+
+
+def _entry(scope: Scope, status: int, request: str) -> AuditEntry:
+    state = scope["state"]
+    caller = state.get("caller")
+    client = scope.get("client")
+    address = str(client[0]) if client and client[0] else "local"
+    if caller is None and state.get("peer") is not None:
+        address = f"local, account {state['peer']}"
+    return AuditEntry(
+        at=time.time(),
+        user=caller.user if caller else "",
+        how=caller.how if caller else "",
+        address=address,
+        what=f"{scope.get('method', 'GET')} {scope['path'][:MOST_PATH]}",
+        status=status,
+        request=request,
+        why=str(state.get("audited") or ""),
+    )

@@ -1,0 +1,74 @@
+"""Callers: the users behind the credentials of requests."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+from cress.center.access.rights import Caller, Sight, Visibility, sight
+from cress.center.access.tokens import PREFIX, id_in, opens
+from cress.model.access import Role, User
+from cress.model.group import EVERYONE
+
+if TYPE_CHECKING:
+    from cress.center.committer import Committer
+
+_PEER = struct.Struct("3i")  # process, user, group
+
+
+class Callers:
+    """Turns credentials into callers. ``owner`` is the account of the data directory, whose secret opens everything."""
+
+    def __init__(self, committer: Committer, owner: str, visibility: Visibility = Visibility.ALL) -> None:
+        self._committer = committer
+        self._owner = owner
+        self._visibility = visibility
+
+    def of_secret(self, address: str) -> Caller:
+        """Return the caller who knows the secret of the data directory."""
+        return Caller(self._owner, Role.ADMIN, how="owner", address=address)
+
+    def of_account(self, uid: int) -> Caller | None:
+        """Return the caller with this account of the center's machine; None if it has no name, or is shut out."""
+        try:
+            name = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            return None
+        if uid in (0, os.geteuid()):
+            return Caller(name, Role.ADMIN, how="account", address="local")
+        return self._with_role(name, Role.ADMIN, "account", "local")
+
+    def of_token(self, text: str, address: str) -> Caller | None:
+        """Return the caller with a token; None if it opens nothing (any more)."""
+        token = self._committer.machine.tables.tokens.get(id_in(text)) if text.startswith(PREFIX) else None
+        if token is None or not opens(text, token.digest) or token.is_over(self._committer.clock.utc()):
+            return None
+        how = f"token {token.name}"
+        if token.user == self._owner:
+            return Caller(token.user, token.role, how=how, address=address)
+        return self._with_role(token.user, token.role, how, address)
+
+    def _with_role(self, name: str, most: Role, how: str, address: str) -> Caller | None:
+        user = self._committer.machine.tables.users.get(name) or User(name=name)
+        role = min(user.role, most, key=lambda role: role.rank)
+        return None if role is Role.NONE else Caller(name, role, frozenset(user.administers), how, address)
+
+    def sight(self, caller: Caller) -> Sight:
+        """Return the jobs that a caller sees."""
+        groups: list[str] = []
+        if self._visibility is Visibility.GROUP:
+            known = self._committer.machine.core.groups
+            groups = [each.name for each in known if {caller.user, EVERYONE} & {*each.spec.users}]
+        return sight(caller, self._visibility, groups)
+
+
+def peer_of(connected: socket.socket) -> int | None:
+    """Return the uid of the process at the other end of a Unix socket; None for other sockets."""
+    if connected.family != socket.AF_UNIX:
+        return None
+    # What the loop gives is not a socket of its own.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=os.dup(connected.fileno())) as own:
+        return int(_PEER.unpack(own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))[1])

@@ -1,0 +1,83 @@
+"""Rights: what a caller may do, in one place (design note 0015). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+from typing import NamedTuple
+
+from cress.model.access import Role
+
+
+class Caller(NamedTuple):
+    """The sender of a request: the user, the role, and the groups whose jobs the user steers.
+
+    ``how`` is the credential that was shown (owner, account, token NAME), ``address`` where the request came from.
+    """
+
+    user: str
+    role: Role
+    administers: frozenset[str] = frozenset()
+    how: str = ""
+    address: str = ""
+
+
+class Visibility(Enum):
+    """The jobs that users see: their own, those of the groups they may submit to, or all."""
+
+    OWN = "own"
+    GROUP = "group"
+    ALL = "all"
+
+
+class Action(Enum):
+    """Actions that need a role, whoever the work belongs to; the value is said in refusals."""
+
+    LOOK = "look at the cluster"
+    SUBMIT = "submit jobs"
+    STEER_NODES = "change nodes"
+    CHANGE_GROUPS = "change groups"
+    CHANGE_USERS = "change users, or tokens of others"
+    READ_AUDIT = "read the audit log"
+
+
+LEAST: dict[Action, Role] = {
+    Action.LOOK: Role.VIEWER,
+    Action.SUBMIT: Role.USER,
+    Action.STEER_NODES: Role.OPERATOR,
+    Action.CHANGE_GROUPS: Role.ADMIN,
+    Action.CHANGE_USERS: Role.ADMIN,
+    Action.READ_AUDIT: Role.ADMIN,
+}
+
+
+def may(caller: Caller, action: Action) -> bool:
+    """Return whether the caller's role is enough for an action."""
+    return caller.role.rank >= LEAST[action].rank
+
+
+def steers(caller: Caller, owner: str, group: str) -> bool:
+    """Return whether the caller may change a job, run commands in it, and read what it writes."""
+    if caller.role is Role.ADMIN:
+        return True
+    return may(caller, Action.SUBMIT) and (caller.user == owner or group in caller.administers)
+
+
+class Sight(NamedTuple):
+    """The jobs that a caller sees: those of ``user``, and those in ``groups``; ``everything``: all jobs."""
+
+    everything: bool
+    user: str = ""
+    groups: tuple[str, ...] = ()
+
+    def has(self, owner: str, group: str) -> bool:
+        """Return whether a job is seen."""
+        return self.everything or owner == self.user or group in self.groups
+
+
+def sight(caller: Caller, visibility: Visibility, groups: Collection[str]) -> Sight:
+    """Return what the caller sees; ``groups`` are those that the caller may submit to."""
+    if caller.role.rank >= Role.OPERATOR.rank or visibility is Visibility.ALL:
+        return Sight(everything=True)
+    seen = caller.administers.union(groups if visibility is Visibility.GROUP else ())
+    return Sight(False, caller.user, tuple(sorted(seen)))

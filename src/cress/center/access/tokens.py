@@ -1,0 +1,43 @@
+"""Tokens as texts: ``cress_ID_SECRET``. Only a digest of the secret is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from typing import NamedTuple
+
+PREFIX = "cress_"
+_ID = 6
+_SECRET = 32
+
+
+class Fresh(NamedTuple):
+    """A new token: its id, the digest that is kept, and the text that is shown once."""
+
+    id: str
+    digest: bytes
+    text: str
+
+
+def fresh() -> Fresh:
+    """Return a new token of 256 random bits."""
+    id, secret = secrets.token_hex(_ID), secrets.token_urlsafe(_SECRET)
+    return Fresh(id, _digest(secret), f"{PREFIX}{id}_{secret}")
+
+
+def id_in(text: str) -> str:
+    """Return the id in a token's text, empty if it is not one."""
+    kind, _, rest = text.partition("_")
+    id, _, secret = rest.partition("_")
+    return id if kind + "_" == PREFIX and len(id) == 2 * _ID and secret else ""
+
+
+def opens(text: str, digest: bytes) -> bool:
+    """Return whether a token's text has the secret with this digest."""
+    return hmac.compare_digest(_digest(text.split("_", 2)[-1]), digest)
+
+
+def _digest(secret: str) -> bytes:
+    # No salt and no slow hash: nobody guesses 256 random bits.
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,166 @@
+"""Calls about users, tokens, and the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from cress.center.access.audit import Audit, latest
+from cress.center.access.rights import Action, may
+from cress.center.access.tokens import fresh
+from cress.center.api.bodies import TokenBody, UserBody, read, reply
+from cress.center.api.context import caller_of, committer_of, demand
+from cress.center.api.errors import Forbidden, NotFound
+from cress.lifecycle.inputs import AddToken, RevokeToken, SetUser
+from cress.model.access import Role, Token, User, checked_name, role_of
+from cress.model.errors import InputError
+from cress.model.times import SECOND
+from cress.protocol.accessviews import (
+    AuditEntry,
+    AuditPage,
+    CallerView,
+    NewToken,
+    TokensPage,
+    TokenView,
+    UsersPage,
+    UserView,
+)
+
+MOST_ENTRIES = 10_000
+# Seconds: ten years.
+MOST_LIFE = 3650 * 86_400.0
+
+router = APIRouter(prefix="/v1")
+
+
+@router.get("/whoami")
+async def whoami(request: Request) -> Response:
+    """Return the user that the request comes from, with role and credential."""
+    caller = caller_of(request)
+    groups = tuple(sorted(caller.administers))
+    return reply(CallerView(user=caller.user, role=caller.role.value, administers=groups, how=caller.how))
+
+
+@router.get("/users")
+async def users(request: Request) -> Response:
+    """List the users whose role was set; everybody else has the role ``user``."""
+    demand(request, Action.CHANGE_USERS)
+    known = committer_of(request).machine.tables.users
+    return reply(UsersPage(users=tuple(_user_view(known[name]) for name in sorted(known))))
+
+
+@router.put("/users/{name}")
+async def set_user(request: Request, name: str) -> Response:
+    """Set the role of a user, and the groups that the user administers; the role ``none`` shuts the user out."""
+    demand(request, Action.CHANGE_USERS)
+    body = await read(request, UserBody)
+    user = User(
+        name=checked_name(name, "name"), role=role_of(body.role), administers=tuple(dict.fromkeys(body.administers))
+    )
+    await committer_of(request).submit(SetUser(user=user))
+    return reply(_user_view(user))
+
+
+@router.get("/tokens")
+async def tokens(request: Request) -> Response:
+    """List the caller's tokens; for an admin, all tokens."""
+    caller = caller_of(request)
+    known = committer_of(request).machine.tables.tokens.values()
+    seen = [each for each in known if each.user == caller.user or may(caller, Action.CHANGE_USERS)]
+    views = (_token_view(request, each) for each in sorted(seen, key=lambda each: (each.user, each.name)))
+    return reply(TokensPage(tokens=tuple(views)))
+
+
+@router.post("/tokens")
+async def create_token(request: Request) -> Response:
+    """Create a token; its secret is in the answer, and never told again.
+
+    A token's role is that of the caller unless a lower one is named. Only admins create tokens of other users. With the
+    name of a token that exists and ``rotate``, the old one is revoked at the same moment.
+    """
+    body = await read(request, TokenBody)
+    caller = caller_of(request)
+    user = checked_name(body.user, "user") if body.user else caller.user
+    if user != caller.user:
+        demand(request, Action.CHANGE_USERS)
+    old = _named(request, user, body.name) if body.rotate else None
+    role = role_of(body.role) if body.role else old.role if old else Role.USER if user != caller.user else caller.role
+    if role.rank > caller.role.rank or role is Role.NONE:
+        raise Forbidden(f"{caller.user} has the role {caller.role.value} and cannot give a token the role {role.value}")
+    utc = committer_of(request).clock.utc()
+    expires = old.expires if old else 0
+    if body.expires is not None:
+        if not 0 < body.expires <= MOST_LIFE:
+            raise InputError(f"{body.expires:g} seconds", hint="more than 0, at most ten years", field="expires")
+        expires = utc + round(body.expires * SECOND)
+    made = fresh()
+    token = Token(
+        id=made.id,
+        name=checked_name(body.name, "name"),
+        user=user,
+        role=role,
+        digest=made.digest,
+        created=utc,
+        expires=expires,
+    )
+    await committer_of(request).submit(AddToken(token=token, replaces=old.id if old else ""))
+    return reply(NewToken(token=_token_view(request, token), secret=made.text), 201)
+
+
+@router.delete("/tokens/{name}")
+async def revoke_token(request: Request, name: str, user: str = "") -> Response:
+    """Revoke a token by name or id: it opens nothing from now on. Only admins revoke tokens of other users."""
+    caller = caller_of(request)
+    if user and user != caller.user:
+        demand(request, Action.CHANGE_USERS)
+    token = _named(request, user or caller.user, name)
+    view = _token_view(request, token)
+    await committer_of(request).submit(RevokeToken(id=token.id))
+    return reply(view)
+
+
+@router.get("/audit")
+async def audit(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=MOST_ENTRIES)] = 100,
+    user: str = "",
+    refused: bool = False,
+) -> Response:
+    """Return the latest entries of the audit log, newest first; those of a user, or those that were ``refused``."""
+    demand(request, Action.READ_AUDIT)
+    kept: Audit = request.app.state.audit
+
+    def passes(entry: AuditEntry) -> bool:
+        return (not user or entry.user == user) and (not refused or entry.status >= 400)
+
+    return reply(AuditPage(entries=tuple(await asyncio.to_thread(latest, kept.folder, limit, passes))))
+
+
+def _named(request: Request, user: str, name: str) -> Token:
+    """Return a user's token by name, or by id."""
+    known = committer_of(request).machine.tables.tokens
+    by_id = known.get(name)
+    if by_id is not None and (by_id.user == user or may(caller_of(request), Action.CHANGE_USERS)):
+        return by_id
+    for each in known.values():
+        if each.user == user and each.name == name:
+            return each
+    raise NotFound(f"{user} has no token {name[:100]!r} (`cress token list` shows the tokens)")
+
+
+def _user_view(user: User) -> UserView:
+    return UserView(name=user.name, role=user.role.value, administers=user.administers)
+
+
+def _token_view(request: Request, token: Token) -> TokenView:
+    return TokenView(
+        id=token.id,
+        name=token.name,
+        user=token.user,
+        role=token.role.value,
+        created=token.created / SECOND,
+        expires=token.expires / SECOND if token.expires else None,
+        expired=token.is_over(committer_of(request).clock.utc()),
+    )

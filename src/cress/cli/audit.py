@@ -1,0 +1,69 @@
+"""``cress audit``: what was refused, and what was administered."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from cress.cli.common import Columns, Data, Json, Wide, connect, print_json, selection_of
+from cress.cli.errors import told
+from cress.cli.tables import Column, clean, show
+
+EPILOG = """\
+\b
+Every call that was refused, that changes nodes, groups, users or tokens, or that touches a job of somebody else: who,
+from where, what, and the status of the answer. The newest come last. REQUEST is the header X-Request-Id of the answer.
+The log is audit/ in the data directory of the center; nothing in it is ever changed.
+Columns: time, user, how, from, what, status, why, request; a narrow terminal leaves some out.
+Exit codes: 0 done, 2 bad input, 3 not an admin, or no center could be asked.
+"""
+
+COLUMNS = (
+    Column("TIME"),
+    Column("USER", gives=True),
+    Column("HOW", hides=3),
+    Column("FROM", gives=True, hides=2),
+    Column("WHAT", gives=True),
+    Column("STATUS", right=True),
+    Column("WHY", gives=True, hides=1),
+    Column("REQUEST", hides=4),
+)
+
+
+def audit(
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="How many entries.")] = 50,
+    user: Annotated[str, typer.Option(metavar="USER", help="Only those of this user.")] = "",
+    refused: Annotated[bool, typer.Option("--refused", help="Only calls that were refused.")] = False,
+    columns: Columns = "",
+    wide: Wide = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Show what was refused, and what was administered."""
+    with told("audit"):
+        from cress.client import access_calls
+
+        with connect(data) as client:
+            page = client.ask(access_calls.audit(limit, user, refused=refused))
+        if as_json:
+            print_json(page)
+            return
+        if not page.entries:
+            print("nothing was refused or administered")
+            return
+        rows = [
+            [
+                datetime.fromtimestamp(each.at).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
+                clean(each.user) or "-",
+                clean(each.how) or "-",
+                clean(each.address),
+                clean(each.what),
+                str(each.status),
+                clean(each.why) or "-",
+                each.request,
+            ]
+            for each in reversed(page.entries)
+        ]
+        show(COLUMNS, rows, selection_of(columns, wide=wide))

@@ -1,0 +1,92 @@
+"""``cress users``: the roles of users; ``cress whoami``: who the center takes you for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cress.cli.common import Columns, Data, Json, Wide, connect, print_json, selection_of
+from cress.cli.default_verb import WithDefault
+from cress.cli.errors import told
+from cress.cli.tables import Column, clean, show
+
+EPILOG = """\
+\b
+Examples:
+  cress users                                  the users whose role was set (the same: cress users list)
+  cress users set ann --role operator          ann may cordon and drain nodes, and sees all jobs
+  cress users set bob --administers web,etl    bob steers the jobs of these groups as if they were bob's own
+  cress users set eve --role none              eve is shut out, and eve's tokens are revoked
+
+\b
+Roles: viewer (looks), user (submits jobs, steers own ones), operator (and changes nodes), admin (everything). A user
+without an entry has the role user. Which groups a user may submit to stands in the groups' file (Users:).
+Columns: name, role, administers.
+Exit codes: 0 done, 2 bad input, 3 not accepted, or no center could be asked.
+"""
+WHOAMI = """\
+\b
+HOW is the credential: owner (the secret of the data directory), account (of this machine), or token NAME.
+Exit codes: 0 done, 3 no center could be asked.
+"""
+
+COLUMNS = (Column("NAME", gives=True), Column("ROLE"), Column("ADMINISTERS", gives=True))
+
+app = typer.Typer(cls=WithDefault, help="List users, or set their roles.", epilog=EPILOG, rich_markup_mode=None)
+
+
+@app.command("list")
+def users(columns: Columns = "", wide: Wide = False, as_json: Json = False, data: Data = None) -> None:
+    """List the users whose role was set."""
+    with told("users"):
+        from cress.client import access_calls
+
+        with connect(data) as client:
+            page = client.ask(access_calls.users())
+        if as_json:
+            print_json(page)
+            return
+        if not page.users:
+            print("no role was set: everybody whom the center knows has the role user")
+            return
+        rows = [[clean(each.name), each.role, clean(", ".join(each.administers)) or "-"] for each in page.users]
+        show(COLUMNS, rows, selection_of(columns, wide=wide))
+
+
+@app.command("set")
+def set_user(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The user.")],
+    role: Annotated[str, typer.Option(metavar="ROLE", help="none, viewer, user, operator or admin.")] = "user",
+    administers: Annotated[
+        str, typer.Option(metavar="GROUP,…", help="Groups whose jobs the user steers. Default: none.")
+    ] = "",
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Set the role of a user, and the groups that the user administers; both replace what was set."""
+    with told("users set"):
+        from cress.client import access_calls
+
+        groups = [each.strip() for each in administers.split(",") if each.strip()]
+        with connect(data) as client:
+            view = client.ask(access_calls.set_user(name, role, groups))
+        if as_json:
+            print_json(view)
+            return
+        more = f", administers {', '.join(view.administers)}" if view.administers else ""
+        print(f"{clean(view.name)} has the role {view.role}{clean(more)}")
+
+
+def whoami(as_json: Json = False, data: Data = None) -> None:
+    """Show who the center takes you for."""
+    with told("whoami"):
+        from cress.client import access_calls
+
+        with connect(data) as client:
+            view = client.ask(access_calls.whoami())
+        if as_json:
+            print_json(view)
+            return
+        more = f", administers {', '.join(view.administers)}" if view.administers else ""
+        print(f"{clean(view.user)}, role {view.role}{clean(more)} ({clean(view.how)})")

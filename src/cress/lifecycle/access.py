@@ -1,0 +1,55 @@
+"""Users and tokens: rows of the machine like all else, so that a revoked token stays revoked after every crash."""
+
+from __future__ import annotations
+
+from cress.lifecycle.context import Context
+from cress.lifecycle.inputs import AddToken, RevokeToken, SetUser
+from cress.model.access import Role
+from cress.model.errors import InputError, NotAccepted
+
+MOST_USERS = 100_000
+# Tokens of one user.
+MOST_TOKENS = 200
+
+
+def take(context: Context, each: SetUser | AddToken | RevokeToken) -> None:
+    """Change a user or token. Raises InputError."""
+    match each:
+        case SetUser():
+            _set_user(context, each)
+        case AddToken():
+            _add(context, each)
+        case RevokeToken():
+            if context.tables.tokens.pop(each.id, None) is None:
+                raise NotAccepted(f"there is no token {each.id}", hint="`cress token list` shows the tokens")
+
+
+def _set_user(context: Context, each: SetUser) -> None:
+    users = context.tables.users
+    if each.user.name not in users and len(users) >= MOST_USERS:
+        raise NotAccepted(f"the cluster knows {len(users):,} users", hint=f"at most {MOST_USERS:,}")
+    for position, group in enumerate(each.user.administers):
+        if group not in context.core.groups.by_name:
+            what = f"there is no group {group}"
+            raise InputError(what, hint="`cress groups` lists them", field=f"administers[{position}]")
+    users[each.user.name] = each.user
+    if each.user.role is Role.NONE:
+        for number in [token.id for token in context.tables.tokens.values() if token.user == each.user.name]:
+            del context.tables.tokens[number]
+
+
+def _add(context: Context, each: AddToken) -> None:
+    tokens = context.tables.tokens
+    token = each.token
+    old = tokens.get(each.replaces) if each.replaces else None
+    if each.replaces and old is None:
+        raise NotAccepted(f"there is no token {each.replaces}", hint="`cress token list` shows the tokens")
+    own = [other for other in tokens.values() if other.user == token.user and other is not old]
+    if any(other.name == token.name for other in own):
+        hint = f"another name, or `cress token revoke {token.name}` first"
+        raise NotAccepted(f"{token.user} has a token {token.name}", hint=hint, field="name")
+    if len(own) >= MOST_TOKENS:
+        raise NotAccepted(f"{token.user} has {len(own)} tokens", hint=f"at most {MOST_TOKENS}; revoke some")
+    if old is not None:
+        del tokens[old.id]
+    tokens[token.id] = token

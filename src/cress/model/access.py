@@ -1,0 +1,77 @@
+"""Access: the roles of users, and the tokens by which programs act for them."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+import msgspec
+
+from cress.model.errors import InputError
+from cress.model.units import one_of
+
+# Characters of a name of a user or token.
+MOST_NAME = 64
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
+
+
+class Role(Enum):
+    """The role of a user; each may do all that those before it may. ``NONE`` is shut out."""
+
+    NONE = "none"
+    VIEWER = "viewer"
+    USER = "user"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+    @property
+    def rank(self) -> int:
+        """The place of the role in their order."""
+        return _RANKS[self]
+
+
+_RANKS = {role: rank for rank, role in enumerate(Role)}
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The role of a user, and the groups whose jobs the user steers as if they were the user's own."""
+
+    name: str
+    role: Role = Role.USER
+    administers: tuple[str, ...] = ()
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A token: whoever shows its secret acts as ``user``, with ``role`` at most.
+
+    Only ``digest``, the SHA-256 of the secret, is kept. ``id`` is a part of the token that is no secret. ``created`` and
+    ``expires`` are in µs since the epoch; 0: it does not expire.
+    """
+
+    id: str
+    name: str
+    user: str
+    role: Role
+    digest: bytes
+    created: int
+    expires: int = 0
+
+    def is_over(self, utc: int) -> bool:
+        """Return whether the token has expired."""
+        return 0 < self.expires <= utc
+
+
+def role_of(word: str, field: str = "role") -> Role:
+    """Return the role of that name. Raises InputError."""
+    names = [role.value for role in Role]
+    if word not in names:
+        raise InputError(f"{word[:40]!r} is not a role", hint=one_of(word, names), field=field)
+    return Role(word)
+
+
+def checked_name(name: str, field: str) -> str:
+    """Return the name of a user or token. Raises InputError."""
+    if not _NAME.fullmatch(name):
+        hint = f"letters, digits, and _ . @ - behind the first, at most {MOST_NAME} characters"
+        raise InputError(f"{name[:40]!r} is not a name", hint=hint, field=field)
+    return name
