@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import httpx
 
+from cress.center.access.callers import Callers
 from cress.center.api.app import make_app
 from cress.center.committer import Committer
 from cress.center.mover import Mover
@@ -48,7 +49,7 @@ class Inside:
         self.store = Store(data / "cress.db")
         self.committer = Committer(self.store, Settings(data=data, **settings))
         self.mover = Mover(self.committer)
-        app = make_app(self.committer, token=TOKEN, user=user, names=("localhost",))
+        app = make_app(self.committer, token=TOKEN, callers=Callers(self.committer, user), names=("localhost",))
         self.http = httpx.AsyncClient(
             transport=httpx.ASGITransport(app=app, raise_app_exceptions=False),
             base_url="http://localhost",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,11 +19,14 @@ from tests.center.program import PATIENCE, Center
 
 NOBODY, OTHER = 65534, 1
 
+
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Center]:
     """A center whose users see their own jobs, with a group ``web`` for ann and bob, and ``lab`` for all."""
     with Center(tmp_path_factory.mktemp("users") / "data", forked=True, visibility="own") as center:
-        center.put_groups("Name: web\nResourceQuota: 4\nUsers: ann | bob | gus\n\nName: lab\nResourceQuota: 4\nUsers: *\n")
+        center.put_groups(
+            "Name: web\nResourceQuota: 4\nUsers: ann | bob | gus\n\nName: lab\nResourceQuota: 4\nUsers: *\n"
+        )
         for name, role, administers in (("vic", "viewer", []), ("oda", "operator", []), ("gus", "user", ["web"])):
             answer = center.http.put(f"/v1/users/{name}", json={"role": role, "administers": administers})
             assert answer.status_code == 200, answer.text
@@ -317,9 +322,45 @@ def test_on_the_centers_machine_users_are_who_the_kernel_says() -> None:
             assert call(OTHER, "PUT", "/v1/users/x", {"role": "admin"})[0] == 403
             # A wrong token is not made good by the account.
             assert call(0, "GET", "/v1/whoami", Authorization="Bearer no")[0] == 401
-            assert [(each.get("user", ""), each["address"]) for each in center.get("/v1/audit", limit=3)["entries"]] == [
+            assert [
+                (each.get("user", ""), each["address"]) for each in center.get("/v1/audit", limit=3)["entries"]
+            ] == [
                 ("", "local, account 0"),
                 (other, "local"),
                 (other, "local"),
             ]
         assert not path.exists()
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "api.sock"
+    with Center(tmp_path / "data", forked=True, visibility="own", socket=str(path)) as center:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("CRESS_")}
+
+        def cress(*words: str, code: int = 0, **more: str) -> str:
+            given = {**environment, "CRESS_SOCKET": str(path), **more}
+            command = [sys.executable, "-m", "cress", *words]
+            done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            assert done.returncode == code, done.stderr
+            return done.stdout + done.stderr * (code != 0)
+
+        assert "role admin (account)" in cress("whoami")
+        secret = cress("token", "create", "ci", "--user", "ann", "--expires", "1h").strip()
+        assert secret.startswith("cress_")
+        assert cress("whoami", CRESS_TOKEN=secret) == "ann, role user (token ci)\n"
+        (tmp_path / "job.yaml").write_text("command: echo hello\n")
+        cress("submit", str(tmp_path / "job.yaml"), CRESS_TOKEN=secret)
+        assert json.loads(cress("jobs", "--json", CRESS_TOKEN=secret))["jobs"][0]["user"] == "ann"
+        assert "may not change users" in cress("users", "set", "ann", "--role", "admin", code=3, CRESS_TOKEN=secret)
+        assert cress("users", "set", "ann", "--role", "operator") == "ann has the role operator\n"
+        assert "operator" in cress("users")
+        assert "'king' is not a role" in cress("users", "set", "ann", "--role", "king", code=2)
+        assert "token ci of ann is revoked" in cress("token", "revoke", "ci", "--user", "ann")
+        assert "wrong token" in cress("whoami", code=3, CRESS_TOKEN=secret)
+        log = cress("audit", "--wide")
+        assert "PUT /v1/users/ann" in log
+        assert secret not in log
+        # A token is not sent where others can read it.
+        url = center.address["url"]
+        refused = cress("whoami", code=2, CRESS_SOCKET="", CRESS_URL=url, CRESS_TOKEN=secret)
+        assert "unencrypted" in refused
