@@ -18,6 +18,7 @@ import uvicorn
 import uvloop
 
 from benchmarks.result import Result
+from cress.center.access.callers import Callers
 from cress.center.api.app import make_app
 from cress.center.committer import Committer
 from cress.center.settings import Settings
@@ -93,7 +94,11 @@ async def _serve(folder: Path) -> None:
     for number in (OFF, ON, NONE):
         asyncio.get_running_loop().add_signal_handler(number, tell, number)
     server = _Server(
-        uvicorn.Config(make_app(committer, token=TOKEN, user="u", names=("127.0.0.1",)), port=0, log_config=None)
+        uvicorn.Config(
+            make_app(committer, token=TOKEN, callers=Callers(committer, "me"), names=("127.0.0.1",)),
+            port=0,
+            log_config=None,
+        )
     )
     serving = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110 – uvicorn tells in no other way
