@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pwd
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cress.executor.account_rules import write_rules
+from cress.executor.runtimes import linux
 from cress.executor.runtimes.accounts import AccountRules
 from cress.model.run import Run
 from tests.executor.harness import Client, SupervisorProcess, supervisor, until
@@ -106,6 +108,8 @@ WAYS = {
 
 @pytest.fixture(scope="module")
 def parent(open_home: Path) -> Iterator[SupervisorProcess]:
+    # As after a login: tasks would inherit it.
+    linux.new_session_keyring()
     with supervisor(open_home / "e") as process:
         yield process
 
@@ -156,6 +160,34 @@ def test_a_task_of_another_account_sees_nothing(
         for target in victims.items():
             attempt += 1
             assert spy(client, parent, attempt, accounts[1].pw_name, runtime, *target) == set(), (runtime, target)
+
+
+# Adds a key to the keyring of its session and prints its number, or prints what it reads of the key with that number.
+KEYS = """
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+add, keyctl = {"x86_64": (248, 250), "aarch64": (217, 219)}[os.uname().machine]
+if len(sys.argv) == 1:
+    print(libc.syscall(add, b"user", b"cress-test", b"hunter2", 7, -3), flush=True)
+    time.sleep(1000)
+text = ctypes.create_string_buffer(7)
+print(text.raw if libc.syscall(keyctl, 11, int(sys.argv[1]), text, 7, 0) == 7 else ctypes.get_errno(), flush=True)
+"""
+
+
+def test_a_task_has_no_keys_of_another_account(
+    client: Client, parent: SupervisorProcess, accounts: tuple[pwd.struct_passwd, ...]
+) -> None:
+    first, second = (each.pw_name for each in accounts)
+    client.launch(Run(job=300, user=first, command=(PYTHON, "-c", KEYS)), 300)
+    client.wait_started(300)
+    key = until(lambda: parent.output(300).strip(), "the key")
+    if int(key) < 0:
+        pytest.skip("this kernel has no keys: nothing was shown of them")
+    for attempt, user in ((301, second), (302, "root")):
+        client.run(Run(job=attempt, user=user, command=(PYTHON, "-c", KEYS, key)), attempt)
+        assert parent.output(attempt) == f"{errno.EACCES}\n"
+    client.stop(300, grace=0.1)
 
 
 def test_the_spy_knows_the_ways(client: Client, parent: SupervisorProcess, victims: dict[int, int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from cress.executor.environment import of_job, variables
+from cress.executor.runtimes import linux
 from cress.executor.runtimes.accounts import Account, account_of
 from cress.executor.runtimes.base import Spawn
 
@@ -18,6 +19,8 @@ def step_down(what: Spawn, node: str) -> dict[str, str]:
     """Become the task's account for good, with its environment. Return the variables that addresses may contain."""
     account = account_in(what)
     if account is not None:
+        if account.uid:
+            linux.new_session_keyring()
         os.setgroups(account.groups)
         os.setresgid(account.gid, account.gid, account.gid)
         os.setresuid(account.uid, account.uid, account.uid)

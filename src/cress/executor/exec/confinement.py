@@ -182,6 +182,8 @@ def become(place: Place) -> None:
     with contextlib.suppress(OSError):  # only root can, and only root needs it
         linux.bound_capabilities(number for number in range(_MOST_CAPABILITIES) if bounds >> number & 1)
     uid, gid = place.uid, place.gid
+    if uid and os.geteuid() == 0:
+        linux.new_session_keyring()
     if place.strange_user or os.geteuid() == 0:
         with contextlib.suppress(PermissionError):  # a user namespace may deny setgroups
             os.setgroups(place.groups)

@@ -73,6 +73,8 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
     def step_down(self) -> None:
         """In the child, last of all: change to the account for good, and in a container drop the rights that no task has."""
         uid, gid, groups = self.account or (os.getuid(), os.getgid(), ())
+        if self.other_account:
+            linux.new_session_keyring()
         if self.pause and self.other_account:
             # Not everywhere possible; the capabilities are dropped anyway.
             with contextlib.suppress(OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import re
 from collections.abc import Iterable
@@ -30,6 +31,10 @@ _CAPABILITIES = 64  # more than any kernel has; reading an unknown one fails
 
 # The kernel writes ``\040`` for a space in a path.
 _OCTAL = re.compile(rb"\\([0-7]{3})")
+
+# The number of ``keyctl``, which C libraries lack, and its request for a new session keyring.
+_KEYCTL = {"x86_64": 250, "aarch64": 219}
+_JOIN_SESSION_KEYRING = 1
 
 # Loaded before any fork.
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -94,6 +99,16 @@ def no_new_privileges() -> None:
 def not_dumpable() -> None:
     """Close the /proc entries of this process, such as ``exe``, to all but root, until it executes a program."""
     _check(_libc.prctl(_DUMPABLE, 0, 0, 0, 0), "prctl")
+
+
+def new_session_keyring() -> None:
+    """Leave the session keyring of the parent, whose keys this process could use, whoever owns them, for an empty one."""
+    number = _KEYCTL.get(os.uname().machine)
+    if number is not None and _libc.syscall(ctypes.c_long(number), ctypes.c_long(_JOIN_SESSION_KEYRING), None) < 0:
+        error = ctypes.get_errno()
+        # Kernels without keys have none to hide.
+        if error != errno.ENOSYS:
+            raise OSError(error, f"keyctl: {os.strerror(error)}")
 
 
 def filter_calls(address: int, length: int) -> None:
