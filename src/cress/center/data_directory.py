@@ -18,6 +18,9 @@ LOCK, ADDRESS, STORE = "center.lock", "center.json", "cress.db"
 # Unix sockets of the center, for clients and for executors of this machine.
 API_SOCKET, EXECUTOR_SOCKET = "api.sock", "executors.sock"
 
+# Certificates that `cress tls init` has made.
+TLS, CENTER_CERTIFICATE = "tls", "center.pem"
+
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
     """The address at which a center listens; the content of ``center.json``.

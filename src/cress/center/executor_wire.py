@@ -1,4 +1,4 @@
-"""The center's end of a connection to an executor: the mutual proof, and messages sealed by it."""
+"""The center's end of a connection to an executor: TLS with its certificate, or the mutual proof and messages sealed by it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
+from cress.center.tls.node_names import nodes_of
 from cress.protocol.proof import HEADER, NONCE, CenterProof, ProofError, Seals
 
 # Bytes of a message; of the first one, before the executor has proven itself.
@@ -21,16 +22,29 @@ ALIVE_TIMEOUT = 2.0
 
 
 class Wire:
-    """A connection to an executor. Without ``seals`` it is one of protocol 5, which has sent the token itself."""
+    """A connection to an executor.
 
-    def __init__(self, connection: ServerConnection, seals: Seals | None) -> None:
+    Over TLS ``certified`` are the nodes that the executor's certificate stands for. Else, without ``seals`` it is one of protocol 5, which
+    has sent the token itself.
+    """
+
+    def __init__(
+        self, connection: ServerConnection, seals: Seals | None, certified: frozenset[str] | None = None
+    ) -> None:
         self._connection = connection
         self._seals = seals
+        self.certified = certified
 
     @property
     def has_sent_token(self) -> bool:
         """True if the executor has sent the token instead of a proof."""
-        return self._seals is None
+        return self._seals is None and self.certified is None
+
+    @property
+    def certificate(self) -> bytes:
+        """The executor's certificate (DER); empty without TLS."""
+        tls = self._connection.transport.get_extra_info("ssl_object")
+        return b"" if tls is None else tls.getpeercert(binary_form=True) or b""
 
     async def receive(self) -> str | bytes:
         """Return the next message. Raises ConnectionClosed, and ProofError for one that the executor has not sealed."""
@@ -62,7 +76,7 @@ class Wire:
 
 
 class Handshake:
-    """Admits executors that know the token: they prove it, or, of protocol 5, send it."""
+    """Admits executors that have shown a certificate, or know the token: they prove it, or, of protocol 5, send it."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -71,6 +85,8 @@ class Handshake:
 
     def check(self, connection: ServerConnection, request: Request) -> Response | None:
         """Return the refusal of a request for a connection, None to go on."""
+        if _certified(connection) is not None:
+            return None
         offered = request.headers.get_all(HEADER)
         if offered:
             try:
@@ -92,6 +108,9 @@ class Handshake:
 
     async def admit(self, connection: ServerConnection) -> Wire:
         """Return the wire of a connection, once the executor has proven itself. Raises ConnectionClosed and ProofError."""
+        certified = _certified(connection)
+        if certified is not None:
+            return Wire(connection, None, certified)
         proof = self._proofs.pop(connection, None)
         if proof is None:
             return Wire(connection, None)
@@ -99,6 +118,12 @@ class Handshake:
         seals = proof.check(first if isinstance(first, bytes) else b"")
         _limit(connection, MOST_BYTES)
         return Wire(connection, seals)
+
+
+def _certified(connection: ServerConnection) -> frozenset[str] | None:
+    """Return the nodes that the client's certificate stands for; None without TLS."""
+    tls = connection.transport.get_extra_info("ssl_object")
+    return None if tls is None else nodes_of(tls.getpeercert() or {})
 
 
 def _limit(connection: ServerConnection, size: int) -> None:

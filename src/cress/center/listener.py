@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -15,6 +16,7 @@ from cress.center.committer import Committer
 from cress.center.connections import Connection
 from cress.center.executor_wire import MOST_BYTES, Handshake, Wire
 from cress.center.local_executors import Locals, recognise
+from cress.center.tls.node_renewal import renew_node
 from cress.center.topology import Topology
 from cress.lifecycle.inputs import SetRacks
 from cress.model.errors import InputError
@@ -23,6 +25,9 @@ from cress.protocol.messages import ExecData, ExecOver, Hello, LogData, Refused
 from cress.protocol.proof import ProofError
 from cress.shell.center.effects import Close, Effect, Ping, Send, Session
 from cress.shell.center.session import decoded
+
+if TYPE_CHECKING:
+    from cress.center.tls.server import CenterTls
 
 # Seconds within which an executor must send its proof and its first message.
 HELLO_TIMEOUT = 10.0
@@ -37,8 +42,10 @@ _log = logging.getLogger("cress.executors")
 class Listener:
     """Drives the sessions of executors: passes on their messages, and sends those of the center."""
 
-    def __init__(self, committer: Committer, token: str) -> None:
+    def __init__(self, committer: Committer, token: str, tls: CenterTls | None = None) -> None:
+        """``tls``: executors that come over the network show certificates."""
         self._committer = committer
+        self._tls = tls
         self._handshake = Handshake(token)
         self._wires: dict[Session, Wire] = {}
         self._servers: list[Server] = []
@@ -54,6 +61,7 @@ class Listener:
             server = await serve(
                 self._serve,
                 sock=sock,
+                **self._secured(sock),
                 process_request=self._check,
                 process_response=self._handshake.answer,
                 origins=[None],
@@ -67,6 +75,12 @@ class Listener:
             )
             self._servers.append(server)
         self._locals = asyncio.create_task(Locals(self._committer).run(), name="executors of this machine")
+
+    def _secured(self, sock: socket.socket) -> dict[str, Any]:
+        """Return the options of TLS for a socket; none for a Unix socket."""
+        if self._tls is None or sock.family == socket.AF_UNIX:
+            return {}
+        return {"ssl": self._tls.executors, "ssl_handshake_timeout": HELLO_TIMEOUT}
 
     def arrange(self, topology: Topology) -> None:
         """Set the racks of the nodes whose executors do not name their own."""
@@ -106,12 +120,15 @@ class Listener:
             await self._converse(wire, data)
 
     async def _converse(self, wire: Wire, first: str | bytes) -> None:
-        session, committer = Session(has_sent_token=wire.has_sent_token), self._committer
+        session, committer = _session(wire), self._committer
         sessions = committer.sessions
         connection = Connection(session)
         committer.connections.add(connection)
         self._wires[session] = wire
         writer = asyncio.create_task(_write(wire, connection), name="orders to an executor")
+        renewal = None
+        if self._tls is not None and wire.certified is not None:
+            renewal = asyncio.create_task(renew_node(self._tls, wire.certificate, connection.put), name="certificates")
         try:
             try:
                 hello = decoded(first, session)
@@ -138,6 +155,8 @@ class Listener:
         except ConnectionClosed:
             pass
         finally:
+            if renewal is not None:
+                renewal.cancel()
             connection.close(Close(session, "gone"))
             committer.carry_out(sessions.gone(session))
             await writer
@@ -156,6 +175,10 @@ class Listener:
             else:
                 committer.carry_out((effect,))
         committer.carry_out(())
+
+
+def _session(wire: Wire) -> Session:
+    return Session(has_sent_token=wire.has_sent_token, certified=wire.certified)
 
 
 async def _write(wire: Wire, connection: Connection) -> None:

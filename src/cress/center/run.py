@@ -8,11 +8,13 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import uvicorn
 import uvloop
@@ -24,7 +26,16 @@ from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
 from cress.center.auth import ensure_token, owner
 from cress.center.committer import Committer
 from cress.center.compilation import Compilation
-from cress.center.data_directory import ADDRESS, API_SOCKET, EXECUTOR_SOCKET, STORE, Address, DataDirectory
+from cress.center.data_directory import (
+    ADDRESS,
+    API_SOCKET,
+    CENTER_CERTIFICATE,
+    EXECUTOR_SOCKET,
+    STORE,
+    TLS,
+    Address,
+    DataDirectory,
+)
 from cress.center.data_locations.hdfs import Hdfs
 from cress.center.data_locations.locator import Locator
 from cress.center.data_locations.namenodes import Namenodes
@@ -44,12 +55,19 @@ from cress.model.zones import zone_of
 from cress.store.base import StoreError
 from cress.store.sqlite import SqliteStore
 
+if TYPE_CHECKING:
+    from cress.center.tls.server import CenterTls
+
 FAILED, BAD_INPUT = 1, 2
 # Seconds that running calls may take when the center stops.
 GRACE = 1
+# Addresses at which it listens, and at which nobody calls it.
+EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 – only compared
 BACKLOG = 2048
 # Seconds that an idle connection is kept: longer than clients do, so that they do not write into one that ends.
 KEEP_ALIVE = 75
+# Seconds within which a client must have agreed on TLS.
+HANDSHAKE = 10.0
 # Bytes of a message to a command in a task.
 MOST_MESSAGE = 2**20
 
@@ -69,13 +87,14 @@ def run_center(settings: Settings) -> int:
         _check_host(settings)
         settings = _with_zone(settings)
         topology, licences = _topology(settings), _licences(settings)
+        tls = _tls(settings)
         directory = DataDirectory(settings.data)
     except InputError as error:
         _say(error)
         return BAD_INPUT
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(settings, directory, topology, licences))
+            runner.run(_run(settings, directory, topology, licences, tls))
     except InputError as error:
         _say(error)
         return BAD_INPUT
@@ -91,7 +110,13 @@ def _say(error: Exception | str) -> None:
     sys.stderr.write(f"cress center: {error}\n")
 
 
-async def _run(settings: Settings, directory: DataDirectory, topology: Topology, licences: Licences | None) -> None:
+async def _run(
+    settings: Settings,
+    directory: DataDirectory,
+    topology: Topology,
+    licences: Licences | None,
+    tls: CenterTls | None,
+) -> None:
     namenodes = Namenodes(settings.webhdfs)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -110,9 +135,9 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
     for sentence in store.warnings:
         _say(sentence)
     committer = Committer(store, settings)
-    listener = Listener(committer, token)
+    listener = Listener(committer, token, tls)
     callers = Callers(committer, owner(directory.path), settings.visibility)
-    names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names)
+    names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names, *(tls.names if tls else ()))
     server = _Server(
         uvicorn.Config(
             make_app(committer, token=token, callers=callers, names=names),
@@ -124,6 +149,8 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
             log_config=None,
             access_log=False,
             server_header=False,
+            # Nobody in front of it may say where a request comes from.
+            proxy_headers=False,
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=GRACE,
@@ -138,12 +165,15 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         committer.when_writable(partial(listener.arrange, topology))
         committer.when_writable(partial(set_licences, committer, licences))
         committer.when_writable(groups.apply)
-        loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer, groups))
+        loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer, groups, tls))
         await listener.start(listening[1], listening[3])
-        serving = asyncio.create_task(server.serve(sockets=[listening[0], listening[2], *public]))
+        plain = [listening[2], *public, *([] if tls else listening[:1])]
+        serving = asyncio.create_task(server.serve(sockets=plain))
         while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
             await asyncio.sleep(0.002)
-        await _announce(directory, _address(settings.host, *listening[:2]), stop)
+        if tls is not None:
+            await server.serve_tls(listening[0], tls.api)
+        await _announce(directory, _address(settings.host, listening[0], listening[1], tls), stop)
         background = [
             # In a thread: the first expression of a user does not wait for it, and nothing else does.
             asyncio.create_task(asyncio.to_thread(committer.machine.core.prepare_match), name="parser"),
@@ -154,6 +184,8 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
             asyncio.create_task(Memory(committer).run(), name="memory"),
             asyncio.create_task(committer.watchdog.run(), name="watchdog"),
         ]
+        if tls is not None:
+            background.append(asyncio.create_task(tls.run(), name="certificates"))
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait((stopped, serving), return_when=asyncio.FIRST_COMPLETED)
         for task in (stopped, *background):
@@ -209,9 +241,11 @@ def _with_zone(settings: Settings) -> Settings:
     return replace(settings, zone=zone or "UTC")
 
 
-def _read_anew(settings: Settings, listener: Listener, committer: Committer, groups: GroupFile) -> None:
-    """Read the topology, the licences and the groups again, at SIGHUP; a file with a mistake changes nothing."""
-    if settings.topology is None and settings.licences is None and settings.groups is None:
+def _read_anew(
+    settings: Settings, listener: Listener, committer: Committer, groups: GroupFile, tls: CenterTls | None
+) -> None:
+    """Read the topology, the licences, the groups and the certificates again, at SIGHUP; a file with a mistake changes nothing."""
+    if settings.topology is None and settings.licences is None and settings.groups is None and tls is None:
         _say("SIGHUP: nothing to read again; the center was started without --topology, --licences and --groups")
     if settings.topology is not None:
         try:
@@ -234,10 +268,28 @@ def _read_anew(settings: Settings, listener: Listener, committer: Committer, gro
         except InputError as error:
             _say(error)
             _say("the groups stay as they were")
+    if tls is not None:
+        try:
+            tls.read_again()
+            _say("SIGHUP: read the certificates again")
+        except InputError as error:
+            _say(error)
+            _say("the certificates stay as they were")
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves the signals to the center."""
+    """A server that leaves the signals to the center, and serves some sockets with TLS and others without."""
+
+    async def serve_tls(self, sock: socket.socket, context: ssl.SSLContext) -> None:
+        """Serve on one more socket; call it when the server has started."""
+        protocol = partial(
+            TimedProtocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        loop = asyncio.get_running_loop()
+        serving = await loop.create_server(
+            protocol, sock=sock, ssl=context, backlog=BACKLOG, ssl_handshake_timeout=HANDSHAKE
+        )
+        self.servers.append(serving)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -249,12 +301,25 @@ def _check_host(settings: Settings) -> None:
         loopback = settings.host == "localhost" or ipaddress.ip_address(settings.host).is_loopback
     except ValueError:
         loopback = False
-    if not loopback and not settings.insecure:
+    if not loopback and not settings.insecure and not _has_tls(settings):
         raise InputError(
-            f"{settings.host} is not a loopback address, and the token would travel unencrypted",
-            hint="127.0.0.1; other machines reach it through an ssh tunnel",
+            f"{settings.host} is not a loopback address, and without TLS everything would travel unencrypted",
+            hint="`cress tls init --name HOST` makes certificates (docs/tls.md); --insecure does without",
             field="--host",
         )
+
+
+def _has_tls(settings: Settings) -> bool:
+    return settings.tls_cert is not None or (settings.data / TLS / CENTER_CERTIFICATE).exists()
+
+
+def _tls(settings: Settings) -> CenterTls | None:
+    """Return the center's TLS; None without certificates. Raises InputError."""
+    if not _has_tls(settings):
+        return None
+    from cress.center.tls.server import center_tls
+
+    return center_tls(settings, _say)
 
 
 def _bound(host: str, port: int, option: str) -> socket.socket:
@@ -277,11 +342,13 @@ def _bound(host: str, port: int, option: str) -> socket.socket:
     return bound
 
 
-def _address(host: str, api: socket.socket, executors: socket.socket) -> Address:
-    name = _in_url(host)
+def _address(host: str, api: socket.socket, executors: socket.socket, tls: CenterTls | None) -> Address:
+    name, secured = _in_url(host), "" if tls is None else "s"
+    if tls is not None and host in EVERYWHERE:
+        name = tls.names[0]
     return Address(
-        url=f"http://{name}:{api.getsockname()[1]}",
-        executor_url=f"ws://{name}:{executors.getsockname()[1]}",
+        url=f"http{secured}://{name}:{api.getsockname()[1]}",
+        executor_url=f"ws{secured}://{name}:{executors.getsockname()[1]}",
         pid=os.getpid(),
     )
 

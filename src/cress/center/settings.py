@@ -15,8 +15,9 @@ class Settings:
     """The place of a center's state, its addresses, and its limits.
 
     ``port`` is for people and programs, ``executor_port`` for executors; 0 takes any free one. ``names`` are further
-    host names under which it is called. ``parent_pipe``: the center stops cleanly when standard input ends. Without
-    ``insecure`` it listens on loopback addresses only: there is no encryption yet.
+    host names under which it is called. ``parent_pipe``: the center stops cleanly when standard input ends. ``tls_cert``, ``tls_key`` and ``tls_ca`` are the
+    files for TLS; without them those that ``cress tls init`` has made in ``data``, if it has. Without TLS it listens on loopback addresses only,
+    unless it is ``insecure``.
     ``options`` are assignments such as ``grace=30s``, kept in the data directory until others are given.
     ``dimensions`` are declared if they are new. ``history`` is the address of a database, empty: a file in ``data``.
     Finished work stays in it for ``keep_history``, usage by the hour for ``keep_usage``, files of the event log for
@@ -41,6 +42,9 @@ class Settings:
     cluster: str = ""
     parent_pipe: bool = False
     insecure: bool = False
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_ca: Path | None = None
     history: str = ""
     keep_history: int = 90 * DAY
     keep_usage: int = 1100 * DAY

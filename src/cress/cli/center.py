@@ -22,6 +22,7 @@ from cress.cli.common import (
     time_zone_of,
 )
 from cress.cli.errors import told
+from cress.model.errors import InputError
 
 EPILOG = """\
 \b
@@ -96,6 +97,25 @@ def center(
     data_age: Annotated[
         str, typer.Option(metavar="DURATION", help="How old what is known of data may get while a job waits for it.")
     ] = "10min",
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Its certificate (docs/tls.md). Default: the one that `cress tls init` made, if any."
+        ),
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key of that certificate.")] = None,
+    tls_ca: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The authority that makes the certificates of executors.")
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST", help="A further name by which it is called, beside those in its certificate; several times."
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen on any address without TLS: whoever can listen in reads all.")
+    ] = False,
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
 ) -> None:
     """Run a center until it is stopped."""
@@ -107,9 +127,16 @@ def center(
         from cress.executor.hidden_folders import note_home
         from cress.model.resources import Dimensions
 
+        if (tls_cert is None) != (tls_key is None):
+            raise InputError("a certificate and its key go together", hint="both files", field="--tls-cert, --tls-key")
         settings = Settings(
             data=data_directory(data),
             host=host,
+            names=tuple(name or ()),
+            insecure=insecure,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            tls_ca=tls_ca,
             port=port,
             executor_port=executor_port,
             options=tuple(option or ()),

@@ -28,6 +28,7 @@ EPILOG = """\
 Example:
   cress executor --center ws://127.0.0.1:7412 --token-file /srv/cress/token --name node1 \\
       --data /srv/cress/executors/node1 --resource '<4, 8G, 1G, 500M>' --rack r1 --label zone=eu --label ssd=true
+  cress executor --center wss://center.example.com:7412 --tls /etc/cress/node7.tls --name node7
 
 \b
 SIGTERM stops it and its tasks; with --keep-tasks they go on, and the next executor on the same directory takes them
@@ -42,6 +43,12 @@ def executor(
     ],
     token_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The center's token. Default: token in ~/.local/share/cress.")
+    ] = None,
+    tls: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="The executor's bundle from `cress tls issue`, for wss:// (docs/tls.md); no token then."
+        ),
     ] = None,
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the node. Default: the host's name.")] = "",
     data: Annotated[
@@ -126,9 +133,10 @@ def executor(
         if not is_address(center):
             raise InputError(
                 f"{center!r} is not an address of a center",
-                hint="ws://HOST:PORT, executor_url in center.json, or unix:DATA/executors.sock on the same machine",
+                hint="ws://HOST:PORT or wss://HOST:PORT, executor_url in center.json, or unix:DATA/executors.sock on the same machine",
                 field="--center",
             )
+        _check_tls(center, tls)
         configured = Configured()
         if devices is not None:
             from cress.cli.devicefile import read_device_file
@@ -140,7 +148,8 @@ def executor(
             name=node,
             directory=data or home / "executors" / node,
             center_url=center,
-            token=read_token(token_file or home / TOKEN_FILE),
+            token=read_token(token_file or home / TOKEN_FILE) if tls is None else "",
+            tls=None if tls is None else tls.absolute(),
             resource=resource,
             rack=rack,
             address=address,
@@ -170,6 +179,24 @@ def executor(
         # `cress up` keeps its agents itself.
         code = run(settings) if parent_pipe or kept else keep(settings, [sys.executable, "-m", "cress", *_again()])
     raise typer.Exit(code)
+
+
+def _check_tls(center: str, bundle: Path | None) -> None:
+    """Raise InputError unless address and bundle go together, and the bundle can be used."""
+    from cress.executor.bundle import Bundle, BundleError
+
+    if bundle is None:
+        if center.startswith("wss:"):
+            hint = "the bundle of this node: `cress tls issue NODE` makes one where the center is"
+            raise InputError(f"{center} needs a certificate of this executor", hint=hint, field="--tls")
+        return
+    if not center.startswith("wss:"):
+        raise InputError(f"{center} is not an address for TLS", hint="wss://HOST:PORT", field="--center")
+    try:
+        Bundle(bundle).context()
+    except BundleError as error:
+        hint = "a folder that `cress tls issue NODE` has made: ca.pem, cert.pem, key.pem"
+        raise InputError(str(error), hint=hint, field="--tls") from None
 
 
 def _again() -> list[str]:

@@ -34,6 +34,7 @@ from cress.cli import (
     status,
     store,
     submit,
+    tls,
     tokens,
     up,
     usage,
@@ -51,7 +52,7 @@ class InOrder(TyperGroup):
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "licences status events usage whoami token users audit up center executor store demo simulate".split()
+        "licences status events usage whoami token users audit up center executor tls store demo simulate".split()
     )  # a verb that is not in it comes last
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
@@ -141,6 +142,7 @@ app.command(epilog=audit.EPILOG)(audit.audit)
 app.command(epilog=up.EPILOG)(up.up)
 app.command(epilog=center.EPILOG)(center.center)
 app.command(epilog=executor.EPILOG)(executor.executor)
+app.add_typer(tls.app, name="tls")
 app.add_typer(store.app, name="store")
 app.command(epilog=demo.EPILOG)(demo.demo)
 app.command(epilog=simulate.EPILOG)(simulate.simulate)

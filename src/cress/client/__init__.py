@@ -154,4 +154,4 @@ def connect(data: Path | None = None) -> Client:
     address = find_center(data)
     folder = address.data
     advice = f"start one with `cress up --data {folder}`" if folder else ""
-    return Client(address.url, address.token, advice=advice, socket=address.socket)
+    return Client(address.url, address.token, advice=advice, socket=address.socket, ca=address.ca)

@@ -39,7 +39,7 @@ class AsyncClient:
         timeout: float = ANSWER_SECONDS,
     ) -> None:
         place = found(url, token, data)
-        self.http = AsyncHttp(place.url, place.token, timeout, place.advice, place.find, place.socket)
+        self.http = AsyncHttp(place.url, place.token, timeout, place.advice, place.find, place.socket, place.ca)
         self.budget = RetryBudget(patience)
 
     async def __aenter__(self) -> Self:

@@ -30,12 +30,13 @@ class AsyncHttp:
         advice: str = "",
         find: Callable[[], Address] | None = None,
         socket: Path | None = None,
+        ca: Path | None = None,
     ) -> None:
         self.url = url.rstrip("/")
         self.timeout = timeout
         self._advice = f"; {advice}" if advice else ""
         self._find = find
-        self._address = Address(self.url, token, socket=socket)
+        self._address = Address(self.url, token, socket=socket, ca=ca)
         self._routes: list[Route] = []
         self._old: list[httpx.AsyncClient] = []
         self._open()
@@ -46,12 +47,14 @@ class AsyncHttp:
         self._routes.append(route)
         limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
         self._http = httpx.AsyncClient(
-            base_url=self.url,
+            base_url=route.url,
             headers=route.headers,
             auth=route.auth,
             timeout=self._timeouts(0.0),
             trust_env=False,
-            transport=httpx.AsyncHTTPTransport(uds=route.socket or None, limits=limits, trust_env=False),
+            transport=httpx.AsyncHTTPTransport(
+                verify=route.tls, uds=route.socket or None, limits=limits, trust_env=False
+            ),
         )
         self._old.append(self._http)
 

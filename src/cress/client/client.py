@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack, overload
 
 from cress.client import calls, mapping, operations
-from cress.client.config import TOKEN, Address, check_token, check_url, find_center
+from cress.client.config import TOKEN, Address, authority, check_token, check_url, find_center
 from cress.client.effects import RetryBudget, iterate, retried, run
 from cress.client.handles import JobHandle
 from cress.client.http import ANSWER_SECONDS
@@ -31,13 +31,14 @@ MOST_JOBS = 100
 
 
 class Found(NamedTuple):
-    """The address of a center, its Unix socket if it has one here, and the way to look it up again."""
+    """The address of a center, its Unix socket if it has one here, its authority, and the way to look it up again."""
 
     url: str
     token: str
     advice: str
     find: Any
     socket: Path | None = None
+    ca: Path | None = None
 
 
 def found(url: str | None, token: str | None, data: Path | str | None) -> Found:
@@ -46,11 +47,11 @@ def found(url: str | None, token: str | None, data: Path | str | None) -> Found:
         given = token if token is not None else os.environ.get(TOKEN, "").strip()
         if not given:
             raise InputError(f"{url} without a token", hint=f"token=, or {TOKEN} in the environment")
-        return Found(check_url(url, "url"), check_token(given, "token"), "", None)
+        return Found(check_url(url, "url"), check_token(given, "token"), "", None, ca=authority())
     find = partial(find_center, Path(data) if data is not None else None)
     address: Address = find()
     advice = f"start one with `cress up --data {address.data}`" if address.data else ""
-    return Found(address.url, address.token, advice, find, address.socket)
+    return Found(address.url, address.token, advice, find, address.socket, address.ca)
 
 
 def several(jobs: JobLike | Sequence[JobLike]) -> Sequence[JobLike]:
@@ -78,7 +79,7 @@ class Client:
     ) -> None:
         place = found(url, token, data)
         # One method for each call of the API: groups, usage, operators' work.
-        self.http = Http(place.url, place.token, timeout, place.advice, place.find, place.socket)
+        self.http = Http(place.url, place.token, timeout, place.advice, place.find, place.socket, place.ca)
         self.budget = RetryBudget(patience)
 
     def __enter__(self) -> Self:

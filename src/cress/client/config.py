@@ -1,8 +1,10 @@
 """Discovery of the center: from the environment, or from the data directory of a center on this machine.
 
-``CRESS_URL`` and ``CRESS_TOKEN`` name a center anywhere, ``CRESS_SOCKET`` the socket of one for all accounts of this machine.
-Without them, and whenever a data directory is asked for, its files ``center.json`` (``{"url": …, "socket": …}``) and ``token``
-say where its center listens and what opens it. Without such a directory a center at ``/run/cress/api.sock`` is meant.
+``CRESS_URL`` and ``CRESS_TOKEN`` name a center anywhere, ``CRESS_CA`` the file with the authority of its certificate, unless that
+is one of those that the system trusts; ``CRESS_SOCKET`` the socket of one for all accounts of this machine.
+Without them, and whenever a data directory is asked for, its files ``center.json`` (``{"url": …, "socket": …}``), ``token`` and
+``ca.pem`` say where its center listens, what opens it and how it is known. Without such a directory a center at
+``/run/cress/api.sock`` is meant.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import msgspec
 
 from cress.model.errors import InputError
 
-URL, TOKEN, DATA, SOCKET = "CRESS_URL", "CRESS_TOKEN", "CRESS_DATA", "CRESS_SOCKET"
+URL, TOKEN, DATA, SOCKET, CA = "CRESS_URL", "CRESS_TOKEN", "CRESS_DATA", "CRESS_SOCKET", "CRESS_CA"
 # Whoever sets it sends user's tokens over connections that others can read.
 INSECURE = "CRESS_INSECURE"
 # The socket of a center for all accounts of this machine, if it is told nothing else.
@@ -26,6 +28,8 @@ PUBLIC_SOCKET = Path("/run/cress/api.sock")
 # The beginning of the tokens of users; the secret of a data directory has no such beginning.
 USER_TOKEN = "cress_"  # noqa: S105
 CENTER_FILE, TOKEN_FILE = "center.json", "token"
+# The authority of the center's certificate: beside its address, or where `cress tls init` has made it.
+CA_FILES = ("ca.pem", "tls/ca.pem")
 
 
 class NoCenter(Exception):
@@ -33,12 +37,16 @@ class NoCenter(Exception):
 
 
 class Address(NamedTuple):
-    """A center: its ``url``, its ``token``, its ``data`` directory when that is known, and its Unix ``socket`` there."""
+    """A center: its ``url``, its ``token``, its ``data`` directory when that is known, and its Unix ``socket`` there.
+
+    ``ca`` is the file with the authority of its certificate; None: one that the system trusts.
+    """
 
     url: str
     token: str
     data: Path | None = None
     socket: Path | None = None
+    ca: Path | None = None
 
 
 class _CenterFile(msgspec.Struct):
@@ -74,7 +82,7 @@ def find_center(data: Path | None = None) -> Address:
                 hint=f"https://…, the socket of a center on this machine ({SOCKET}), or {INSECURE}=1 if nobody else can listen",
                 field=URL,
             )
-        return Address(url, check_token(token, TOKEN))
+        return Address(url, check_token(token, TOKEN), ca=authority())
     public = os.environ.get(SOCKET, "") if data is None else ""
     if public:
         return _public(Path(public))
@@ -85,7 +93,16 @@ def find_center(data: Path | None = None) -> Address:
         if data is None and not os.environ.get(DATA) and PUBLIC_SOCKET.is_socket():
             return _public(PUBLIC_SOCKET)
         raise
-    return Address(url, read_token(folder / TOKEN_FILE), folder, socket)
+    return Address(url, read_token(folder / TOKEN_FILE), folder, socket, authority(folder))
+
+
+def authority(folder: Path | None = None) -> Path | None:
+    """The file with the authority of the center's certificate: ``$CRESS_CA``, else that in the data directory ``folder``."""
+    named = os.environ.get(CA, "")
+    if named:
+        return Path(named).expanduser()
+    places = () if folder is None else tuple(folder / name for name in CA_FILES)
+    return next((place for place in places if place.exists()), None)
 
 
 def _public(path: Path) -> Address:

@@ -189,6 +189,8 @@ def run_inside(
     start = ExecStart(command=tuple(command), environment=dict(environment), terminal=terminal)
     url, (headers, seals) = route.url, route.opening(path)
     given: dict[str, Any] = {"unix": True, "path": route.socket} if route.socket else {}
+    if url.startswith("https:"):
+        given["ssl"] = route.tls
     opened = ExitStack()
     try:
         # As a context, which is left by ``close``: so newer versions of the library want it.

@@ -57,7 +57,7 @@ class Client:
 
     ``timeout`` is what an answer may take, in seconds; waiting that was asked for comes on top. ``advice`` is said when
     nothing listens there; ``find`` says where the center is when it may have moved. Over ``socket``, a Unix socket, the token is
-    sent, over TCP never: requests are signed. Every method raises ``ClientError``: ``Unreachable``, ``Unauthorized``, ``NotFound``,
+    sent, over TCP never: requests are signed. ``ca`` is the authority of the certificate of a center at ``https://``. Every method raises ``ClientError``: ``Unreachable``, ``Unauthorized``, ``NotFound``,
     ``Refused`` or ``Unavailable``.
     """
 
@@ -69,12 +69,13 @@ class Client:
         advice: str = "",
         find: Callable[[], Address] | None = None,
         socket: Path | None = None,
+        ca: Path | None = None,
     ) -> None:
         self.url = url.rstrip("/")
         self.timeout = timeout
         self._advice = f"; {advice}" if advice else ""
         self._find = find
-        self._address = Address(self.url, token, socket=socket)
+        self._address = Address(self.url, token, socket=socket, ca=ca)
         self._closing = ExitStack()
         self._open()
 
@@ -88,13 +89,15 @@ class Client:
         self._closing.callback(self._route.close)
         limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
         self._http = httpx.Client(
-            base_url=self.url,
+            base_url=self._route.url,
             headers=self._route.headers,
             auth=self._route.auth,
             timeout=self._timeouts(0.0),
             # A proxy for the world outside would be asked for a center on this machine.
             trust_env=False,
-            transport=httpx.HTTPTransport(uds=self._route.socket or None, limits=limits, trust_env=False),
+            transport=httpx.HTTPTransport(
+                verify=self._route.tls, uds=self._route.socket or None, limits=limits, trust_env=False
+            ),
         )
         self._closing.callback(self._http.close)
 
@@ -413,14 +416,29 @@ def told(url: str, timeout: float, advice: str) -> Iterator[None]:
     """Errors of a connection as sentences."""
     import httpx
 
+    from cress.client.tls import tls_error
+
     try:
         yield
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        refused = tls_error(error, url)
+        if refused is not None:
+            raise refused from None
         raise Unreachable(f"no center answers at {url} ({calls.cause_of(error)}){advice}") from None
     except httpx.TimeoutException:
         raise Unreachable(f"the center at {url} gave no answer within {timeout:g} s") from None
     except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
-        raise Broken(f"the connection to the center at {url} broke off ({calls.cause_of(error)})") from None
+        raise Broken(
+            f"the connection to the center at {url} broke off ({calls.cause_of(error)}){_perhaps_tls(url, error)}"
+        ) from None
+
+
+def _perhaps_tls(url: str, error: Exception) -> str:
+    """Return advice for a connection that ended at once: a port for TLS closes one that speaks HTTP."""
+    import httpx
+
+    without = url.startswith("http:") and isinstance(error, (httpx.RemoteProtocolError, httpx.ReadError))
+    return "; a center that speaks TLS is at https://" if without else ""
 
 
 def refusal_of(answer: httpx.Response) -> ClientError:

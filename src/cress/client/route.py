@@ -1,4 +1,4 @@
-"""The route to a center: a Unix socket in its data directory with the token, or TCP with signed requests.
+"""The route to a center: a Unix socket in its data directory with the token, or TCP, also with TLS, with signed requests.
 
 Over TCP the secret of a data directory is never sent: whatever has the port gets signatures, which are worth nothing elsewhere
 or a second time (docs/design/0009-mutual-proof.md). A user's token is sent, over TLS only (``config``).
@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
+import ssl
 import threading
 from collections.abc import Generator
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ import httpx
 import cress
 from cress.client.config import USER_TOKEN, Address
 from cress.client.errors import Unproven
+from cress.client.tls import trusting
 from cress.protocol.proof import HEADER, NONCE, ProofError, Seals
 from cress.protocol.signatures import PATH, STALE, Session, begin
 
@@ -33,7 +35,11 @@ class Route:
     """The route to one address, for several threads. ``close`` it when nothing is asked any more."""
 
     def __init__(self, address: Address) -> None:
-        self.url = address.url
+        # A Unix socket needs no TLS.
+        self.url = (
+            address.url if address.socket is None else "http" + address.url.removeprefix("https").removeprefix("http")
+        )
+        self.tls = trusting(address.ca) if self.url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._token = address.token
         self._kept = ExitStack()
         self.socket = "" if address.socket is None else self._short(str(address.socket))
@@ -66,7 +72,7 @@ class Route:
         """Return the headers of a WebSocket at ``path``, and the seals of its messages; blocks. Raises ClientError."""
         if self.auth is None:
             return {name: value for name, value in self.headers.items() if name == "Authorization"}, None
-        with httpx.Client(base_url=self.url, timeout=PROOF_SECONDS, trust_env=False) as http:
+        with httpx.Client(base_url=self.url, timeout=PROOF_SECONDS, trust_env=False, verify=self.tls) as http:
             return self.auth.opening(http, urlsplit(self.url).path + path)
 
 

@@ -21,7 +21,8 @@ import msgspec
 
 from cress.executor import log_cleanup, logs, ports
 from cress.executor.account_rules import write_rules
-from cress.executor.center_wire import CenterWire, Closed, NotReached, open_wire
+from cress.executor.bundle import Bundle, BundleError
+from cress.executor.center_wire import BUNDLE_REMEDY, CenterWire, Closed, Impostor, NotReached, open_wire
 from cress.executor.checks import Checks
 from cress.executor.exec.commands import Execs
 from cress.executor.exec.helper_process import HelperProcess
@@ -145,6 +146,8 @@ class Program:
                 await self._look_around(without)
             case effects.Registered():
                 self._begin_services()
+            case effects.KeepCertificate(pem):
+                self._keep_certificate(pem)
             case effects.Close():
                 await self._close()
             case effects.Say(sentence):
@@ -200,6 +203,7 @@ class Program:
             center = self._center = await open_wire(
                 settings.center_url,
                 settings.token,
+                settings.tls,
                 ping_interval=settings.ping_interval,
                 ping_timeout=settings.ping_timeout,
             )
@@ -209,12 +213,23 @@ class Program:
         except ProofError as error:
             await self._happen(self.agent.center_unproven, str(error))
             return
+        except Impostor as error:
+            await self._happen(self.agent.center_unproven, str(error), BUNDLE_REMEDY)
+            return
         await self._happen(self.agent.center_connected)
         try:
             while True:
                 await self._happen(self.agent.from_center, await center.receive())
         except (Closed, ProofError) as error:
             await self._happen(self.agent.center_closed, str(error))
+
+    def _keep_certificate(self, pem: bytes) -> None:
+        if self.settings.tls is None:
+            return
+        try:
+            Bundle(self.settings.tls).keep(pem)
+        except BundleError as error:
+            self._say(str(error))
 
     async def _look_around(self, without: frozenset[int]) -> None:
         center = self._center

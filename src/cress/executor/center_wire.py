@@ -1,17 +1,19 @@
-"""The agent's wire to the center: a WebSocket over TCP or a Unix socket, opened by a mutual proof, its messages sealed."""
+"""The agent's wire to the center: a WebSocket over TLS, or over TCP or a Unix socket, opened by a mutual proof, its messages sealed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import secrets
+import ssl
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus, WebSocketException
 
+from cress.executor.bundle import Bundle, BundleError, reason
 from cress.executor.folder import socket_path
 from cress.protocol.proof import HEADER, NONCE, ExecutorProof, ProofError, Seals
 
@@ -19,7 +21,10 @@ from cress.protocol.proof import HEADER, NONCE, ExecutorProof, ProofError, Seals
 OPEN_TIMEOUT = 10.0
 # Orders for 100,000 attempts are 3 MB.
 MOST_MESSAGE = 256 * 1024 * 1024
-UNIX = "unix:"
+UNIX, TLS = "unix:", "wss:"
+BUNDLE_REMEDY = (
+    "Give this executor a bundle of the center's cluster (`cress tls issue`), or find out what listens there"
+)
 # The address of tasks when the center is reached without a network.
 LOOPBACK = "127.0.0.1"
 
@@ -36,10 +41,14 @@ class Closed(Exception):
     """The connection has ended; the sentence says why."""
 
 
-class CenterWire:
-    """An open connection to a center that has proven that it knows the token."""
+class Impostor(Exception):
+    """A listener without a valid certificate of the center; the sentence says what is wrong with it."""
 
-    def __init__(self, connection: ClientConnection, seals: Seals) -> None:
+
+class CenterWire:
+    """An open connection to a center that has proven itself. Without ``seals`` TLS protects the messages."""
+
+    def __init__(self, connection: ClientConnection, seals: Seals | None) -> None:
         self._connection = connection
         self._seals = seals
         self._turn = asyncio.Lock()
@@ -54,7 +63,7 @@ class CenterWire:
     async def _send(self, message: bytes) -> None:
         async with self._turn:
             with contextlib.suppress(ConnectionClosed):
-                await self._connection.send(self._seals.out.seal(message))
+                await self._connection.send(message if self._seals is None else self._seals.out.seal(message))
 
     async def receive(self) -> bytes:
         """Return the next message. Raises Closed, and ProofError for one that the center has not sealed."""
@@ -62,29 +71,30 @@ class CenterWire:
             data = await self._connection.recv(decode=False)
         except ConnectionClosed as error:
             raise Closed(str(error) or type(error).__name__) from None
-        return self._seals.into.open(data)
+        return data if self._seals is None else self._seals.into.open(data)
 
     async def close(self) -> None:
         """End the connection."""
         await self._connection.close()
 
 
-async def open_wire(url: str, token: str, *, ping_interval: float, ping_timeout: float) -> CenterWire:
-    """Connect to the center at ``ws://HOST:PORT`` or ``unix:PATH``. Raises NotReached, and ProofError."""
+async def open_wire(
+    url: str, token: str, bundle: Path | None = None, *, ping_interval: float, ping_timeout: float
+) -> CenterWire:
+    """Connect to the center at ``ws://HOST:PORT`` or ``unix:PATH``, or with a ``bundle`` at ``wss://HOST:PORT``.
+
+    Raises NotReached; ProofError and Impostor.
+    """
     if not is_address(url):
         raise NotReached(f"{url!r} is not an address of a center (ws://host:port)", permanent=True)
+    if bundle is not None:
+        return await _open_tls(url, Bundle(bundle), ping_interval=ping_interval, ping_timeout=ping_timeout)
     proof = ExecutorProof(token, secrets.token_bytes(NONCE))
     with contextlib.ExitStack() as stack:
         opening = connect(
             "ws://localhost/" if url.startswith(UNIX) else url,
             additional_headers={HEADER: proof.header},
-            open_timeout=OPEN_TIMEOUT,
-            close_timeout=1.0,
-            ping_interval=ping_interval,
-            ping_timeout=ping_timeout,
-            max_size=MOST_MESSAGE,
-            compression=None,
-            proxy=None,
+            **_options(ping_interval, ping_timeout),
             **_place(url, stack),
         )
         try:
@@ -107,6 +117,41 @@ async def open_wire(url: str, token: str, *, ping_interval: float, ping_timeout:
         connection.transport.abort()
         raise
     return CenterWire(connection, seals)
+
+
+async def _open_tls(url: str, bundle: Bundle, *, ping_interval: float, ping_timeout: float) -> CenterWire:
+    """Connect over TLS; both sides show their certificates."""
+    try:
+        context = bundle.context()
+    except BundleError as error:
+        raise NotReached(f"the bundle of this executor cannot be used: {error}") from None
+    try:
+        connection = await connect(url, ssl=context, **_options(ping_interval, ping_timeout))
+    except ssl.SSLCertVerificationError as error:
+        raise Impostor(f"its certificate does not hold ({reason(error)})") from None
+    except InvalidStatus as error:
+        raise NotReached(f"the center at {url} answers with HTTP {error.response.status_code}") from None
+    except InvalidMessage:
+        # It has shown its certificate and ended the connection before it answered.
+        fault = bundle.fault() or "it does not know its authority, or speaks something else there"
+        raise NotReached(
+            f"the center at {url} refuses the certificate in {bundle.folder} ({fault}); `cress tls issue` makes a new bundle"
+        ) from None
+    except (OSError, WebSocketException, EOFError, ValueError) as error:
+        raise NotReached(f"the center at {url} cannot be reached ({_why(error)})") from None
+    return CenterWire(connection, None)
+
+
+def _options(ping_interval: float, ping_timeout: float) -> dict[str, Any]:
+    return {
+        "open_timeout": OPEN_TIMEOUT,
+        "close_timeout": 1.0,
+        "ping_interval": ping_interval,
+        "ping_timeout": ping_timeout,
+        "max_size": MOST_MESSAGE,
+        "compression": None,
+        "proxy": None,
+    }
 
 
 def is_address(url: str) -> bool:
@@ -132,6 +177,9 @@ def _place(url: str, stack: contextlib.ExitStack) -> dict[str, Any]:
 
 
 def _why(error: BaseException) -> str:
+    if isinstance(error, ssl.SSLError):
+        wrong = reason(error)
+        return "it does not speak TLS" if "wrong version" in wrong or "record layer" in wrong else wrong
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__

@@ -25,6 +25,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     the time for its answer, the first and the longest pause before a lost connection is tried again.
     ``runtime`` is that of jobs that do not name one (process, container; auto: container where it works), ``writable`` are the
     folders of the node that tasks in containers may write to, ``egress`` is the interface on which their egress is limited.
+    ``tls`` is the folder of the bundle by which executor and center know each other over ``wss://host:port``, instead of the ``token``.
     ``task_env`` are names of environment variables that tasks inherit from the executor, beside the usual ones.
     ``accounts`` are the rules for the accounts of tasks where the executor is root.
     ``hide`` are folders that containers do not see, beside the data directories of Cress that are known.
@@ -51,6 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     task_env: tuple[str, ...] = ()
     hide: tuple[str, ...] = ()
     accounts: AccountRules = AccountRules()
+    tls: Path | None = None
     keep_tasks: bool = False  # at SIGTERM the agent leaves, supervisor and tasks stay
     parent_pipe: bool = False  # leave in the same way when standard input ends: the parent was killed
     grace: float = 5.0

@@ -185,6 +185,12 @@ class Refused(Struct, frozen=True):
     permanent: bool = False
 
 
+class NewCertificate(Struct, frozen=True):
+    """The next certificate of the executor, for the key that it has, as PEM: the present one expires soon."""
+
+    pem: bytes
+
+
 class Launch(msgspec.Struct, frozen=True, array_like=True):
     """Start task ``task`` of job ``job`` as attempt ``attempt``; a second order for the same attempt does nothing.
 
@@ -340,7 +346,19 @@ class Inventory(Struct, frozen=True):
 
 FromAgent: TypeAlias = Hello | Beat | Reports | Ports | Load | Data | LogData | ExecData | ExecOver
 FromCenter: TypeAlias = (
-    Welcome | Refused | Term | Launches | Stops | Signal | Durable | ReadLog | Exec | ExecInput | ExecSize | ExecOver
+    Welcome
+    | Refused
+    | NewCertificate
+    | Term
+    | Launches
+    | Stops
+    | Signal
+    | Durable
+    | ReadLog
+    | Exec
+    | ExecInput
+    | ExecSize
+    | ExecOver
 )
 ToSupervisor: TypeAlias = Greeting | Welcome | Devices | Term | Launches | Stops | Signal | Durable | Shutdown
 FromSupervisor: TypeAlias = Inventory | Reports

@@ -22,13 +22,33 @@ class Session:
     ``terms``: its tasks run from term to term; ``granted`` is the end of the last term, on the center's clock (0: none
     yet). ``leaving``: no more terms are granted. ``rack`` is the rack that the executor itself names. Nothing is sent
     over a session that is ``closed``. ``dialect`` has the version of the protocol that the executor speaks.
-    ``has_sent_token``: instead of a proof that it knows the token.
+    ``has_sent_token``: instead of a proof that it knows the token. ``certified`` are the nodes that the executor's certificate
+    stands for; None: it has proven that it knows the token, and may speak for any node.
     """
 
-    __slots__ = ("closed", "dialect", "granted", "has_sent_token", "hello", "leaving", "name", "rack", "terms")
+    __slots__ = (
+        "certified",
+        "closed",
+        "dialect",
+        "granted",
+        "has_sent_token",
+        "hello",
+        "leaving",
+        "name",
+        "rack",
+        "terms",
+    )
 
-    def __init__(self, name: str = "", rack: str = "", *, has_sent_token: bool = False) -> None:
+    def __init__(
+        self,
+        name: str = "",
+        rack: str = "",
+        *,
+        has_sent_token: bool = False,
+        certified: frozenset[str] | None = None,
+    ) -> None:
         self.has_sent_token = has_sent_token
+        self.certified = certified
         self.name = name
         self.rack = rack
         self.hello: Hello | None = None

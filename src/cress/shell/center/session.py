@@ -119,6 +119,12 @@ class Sessions:
     def _node(self, session: Session, message: FromAgent | None, dimensions: Dimensions, warnings: list[str]) -> Node:
         node = node_of(message, dimensions, self.racks, warnings)
         assert isinstance(message, Hello)
+        if session.certified is not None and message.name not in session.certified:
+            owners = ", ".join(sorted(session.certified)) or "no node"
+            raise InputError(
+                f"its certificate is that of {owners}, and it speaks for node {message.name}",
+                hint="the bundle of its own node: `cress tls issue NODE` makes one",
+            )
         if session.has_sent_token:
             if message.speaks[0] >= PROVEN_SINCE:
                 raise InputError(

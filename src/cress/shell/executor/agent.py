@@ -40,6 +40,7 @@ from cress.protocol.messages import (
     Hello,
     Inventory,
     Launches,
+    NewCertificate,
     Ports,
     ReadLog,
     Refused,
@@ -58,6 +59,7 @@ from cress.shell.executor.agent_effects import (
     ConnectSupervisor,
     Effect,
     Exit,
+    KeepCertificate,
     LookAround,
     LookAtData,
     Ordered,
@@ -72,6 +74,8 @@ from cress.shell.executor.agent_effects import (
 from cress.shell.executor.foreign_ports import ForeignPorts, port_conflict
 
 OK, REFUSED = 0, 3
+# What to do when the center does not prove itself.
+PROOF_REMEDY = "Give this executor the token of the center's data directory, or find out what listens there"
 
 # Microseconds: for the center's answer to a hello; for the last reports after the tasks' grace.
 ANSWER = 10 * SECOND
@@ -192,14 +196,14 @@ class Agent:
         """End the session: the center cannot be reached, or refuses the connection."""
         return self._refused(why, permanent=permanent)
 
-    def center_unproven(self, why: str) -> list[Effect]:
-        """End the session: what listens at the center's address has not proven that it knows the token.
+    def center_unproven(self, why: str, remedy: str = PROOF_REMEDY) -> list[Effect]:
+        """End the session: what listens at the center's address has not proven that it is the center.
 
-        An executor that belongs to no cluster yet ends: its token is probably the wrong one. Any other goes on trying,
-        since nothing that an impostor does may end it.
+        An executor that belongs to no cluster yet ends: its token or its bundle is probably the wrong one. Any other goes
+        on trying, since nothing that an impostor does may end it.
         """
         sentence = f"what listens at {self._center} is not this executor's center: {why}; "
-        sentence += "nothing was told to it. Give this executor the token of the center's data directory, or find out what listens there"
+        sentence += f"nothing was told to it. {remedy}"
         return self._refused(sentence, permanent=not self.inventory.cluster and not self.inventory.reports)
 
     def center_closed(self, why: str = "") -> list[Effect]:
@@ -249,6 +253,9 @@ class Agent:
             ]
         if order is None:
             return []
+        if isinstance(order, NewCertificate):
+            # It may come before the answer to the hello.
+            return [KeepCertificate(order.pem)]
         if self.phase is Phase.HELLO:
             return self._answered(order)
         if self.phase is not Phase.REGISTERED:

@@ -80,6 +80,12 @@ class Serve(NamedTuple):
     order: ReadLog | Exec | ExecInput | ExecSize | ExecOver
 
 
+class KeepCertificate(NamedTuple):
+    """Store the executor's next certificate (PEM); connections from now on show it."""
+
+    pem: bytes
+
+
 class Close(NamedTuple):
     """Close both connections, and abandon those that are being made."""
 
@@ -109,6 +115,7 @@ Effect: TypeAlias = (
     | Ordered
     | Reported
     | Serve
+    | KeepCertificate
     | Close
     | Say
     | Exit

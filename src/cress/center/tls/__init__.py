@@ -1,0 +1,1 @@
+"""TLS of the center: its own certificate authority, the contexts of its listeners, renewal."""

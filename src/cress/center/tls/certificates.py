@@ -1,0 +1,92 @@
+"""Certificates as Cress reads them: names, validity, the moment at which they are renewed."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import unquote
+
+import msgspec
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from cress.center.tls.node_names import NODE_SCHEME
+from cress.model.errors import InputError
+
+# The most that is read of a file with certificates.
+MOST_BYTES = 2**20
+
+
+class Certificate(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts of one certificate. ``since`` and ``until`` are seconds since the epoch.
+
+    ``names`` are those of the hosts (of a center) or of the node (of an executor) that it stands for.
+    """
+
+    names: tuple[str, ...]
+    issuer: str
+    serial: str
+    since: float
+    until: float
+
+    @property
+    def renewed_at(self) -> float:
+        """The moment at which it is renewed: after two thirds of its life."""
+        return self.since + (self.until - self.since) * 2 / 3
+
+    def check(self, now: float, file: Path) -> None:
+        """Raise InputError outside of its validity."""
+        if now >= self.until:
+            raise InputError(f"the certificate expired at {moment(self.until)}", hint="a new one", file=str(file))
+        if now < self.since:
+            hint = "check the clock of this machine"
+            raise InputError(f"the certificate is valid from {moment(self.since)} on", hint=hint, file=str(file))
+
+
+def facts_of(certificate: x509.Certificate) -> Certificate:
+    """Return the facts of a certificate."""
+    return Certificate(
+        names=_names(certificate),
+        issuer=_common_name(certificate.issuer),
+        serial=f"{certificate.serial_number:x}",
+        since=certificate.not_valid_before_utc.timestamp(),
+        until=certificate.not_valid_after_utc.timestamp(),
+    )
+
+
+def read_certificate(path: Path) -> x509.Certificate:
+    """Return the first certificate of a PEM file. Raises InputError."""
+    try:
+        with path.open("rb") as file:
+            return x509.load_pem_x509_certificates(file.read(MOST_BYTES))[0]
+    except OSError as error:
+        raise InputError(f"the certificate cannot be read: {error.strerror}", file=str(path)) from None
+    except ValueError:
+        raise InputError("there is no certificate in it", hint="a PEM file", file=str(path)) from None
+
+
+def reason(error: ssl.SSLError) -> str:
+    """Return what the library says was wrong, as words."""
+    return (error.reason or str(error)).replace("_", " ").lower()
+
+
+def moment(seconds: float) -> str:
+    """Return a moment for people, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _names(certificate: x509.Certificate) -> tuple[str, ...]:
+    try:
+        alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return (_common_name(certificate.subject),)
+    addresses = alternative.get_values_for_type(x509.UniformResourceIdentifier)
+    nodes = [unquote(each[len(NODE_SCHEME) :]) for each in addresses if each.startswith(NODE_SCHEME)]
+    hosts = alternative.get_values_for_type(x509.DNSName)
+    return (*nodes, *hosts, *(str(each) for each in alternative.get_values_for_type(x509.IPAddress)))
+
+
+def _common_name(name: x509.Name) -> str:
+    found = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found[0].value) if found else ""

@@ -1,0 +1,30 @@
+"""Names of nodes in certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, unquote
+
+# They are addresses of this scheme: names of hosts cannot hold every one.
+NODE_SCHEME = "cress-node:"
+
+
+def nodes_of(peer: Mapping[str, Any]) -> frozenset[str]:
+    """Return the nodes that a client's certificate stands for, as ``ssl`` decodes it.
+
+    Those of its addresses ``cress-node:NAME``; a certificate without such an address, which another authority has made, stands for
+    its host names, or for its common name if it has none.
+    """
+    names = [(str(kind), str(value)) for kind, value in peer.get("subjectAltName", ())]
+    own = {
+        unquote(value[len(NODE_SCHEME) :]) for kind, value in names if kind == "URI" and value.startswith(NODE_SCHEME)
+    }
+    hosts = {value for kind, value in names if kind == "DNS"}
+    common = {str(value) for entry in peer.get("subject", ()) for key, value in entry if key == "commonName"}
+    return frozenset(name for name in own or hosts or common if name and "*" not in name)
+
+
+def node_address(node: str) -> str:
+    """Return the name of a node as it stands in a certificate."""
+    return NODE_SCHEME + quote(node, safe="")

@@ -1,0 +1,205 @@
+"""The center's end of TLS: a context for each listener, renewed and read again while it serves.
+
+A context that has loaded other files gives them to new connections; those that are open keep theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from cryptography import x509
+
+from cress.center.data_directory import CENTER_CERTIFICATE, TLS
+from cress.center.tls.authority import CA, CA_KEY, Authority
+from cress.center.tls.certificates import Certificate, facts_of, moment, read_certificate, reason
+from cress.model.errors import InputError
+
+if TYPE_CHECKING:
+    from cress.center.settings import Settings
+
+# Seconds between two looks at the files.
+LOOK = 1.0
+# The part of its life for which a certificate that nobody renews is complained of.
+LATE = 0.1
+
+
+class Files(NamedTuple):
+    """The certificate of the center, its key, and the authorities of the certificates of executors."""
+
+    certificate: Path
+    key: Path
+    ca: Path
+
+
+class CenterTls:
+    """The contexts ``api`` and ``executors`` of the listeners, and the ``names`` in the certificate.
+
+    ``executors`` demands a client certificate of the authorities in ``files.ca``. With its own ``authority`` the center renews its certificate.
+    ``say`` tells the operator.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        authority: Authority | None,
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Load the files. Raises InputError."""
+        self._files, self._authority, self._say, self._clock = files, authority, say, clock
+        self.facts = self._first()
+        self.api = _context(files)
+        self.executors = _context(files, clients=True)
+        self._loaded = self._seen = self._stamps()
+        self._said = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in the certificate, as a request's Host has them."""
+        return tuple(f"[{name}]" if ":" in name else name for name in self.facts.names)
+
+    def renewed_node(self, present: bytes) -> tuple[bytes, Certificate] | None:
+        """Return a new certificate (PEM) for an executor, whose ``present`` one is DER; None if the center's authority has not made that one."""
+        return None if self._authority is None else self._authority.renew_node(x509.load_der_x509_certificate(present))
+
+    def node_due(self, present: bytes) -> float | None:
+        """Return the moment at which the certificate (DER) of an executor is to be renewed; None if that is not the center's task."""
+        if self._authority is None:
+            return None
+        return facts_of(x509.load_der_x509_certificate(present)).renewed_at
+
+    async def run(self) -> None:
+        """Renew and read again until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK)
+            self.look()
+
+    def look(self) -> None:
+        """Renew the certificate if that is due, and read files that have changed."""
+        self._renew()
+        stamps = self._stamps()
+        # A certificate and its key are two files: they are read when neither has changed since the last look.
+        if stamps != self._loaded and stamps == self._seen:
+            self._loaded = stamps
+            try:
+                self._load()
+            except InputError as error:
+                self._tell(f"{error}; the certificate of before is kept")
+        self._seen = stamps
+
+    def read_again(self) -> None:
+        """Read the files now. Raises InputError, and nothing has changed."""
+        self._loaded = self._stamps()
+        self._load()
+
+    def _first(self) -> Certificate:
+        """Return the certificate at the start; the own authority replaces one that has expired."""
+        facts = facts_of(read_certificate(self._files.certificate))
+        if self._authority is not None and self._clock() >= facts.renewed_at:
+            facts = self._authority.renew_center()
+        facts.check(self._clock(), self._files.certificate)
+        return facts
+
+    def _renew(self) -> None:
+        facts, now = self.facts, self._clock()
+        if self._authority is not None:
+            if now >= facts.renewed_at:
+                try:
+                    self._authority.renew_center()
+                    self.read_again()
+                except InputError as error:
+                    self._tell(
+                        f"the center's certificate cannot be renewed: {error}; it expires at {moment(facts.until)}"
+                    )
+        elif now >= facts.until - (facts.until - facts.since) * LATE:
+            ends = "expired" if now >= facts.until else "expires"
+            self._tell(
+                f"{self._files.certificate}: {ends} at {moment(facts.until)}; replace it, and it is read at once"
+            )
+
+    def _load(self) -> None:
+        facts = facts_of(read_certificate(self._files.certificate))
+        facts.check(self._clock(), self._files.certificate)
+        # A context that has taken a certificate without its key could not go back: these are tried on others.
+        _context(self._files, clients=True)
+        for context in (self.api, self.executors):
+            _load_certificate(context, self._files)
+        _load_authorities(self.executors, self._files.ca)
+        self.facts = facts
+
+    def _stamps(self) -> tuple[tuple[int, int, int], ...]:
+        return tuple(_stamp(path) for path in self._files)
+
+    def _tell(self, sentence: str) -> None:
+        """Tell the operator, once."""
+        if sentence != self._said:
+            self._said = sentence
+            self._say(sentence)
+
+
+def center_tls(settings: Settings, say: Callable[[str], None]) -> CenterTls:
+    """Return the TLS of a center that has been given certificates, or has an authority in its data directory. Raises InputError."""
+    folder = settings.data / TLS
+    if settings.tls_cert is not None and settings.tls_key is not None:
+        if settings.tls_ca is None:
+            raise InputError(
+                "the authority of the executors' certificates is missing",
+                hint="a PEM file with it; an authority for this cluster only, since each of its certificates opens the center to a node",
+                field="--tls-ca",
+            )
+        return CenterTls(Files(settings.tls_cert, settings.tls_key, settings.tls_ca), None, say)
+    center = folder / CENTER_CERTIFICATE
+    # Who keeps the authority's key elsewhere renews there.
+    authority = Authority(folder) if (folder / CA_KEY).exists() else None
+    return CenterTls(Files(center, center, settings.tls_ca or folder / CA), authority, say)
+
+
+def _context(files: Files, *, clients: bool = False) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    _load_certificate(context, files)
+    if clients:
+        context.verify_mode = ssl.CERT_REQUIRED
+        # A resumed session would not have its certificate checked again.
+        context.num_tickets = 0
+        _load_authorities(context, files.ca)
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, files: Files) -> None:
+    with _told(files.key):
+        mode = files.key.stat().st_mode
+        if mode & 0o027:
+            raise InputError("others may read or change the key", hint=f"chmod 600 {files.key}", file=str(files.key))
+        # Without a password the library would ask for one on the terminal.
+        context.load_cert_chain(files.certificate, files.key, password="")
+
+
+def _load_authorities(context: ssl.SSLContext, path: Path) -> None:
+    with _told(path):
+        context.load_verify_locations(path)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except ssl.SSLError as error:
+        hint = "a PEM file; the key without a password, and that of the certificate"
+        raise InputError(f"it cannot be used: {reason(error)}", hint=hint, file=str(path)) from None
+    except OSError as error:
+        raise InputError(f"it cannot be read: {error.strerror}", file=str(path)) from None
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,39 @@
+"""TLS of a client: the authority that it trusts, and sentences for what fails."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from cress.client.errors import ClientError, Unproven, Unreachable
+from cress.model.errors import InputError
+
+
+def trusting(ca: Path | None) -> ssl.SSLContext:
+    """Return a context that trusts one authority; None: those of the system. Raises InputError."""
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except ssl.SSLError:
+        raise InputError(
+            "there is no certificate in it", hint="the ca.pem of the center, a PEM file", file=str(ca)
+        ) from None
+    except OSError as error:
+        raise InputError(f"the center's authority cannot be read: {error.strerror}", file=str(ca)) from None
+
+
+def tls_error(error: BaseException, url: str) -> ClientError | None:
+    """Return the error of a connection on which TLS did not come about; None if it failed for another reason."""
+    inner: BaseException | None = error
+    while inner is not None and not isinstance(inner, ssl.SSLError):
+        inner = inner.__cause__ or inner.__context__
+    if inner is None:
+        return None
+    if isinstance(inner, ssl.SSLCertVerificationError):
+        return Unproven(
+            f"what answers at {url} is not a center that is known here: its certificate does not hold ({inner.verify_message}); "
+            "nothing was sent to it. CRESS_CA names the file with the center's authority, ca.pem of its data directory (docs/tls.md)"
+        )
+    reason = (inner.reason or str(inner)).replace("_", " ").lower()
+    if "version number" in reason or "record layer" in reason:
+        return Unreachable(f"what answers at {url} does not speak TLS; a center without it is at http://")
+    return Unreachable(f"no secure connection to the center at {url} ({reason})")
