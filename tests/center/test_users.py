@@ -364,3 +364,20 @@ def test_the_commands(tmp_path: Path) -> None:
         url = center.address["url"]
         refused = cress("whoami", code=2, CRESS_SOCKET="", CRESS_URL=url, CRESS_TOKEN=secret)
         assert "unencrypted" in refused
+
+
+def test_one_user_cannot_fill_a_center(own: Center) -> None:
+    with user_of(own, "greedy") as greedy, user_of(own, "ann") as ann:
+        many = {"jobs": [{"command": "true", "tasks": 10_000_000}] * 4}
+        assert greedy.post("/v1/jobs", json=many).status_code == 201
+        answer = greedy.post("/v1/jobs", json=many)
+        assert answer.status_code == 409
+        assert answer.json()["message"] == (
+            "greedy would have 80,000,000 tasks that are not over (at most 50,000,000 of one user; wait for some to end, "
+            "or ask an operator (--user-tasks))"
+        )
+        submit(ann, tasks=10_000_000)
+        assert greedy.post("/v1/jobs", params={"dry_run": "true"}, json=many).status_code == 409
+        mine = [job["id"] for job in greedy.get("/v1/jobs").json()["jobs"]]
+        assert greedy.post("/v1/jobs/cancel", json={"jobs": mine}).status_code == 200
+        assert greedy.post("/v1/jobs", json=many).status_code == 201, "what is over does not count"

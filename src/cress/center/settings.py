@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cress.center.access.rights import Visibility
+from cress.model.access import USER_JOBS, USER_TASKS
 from cress.model.resources import Dimensions
 from cress.model.times import DAY, MINUTE
 
@@ -25,7 +26,7 @@ class Settings:
     with the racks, ``licences`` the one with the licences; without it and ``licence`` the present ones are kept.
     ``zone`` is the name of the cluster's time zone, empty: the one that it had; ``groups`` the file with the groups.
     ``run_as`` are the accounts of nodes under which every user may run tasks. ``socket`` is a Unix socket for all accounts of
-    this machine; ``visibility`` says whose jobs users see.
+    this machine; ``visibility`` says whose jobs users see. One user has at most ``user_jobs`` and ``user_tasks`` that are not over.
     ``webhdfs`` gives the addresses of namenodes (``namenodes.Namenodes``), ``data_age`` the greatest age (µs) of a
     location of data while a job waits for it.
     """
@@ -56,5 +57,7 @@ class Settings:
     run_as: tuple[str, ...] = ()
     socket: Path | None = None
     visibility: Visibility = Visibility.ALL
+    user_jobs: int = USER_JOBS
+    user_tasks: int = USER_TASKS
     webhdfs: tuple[str, ...] = ()
     data_age: int = 10 * MINUTE

@@ -12,6 +12,8 @@ from cress.cli.common import (
     LicenceTotals,
     PublicSocket,
     RunAs,
+    UserJobs,
+    UserTasks,
     WhoSees,
     Zone,
     check_visibility,
@@ -22,6 +24,7 @@ from cress.cli.common import (
     time_zone_of,
 )
 from cress.cli.errors import told
+from cress.model.access import USER_JOBS, USER_TASKS
 from cress.model.errors import InputError
 
 EPILOG = """\
@@ -87,6 +90,8 @@ def center(
     run_as: RunAs = "",
     socket: PublicSocket = None,
     visibility: WhoSees = "all",
+    user_jobs: UserJobs = USER_JOBS,
+    user_tasks: UserTasks = USER_TASKS,
     webhdfs: Annotated[
         list[str] | None,
         typer.Option(
@@ -154,6 +159,8 @@ def center(
             keep_events_size=size_of(keep_events_size, "--keep-events-size"),
             run_as=names_of(run_as, "--run-as"),
             socket=socket,
+            user_jobs=user_jobs,
+            user_tasks=user_tasks,
             visibility=Visibility(check_visibility(visibility)),
             webhdfs=tuple(webhdfs or ()),
             data_age=duration_of(data_age, "--data-age"),

@@ -85,6 +85,12 @@ PublicSocket = Annotated[
 WhoSees = Annotated[
     str, typer.Option(metavar="WHOSE", help="Whose jobs users see: own, group (of their groups), or all.")
 ]
+UserJobs = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Most jobs of one user that are not over; 0: any number.")
+]
+UserTasks = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Most tasks of these jobs of one user; 0: any number.")
+]
 RuntimeName = Annotated[
     str,
     typer.Option(metavar="RUNTIME", help="For jobs that do not say: process, container, or auto (docs/containers.md)."),

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from cress.model.access import USER_JOBS, USER_TASKS
 from cress.model.node import DYNAMIC_PORTS
 
 # How long the center may take until it listens, and the executors until they have joined, in seconds.
@@ -83,6 +84,8 @@ class LocalSetup:
     root_group: Sequence[str] = ()
     socket: Path | None = None
     visibility: str = "all"
+    user_jobs: int = USER_JOBS
+    user_tasks: int = USER_TASKS
     devices: Path | None = None
 
 
@@ -216,6 +219,7 @@ class LocalCluster:
         if setup.socket is not None:
             command += ["--socket", str(setup.socket)]
         command += ["--visibility", setup.visibility]
+        command += ["--user-jobs", str(setup.user_jobs), "--user-tasks", str(setup.user_tasks)]
         return command
 
     def _executor(self, name: str) -> list[str]:

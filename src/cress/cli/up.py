@@ -19,6 +19,8 @@ from cress.cli.common import (
     RootGroup,
     RunAs,
     RuntimeName,
+    UserJobs,
+    UserTasks,
     WhoSees,
     Writable,
     Zone,
@@ -32,6 +34,7 @@ from cress.cli.errors import told
 from cress.cli.executor import account_rules_of, folder_of, runtime_of, task_env_of
 from cress.cli.local import LocalCluster, LocalSetup, NotStarted
 from cress.client.config import data_directory
+from cress.model.access import USER_JOBS, USER_TASKS
 from cress.model.errors import InputError
 from cress.model.node import DISK_KIND
 
@@ -107,6 +110,8 @@ def up(
     root_group: RootGroup = None,
     socket: PublicSocket = None,
     visibility: WhoSees = "all",
+    user_jobs: UserJobs = USER_JOBS,
+    user_tasks: UserTasks = USER_TASKS,
     keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
 ) -> None:
     """Start a center and executors on this machine."""
@@ -159,6 +164,8 @@ def up(
             task_env=task_env_of(task_env),
             run_as=",".join(names_of(run_as, "--run-as")),
             socket=socket,
+            user_jobs=user_jobs,
+            user_tasks=user_tasks,
             visibility=check_visibility(visibility),
             devices=devices and devices.absolute(),
             map_user=tuple(map_user or ()),

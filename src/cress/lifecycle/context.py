@@ -16,6 +16,7 @@ from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.tables import General, Tables
 from cress.lifecycle.tables.terms import Terms
 from cress.lifecycle.tables.timers import Timers
+from cress.lifecycle.tables.user_load import UserLoad
 from cress.model.events import Event
 from cress.model.records import JobRecord, JobState
 
@@ -71,6 +72,7 @@ class Context:
         self.named: dict[tuple[str, str], int] = {}
         self.standings: dict[int, Standing] = {}
         self.homes: dict[str, set[int]] = {}
+        self.user_load = UserLoad()
 
     @property
     def general(self) -> General:
@@ -105,6 +107,16 @@ class Context:
 
     # --- indices ---------------------------------------------------------------------------------------------
 
+    def enter(self, job: LiveJob) -> None:
+        """Enter a job among those that live."""
+        self.jobs[job.job.id] = job
+        self.user_load.add(job.job)
+
+    def leave(self, job: LiveJob) -> None:
+        """Remove a job that is over."""
+        del self.jobs[job.job.id]
+        self.user_load.drop(job.job)
+
     def link(self, attempt: LiveAttempt) -> None:
         """Enter an attempt in the indices by job and by node."""
         job = self.jobs[attempt.job]
@@ -135,6 +147,7 @@ class Context:
         """Make the indices from the tables."""
         for job in self.jobs.values():
             job.attempts.clear()
+            self.user_load.add(job.job)
         for attempt in self.attempts.values():
             self.link(attempt)
         waiting: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()]

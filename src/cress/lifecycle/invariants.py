@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from cress.lifecycle.context import Context
@@ -28,6 +29,11 @@ def _same(context: Context) -> Iterator[str]:
         yield "attempts: the machine and the scheduler do not have the same ones"
     if context.jobs.keys() != context.core.jobs.keys():
         yield "jobs: the machine and the scheduler do not have the same ones"
+    users = Counter(job.job.user for job in context.jobs.values())
+    if any(context.user_load.of(user)[0] != count for user, count in users.items()) or len(context.user_load) != len(
+        users
+    ):
+        yield "users: the counts of their jobs are wrong"
     if context.unsettled.gone or context.unsettled.touched:
         yield "families: something of them changed, and they were not looked after"
     if context.unsettled.over:

@@ -12,6 +12,8 @@ from cress.model.units import one_of
 
 # Characters of a name of a user or token.
 MOST_NAME = 64
+# Most jobs of one user that are not over, and most tasks of these, unless an operator says otherwise.
+USER_JOBS, USER_TASKS = 250_000, 50_000_000
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
 

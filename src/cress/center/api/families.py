@@ -61,6 +61,8 @@ async def apply(request: Request) -> Response:
         if change.id:
             check_steers(request, committer.machine.families[change.id])
     applying.check(committer, changes, known)
+    created = [change.job for change in changes if not change.id]
+    committer.machine.user_load.check(created, committer.settings.user_jobs, committer.settings.user_tasks)
     if dry_run:
         return reply(AppliedJobs(jobs=applying.told(committer, changes, {})))
     return reply(AppliedJobs(jobs=await applying.carry_out(committer, changes, known)))

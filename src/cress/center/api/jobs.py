@@ -74,6 +74,8 @@ async def submit(request: Request, dry_run: bool = False) -> Response:
 
     specs, jobs, digest = await checked_body(committer, len(data), checked)
     known = await known_states(request, jobs)
+    settings = committer.settings
+    committer.machine.user_load.check(jobs, settings.user_jobs, settings.user_tasks)
     if dry_run:
         await check_submit(committer, specs, jobs, known)
         return reply(await submitted(committer, [0] * len(jobs), jobs))

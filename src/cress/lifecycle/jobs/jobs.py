@@ -84,7 +84,7 @@ def maybe_over(context: Context, job: LiveJob) -> None:
     number = job.job.id
     if job.attempts or job.over < job.job.tasks or number not in context.jobs:
         return
-    del context.jobs[number]
+    context.leave(job)
     record = record_of(job, context.utc)
     context.out.jobs.append(record)
     context.unsettled.over.append((number, record.state))

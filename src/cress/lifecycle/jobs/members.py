@@ -35,11 +35,11 @@ def make(
         template=template or family.template,
         index=index,
     )
-    context.jobs[number] = live
+    context.enter(live)
     try:
         context.observe(JobSubmitted(spec, behind[0] if behind else None))
     except InputError as error:
-        del context.jobs[number]
+        context.leave(live)
         family.reason = str(error)
         return None
     for each in behind:

@@ -97,7 +97,7 @@ def _enter(context: Context, job: Job, first: int, states: Mapping[int, JobState
         live.index = len(context.families[family].members)
         context.families[family].members[live.index] = number
     dependencies.enter(context, live, states)
-    context.jobs[number] = live
+    context.enter(live)
     return live
 
 
