@@ -20,10 +20,10 @@ needs_accounts = pytest.mark.skipif(os.geteuid() != 0 or shutil.which("useradd")
 
 @pytest.fixture(scope="module")
 def accounts() -> Iterator[tuple[pwd.struct_passwd, pwd.struct_passwd]]:
-    """Two accounts above 1000; the first is a member of the group ``cdrom`` besides."""
+    """Two accounts above 1000; the first is a member of the group ``daemon`` besides."""
     names = [f"cress-{os.getpid()}{letter}" for letter in "ab"]
     try:
-        for name, more in zip(names, (["--groups", "cdrom"], []), strict=True):
+        for name, more in zip(names, (["--groups", "daemon"], []), strict=True):
             until(lambda name=name, more=more: _done("useradd", "--no-create-home", *more, name), "useradd")  # type: ignore[misc]
         first, second = map(pwd.getpwnam, names)
         yield first, second

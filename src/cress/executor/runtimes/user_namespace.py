@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import functools
 import os
+import resource
 import signal
 from pathlib import Path
 
 from cress.executor.runtimes import linux
 
 _MAPS = ("uid_map", "gid_map")
+# The kernel counts these for the maker of a user namespace too, by the maker's limits at that moment.
+_SHARED_LIMITS = (resource.RLIMIT_NPROC, resource.RLIMIT_MEMLOCK, resource.RLIMIT_SIGPENDING, resource.RLIMIT_MSGQUEUE)
 
 
 @functools.cache
@@ -40,6 +43,7 @@ def enter_new() -> None:
     if child == 0:
         try:
             os.close(going)
+            _lift_limits()
             linux.unshare(linux.NEWUSER)
             os.write(making, b"x")
             os.read(over, 1)
@@ -61,6 +65,16 @@ def enter_new() -> None:
         os.waitpid(child, 0)
         for fd in (made, over, going):
             os.close(fd)
+
+
+def _lift_limits() -> None:
+    """In the child: lift the limits that hold for all user namespaces of root together; each task keeps its own."""
+    for number in _SHARED_LIMITS:
+        hard = resource.getrlimit(number)[1]
+        try:
+            resource.setrlimit(number, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        except (OSError, ValueError):
+            resource.setrlimit(number, (hard, hard))
 
 
 def _write(path: str, data: bytes) -> None:
