@@ -169,6 +169,37 @@ def test_addresses_and_bundles_that_do_not_go_together_are_told_before_anything_
         assert (done.returncode, sentence in done.stderr) == (2, True), done.stderr
 
 
+def test_no_secret_is_where_others_can_read_it(cluster: Cluster) -> None:
+    made = cluster.cress("token", "create", "outside")
+    assert made.returncode == 0, made.stderr
+    token = next(word for word in made.stdout.split() if word.startswith("cress_"))
+    far = environment(cluster, ca=str(cluster.data / "tls" / "ca.pem")) | {"CRESS_TOKEN": token}
+    done = cluster.cress("run", "--", "sh", "-c", "env; cat /proc/$PPID/cmdline /proc/$PPID/environ", **far)
+    assert done.returncode == 0, done.stderr
+    secrets = {
+        "token of the data directory": (cluster.data / "token").read_text().strip(),
+        "token of a user": token.rpartition("_")[2],
+        "key of the authority": (cluster.data / "tls" / "ca.key").read_text().splitlines()[1],
+        "key of the center": (cluster.data / "tls" / "center.pem").read_text().split("KEY-----\n")[1].splitlines()[0],
+        "key of an executor": (cluster.folder / "n1.tls" / "key.pem").read_text().splitlines()[1],
+    }
+    processes = [
+        (Path("/proc", str(pid), name), Path("/proc", str(pid), name).read_bytes())
+        for pid in cluster._left()
+        for name in ("cmdline", "environ")
+    ]
+    assert len(processes) >= 8  # the center, and keeper, agent and supervisor of n1
+    files = [(path, path.read_bytes()) for path in cluster.folder.rglob("*") if path.is_file()]
+    home = {"token", "ca.key", "center.pem", "key.pem"}
+    for what, secret in secrets.items():
+        found = [path for path, data in (*processes, *files) if secret.encode() in data and path.name not in home]
+        assert found == [], what
+        assert secret not in done.stdout + done.stderr, what
+    for path, _ in files:
+        if path.name in home:
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
 def test_strangers_leave_nothing_in_the_log(cluster: Cluster) -> None:
     for name in ("url", "executor_url"):
         with socket.create_connection(("127.0.0.1", cluster.port(name))) as door:

@@ -26,6 +26,7 @@ from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
 from cress.center.auth import ensure_token, owner
 from cress.center.committer import Committer
 from cress.center.compilation import Compilation
+from cress.center.core_dumps import forbid_core_dumps
 from cress.center.data_directory import (
     ADDRESS,
     API_SOCKET,
@@ -48,6 +49,7 @@ from cress.center.memory import Memory
 from cress.center.mover import Mover
 from cress.center.security import LOCAL_NAMES
 from cress.center.settings import Settings
+from cress.center.sign_ins import SlowSignIns
 from cress.center.topology import Topology, read_topology
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
@@ -68,6 +70,14 @@ BACKLOG = 2048
 KEEP_ALIVE = 75
 # Seconds within which a client must have agreed on TLS.
 HANDSHAKE = 10.0
+# Headers of every answer: no page may show it in a frame or guess its type, nothing keeps it.
+HEADERS = [
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Content-Security-Policy", "frame-ancestors 'none'"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cache-Control", "no-store"),
+]
 # Bytes of a message to a command in a task.
 MOST_MESSAGE = 2**20
 
@@ -81,6 +91,7 @@ def run_center(settings: Settings) -> int:
     logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing" not in str(record.msg))
     os.umask(0o077)
     allow_files()
+    forbid_core_dumps()
     # Files are read again once there is a center that has read them.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -140,7 +151,7 @@ async def _run(
     names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names, *(tls.names if tls else ()))
     server = _Server(
         uvicorn.Config(
-            make_app(committer, token=token, callers=callers, names=names),
+            SlowSignIns(make_app(committer, token=token, callers=callers, names=names)),
             http=TimedProtocol,
             ws="websockets-sansio",
             ws_max_size=MOST_MESSAGE,
@@ -149,6 +160,7 @@ async def _run(
             log_config=None,
             access_log=False,
             server_header=False,
+            headers=HEADERS,
             # Nobody in front of it may say where a request comes from.
             proxy_headers=False,
             backlog=BACKLOG,

@@ -23,7 +23,7 @@ class SignedApi:
         """Answer a client that asks for the center's proof. Raises ProofError."""
         nonce = scope["query_string"].decode("latin-1").removeprefix("nonce=")
         answer = self._requests.prove(nonce, secrets.token_bytes(NONCE), _now())
-        headers = [(HEADER.lower().encode(), answer.encode()), (b"cache-control", b"no-store")]
+        headers = [(HEADER.lower().encode(), answer.encode())]
         await send({"type": "http.response.start", "status": 204, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
 

@@ -14,7 +14,10 @@ __all__ = ["Settings", "keep", "run"]
 def run(settings: Settings) -> int:
     """Run an executor until it is told to stop. Return the exit code: 0 stopped; 3 it cannot work, and has reported why."""
     from cress.executor.agent import main
+    from cress.executor.runtimes.linux import not_dumpable
 
+    # The agent has the token of its center, or the key of its bundle.
+    not_dumpable()
     return main(settings)
 
 
@@ -22,5 +25,7 @@ def keep(settings: Settings, again: list[str]) -> int:
     """Run an executor as ``run`` does, and start its agent again, by the command ``again``, when that dies."""
     from cress.executor.folder import Folder
     from cress.executor.keeper import Keeper
+    from cress.executor.runtimes.linux import not_dumpable
 
+    not_dumpable()
     return Keeper(lambda: run(settings), again, Folder(settings.directory).lock).run()

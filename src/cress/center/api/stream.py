@@ -14,7 +14,7 @@ from cress.center.committer import Committer, NotStored
 # Seconds: a sign of life goes out at least this often; a reader that takes nothing for so long is disconnected.
 HEARTBEAT, STALLED = 15.0, 30.0
 MOST_READERS = 500
-_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
+_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
 
 class Stream(Response):
