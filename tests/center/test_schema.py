@@ -91,7 +91,9 @@ def _no_defect(_: object, response: Any, __: object) -> None:
 
 
 @pytest.mark.long
-def test_no_request_that_the_document_allows_finds_a_defect(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("role", "examples"), [("", 100), ("operator", 20), ("user", 20), ("viewer", 20)])
+def test_no_request_that_the_document_allows_finds_a_defect(tmp_path: Path, role: str, examples: int) -> None:
+    """``role``: that of the caller; empty: the owner."""
     import schemathesis  # seconds, which the quick tests need not pay
     from schemathesis import checks
 
@@ -106,13 +108,17 @@ def test_no_request_that_the_document_allows_finds_a_defect(tmp_path: Path) -> N
             for _ in range(3):
                 center.submit(tasks=2)
             executor.ended(executor.launches()[0].attempt, code=1)
-        headers = {"Authorization": f"Bearer {center.token}"}
+        token = center.token
+        if role:
+            assert center.http.put("/v1/users/ann", json={"role": role}).status_code == 200
+            token = center.post("/v1/tokens", {"name": "t", "user": "ann", "role": role}, 201)["secret"]
+        headers = {"Authorization": f"Bearer {token}"}
         schema = schemathesis.openapi.from_url(f"{center.address['url']}/openapi.json", headers=headers)
         for each in schema.get_all_operations():
             operation: Any = each.ok()  # type: ignore[union-attr]
 
             @given(case=operation.as_strategy(), real=st.sampled_from(({}, {"id": "1"}, {"id": "2"}, {"name": "n1"})))
-            @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+            @settings(max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
             def tried(case: Any, real: dict[str, str]) -> None:
                 # Seldom does chance find a job.
                 for name, value in real.items():

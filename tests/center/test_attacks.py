@@ -1,0 +1,122 @@
+"""Attacks of users and nodes on a center, from outside: stolen and forged executors, orders about others, commands in foreign tasks."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from cress.model.reports import Started
+from cress.protocol.messages import Hello, Reports
+from cress.protocol.proof import HEADER, NONCE, ExecutorProof
+from tests.center.program import PATIENCE, Center, ended, eventually
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Center]:
+    with Center(tmp_path_factory.mktemp("attacks") / "data", forked=True, visibility="own") as center:
+        yield center
+
+
+def token_of(center: Center, user: str) -> str:
+    body = {"name": secrets.token_hex(4), "user": user}
+    return str(center.post("/v1/tokens", body, 201)["secret"])
+
+
+def test_a_command_in_a_foreign_task_finds_no_such_job(own: Center) -> None:
+    ann, bob = token_of(own, "ann"), token_of(own, "bob")
+    body = {"jobs": [{"command": "true"}]}
+    http = httpx.post(
+        f"{own.address['url']}/v1/jobs", json=body, headers={"Authorization": f"Bearer {ann}"}, trust_env=False
+    )
+    number = http.json()["jobs"][0]["id"]
+    url = own.address["url"].replace("http:", "ws:")
+    for token, status in ((bob, 404), (ann, 409), ("no", 401)):
+        with (
+            pytest.raises(InvalidStatus) as refused,
+            connect(
+                f"{url}/v1/jobs/{number}/tasks/0/exec",
+                additional_headers={"Authorization": f"Bearer {token}"},
+                open_timeout=PATIENCE,
+            ),
+        ):
+            pass
+        assert refused.value.response.status_code == status
+
+
+def test_a_user_cannot_pose_as_an_executor(own: Center) -> None:
+    token = token_of(own, "ann")
+    url = own.address["executor_url"]
+    with pytest.raises(InvalidStatus) as refused, connect(url, additional_headers={"Authorization": f"Bearer {token}"}):
+        pass
+    assert refused.value.response.status_code == 401
+    # Nor with a proof that is made with the user's token.
+    proof = ExecutorProof(token, secrets.token_bytes(NONCE))
+    with connect(url, additional_headers={HEADER: proof.header}) as wire:
+        wire.send(b"x" * 32)
+        with pytest.raises(ConnectionClosed):
+            wire.recv(PATIENCE)
+    assert own.get("/v1/nodes")["nodes"] == []
+
+
+def test_an_executor_speaks_for_the_attempts_of_its_own_node_only(tmp_path: Any) -> None:
+    with Center(tmp_path / "data", forked=True) as center, center.executor("n1") as honest:
+        number = center.submit(name="victim", tasks=2)
+        attempts = [launch.attempt for launch in honest.launches()]
+        honest.started(*attempts)
+        eventually(lambda: center.get(f"/v1/jobs/{number}")["tasks"]["running"] == 2)
+        with center.executor("n2") as liar:
+            liar.send(Reports(reports=(ended(attempts[0], code=1), Started(attempt=attempts[1], at=1, pid=1))))
+            # A report that it may make comes after: the lie has been read.
+            liar.send(Reports(reports=(ended(10**6, code=0),)))
+            eventually(lambda: center.get("/v1/nodes/n2")["state"] == "up")
+            view = center.get(f"/v1/jobs/{number}")
+            assert (view["state"], view["tasks"]["running"]) == ("running", 2)
+            assert {task["attempts"][0]["node"] for task in center.get(f"/v1/jobs/{number}/tasks")["tasks"]} == {"n1"}
+
+
+def test_nobody_takes_the_name_of_a_node_that_is_connected(tmp_path: Any) -> None:
+    with Center(tmp_path / "data", forked=True) as center, center.executor("n1") as honest:
+        number = center.submit(tasks=1)
+        (launch,) = honest.launches()
+        honest.started(launch.attempt)
+        with center.executor("n1", boot="another") as rival:
+            assert not isinstance(rival.first, Hello)
+            assert "n1" in str(rival.first)
+        assert center.get(f"/v1/jobs/{number}")["state"] in ("starting", "running")
+        honest.ended(launch.attempt)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x" * 10_000_000, "a\x1b[2J", "../../etc", "a/b", "\u202e evil", "<script>", "a\nb"],
+    ids=lambda name: repr(name[:9]),
+)
+def test_names_that_are_weapons_are_refused_in_a_short_sentence(own: Center, name: str) -> None:
+    for path, body in (("/v1/jobs", {"jobs": [{"command": "true", "name": name}]}), ("/v1/tokens", {"name": name})):
+        answer = own.http.post(path, json=body)
+        assert answer.status_code in (413, 422), (path, answer.text[:300])
+        assert len(answer.text) < 2_000
+        assert "\x1b" not in answer.text
+    answer = own.http.put(
+        "/v1/users/" + name[:300].replace("/", "%2F").replace("\x1b", "%1B").replace("\n", "%0A"), json={"role": "user"}
+    )
+    assert answer.status_code in (404, 422)
+
+
+def test_a_thousand_idle_connections_keep_nobody_out(own: Center) -> None:
+    host, port = own.address["url"].removeprefix("http://").split(":")
+    idle = [socket.create_connection((host, int(port))) for _ in range(1_000)]
+    try:
+        for half in idle[:500]:
+            half.sendall(b"GET /v1/state HTTP/1.1\r\nHost: ")
+        assert own.get("/v1/state")["problem"] == ""
+    finally:
+        for each in idle:
+            each.close()
