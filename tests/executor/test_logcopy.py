@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cress.executor import logcopy
 from cress.executor.logcopy import TRIES, Copies
 from cress.model.reports import Cause
 from tests.executor.harness import Client, SupervisorProcess, shell, supervisor, until
@@ -107,6 +108,21 @@ def test_a_copy_that_is_killed_is_begun_anew(tmp_path: Path) -> None:
         assert bool(copies._working) == bool(left)
     assert said == ["the copy of the log of attempt 7 was interrupted"]
     assert not (tmp_path / "copies/7").exists()
+
+
+def test_nobody_else_can_read_a_log_while_it_is_copied(tmp_path: Path) -> None:
+    log = tmp_path / "stdout"
+    log.write_text("hunter2")
+    modes = []
+
+    def save(file: Path, _: str) -> None:
+        assert file.read_text() == "hunter2"
+        modes.append((file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777))
+
+    fd = os.open(log, os.O_RDONLY)
+    logcopy._copy(fd, "file:///x", save)
+    os.close(fd)
+    assert modes == [(0o644, 0o700)]
 
 
 def test_copies_are_made_by_the_account_of_the_task() -> None:

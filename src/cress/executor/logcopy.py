@@ -140,14 +140,16 @@ def _copy(fd: int, address: str, save: Callable[[Path, str], None]) -> None:
     import tempfile
 
     first = first_kept(fd)
-    with tempfile.NamedTemporaryFile(prefix="cress-log-") as kept, open(fd, "rb", closefd=False) as log:
-        os.fchmod(kept.fileno(), 0o644)
-        if first:
-            kept.write(f"[the first {first} bytes are gone]\n".encode())
-        log.seek(first)
-        shutil.copyfileobj(log, kept)
-        kept.flush()
-        save(Path(kept.name), address)
+    # The copy gets the permissions of this file, so it lies in a folder that nobody else may enter.
+    with tempfile.TemporaryDirectory(prefix="cress-log-") as folder:
+        kept = Path(folder, "log")
+        with kept.open("wb") as file, open(fd, "rb", closefd=False) as log:
+            os.fchmod(file.fileno(), 0o644)
+            if first:
+                file.write(f"[the first {first} bytes are gone]\n".encode())
+            log.seek(first)
+            shutil.copyfileobj(log, file)
+        save(kept, address)
 
 
 def _opened(path: bytes) -> int | None:
