@@ -82,10 +82,10 @@ async def create_token(request: Request) -> Response:
     """
     body = await read(request, TokenBody)
     caller = caller_of(request)
-    user = checked_name(body.user, "user") if body.user else caller.user
+    name, user = checked_name(body.name, "name"), checked_name(body.user, "user") if body.user else caller.user
     if user != caller.user:
         demand(request, Action.CHANGE_USERS)
-    old = _named(request, user, body.name) if body.rotate else None
+    old = _named(request, user, name) if body.rotate else None
     role = role_of(body.role) if body.role else old.role if old else Role.USER if user != caller.user else caller.role
     if role.rank > caller.role.rank or role is Role.NONE:
         raise Forbidden(f"{caller.user} has the role {caller.role.value} and cannot give a token the role {role.value}")
@@ -98,7 +98,7 @@ async def create_token(request: Request) -> Response:
     made = fresh()
     token = Token(
         id=made.id,
-        name=checked_name(body.name, "name"),
+        name=name,
         user=user,
         role=role,
         digest=made.digest,

@@ -159,7 +159,7 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
         operation["responses"] = responses
         return
     errors = dict(_EVERY)
-    if ("{" in path or takes is JobsBody) and not path.startswith("/v1/names/"):
+    if ("{" in path or takes in (JobsBody, TokenBody)) and not path.startswith("/v1/names/"):
         errors["404"] = "there is nothing of that name"
     if operation.get("parameters") or takes is not None:
         errors["422"] = "the input is wrong; nothing was changed"
