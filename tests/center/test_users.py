@@ -8,7 +8,9 @@ import pwd
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -381,3 +383,18 @@ def test_one_user_cannot_fill_a_center(own: Center) -> None:
         mine = [job["id"] for job in greedy.get("/v1/jobs").json()["jobs"]]
         assert greedy.post("/v1/jobs/cancel", json={"jobs": mine}).status_code == 200
         assert greedy.post("/v1/jobs", json=many).status_code == 201, "what is over does not count"
+
+
+def test_a_user_who_floods_the_center_holds_up_nobody_else_for_more_than_one_request(own: Center) -> None:
+    large = {"jobs": [{"command": "true", "environment": {"TEXT": "x" * 200}, "tasks": 2}] * 900}
+    with user_of(own, "flood") as flood, user_of(own, "calm") as calm, ThreadPoolExecutor(13) as threads:
+
+        def send(http: httpx.Client) -> float:
+            assert http.post("/v1/jobs", json=large).status_code == 201
+            return time.monotonic()
+
+        sent = [threads.submit(send, flood) for _ in range(12)]
+        # Until most of them wait in the center.
+        time.sleep(0.3)
+        answered = threads.submit(send, calm).result()
+        assert sum(each.result() > answered for each in sent) >= 6, "the calm one was answered among the first"

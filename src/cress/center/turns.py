@@ -52,12 +52,40 @@ async def all_in_turns(work: Slices[_T]) -> _T:
             begun = time.perf_counter()
 
 
+class _Line:
+    """The large requests of one user, one after the other; ``there`` is how many they are."""
+
+    def __init__(self) -> None:
+        self.place = asyncio.Lock()
+        self.there = 0
+
+
 class Turns:
     """Shared means of long requests: a thread that checks bodies, and the places of long answers."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="check")
         self._places = asyncio.Semaphore(AT_ONCE)
+        self._users: dict[str, _Line] = {}
+
+    @asynccontextmanager
+    async def of_user(self, user: str, size: int) -> AsyncIterator[None]:
+        """Hold a user's only place for large requests: however many one user sends, others wait for one of them at most.
+
+        ``size``: bytes of the body; small requests do not wait.
+        """
+        if size <= INLINE:
+            yield
+            return
+        line = self._users.setdefault(user, _Line())
+        line.there += 1
+        try:
+            async with line.place:
+                yield
+        finally:
+            line.there -= 1
+            if not line.there:
+                del self._users[user]
 
     async def check(self, size: int, work: Callable[[], _T]) -> _T:
         """Return the result of ``work`` on a body of this size, worked out in a thread if the body is large."""

@@ -53,19 +53,20 @@ async def apply(request: Request) -> Response:
         accounts = committer.settings.run_as
         return *read_jobs(decoded_jobs(body.jobs), dimensions=dimensions, user=user, accounts=accounts), body.dry_run
 
-    specs, jobs, dry_run = await checked_body(committer, len(data), checked)
-    known = await known_states(request, jobs)
-    # Nothing waits between here and the step: the checked state is the one that is changed.
-    changes = applying.changes_of(committer, specs, jobs)
-    for change in changes:
-        if change.id:
-            check_steers(request, committer.machine.families[change.id])
-    applying.check(committer, changes, known)
-    created = [change.job for change in changes if not change.id]
-    committer.machine.user_load.check(created, committer.settings.user_jobs, committer.settings.user_tasks)
-    if dry_run:
-        return reply(AppliedJobs(jobs=applying.told(committer, changes, {})))
-    return reply(AppliedJobs(jobs=await applying.carry_out(committer, changes, known)))
+    async with committer.turns.of_user(user, len(data)):
+        specs, jobs, dry_run = await checked_body(committer, len(data), checked)
+        known = await known_states(request, jobs)
+        # Nothing waits between here and the step: the checked state is the one that is changed.
+        changes = applying.changes_of(committer, specs, jobs)
+        for change in changes:
+            if change.id:
+                check_steers(request, committer.machine.families[change.id])
+        applying.check(committer, changes, known)
+        created = [change.job for change in changes if not change.id]
+        committer.machine.user_load.check(created, committer.settings.user_jobs, committer.settings.user_tasks)
+        if dry_run:
+            return reply(AppliedJobs(jobs=applying.told(committer, changes, {})))
+        return reply(AppliedJobs(jobs=await applying.carry_out(committer, changes, known)))
 
 
 @router.post("/jobs/{id}/scale")

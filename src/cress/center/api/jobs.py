@@ -72,15 +72,16 @@ async def submit(request: Request, dry_run: bool = False) -> Response:
         specs, jobs = read_jobs(entries, dimensions=dimensions, user=user, accounts=committer.settings.run_as)
         return specs, jobs, digest_of(key, entries)
 
-    specs, jobs, digest = await checked_body(committer, len(data), checked)
-    known = await known_states(request, jobs)
-    settings = committer.settings
-    committer.machine.user_load.check(jobs, settings.user_jobs, settings.user_tasks)
-    if dry_run:
-        await check_submit(committer, specs, jobs, known)
-        return reply(await submitted(committer, [0] * len(jobs), jobs))
-    what = Submit(jobs=jobs, known=known, key=key and f"{user} {key}", digest=digest)
-    return reply(await submitted(committer, await submit_all(committer, what, specs), jobs), 201)
+    async with committer.turns.of_user(user, len(data)):
+        specs, jobs, digest = await checked_body(committer, len(data), checked)
+        known = await known_states(request, jobs)
+        settings = committer.settings
+        committer.machine.user_load.check(jobs, settings.user_jobs, settings.user_tasks)
+        if dry_run:
+            await check_submit(committer, specs, jobs, known)
+            return reply(await submitted(committer, [0] * len(jobs), jobs))
+        what = Submit(jobs=jobs, known=known, key=key and f"{user} {key}", digest=digest)
+        return reply(await submitted(committer, await submit_all(committer, what, specs), jobs), 201)
 
 
 async def checked_body(committer: Committer, size: int, work: Callable[[Dimensions], _T]) -> _T:
