@@ -308,3 +308,31 @@ def test_given_certificates_need_the_authority_of_the_executors(site: Site) -> N
     with pytest.raises(InputError, match="authority of the executors' certificates is missing"):
         center_tls(settings, print)
     assert center_tls(replace(settings, tls_ca=site.files.ca), print).names == site.tls.names
+
+
+def test_revoked_are_the_certificates_made_until_then_and_no_others(site: Site, tmp_path: Path) -> None:
+    def present(bundle: Path) -> bytes:
+        return ssl.PEM_cert_to_DER_cert((bundle / "cert.pem").read_text())
+
+    closed: list[str] = []
+    site.tls.when_revoked = lambda: closed.append("n1")
+    for number, life in enumerate((SECOND, 14 * SECOND, 90 * DAY)):
+        site.authority.issue_node("n1", tmp_path / f"old{number}", life)
+    site.authority.issue_node("n2", tmp_path / "n2")
+    site.authority.revoke("n1")
+    # Before the center has looked, too, nobody gets a new certificate for a revoked one.
+    assert site.tls.renewed_node(present(tmp_path / "old2")) is None
+    site.tls.look()
+    assert closed == ["n1"]
+    assert all(site.tls.is_revoked(present(tmp_path / f"old{number}")) for number in range(3))
+    assert not site.tls.is_revoked(present(tmp_path / "n2"))
+    for number, life in enumerate((SECOND, 14 * SECOND, 90 * DAY)):
+        site.authority.issue_node("n1", tmp_path / f"new{number}", life)
+        assert not site.tls.is_revoked(present(tmp_path / f"new{number}"))
+    site.authority.revoke("n2")
+    (site.folder / "revoked.json").write_text("nothing")
+    site.tls.look()
+    assert "what was revoked before stays so" in site.said[-1]
+    assert site.tls.is_revoked(present(tmp_path / "old2"))
+    with pytest.raises(InputError, match="does not hold the revoked certificates"):
+        CenterTls(site.files, site.authority, site.said.append)

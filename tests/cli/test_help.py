@@ -47,7 +47,7 @@ Commands:
 """
 VERBS = (
     "submit", "run", "apply", "validate", "schema", "jobs", "job", "logs", "exec", "resolve", "cancel", "hold", "release", "scale", "resume", "groups", "groups list", "groups show", "groups apply", "nodes",
-    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "licences", "status", "events", "usage", "up", "center", "executor", "tls", "tls init", "tls issue", "tls show", "store", "store check", "store backup",
+    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "licences", "status", "events", "usage", "up", "center", "executor", "tls", "tls init", "tls issue", "tls revoke", "tls show", "store", "store check", "store backup",
     "store restore", "simulate",
 )  # fmt: skip
 

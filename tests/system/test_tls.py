@@ -133,6 +133,24 @@ def test_an_expired_bundle_is_told_and_a_new_one_is_taken_without_a_restart(clus
     assert late.wait(60) == 0
 
 
+def test_a_revoked_bundle_is_worthless_at_once_and_the_next_one_is_not(cluster: Cluster) -> None:
+    bundle(cluster, "n7")
+    executor = join(cluster, "n7", "n7.tls")
+    wait_until(lambda: "node n7 is registered" in cluster.log("n7.log"), "the registration")
+    assert cluster.cress("tls", "revoke", "n7").returncode == 0
+    assert executor.wait(60) == REFUSED
+    assert "the certificate of this node was revoked (a new bundle: `cress tls issue NODE`)" in cluster.log("n7.log")
+    with cluster.client() as client:
+        assert next(node for node in client.nodes() if node.name == "n7").state == "away"
+        assert next(node for node in client.nodes() if node.name == "n1").state == "up"
+    shutil.rmtree(cluster.folder / "n7.tls")
+    bundle(cluster, "n7")
+    again = join(cluster, "n7", "n7.tls")
+    wait_until(lambda: cluster.log("n7.log").count("is registered") == 2, "the second registration")
+    again.terminate()
+    assert again.wait(60) == 0
+
+
 def test_certificates_are_renewed_under_running_tasks(cluster: Cluster) -> None:
     short = bundle(cluster, "n5", "--valid", "9s")
     first = (short / "cert.pem").read_bytes()

@@ -36,6 +36,10 @@ PING, LEAST_PING = 20.0, 2.0
 # WebSocket close codes.
 GOING_AWAY, PROTOCOL_ERROR, POLICY, TRY_AGAIN = 1001, 1002, 1008, 1013
 
+REVOKED = Refused(
+    what="the certificate of this node was revoked", hint="a new bundle: `cress tls issue NODE`", permanent=True
+)
+
 _log = logging.getLogger("cress.executors")
 
 
@@ -46,6 +50,8 @@ class Listener:
         """``tls``: executors that come over the network show certificates."""
         self._committer = committer
         self._tls = tls
+        if tls is not None:
+            tls.when_revoked = self._close_revoked
         self._handshake = Handshake(token)
         self._wires: dict[Session, Wire] = {}
         self._servers: list[Server] = []
@@ -136,6 +142,9 @@ class Listener:
                 refused = Refused(what=error.what, hint=error.hint, permanent=True)
                 committer.carry_out((Send(session, refused), Close(session, "refused", refused=True)))
                 return
+            if self._is_revoked(wire):
+                committer.carry_out((Send(session, REVOKED), Close(session, "revoked", refused=True)))
+                return
             local = recognise(hello) if isinstance(hello, Hello) else None
             await self._carry_out(sessions.hello(session, hello, committer.clock.now(), local))
             while True:
@@ -162,6 +171,16 @@ class Listener:
             await writer
             committer.connections.remove(connection)
             del self._wires[session]
+
+    def _is_revoked(self, wire: Wire) -> bool:
+        return self._tls is not None and wire.certified is not None and self._tls.is_revoked(wire.certificate)
+
+    def _close_revoked(self) -> None:
+        """Close the connections of executors whose certificate was revoked."""
+        for session, wire in self._wires.items():
+            connection = self._committer.connections.of(session)
+            if connection is not None and self._is_revoked(wire):
+                connection.close(Close(session, "its certificate was revoked", refused=True))
 
     async def _carry_out(self, effects: list[Effect]) -> None:
         """Carry out the effects of a handshake."""

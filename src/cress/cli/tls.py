@@ -24,6 +24,7 @@ EPILOG = """\
 Examples:
   cress tls init --name center.example.com   make the cluster's authority and the center's certificate
   cress tls issue node7                      make the bundle of an executor, in the folder node7.tls
+  cress tls revoke node7                     make the bundles of node7 worthless that there are
   cress tls show                             what there is, and until when it is valid
 
 \b
@@ -113,6 +114,18 @@ def issue(
         print(
             f"Copy it to the node, and start there: cress executor --tls {bundle} --name {node} --center wss://HOST:PORT"
         )
+
+
+@app.command()
+def revoke(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")], data: Directory = None
+) -> None:
+    """Make the certificates that a node has worthless; a running center closes its connection."""
+    with told("tls revoke", "center"):
+        from cress.center.tls.authority import Authority
+
+        Authority(_folder(data)).revoke(node)
+        print(f"node {node}: its certificates are revoked. A new bundle: {shlex.join(['cress', 'tls', 'issue', node])}")
 
 
 @app.command("show", epilog=SHOW)

@@ -104,6 +104,10 @@ async def open_wire(
             if code in (401, 403):
                 raise ProofError(f"it answers with HTTP {code} and no proof that it knows the token") from None
             raise NotReached(f"the center at {url} answers with HTTP {code}") from None
+        except InvalidMessage as error:
+            raise NotReached(
+                f"the center at {url} cannot be reached ({_why(error)}); one that speaks TLS is at wss://, with --tls"
+            ) from None
         except (OSError, WebSocketException, EOFError, ValueError) as error:
             # ValueError, InvalidURI: it sent a redirect that leads nowhere.
             raise NotReached(f"the center at {url} cannot be reached ({_why(error)})") from None

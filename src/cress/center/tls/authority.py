@@ -1,7 +1,7 @@
 """The cluster's own certificate authority, in the folder ``tls`` of the data directory.
 
 ``ca.pem`` and ``ca.key`` are the authority's, ``center.pem`` the center's certificate followed by its key, and ``nodes/NAME.pem`` the newest
-certificate of a node. A node's key is only in its bundle.
+certificate of a node, and ``revoked.json`` the revoked ones. A node's key is only in its bundle.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import quote, unquote
 
+import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -21,21 +22,19 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from cress.center.data_directory import CENTER_CERTIFICATE
-from cress.center.tls.certificates import Certificate, facts_of, read_certificate
+from cress.center.tls.certificates import SKEW, Certificate, facts_of, read_certificate
 from cress.center.tls.node_names import node_address
 from cress.center.tls.private_files import make_private_folder, write_private
 from cress.model.errors import InputError
 from cress.model.times import DAY, SECOND
 
 NODES = "nodes"
-CA, CA_KEY = "ca.pem", "ca.key"
+CA, CA_KEY, REVOKED = "ca.pem", "ca.key", "revoked.json"
 # A node's bundle: the authority's certificate, its own, and its key.
 BUNDLE_CA, BUNDLE_CERTIFICATE, BUNDLE_KEY = "ca.pem", "cert.pem", "key.pem"
 # Microseconds for which the authority and, if nothing else is said, a certificate are valid.
 CA_LIFE, LIFE = 3650 * DAY, 365 * DAY
 SHORTEST_LIFE = SECOND
-# Clocks of machines differ: a certificate is valid from this much before its making, at most a tenth of its life.
-SKEW = timedelta(minutes=5)
 # The longest common name that X.509 allows, and the longest name of a node.
 MOST_COMMON_NAME, MOST_NODE_NAME = 64, 253
 
@@ -93,6 +92,9 @@ class Authority:
         check_node(node)
         if (bundle / BUNDLE_KEY).exists():
             raise InputError("there is a bundle in it", hint="another folder, or remove this one", file=str(bundle))
+        revoked = read_revoked(self.folder / REVOKED).get(node, 0.0)
+        # The moments in certificates are whole seconds: this one is later than what was revoked.
+        time.sleep(min(1.0, max(0.0, revoked + 1 - time.time())))
         key = ec.generate_private_key(ec.SECP256R1())
         built = self._node(node, key.public_key(), life)
         make_private_folder(bundle)
@@ -114,6 +116,12 @@ class Authority:
         built = self._node(facts.names[0], key, _life(facts))
         self._note(facts.names[0], built)
         return _text(built), facts_of(built)
+
+    def revoke(self, node: str) -> None:
+        """Make all certificates of a node worthless that were made until now. Raises InputError."""
+        check_node(node)
+        revoked = {**read_revoked(self.folder / REVOKED), node: float(int(time.time()))}
+        write_private(self.folder / REVOKED, msgspec.json.encode(revoked))
 
     def nodes(self) -> Iterator[tuple[str, Certificate]]:
         """Yield the newest certificate of each node, by name."""
@@ -151,6 +159,19 @@ class Authority:
         )
 
 
+def read_revoked(path: Path) -> dict[str, float]:
+    """Return by node the second up to which its certificates were revoked. Raises InputError."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, float])
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise InputError(f"the revoked certificates cannot be read: {error.strerror}", file=str(path)) from None
+    except msgspec.MsgspecError:
+        hint = "a copy of it, or `cress tls revoke` for each node again after moving it away"
+        raise InputError("it does not hold the revoked certificates", hint=hint, file=str(path)) from None
+
+
 def check_node(node: str) -> None:
     """Raise InputError if a node cannot be called so."""
     if not node or len(node) > MOST_NODE_NAME or not node.isprintable() or "/" in node or "*" in node:
@@ -166,7 +187,7 @@ def _begun(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - min(SKEW, lasts / 10))
+        .not_valid_before(now - min(timedelta(seconds=SKEW), lasts / 10))
         .not_valid_after(now + lasts)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
@@ -174,8 +195,7 @@ def _begun(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
 
 def _life(facts: Certificate) -> int:
     """Return the life (µs) that a certificate was made for, without the skew."""
-    whole = facts.until - facts.since
-    return int((whole - min(SKEW.total_seconds(), whole / 11)) * 1e6)
+    return int((facts.until - facts.made_at) * 1e6)
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import ssl
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,8 @@ from cryptography.x509.oid import NameOID
 from cress.center.tls.node_names import NODE_SCHEME
 from cress.model.errors import InputError
 
+# Clocks of machines differ: a certificate is valid from this many seconds before its making, at most from a tenth of its life.
+SKEW = 300.0
 # The most that is read of a file with certificates.
 MOST_BYTES = 2**20
 
@@ -34,6 +37,12 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     def renewed_at(self) -> float:
         """The moment at which it is renewed: after two thirds of its life."""
         return self.since + (self.until - self.since) * 2 / 3
+
+    @property
+    def made_at(self) -> float:
+        """The second in which Cress made it: a little after ``since``."""
+        whole = self.until - self.since
+        return float(math.ceil(self.since + min(SKEW, whole / 11)))
 
     def check(self, now: float, file: Path) -> None:
         """Raise InputError outside of its validity."""

@@ -6,6 +6,7 @@ A context that has loaded other files gives them to new connections; those that 
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cryptography import x509
 
 from cress.center.data_directory import CENTER_CERTIFICATE, TLS
-from cress.center.tls.authority import CA, CA_KEY, Authority
+from cress.center.tls.authority import CA, CA_KEY, REVOKED, Authority, read_revoked
 from cress.center.tls.certificates import Certificate, facts_of, moment, read_certificate, reason
 from cress.model.errors import InputError
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 LOOK = 1.0
 # The part of its life for which a certificate that nobody renews is complained of.
 LATE = 0.1
+
+_log = logging.getLogger("cress.center")
 
 
 class Files(NamedTuple):
@@ -40,7 +43,8 @@ class Files(NamedTuple):
 class CenterTls:
     """The contexts ``api`` and ``executors`` of the listeners, and the ``names`` in the certificate.
 
-    ``executors`` demands a client certificate of the authorities in ``files.ca``. With its own ``authority`` the center renews its certificate.
+    ``executors`` demands a client certificate of the authorities in ``files.ca``. ``when_revoked`` is called when certificates were revoked.
+    With its own ``authority`` the center renews its certificate.
     ``say`` tells the operator.
     """
 
@@ -57,6 +61,9 @@ class CenterTls:
         self.api = _context(files)
         self.executors = _context(files, clients=True)
         self._loaded = self._seen = self._stamps()
+        self._revoked = read_revoked(self._revocations)
+        self._revoked_seen = _stamp(self._revocations)
+        self.when_revoked: Callable[[], None] = lambda: None
         self._said = ""
 
     @property
@@ -64,9 +71,21 @@ class CenterTls:
         """The names in the certificate, as a request's Host has them."""
         return tuple(f"[{name}]" if ":" in name else name for name in self.facts.names)
 
+    @property
+    def _revocations(self) -> Path:
+        return self._files.ca.parent / REVOKED
+
+    def is_revoked(self, present: bytes) -> bool:
+        """Return whether the certificate (DER) of an executor was revoked."""
+        facts = facts_of(x509.load_der_x509_certificate(present))
+        return any(facts.made_at <= self._revoked.get(name, 0.0) for name in facts.names)
+
     def renewed_node(self, present: bytes) -> tuple[bytes, Certificate] | None:
         """Return a new certificate (PEM) for an executor, whose ``present`` one is DER; None if the center's authority has not made that one."""
-        return None if self._authority is None else self._authority.renew_node(x509.load_der_x509_certificate(present))
+        self._look_at_revocations()
+        if self._authority is None or self.is_revoked(present):
+            return None
+        return self._authority.renew_node(x509.load_der_x509_certificate(present))
 
     def node_due(self, present: bytes) -> float | None:
         """Return the moment at which the certificate (DER) of an executor is to be renewed; None if that is not the center's task."""
@@ -78,11 +97,15 @@ class CenterTls:
         """Renew and read again until cancelled."""
         while True:
             await asyncio.sleep(LOOK)
-            self.look()
+            try:
+                self.look()
+            except Exception:  # noqa: BLE001 – a look that failed must not be the last one
+                _log.exception("the certificates could not be looked at")
 
     def look(self) -> None:
         """Renew the certificate if that is due, and read files that have changed."""
         self._renew()
+        self._look_at_revocations()
         stamps = self._stamps()
         # A certificate and its key are two files: they are read when neither has changed since the last look.
         if stamps != self._loaded and stamps == self._seen:
@@ -98,11 +121,28 @@ class CenterTls:
         self._loaded = self._stamps()
         self._load()
 
+    def _look_at_revocations(self) -> None:
+        stamp = _stamp(self._revocations)
+        if stamp == self._revoked_seen:
+            return
+        self._revoked_seen = stamp
+        try:
+            self._revoked = read_revoked(self._revocations)
+        except InputError as error:
+            self._tell(f"{error}; what was revoked before stays so")
+            return
+        self.when_revoked()
+
     def _first(self) -> Certificate:
         """Return the certificate at the start; the own authority replaces one that has expired."""
         facts = facts_of(read_certificate(self._files.certificate))
         if self._authority is not None and self._clock() >= facts.renewed_at:
-            facts = self._authority.renew_center()
+            try:
+                facts = self._authority.renew_center()
+            except InputError as error:
+                # A full disk, say; it is tried again while the certificate holds.
+                facts.check(self._clock(), self._files.certificate)
+                self._say(f"the center's certificate cannot be renewed: {error}")
         facts.check(self._clock(), self._files.certificate)
         return facts
 
