@@ -124,6 +124,18 @@ def test_an_administrator_of_a_group_and_an_admin_steer_what_users_own(own: Cent
         assert gus.post(f"/v1/jobs/{other}/cancel", json={}).status_code == 404
 
 
+def test_the_events_of_own_jobs_are_told_when_these_are_over_too(own: Center) -> None:
+    with user_of(own, "ann") as ann, user_of(own, "bob") as bob:
+        number = submit(ann, group="web")
+        assert ann.post(f"/v1/jobs/{number}/cancel", json={}).json()["state"] == "cancelled"
+        told = [
+            http.get("/v1/events", params={"follow": "false", "job": number}).text.count("event: ")
+            for http in (ann, bob)
+        ]
+        assert told[0] >= 2
+        assert told[1] == 0
+
+
 def test_an_operator_sees_all_jobs_and_changes_none_of_them(own: Center) -> None:
     with user_of(own, "ann") as ann, user_of(own, "oda", role="operator") as oda:
         number = submit(ann, group="web")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from cress.center.api.context import committer_of, sees_number
+from cress.center.api.context import committer_of, sees_number, sight_of
 from cress.center.api.stream import HEARTBEAT, Stream
 from cress.model.bounds import MOST
 from cress.model.errors import InputError
@@ -15,6 +15,9 @@ from cress.protocol.views import EventView, to_json
 
 # Events in one part; a reader needs no more memory than that.
 CHUNK = 256
+# Events whose user is the owner of the job; jobs of which a reader remembers whether it sees them.
+_WITH_OWNER = frozenset({"job.submitted", "job.ended"})
+MOST_KNOWN = 10_000
 
 router = APIRouter(prefix="/v1")
 
@@ -51,7 +54,9 @@ class EventStream(Stream):
 
     def __init__(self, request: Request, after: int, *, job: int | None, group: str, follow: bool) -> None:
         super().__init__(committer_of(request))
-        self._request = request
+        self._request, self._sight = request, sight_of(request)
+        # Whether the reader sees a job: that may not be known any more when its last events are read.
+        self._known: dict[int, bool] = {}
         self._at = after
         self._job = job
         self._group = group
@@ -91,8 +96,20 @@ class EventStream(Stream):
             for each in found
             if (self._job is None or each.job == self._job)
             and (not self._group or each.group == self._group)
-            and (each.job is None or sees_number(self._request, each.job))
+            and (each.job is None or self._sees(each, each.job))
         ]
+
+    def _sees(self, event: EventView, job: int) -> bool:
+        """Return whether the reader sees the job of an event."""
+        if self._sight.everything:
+            return True
+        if event.kind in _WITH_OWNER:
+            seen = self._known[job] = self._sight.has(event.user, event.group)
+            if len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            return seen
+        seen_before = self._known.get(job)
+        return sees_number(self._request, job) if seen_before is None else seen_before
 
 
 def _line(event: EventView) -> bytes:

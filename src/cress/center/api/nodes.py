@@ -71,7 +71,11 @@ async def node(request: Request, name: str) -> Response:
     committer = committer_of(request)
     view = whole_node_view(committer, _node(committer, name))
     seen = tuple(task for task in view.tasks if sees_number(request, task.job))
-    return reply(msgspec.structs.replace(view, tasks=seen))
+    devices = tuple(
+        msgspec.structs.replace(each, tasks=tuple(task for task in each.tasks if sees_number(request, task.job)))
+        for each in view.devices
+    )
+    return reply(msgspec.structs.replace(view, tasks=seen, devices=devices))
 
 
 @router.post("/nodes/{name}/cordon")
