@@ -7,11 +7,14 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from cress.center.tls import authority
 from tests.system.cluster import Cluster, wait_until
 
 REFUSED = 3
@@ -151,18 +154,23 @@ def test_a_revoked_bundle_is_worthless_at_once_and_the_next_one_is_not(cluster: 
     assert again.wait(60) == 0
 
 
-def test_certificates_are_renewed_under_running_tasks(cluster: Cluster) -> None:
-    short = bundle(cluster, "n5", "--valid", "9s")
-    first = (short / "cert.pem").read_bytes()
+def test_certificates_are_renewed_without_a_restart(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    # One that was made 300 days ago for a year: it is due.
+    old = cluster.folder / "n5.tls"
+    past = SimpleNamespace(time=lambda: time.time() - 300 * 86_400, sleep=time.sleep)
+    with monkeypatch.context() as then:
+        then.setattr(authority, "time", past)
+        authority.Authority(cluster.data / "tls").issue_node("n5", old)
+    first = (old / "cert.pem").read_bytes()
     before = subject_of(cluster)
     executor = join(cluster, "n5", "n5.tls")
     wait_until(lambda: "node n5 is registered" in cluster.log("n5.log"), "the registration")
     made = cluster.cress("tls", "init", "--name", "another.example.com")
     assert (made.returncode, "kept the authority" in made.stdout) == (0, True)
     wait_until(lambda: subject_of(cluster) != before, "the new certificate of the center")
-    wait_until(lambda: (short / "cert.pem").read_bytes() != first, "the new certificate of n5")
+    wait_until(lambda: (old / "cert.pem").read_bytes() != first, "the new certificate of n5")
     assert cluster.log("n5.log").count("is registered") == 1
-    # The next connection shows it, long after the end of the first one.
+    # The next connection shows it.
     executor.terminate()
     assert executor.wait(60) == 0
     again = join(cluster, "n5", "n5.tls")
