@@ -101,6 +101,16 @@ def test_both_paths_lead_to_the_same_attempts_and_ends(work: Workload) -> None:
     assert managed.ends.tolist() == direct.ends.tolist()
 
 
+def test_a_task_that_comes_to_its_time_limit_while_it_is_to_stop_runs_again_on_both_paths() -> None:
+    jobs = [LogJob(0, 0, 1, 0), LogJob(0, 0, 1, 0), LogJob(0, 0, 3, 0), LogJob(0, 0, 2, 0)]
+    work = cluster(gangs(workload(jobs, 12, groups=("a", "b")), [1, 1, 3, 1], [False, False, True, False]), 3)
+    groups = tuple(Group(name=name, quota=Quota(scalar=6000)) for name in "ab")
+    after = ((), (), (), ((0, Condition.OK),))
+    direct, managed = both(replace(work, groups=groups, after=after, killed=np.array([False, False, True, False])))
+    assert table(managed) == table(direct)
+    assert How.PREEMPTED.name.lower() in {row[-1] for row in table(direct)}
+
+
 def test_a_task_that_is_started_and_preempted_at_one_moment_is_stopped_on_both_paths() -> None:
     # Tasks of three cores on nodes of four: a borrows the second node, which is guaranteed to b.
     jobs = [LogJob(0, 20, 3, 20), LogJob(0, 10, 3, 10)]

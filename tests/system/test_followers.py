@@ -49,7 +49,7 @@ def test_every_line_that_is_kept_comes_once_over_restarts_of_the_center(own: Clu
             before, gap = number, False
         elif GONE.search(line):
             gap, gaps = True, gaps + 1
-        else:
+        elif not line.startswith(b"cress logs: the connection"):  # a center that starts slowly is told
             # Where a part is gone the lines at its ends may be in pieces, and nowhere else.
             assert gap or GONE.search(lines[lines.index(line) + 1]), line
     assert before == BURSTS * LINES - 1

@@ -96,6 +96,7 @@ class DirectRun:
         self._make = Jobs(workload, jobs, groups).make
         self._submit = workload.submit[jobs].tolist()
         self._run: list[int] = workload.run.tolist()
+        self._killed: list[bool] = workload.killed.tolist()
         self._limit: list[int] = workload.limit.tolist()
         self._left: list[int] = workload.tasks.tolist()
         self._request: list[int] = workload.request_index.tolist()
@@ -278,7 +279,9 @@ class DirectRun:
         if position is None or running.end[position] != now:
             return None
         job = running.job[position]
-        if now == running.start[position] + self._run[job]:
+        # One that comes to its time limit while it is to stop runs again, as in a live cluster.
+        cut = self._killed[job] and position in running.stopped
+        if now == running.start[position] + self._run[job] and not cut:
             running.finish(attempt, now, How.FINISHED)
             self._left[job] -= 1
             self._unfinished -= 1

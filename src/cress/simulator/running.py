@@ -44,10 +44,14 @@ class Running:
     def stop(self, attempt: int, end: int, how: How) -> None:
         """The attempt is told to stop and is gone at ``end``, unless it ends by itself before or was told so earlier."""
         position = self.place.get(attempt)
-        if position is not None and end < self.end[position]:
+        if position is None:
+            return
+        if end < self.end[position]:
             self.end[position] = end
             self.stopped[position] = how
             heappush(self.heap, (end, attempt))
+        else:
+            self.stopped.setdefault(position, how)
 
     def finish(self, attempt: int, now: int, how: How) -> int:
         """The attempt is over; its position."""
