@@ -12,10 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.result import Result
-from cress.cli.local import LocalCluster, LocalSetup
-from cress.client import Client, JobView, NotFound
+from cress.client import Client, ClientError, JobView, NoCenter, NotFound, connect
 
-CRESS = str(Path(sys.executable).parent / "cress")
+CRESS = (sys.executable, "-m", "cress")
 TRUE = {"command": ["/bin/true"], "resource": "<1, 64M>"}
 SINGLES, ARRAY, MILLION = 200, 1_000, 1_000_000
 THREADS = 32
@@ -24,23 +23,39 @@ THREADS = 32
 def results() -> Iterator[Result]:
     """All figures of the live cluster, as they are measured."""
     data = Path(tempfile.mkdtemp(prefix="cress-"))
-    cluster = LocalCluster(
-        LocalSetup(data=data, executors=2, resource="<32, 64G>"), lambda text: print(text, file=sys.stderr)
-    )
+    told = subprocess.run([*CRESS, "up", "-h"], capture_output=True, text=True, check=True).stdout
+    # As releases before 0.2 call it.
+    resource = "--node-resource" if "--node-resource" in told else "--resource"
+    words = ("up", "--data", str(data), "--executors", "2", resource, "<32, 64G>")
+    cluster = subprocess.Popen([*CRESS, *words], stdout=subprocess.DEVNULL)
     try:
-        cluster.start()
-        with cluster.client() as client:
+        with _client(data, cluster) as client:
             yield from _latency(client)
             yield from _throughput(client)
             yield from _submits(client)
             yield from _command(data)
             yield from _million(client)
     finally:
-        cluster.stop()
+        cluster.terminate()
+        cluster.wait()
         shutil.rmtree(data, ignore_errors=True)
     from benchmarks import load
 
     yield from load.results()
+
+
+def _client(data: Path, cluster: subprocess.Popen[bytes]) -> Client:
+    """Return a client of the cluster once both nodes are there."""
+    while cluster.poll() is None:
+        try:
+            client = connect(data)
+            if len(client.nodes()) == 2:
+                return client
+            client.close()
+        except (NoCenter, ClientError):
+            pass
+        time.sleep(0.1)
+    raise SystemExit("the cluster did not start")
 
 
 def _latency(client: Client) -> Iterator[Result]:
@@ -98,7 +113,7 @@ def _command(data: Path) -> Iterator[Result]:
     best = float("inf")
     for _ in range(5):
         begin = time.perf_counter()
-        subprocess.run([CRESS, "jobs", "--data", str(data)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*CRESS, "jobs", "--data", str(data)], check=True, stdout=subprocess.DEVNULL)
         best = min(best, time.perf_counter() - begin)
     yield Result("cress jobs, whole command", best, "s", 0.5)
 
