@@ -31,7 +31,7 @@ _PROGRAM = """
 import sys
 from pathlib import Path
 from cress.center import run
-from cress.center.access.rights import Visibility
+from cress.model.access import Visibility
 from cress.center.settings import Settings
 from cress.model.resources import Dimensions
 data, port, pipe, host, option, dimension, topology, groups, zone, socket, visibility = sys.argv[1:]

@@ -10,3 +10,9 @@ Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def address_of(scope: Scope) -> str:
+    """Return the address of the client, ``local`` for a Unix socket."""
+    client = scope.get("client")
+    return str(client[0]) if client and client[0] else "local"

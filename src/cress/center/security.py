@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from cress.center.access.callers import Callers
 from cress.center.access.rights import Caller
-from cress.center.asgi import App, Receive, Scope, Send
+from cress.center.asgi import App, Receive, Scope, Send, address_of
 from cress.center.signed_api import SignedApi, checked_body, is_proof, sealed
 from cress.protocol.proof import ProofError
 from cress.protocol.signatures import PATH, SCHEME, STALE
@@ -54,7 +54,7 @@ class Guard:
                     return
                 accepted = self._accepted(scope)
                 if accepted is not None:
-                    scope["state"]["caller"] = self._callers.of_secret(_address(scope))
+                    scope["state"]["caller"] = self._callers.of_secret(address_of(scope))
                 if accepted is not None and prefix:
                     receive, send = sealed(accepted, receive, send)
                 elif accepted is not None:
@@ -73,9 +73,9 @@ class Guard:
         if len(given) > 1:
             return None
         if hmac.compare_digest(given[0], self._token):
-            return self._callers.of_secret(_address(scope))
+            return self._callers.of_secret(address_of(scope))
         kind, _, text = given[0].partition(b" ")
-        return self._callers.of_token(text.decode("latin-1"), _address(scope)) if kind.lower() == b"bearer" else None
+        return self._callers.of_token(text.decode("latin-1"), address_of(scope)) if kind.lower() == b"bearer" else None
 
     def _accepted(self, scope: Scope) -> Accepted | None:
         """Return a signed request; None if it needs no signature. Raises ProofError."""
@@ -137,12 +137,6 @@ def _unknown(scope: Scope, given: list[bytes]) -> str:
         return f"the account {peer} of this machine is not a user of the cluster"
     what = "wrong token" if given else "no token"
     return f"{what} (Authorization: Bearer TOKEN, from `cress token create`, or the file token in the data directory)"
-
-
-def _address(scope: Scope) -> str:
-    """Return the address of the client, ``local`` for a Unix socket."""
-    client = scope.get("client")
-    return str(client[0]) if client and client[0] else "local"
 
 
 def _without_port(host: bytes) -> bytes:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cress.center.access.rights import Visibility
-from cress.model.access import USER_JOBS, USER_TASKS
+from cress.model.access import USER_JOBS, USER_TASKS, Visibility
 from cress.model.resources import Dimensions
 from cress.model.times import DAY, MINUTE
 

@@ -16,7 +16,6 @@ from cress.cli.common import (
     UserTasks,
     WhoSees,
     Zone,
-    check_visibility,
     duration_of,
     licences_of,
     names_of,
@@ -24,7 +23,7 @@ from cress.cli.common import (
     time_zone_of,
 )
 from cress.cli.errors import told
-from cress.model.access import USER_JOBS, USER_TASKS
+from cress.model.access import USER_JOBS, USER_TASKS, Visibility
 from cress.model.errors import InputError
 
 EPILOG = """\
@@ -89,7 +88,7 @@ def center(
     ] = "1G",
     run_as: RunAs = "",
     socket: PublicSocket = None,
-    visibility: WhoSees = "all",
+    visibility: WhoSees = Visibility.ALL,
     user_jobs: UserJobs = USER_JOBS,
     user_tasks: UserTasks = USER_TASKS,
     webhdfs: Annotated[
@@ -125,7 +124,6 @@ def center(
 ) -> None:
     """Run a center until it is stopped."""
     with told("center", "center"):
-        from cress.center.access.rights import Visibility
         from cress.center.run import run_center
         from cress.center.settings import Settings
         from cress.client.config import data_directory
@@ -161,7 +159,7 @@ def center(
             socket=socket,
             user_jobs=user_jobs,
             user_tasks=user_tasks,
-            visibility=Visibility(check_visibility(visibility)),
+            visibility=visibility,
             webhdfs=tuple(webhdfs or ()),
             data_age=duration_of(data_age, "--data-age"),
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from cress.cli.table_layout import Selection
+from cress.model.access import Visibility
 from cress.model.attributes import parse_labels
 from cress.model.errors import InputError
 from cress.model.node import Value
@@ -82,9 +83,7 @@ PublicSocket = Annotated[
         "(docs/users.md).",
     ),
 ]
-WhoSees = Annotated[
-    str, typer.Option(metavar="WHOSE", help="Whose jobs users see: own, group (of their groups), or all.")
-]
+WhoSees = Annotated[Visibility, typer.Option(help="Whose jobs users see: their own, those of their groups, or all.")]
 UserJobs = Annotated[
     int, typer.Option(metavar="N", min=0, help="Most jobs of one user that are not over; 0: any number.")
 ]
@@ -113,16 +112,6 @@ _T = TypeVar("_T")
 def selection_of(columns: str, *, wide: bool) -> Selection:
     """Return the choice of columns that the options ``--columns`` and ``--wide`` stand for."""
     return Selection(tuple(each.strip() for each in columns.split(",") if each.strip()), wide)
-
-
-def check_visibility(word: str) -> str:
-    """Return the word of ``--visibility``. Raises InputError."""
-    words = ("own", "group", "all")
-    if word not in words:
-        from cress.model.units import one_of
-
-        raise InputError(f"{word!r} does not say whose jobs are seen", hint=one_of(word, words), field="--visibility")
-    return word
 
 
 def connect(data: Path | None) -> Client:

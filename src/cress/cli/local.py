@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cress.model.access import USER_JOBS, USER_TASKS
+from cress.model.access import USER_JOBS, USER_TASKS, Visibility
 from cress.model.node import DYNAMIC_PORTS
 
 # How long the center may take until it listens, and the executors until they have joined, in seconds.
@@ -83,7 +83,7 @@ class LocalSetup:
     map_user: Sequence[str] = ()
     root_group: Sequence[str] = ()
     socket: Path | None = None
-    visibility: str = "all"
+    visibility: Visibility = Visibility.ALL
     user_jobs: int = USER_JOBS
     user_tasks: int = USER_TASKS
     devices: Path | None = None

@@ -24,7 +24,6 @@ from cress.cli.common import (
     WhoSees,
     Writable,
     Zone,
-    check_visibility,
     labels_of,
     licences_of,
     names_of,
@@ -34,7 +33,7 @@ from cress.cli.errors import told
 from cress.cli.executor import account_rules_of, folder_of, runtime_of, task_env_of
 from cress.cli.local import LocalCluster, LocalSetup, NotStarted
 from cress.client.config import data_directory
-from cress.model.access import USER_JOBS, USER_TASKS
+from cress.model.access import USER_JOBS, USER_TASKS, Visibility
 from cress.model.errors import InputError
 from cress.model.node import DISK_KIND
 
@@ -109,7 +108,7 @@ def up(
     map_user: MapUser = None,
     root_group: RootGroup = None,
     socket: PublicSocket = None,
-    visibility: WhoSees = "all",
+    visibility: WhoSees = Visibility.ALL,
     user_jobs: UserJobs = USER_JOBS,
     user_tasks: UserTasks = USER_TASKS,
     keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
@@ -166,7 +165,7 @@ def up(
             socket=socket,
             user_jobs=user_jobs,
             user_tasks=user_tasks,
-            visibility=check_visibility(visibility),
+            visibility=visibility,
             devices=devices and devices.absolute(),
             map_user=tuple(map_user or ()),
             root_group=tuple(root_group or ()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from enum import Enum
+from enum import Enum, StrEnum
 
 import msgspec
 
@@ -33,6 +33,14 @@ class Role(Enum):
 
 
 _RANKS = {role: rank for rank, role in enumerate(Role)}
+
+
+class Visibility(StrEnum):
+    """The jobs that users see: their own, those of the groups they may submit to, or all."""
+
+    OWN = "own"
+    GROUP = "group"
+    ALL = "all"
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

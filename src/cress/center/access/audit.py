@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from cress.protocol.accessviews import AuditEntry
 FOLDER, CURRENT = "audit", "audit.jsonl"
 # Bytes of a file; a full one gets the number of the next file in its name.
 FULL = 16 * 2**20
-# Refusals of one address that are written in a second; further ones are counted.
+# Refusals of one address that are written in a second; further ones are left out.
 MOST_REFUSALS = 20
 
 _log = logging.getLogger("cress.audit")
@@ -42,17 +43,26 @@ class Audit:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
             handle = os.open(path, flags, 0o600)
             try:
-                os.write(handle, _encode(entry) + b"\n")
+                # Behind what a full disk has cut off, a new line.
+                line = b"\n" * self._failed + _encode(entry) + b"\n"
+                if os.write(handle, line) < len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 size = os.fstat(handle).st_size
             finally:
                 os.close(handle)
             if size >= self._full:
-                path.rename(self.folder / f"audit-{len(files(self.folder)):06d}.jsonl")
+                self._put_aside(path)
             self._failed = False
         except OSError as error:
             if not self._failed:
                 _log.warning("the audit log cannot be written (%s); entries are lost until it can", error.strerror)
             self._failed = True
+
+    def _put_aside(self, path: Path) -> None:
+        """Number a full file: behind the last one, since an operator may have moved older ones away."""
+        _, *old = files(self.folder)
+        last = int(old[0].stem.removeprefix("audit-")) if old else 0
+        path.rename(self.folder / f"audit-{last + 1:06d}.jsonl")
 
     def _counts(self, entry: AuditEntry) -> bool:
         """Return whether a refusal is written: a flood of them must not fill the disk."""
@@ -65,7 +75,7 @@ class Audit:
 
 def files(folder: Path) -> list[Path]:
     """Return the files of the log, the newest first."""
-    old = sorted(folder.glob("audit-*.jsonl"), reverse=True)
+    old = sorted(folder.glob(f"audit-{'[0-9]' * 6}.jsonl"), reverse=True)
     return [folder / CURRENT, *old]
 
 

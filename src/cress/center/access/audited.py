@@ -7,12 +7,12 @@ import secrets
 import time
 
 from cress.center.access.audit import Audit
-from cress.center.asgi import App, Message, Receive, Scope, Send
+from cress.center.asgi import App, Message, Receive, Scope, Send, address_of
 from cress.protocol.accessviews import AuditEntry
 
 REFUSED = frozenset({401, 403, 429})
 # Beginnings of paths whose calls, unless they only read, administer the cluster.
-ADMINISTRATIVE = ("/v1/nodes/", "/v1/groups", "/v1/users", "/v1/tokens", "/v1/join")
+ADMINISTRATIVE = ("/v1/nodes/", "/v1/groups", "/v1/users", "/v1/tokens")
 MOST_PATH = 300
 
 
@@ -54,8 +54,7 @@ def _administers(scope: Scope) -> bool:
 def _entry(scope: Scope, status: int, request: str) -> AuditEntry:
     state = scope["state"]
     caller = state.get("caller")
-    client = scope.get("client")
-    address = str(client[0]) if client and client[0] else "local"
+    address = address_of(scope)
     if caller is None and state.get("peer") is not None:
         address = f"local, account {state['peer']}"
     return AuditEntry(

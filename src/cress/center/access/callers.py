@@ -8,9 +8,9 @@ import socket
 import struct
 from typing import TYPE_CHECKING
 
-from cress.center.access.rights import Caller, Sight, Visibility, sight
+from cress.center.access.rights import Caller, Sight, sight
 from cress.center.access.tokens import PREFIX, id_in, opens
-from cress.model.access import Role, User
+from cress.model.access import Role, User, Visibility
 from cress.model.group import EVERYONE
 
 if TYPE_CHECKING:

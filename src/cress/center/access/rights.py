@@ -6,7 +6,7 @@ from collections.abc import Collection
 from enum import Enum
 from typing import NamedTuple
 
-from cress.model.access import Role
+from cress.model.access import Role, Visibility
 
 
 class Caller(NamedTuple):
@@ -22,18 +22,9 @@ class Caller(NamedTuple):
     address: str = ""
 
 
-class Visibility(Enum):
-    """The jobs that users see: their own, those of the groups they may submit to, or all."""
-
-    OWN = "own"
-    GROUP = "group"
-    ALL = "all"
-
-
 class Action(Enum):
     """Actions that need a role, whoever the work belongs to; the value is said in refusals."""
 
-    LOOK = "look at the cluster"
     SUBMIT = "submit jobs"
     STEER_NODES = "change nodes"
     CHANGE_GROUPS = "change groups"
@@ -42,7 +33,6 @@ class Action(Enum):
 
 
 LEAST: dict[Action, Role] = {
-    Action.LOOK: Role.VIEWER,
     Action.SUBMIT: Role.USER,
     Action.STEER_NODES: Role.OPERATOR,
     Action.CHANGE_GROUPS: Role.ADMIN,

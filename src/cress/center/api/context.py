@@ -30,9 +30,13 @@ def user_of(request: Request) -> str:
 
 
 def sight_of(request: HTTPConnection) -> Sight:
-    """Return the jobs that the caller sees."""
-    callers: Callers = request.app.state.callers
-    return callers.sight(caller_of(request))
+    """Return the jobs that the caller sees, worked out once for a request."""
+    state = request.scope["state"]
+    if "sight" not in state:
+        callers: Callers = request.app.state.callers
+        state["sight"] = callers.sight(caller_of(request))
+    sight: Sight = state["sight"]
+    return sight
 
 
 def demand(request: HTTPConnection, action: Action) -> None:

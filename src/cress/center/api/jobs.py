@@ -163,7 +163,7 @@ async def jobs(
         found = await find_jobs(committer, filters, limit=limit + 1, before=before)
         page = found.jobs[:limit]
         more = id_of(page[-1]) if len(found.jobs) > limit else None
-        views = [_without_secrets(request, still_there(committer, job)) async for job in in_turns(page)]
+        views = [_listed(request, still_there(committer, job)) async for job in in_turns(page)]
         return reply(JobsPage(jobs=tuple(views), next=more, problem=found.problem))
 
 
@@ -188,13 +188,15 @@ async def job(
         if await request.is_disconnected():
             break
         found = await seen_job(request, id)
-    view = await whole_job_view(committer, found)
-    return reply(view if may_steer(request, found) else msgspec.structs.replace(view, environment={}))
+    return reply(_for_caller(request, found, await whole_job_view(committer, found)))
 
 
-def _without_secrets(request: Request, job: AnyJob) -> JobView:
+def _listed(request: Request, job: AnyJob) -> JobView:
+    return _for_caller(request, job, job_view(committer_of(request), job))
+
+
+def _for_caller(request: Request, job: AnyJob, view: JobView) -> JobView:
     """Return the view of a job, without its environment for those who only see it."""
-    view = job_view(committer_of(request), job)
     return view if may_steer(request, job) else msgspec.structs.replace(view, environment={})
 
 
