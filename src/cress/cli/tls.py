@@ -77,12 +77,9 @@ def init(
     with told("tls init", "center"):
         from cress.center.data_directory import TLS
         from cress.center.tls.authority import Authority
-        from cress.center.tls.private_files import make_private_folder
         from cress.client.config import data_directory
 
         life, place = _life(valid), data_directory(data)
-        if not place.exists():
-            make_private_folder(place)
         folder = place / TLS
         kept = Authority.is_in(folder)
         authority = Authority(folder) if kept else Authority.create(folder)

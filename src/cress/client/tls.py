@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cress.client.errors import ClientError, Unproven, Unreachable
 from cress.model.errors import InputError
+from cress.protocol.bundle_files import tls_reason
 
 
 def trusting(ca: Path | None) -> ssl.SSLContext:
@@ -30,10 +31,10 @@ def tls_error(error: BaseException, url: str) -> ClientError | None:
         return None
     if isinstance(inner, ssl.SSLCertVerificationError):
         return Unproven(
-            f"what answers at {url} is not a center that is known here: its certificate does not hold ({inner.verify_message}); "
+            f"what answers at {url} is not a center that is known here: its certificate does not hold ({tls_reason(inner)}); "
             "nothing was sent to it. CRESS_CA names the file with the center's authority, ca.pem of its data directory (docs/tls.md)"
         )
-    reason = (inner.reason or str(inner)).replace("_", " ").lower()
+    reason = tls_reason(inner)
     if "version number" in reason or "record layer" in reason:
         return Unreachable(f"what answers at {url} does not speak TLS; a center without it is at http://")
     return Unreachable(f"no secure connection to the center at {url} ({reason})")

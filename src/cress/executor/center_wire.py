@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus, WebSocketException
 
-from cress.executor.bundle import Bundle, BundleError, reason
+from cress.executor.bundle import Bundle, BundleError
 from cress.executor.folder import socket_path
+from cress.protocol.bundle_files import tls_reason
 from cress.protocol.proof import HEADER, NONCE, ExecutorProof, ProofError, Seals
 
 # Seconds for the handshake.
@@ -132,7 +133,7 @@ async def _open_tls(url: str, bundle: Bundle, *, ping_interval: float, ping_time
     try:
         connection = await connect(url, ssl=context, **_options(ping_interval, ping_timeout))
     except ssl.SSLCertVerificationError as error:
-        raise Impostor(f"its certificate does not hold ({reason(error)})") from None
+        raise Impostor(f"its certificate does not hold ({tls_reason(error)})") from None
     except InvalidStatus as error:
         raise NotReached(f"the center at {url} answers with HTTP {error.response.status_code}") from None
     except InvalidMessage:
@@ -182,7 +183,7 @@ def _place(url: str, stack: contextlib.ExitStack) -> dict[str, Any]:
 
 def _why(error: BaseException) -> str:
     if isinstance(error, ssl.SSLError):
-        wrong = reason(error)
+        wrong = tls_reason(error)
         return "it does not speak TLS" if "wrong version" in wrong or "record layer" in wrong else wrong
     if isinstance(error, OSError) and error.strerror:
         return error.strerror

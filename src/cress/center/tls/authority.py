@@ -24,14 +24,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from cress.center.data_directory import CENTER_CERTIFICATE
 from cress.center.tls.certificates import SKEW, Certificate, facts_of, read_certificate
 from cress.center.tls.node_names import node_address
-from cress.center.tls.private_files import make_private_folder, write_private
 from cress.model.errors import InputError
 from cress.model.times import DAY, SECOND
+from cress.protocol.bundle_files import BUNDLE_CA, BUNDLE_CERTIFICATE, BUNDLE_KEY
+from cress.protocol.private_files import make_private_folder, write_private
 
 NODES = "nodes"
 CA, CA_KEY, REVOKED = "ca.pem", "ca.key", "revoked.json"
-# A node's bundle: the authority's certificate, its own, and its key.
-BUNDLE_CA, BUNDLE_CERTIFICATE, BUNDLE_KEY = "ca.pem", "cert.pem", "key.pem"
 # Microseconds for which the authority and, if nothing else is said, a certificate are valid.
 CA_LIFE, LIFE = 3650 * DAY, 365 * DAY
 SHORTEST_LIFE = SECOND
@@ -58,7 +57,9 @@ class Authority:
 
     @classmethod
     def create(cls, folder: Path) -> Authority:
-        """Make an authority in ``folder``, where there is none. Raises InputError."""
+        """Make an authority in ``folder``, where there is none, and the data directory that it is in. Raises InputError."""
+        if not folder.parent.exists():
+            make_private_folder(folder.parent)
         make_private_folder(folder)
         key = ec.generate_private_key(ec.SECP256R1())
         name = _named("Cress certificate authority")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote
@@ -73,11 +72,6 @@ def read_certificate(path: Path) -> x509.Certificate:
         raise InputError(f"the certificate cannot be read: {error.strerror}", file=str(path)) from None
     except ValueError:
         raise InputError("there is no certificate in it", hint="a PEM file", file=str(path)) from None
-
-
-def reason(error: ssl.SSLError) -> str:
-    """Return what the library says was wrong, as words."""
-    return (error.reason or str(error)).replace("_", " ").lower()
 
 
 def moment(seconds: float) -> str:

@@ -18,8 +18,9 @@ from cryptography import x509
 
 from cress.center.data_directory import CENTER_CERTIFICATE, TLS
 from cress.center.tls.authority import CA, CA_KEY, REVOKED, Authority, read_revoked
-from cress.center.tls.certificates import Certificate, facts_of, moment, read_certificate, reason
+from cress.center.tls.certificates import Certificate, facts_of, moment, read_certificate
 from cress.model.errors import InputError
+from cress.protocol.bundle_files import tls_reason
 
 if TYPE_CHECKING:
     from cress.center.settings import Settings
@@ -232,7 +233,7 @@ def _told(path: Path) -> Iterator[None]:
         yield
     except ssl.SSLError as error:
         hint = "a PEM file; the key without a password, and that of the certificate"
-        raise InputError(f"it cannot be used: {reason(error)}", hint=hint, file=str(path)) from None
+        raise InputError(f"it cannot be used: {tls_reason(error)}", hint=hint, file=str(path)) from None
     except OSError as error:
         raise InputError(f"it cannot be read: {error.strerror}", file=str(path)) from None
 
