@@ -49,6 +49,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "families",
         "submits",
         "attempts",
+        "join_tokens",
         "access",
         "node_membership",
         "name_service",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
+from cress.lifecycle import join_tokens
 from cress.lifecycle.context import Context
-from cress.lifecycle.inputs import AddToken, RevokeToken, SetUser
+from cress.lifecycle.inputs import AddJoinToken, AddToken, RevokeJoinToken, RevokeToken, SetUser, UseJoinToken
 from cress.model.access import Role
 from cress.model.errors import InputError, NotAccepted
 
@@ -11,8 +14,10 @@ MOST_USERS = 100_000
 # Tokens of one user.
 MOST_TOKENS = 200
 
+AccessInput: TypeAlias = SetUser | AddToken | RevokeToken | AddJoinToken | UseJoinToken | RevokeJoinToken
 
-def take(context: Context, each: SetUser | AddToken | RevokeToken) -> None:
+
+def take(context: Context, each: AccessInput) -> None:
     """Change a user or token. Raises InputError."""
     match each:
         case SetUser():
@@ -22,6 +27,8 @@ def take(context: Context, each: SetUser | AddToken | RevokeToken) -> None:
         case RevokeToken():
             if context.tables.tokens.pop(each.id, None) is None:
                 raise NotAccepted(f"there is no token {each.id}", hint="`cress token list` shows the tokens")
+        case _:
+            join_tokens.take(context, each)
 
 
 def _set_user(context: Context, each: SetUser) -> None:

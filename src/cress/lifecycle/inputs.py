@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from cress.model.access import Token, User
+from cress.model.access import JoinToken, Token, User
 from cress.model.group import Group
 from cress.model.job import Job
 from cress.model.node import Load, Local, Node
@@ -218,6 +218,26 @@ class RevokeToken(_Input, frozen=True):
     id: str
 
 
+class AddJoinToken(_Input, frozen=True):
+    """A new token by which nodes join."""
+
+    token: JoinToken
+
+
+class UseJoinToken(_Input, frozen=True):
+    """A node with this name and public key (its digest) joins by a token."""
+
+    id: str
+    node: str
+    key: bytes
+
+
+class RevokeJoinToken(_Input, frozen=True):
+    """No node joins by this token from now on."""
+
+    id: str
+
+
 Input: TypeAlias = (
     Restarted
     | Submit
@@ -242,4 +262,7 @@ Input: TypeAlias = (
     | SetUser
     | AddToken
     | RevokeToken
+    | AddJoinToken
+    | UseJoinToken
+    | RevokeJoinToken
 )

@@ -22,6 +22,7 @@ from cress.lifecycle.effects import Halt, Step
 from cress.lifecycle.facts import Configured, Facts, Widened, told_of
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import (
+    AddJoinToken,
     AddToken,
     ApplyGroups,
     Cancel,
@@ -39,6 +40,7 @@ from cress.lifecycle.inputs import (
     Ports,
     Reported,
     Restarted,
+    RevokeJoinToken,
     RevokeToken,
     Scale,
     SetLicences,
@@ -46,6 +48,7 @@ from cress.lifecycle.inputs import (
     SetUser,
     Submit,
     Update,
+    UseJoinToken,
 )
 from cress.lifecycle.invariants import broken_invariants
 from cress.lifecycle.jobs.jobs import forget_ended
@@ -194,7 +197,7 @@ class Machine(Context):
                 self._apply_groups(each)
             case Restarted() | Declare():
                 self._reconfigure(each)
-            case SetUser() | AddToken() | RevokeToken():
+            case SetUser() | AddToken() | RevokeToken() | AddJoinToken() | UseJoinToken() | RevokeJoinToken():
                 access.take(self, each)
         return None
 

@@ -14,6 +14,7 @@ from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob, LiveNode
 from cress.lifecycle.tables.tables import General, Tables
 from cress.lifecycle.tables.timers import Key
+from cress.model.access import JoinToken, Token, User
 from cress.model.records import JobState
 
 
@@ -38,6 +39,10 @@ class Snapshot(msgspec.Struct, kw_only=True):
     answers: dict[str, Answer]
     ended: dict[int, tuple[JobState, int]]
     core: Any
+    users: dict[str, User] = {}
+    tokens: dict[str, Token] = {}
+    join_tokens: dict[str, JoinToken] = {}
+    joined: list[tuple[tuple[str, str], bytes]] = []
 
 
 class _Version(msgspec.Struct):
@@ -68,6 +73,10 @@ def encode(tables: Tables, core: Scheduler, now: int, utc: int, *, more: bool) -
             answers=tables.answers,
             ended=tables.ended,
             core=core.export(),
+            users=tables.users,
+            tokens=tables.tokens,
+            join_tokens=tables.join_tokens,
+            joined=list(tables.joined.items()),
         )
     )
 
@@ -86,6 +95,10 @@ def decode(data: bytes) -> tuple[Tables, Scheduler, Snapshot]:
     tables.lost_at.fill(stored.lost_at)
     tables.answers.fill(stored.answers)
     tables.ended.fill(stored.ended)
+    tables.users.fill(stored.users)
+    tables.tokens.fill(stored.tokens)
+    tables.join_tokens.fill(stored.join_tokens)
+    tables.joined.fill(dict(stored.joined))
     return tables, Scheduler.restore(stored.core), stored
 
 

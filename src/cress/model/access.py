@@ -1,4 +1,4 @@
-"""Access: the roles of users, and the tokens by which programs act for them."""
+"""Access: the roles of users, the tokens by which programs act for them, and those by which nodes join."""
 
 from __future__ import annotations
 
@@ -69,6 +69,27 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_over(self, utc: int) -> bool:
         """Return whether the token has expired."""
         return 0 < self.expires <= utc
+
+
+class JoinToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A token by which new nodes get their certificates, ``uses`` of them at most; made by ``user``.
+
+    ``nodes`` is a pattern of their names, with ``*`` and ``?``. Only ``digest``, the SHA-256 of its secret, is kept. ``created``
+    and ``expires`` are in µs since the epoch. It is not a ``Token``: a release that does not know it must not take it for one.
+    """
+
+    id: str
+    name: str
+    user: str
+    digest: bytes
+    created: int
+    expires: int
+    uses: int = 1
+    nodes: str = "*"
+
+    def is_over(self, utc: int) -> bool:
+        """Return whether the token has expired."""
+        return self.expires <= utc
 
 
 def role_of(word: str, field: str = "role") -> Role:

@@ -9,7 +9,7 @@ from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob, LiveNode
 from cress.lifecycle.tables.timers import Key
 from cress.lifecycle.tables.tracked import Journal, Row, Table
-from cress.model.access import Token, User
+from cress.model.access import JoinToken, Token, User
 from cress.model.decisions import Start
 from cress.model.records import JobState
 
@@ -29,7 +29,8 @@ class Tables:
     ``granted`` and ``lost_at`` are the terms of nodes, ``timers`` the times at which the machine does something by itself;
     ``answers`` what submits with a key were answered, oldest first; ``ended`` the jobs that ended a moment ago, with state
     and time: the shell may not have seen that yet when somebody submits a job that comes after one of them. ``users`` are
-    those with a role of their own, ``tokens`` go by id. ``general`` has one row, with the key 0.
+    those with a role of their own, ``tokens`` and ``join_tokens`` go by id; ``joined`` has for each join token (by id) and node the
+    digest of the key with which the node joined. ``general`` has one row, with the key 0.
     """
 
     def __init__(self) -> None:
@@ -45,6 +46,8 @@ class Tables:
         self.ended: Table[int, tuple[JobState, int]] = Table(journal, ("ended",))
         self.users: Table[str, User] = Table(journal, ("users",))
         self.tokens: Table[str, Token] = Table(journal, ("tokens",))
+        self.join_tokens: Table[str, JoinToken] = Table(journal, ("join_tokens",))
+        self.joined: Table[tuple[str, str], bytes] = Table(journal, ("joined",))
         self.general: Table[int, General] = Table(journal, ("general",))
         self.general.put(0, General())
 
@@ -67,6 +70,8 @@ TYPES: dict[str, tuple[Any, Any]] = {
     "ended": (int, tuple[JobState, int]),
     "users": (str, User),
     "tokens": (str, Token),
+    "join_tokens": (str, JoinToken),
+    "joined": (tuple[str, str], bytes),
 }
 
 

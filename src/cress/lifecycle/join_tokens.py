@@ -1,0 +1,78 @@
+"""Join tokens: their uses are counted in the machine, so that none is counted twice or lost after a crash."""
+
+from __future__ import annotations
+
+import fnmatch
+
+from cress.lifecycle.context import Context
+from cress.lifecycle.inputs import AddJoinToken, RevokeJoinToken, UseJoinToken
+from cress.model.access import JoinToken
+from cress.model.errors import NotAccepted
+from cress.model.times import DAY
+
+# Join tokens of a cluster, and µs after which one that has expired is forgotten when another is made.
+MOST_TOKENS, FORGOTTEN = 1_000, DAY
+
+
+def take(context: Context, each: AddJoinToken | UseJoinToken | RevokeJoinToken) -> None:
+    """Change a join token. Raises NotAccepted."""
+    match each:
+        case AddJoinToken():
+            _add(context, each.token)
+        case UseJoinToken():
+            _use(context, each)
+        case RevokeJoinToken():
+            if each.id not in context.tables.join_tokens:
+                raise NotAccepted(
+                    f"there is no join token {each.id}", hint="`cress token list --join` shows the join tokens"
+                )
+            _remove(context, each.id)
+
+
+def used(context: Context, id: str) -> int:
+    """Return how many nodes have joined by a token."""
+    return sum(token == id for token, _ in context.tables.joined)
+
+
+def _add(context: Context, token: JoinToken) -> None:
+    tokens = context.tables.join_tokens
+    for old in [each.id for each in tokens.values() if each.is_over(context.utc - FORGOTTEN)]:
+        _remove(context, old)
+    if any(other.name == token.name for other in tokens.values()):
+        hint = f"another name, or `cress token revoke --join {token.name}` first"
+        raise NotAccepted(f"there is a join token {token.name}", hint=hint, field="name")
+    if len(tokens) >= MOST_TOKENS:
+        raise NotAccepted(f"there are {len(tokens):,} join tokens", hint="revoke some")
+    tokens[token.id] = token
+
+
+def _use(context: Context, each: UseJoinToken) -> None:
+    token = context.tables.join_tokens.get(each.id)
+    if token is None:
+        raise NotAccepted("the join token was revoked", hint="another one: `cress token create NAME --join`")
+    if token.is_over(context.utc):
+        raise NotAccepted(f"the join token {token.name} has expired", hint="another one")
+    if not fnmatch.fnmatchcase(each.node, token.nodes):
+        raise NotAccepted(
+            f"the join token {token.name} is for nodes {token.nodes}, not for {each.node}",
+            hint="the name of the node, or another token",
+            field="node",
+        )
+    known = context.tables.joined.get((token.id, each.node))
+    if known == each.key:
+        return  # the answer to the first request was lost
+    if known is not None:
+        raise NotAccepted(
+            f"node {each.node} has joined by the token {token.name} with another key",
+            hint=f"where the center is: `cress tls revoke {each.node}`, then `cress tls issue {each.node}`",
+        )
+    if used(context, token.id) >= token.uses:
+        raise NotAccepted(f"the join token {token.name} is used up: {token.uses} of {token.uses}", hint="another one")
+    context.tables.joined[token.id, each.node] = each.key
+
+
+def _remove(context: Context, id: str) -> None:
+    del context.tables.join_tokens[id]
+    joined = context.tables.joined
+    for key in [key for key in joined if key[0] == id]:
+        del joined[key]
