@@ -13,7 +13,8 @@ from tests.executor.harness import Client, SupervisorProcess, supervisor
 @pytest.fixture
 def parent(tmp_path: Path) -> Iterator[SupervisorProcess]:
     """A supervisor that is not started yet."""
-    with supervisor(tmp_path / "executor") as process:
+    # The servers of the tests listen on loopback.
+    with supervisor(tmp_path / "executor", options=("--allow-host", "any", "--allow-host", "127.0.0.1")) as process:
         yield process
 
 

@@ -9,10 +9,11 @@ from collections import Counter
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import unquote
 
 
 class Site:
-    """Serves a folder, takes what is put. ``busy``, ``broken``: so many times a path is refused, or breaks off."""
+    """Serves a folder, takes what is put, redirects ``/to/ADDRESS``. ``busy``, ``broken``: so many times a path is refused, or breaks off."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -60,6 +61,12 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
     def do_GET(self) -> None:
         self.site.asked.append(self.path)
         if self._refused():
+            return
+        if self.path.startswith("/to/"):
+            self.send_response(302)
+            self.send_header("Location", unquote(self.path.removeprefix("/to/")))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
             return
         if self.site.broken[self.path]:
             self.site.broken[self.path] -= 1

@@ -92,8 +92,8 @@ FILES_FAIL = {
         "x could not be fetched from {site}/none: the server answers 404 Not Found",
     ),
     "a package that is not there": (
-        File(source="hdfs://name:9000/x", path="x"),
-        "x could not be fetched from hdfs://name:9000/x: hdfs:// needs the Python package pyarrow, which this node does not have",
+        File(source="s3://name/x", path="x"),
+        "x could not be fetched from s3://name/x: s3:// needs the Python package s3fs, which this node does not have",
     ),
     "an unknown kind": (
         File(source="xyz://place/x", path="x"),

@@ -98,6 +98,21 @@ Writable = Annotated[
     list[Path] | None, typer.Option(metavar="DIR", help="A folder that containers may write to; several times.")
 ]
 
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="HOST",
+        help="A host that files and outputs of jobs may name: any, a name, *.DOMAIN, an address or network, with :PORT; "
+        "several times (docs/files.md). Default: any, which leaves out this node and the center.",
+    ),
+]
+AllowScheme = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SCHEME", help="A kind of addresses that they may name, instead of the usual ones; several times."
+    ),
+]
+
 # A center that restarts is back within seconds; nobody waits in vain for much longer.
 PATIENCE = 60.0
 AGAIN = 0.5

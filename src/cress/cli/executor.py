@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import MapUser, RootGroup, RuntimeName, Writable, duration_of, given_as, labels_of, pairs, size_of
+from cress.cli.common import (
+    AllowHost,
+    AllowScheme,
+    MapUser,
+    RootGroup,
+    RuntimeName,
+    Writable,
+    duration_of,
+    given_as,
+    labels_of,
+    pairs,
+    size_of,
+)
 from cress.cli.errors import told
 from cress.model.attributes import parse_ports
 from cress.model.devicefile import Configured
@@ -20,6 +32,7 @@ from cress.model.units import one_of
 
 if TYPE_CHECKING:
     from cress.executor.runtimes.accounts import AccountRules
+    from cress.model.allowed_sources import AllowedSources
 
 RUNTIMES = ("process", "container", "auto")
 
@@ -87,6 +100,8 @@ def executor(
             metavar="NAME", help="An environment variable that tasks inherit from the executor; several times."
         ),
     ] = None,
+    allow_host: AllowHost = None,
+    allow_scheme: AllowScheme = None,
     map_user: MapUser = None,
     root_group: RootGroup = None,
     keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
@@ -159,6 +174,7 @@ def executor(
             writable=tuple(folder_of(each) for each in writable or ()),
             task_env=task_env_of(task_env),
             hide=tuple(folder_of(each, "--hide") for each in hide or ()),
+            sources=sources_of(allow_host, allow_scheme, center),
             accounts=account_rules_of(map_user, root_group),
             keep_tasks=keep_tasks,
             parent_pipe=parent_pipe,
@@ -214,6 +230,21 @@ def task_env_of(names: list[str] | None) -> tuple[str, ...]:
                 field="--task-env",
             )
     return tuple(names or ())
+
+
+def sources_of(hosts: list[str] | None, schemes: list[str] | None, center: str = "") -> AllowedSources:
+    """Return the sources given by ``--allow-host`` and ``--allow-scheme``; ``center`` is the address of the center."""
+    from urllib.parse import urlsplit
+
+    from cress.model.allowed_sources import ANY, SCHEMES, AllowedSources, parse_host_rule, parse_scheme
+
+    with given_as("--allow-host"):
+        for each in hosts or ():
+            parse_host_rule(each)
+    with given_as("--allow-scheme"):
+        named = tuple(dict.fromkeys(map(parse_scheme, schemes or SCHEMES)))
+    host = "" if center.startswith("unix:") else urlsplit(center).hostname or ""
+    return AllowedSources(named, tuple(hosts or (ANY,)), host)
 
 
 def account_rules_of(mapped: list[str] | None, root_groups: list[str] | None) -> AccountRules:

@@ -82,6 +82,8 @@ class LocalSetup:
     run_as: str = ""
     map_user: Sequence[str] = ()
     root_group: Sequence[str] = ()
+    allow_host: Sequence[str] = ()
+    allow_scheme: Sequence[str] = ()
     socket: Path | None = None
     visibility: Visibility = Visibility.ALL
     user_jobs: int = USER_JOBS
@@ -197,8 +199,10 @@ class LocalCluster:
             # The executors and clients know where it listened.
             urls = urlsplit(self.endpoint.url), urlsplit(self.endpoint.executor_url)
             ports = [url.port or 0 for url in urls]
-        # Who submits here is whose machine this is: any namenode may be asked.
-        command = ["center", "--data", str(setup.data), "--host", setup.host, "--webhdfs", "any"]
+        command = ["center", "--data", str(setup.data), "--host", setup.host]
+        if setup.socket is None:
+            # One user, the owner of this machine: any namenode may be asked.
+            command += ["--webhdfs", "any"]
         command += ["--port", str(ports[0]), "--executor-port", str(ports[1])]
         for each in setup.options:
             command += ["--option", each]
@@ -244,6 +248,10 @@ class LocalCluster:
             command += ["--writable", each]
         for each in setup.task_env:
             command += ["--task-env", each]
+        for each in setup.allow_host:
+            command += ["--allow-host", each]
+        for each in setup.allow_scheme:
+            command += ["--allow-scheme", each]
         for each in setup.map_user:
             command += ["--map-user", each]
         for each in setup.root_group:

@@ -12,6 +12,8 @@ from typing import Annotated
 import typer
 
 from cress.cli.common import (
+    AllowHost,
+    AllowScheme,
     DimensionNames,
     LicenceTotals,
     MapUser,
@@ -30,7 +32,7 @@ from cress.cli.common import (
     time_zone_of,
 )
 from cress.cli.errors import told
-from cress.cli.executor import account_rules_of, folder_of, runtime_of, task_env_of
+from cress.cli.executor import account_rules_of, folder_of, runtime_of, sources_of, task_env_of
 from cress.cli.local import LocalCluster, LocalSetup, NotStarted
 from cress.client.config import data_directory
 from cress.model.access import USER_JOBS, USER_TASKS, Visibility
@@ -104,6 +106,8 @@ def up(
         Path | None,
         typer.Option(metavar="FILE", help="Disks, GPUs and other devices that each executor has (docs/devices.md)."),
     ] = None,
+    allow_host: AllowHost = None,
+    allow_scheme: AllowScheme = None,
     run_as: RunAs = "",
     map_user: MapUser = None,
     root_group: RootGroup = None,
@@ -142,6 +146,7 @@ def up(
 
             read_licences(licences)
         account_rules_of(map_user, root_group)
+        sources_of(allow_host, allow_scheme)
         setup = LocalSetup(
             data=data_directory(data),
             host=host,
@@ -169,6 +174,8 @@ def up(
             devices=devices and devices.absolute(),
             map_user=tuple(map_user or ()),
             root_group=tuple(root_group or ()),
+            allow_host=tuple(allow_host or ()),
+            allow_scheme=tuple(allow_scheme or ()),
         )
         # Asked to stop is asked to stop, by whichever signal.
         for number in (signal.SIGTERM, signal.SIGHUP):

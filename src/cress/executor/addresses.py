@@ -63,12 +63,29 @@ def shown(address: str) -> str:
     """Return the address without its secrets: account, password and query."""
     if protocol(address) == "file":
         return address
+    return "::".join(map(_shown, address.split("::"))) if not is_http(address) else _shown(address)
+
+
+def _shown(address: str) -> str:
     try:
         parts = urlsplit(address)
         host = parts.netloc.rpartition("@")[2]
     except ValueError:
         return address.partition("?")[0].rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}" + ("?…" if parts.query else "")
+    start = f"{parts.scheme}://" if "://" in address else parts.scheme and f"{parts.scheme}:"
+    return f"{start}{host}{parts.path}" + ("?…" if parts.query else "")
+
+
+def without_secrets(text: str, address: str) -> str:
+    """Return the text of an error without the secrets of the address, which libraries repeat."""
+    text = text.replace(address, shown(address))
+    for part in address.split("::"):
+        before, _, query = part.partition("?")
+        account = before.partition("://")[2].rpartition("@")[0]
+        for secret in (query, account, account.partition(":")[2], unquote(account.partition(":")[2])):
+            if len(secret) > 2:
+                text = text.replace(secret, "…")
+    return text
 
 
 def name_of(address: str) -> str:

@@ -66,6 +66,7 @@ class Program:
             settings.egress,
             settings.task_env,
             settings.hide,
+            settings.sources,
         )
         self.helper = HelperProcess(str(self.directory / "attempts"))
         self.checks = Checks(self.directory / "checks", self.helper)

@@ -13,9 +13,13 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
+
 HOMES = Path("/run/cress/homes")
 # Files by which a data directory is known.
 _MARKS = ("center.json", "cress.db")
+# In the executor's folder: those that the operator names, for processes that the supervisor starts.
+_NAMED = "containers/hidden"
 
 
 def note_home(directory: Path) -> None:
@@ -38,3 +42,23 @@ def hidden_folders(home: Path, named: Iterable[str] = ()) -> tuple[str, ...]:
         found |= {Path(os.fsdecode(each.read_bytes())) for each in HOMES.iterdir()}
     real = {each.resolve() for each in found if each.is_dir()} - {Path("/")}
     return tuple(sorted(str(each) for each in real if not any(other in each.parents for other in real)))
+
+
+def keep_named(home: Path, named: Iterable[str]) -> None:
+    """Store the folders that the operator names."""
+    path = home / _NAMED
+    if folders := list(named):
+        path.write_bytes(msgspec.json.encode(folders))
+    else:
+        path.unlink(missing_ok=True)
+
+
+def named_folders(home: Path) -> list[str]:
+    """Return the folders that were stored."""
+    path = home / _NAMED
+    return msgspec.json.decode(path.read_bytes(), type=list[str]) if path.exists() else []
+
+
+def hidden_here(home: Path) -> tuple[str, ...]:
+    """Return the folders that containers of this executor do not see."""
+    return hidden_folders(home, named_folders(home))

@@ -14,6 +14,7 @@ from cress.executor.folder import socket_path
 from cress.executor.frames import FrameError, Frames, frame
 from cress.executor.inherited import for_processes
 from cress.executor.settings import LOG_SIZE
+from cress.model.allowed_sources import AllowedSources
 from cress.protocol.messages import FromSupervisor, Inventory, ToSupervisor, decode_from_supervisor, encode
 
 # Seconds that a new supervisor may take to listen: it reads its journal first.
@@ -79,6 +80,7 @@ class Supervisors:
         egress: str = "",
         task_env: tuple[str, ...] = (),
         hide: tuple[str, ...] = (),
+        sources: AllowedSources = AllowedSources(),  # noqa: B008 - frozen
     ) -> None:
         self._directory = directory
         self._options = ["--name", name, "--runtime", runtime, "--log-size", str(log_size), "--egress", egress]
@@ -86,6 +88,11 @@ class Supervisors:
             self._options += ["--writable", each]
         for each in hide:
             self._options += ["--hide", each]
+        for each in sources.schemes:
+            self._options += ["--allow-scheme", each]
+        for each in sources.hosts:
+            self._options += ["--allow-host", each]
+        self._options += ["--center-host", sources.center]
         self._task_env = task_env
         self._socket = directory / "supervisor.sock"
         self._log = directory / "supervisor.log"

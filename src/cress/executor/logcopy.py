@@ -8,6 +8,7 @@ about the attempt: a line at the end of its standard error says so, and the exec
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -19,10 +20,12 @@ import msgspec
 
 from cress.executor.addresses import Failed, shown, with_variables
 from cress.executor.attempt_log import open_log
+from cress.executor.hidden_folders import hidden_here
 from cress.executor.inherited import for_processes
 from cress.executor.log_limits import first_kept
 from cress.executor.runtimes.base import Spawn
 from cress.executor.task_identity import step_down
+from cress.model.allowed_sources import AllowedSources
 from cress.model.run import File
 from cress.shell.executor.starting import StartError
 
@@ -35,16 +38,24 @@ TRIES = 3
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """The attempt whose logs are copied, and its node."""
+    """The attempt whose logs are copied, its node, and the ``sources`` that its job may name."""
 
     node: str
     what: Spawn
+    sources: AllowedSources = AllowedSources()
 
 
 class Copies:
     """The supervisor's side: the copies that are ordered, waiting and being made."""
 
-    def __init__(self, home: Path, node: str, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        node: str,
+        say: Callable[[str], None],
+        sources: AllowedSources = AllowedSources(),  # noqa: B008 - frozen
+    ) -> None:
+        self._sources = sources
         self._folder = home / FOLDER
         self._node = node
         self._say = say
@@ -60,7 +71,7 @@ class Copies:
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(fd, "wb") as file:
-                file.write(msgspec.msgpack.encode(Orders(self._node, what)))
+                file.write(msgspec.msgpack.encode(Orders(self._node, what, self._sources)))
         except OSError as error:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -119,13 +130,17 @@ def main(orders: Path) -> int:
     logs = {name: _opened(what.folder + b"/" + name.encode()) for name in STREAMS}
     try:
         from cress.executor import transfer
+        from cress.executor.source_rules import SourceRules
 
-        transfer.load([File(source=run.log_copy, path="")])
+        rules = SourceRules(told.sources, hidden_here(orders.parent.parent))
+        transfer.load([File(source=run.log_copy, path="")], rules)
         variables = step_down(what, told.node)
+        rules.enforce()
         place = with_variables(run.log_copy, variables).rstrip("/")
+        save = functools.partial(transfer.copy_file, rules=rules)
         for name, fd in logs.items():
             if fd is not None:
-                _copy(fd, f"{place}/{variables['CRESS_JOB_ID']}/{what.task}/{what.attempt}/{name}", transfer.copy_file)
+                _copy(fd, f"{place}/{variables['CRESS_JOB_ID']}/{what.task}/{what.attempt}/{name}", save)
     except (Failed, ImportError, OSError, StartError) as error:
         line = f"[the log could not be copied to {shown(run.log_copy)}: {error}]"
         print(f"attempt {what.attempt}: {line}", file=sys.stderr)  # noqa: T201

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from cress.executor.runtimes.accounts import AccountRules
+from cress.model.allowed_sources import AllowedSources
 from cress.model.node import DYNAMIC_PORTS, Device, Value
 
 # Bytes kept of each stream of an attempt.
@@ -29,6 +30,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``task_env`` are names of environment variables that tasks inherit from the executor, beside the usual ones.
     ``accounts`` are the rules for the accounts of tasks where the executor is root.
     ``hide`` are folders that containers do not see, beside the data directories of Cress that are known.
+    ``sources`` may be used in the addresses of files, outputs and copies of logs.
     The output of tasks is kept for ``keep_logs`` seconds, and at most ``keep_logs_size`` bytes of it; of one stream of one
     attempt the last ``log_size`` bytes, if its job sets no limit. ``judged``: the node takes no new tasks while it is
     overloaded (docs/load.md). ``devices`` are those of the node file, which covers the kinds ``told`` and names ``data``,
@@ -51,6 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     egress: str = ""
     task_env: tuple[str, ...] = ()
     hide: tuple[str, ...] = ()
+    sources: AllowedSources = AllowedSources()
     accounts: AccountRules = AccountRules()
     tls: Path | None = None
     keep_tasks: bool = False  # at SIGTERM the agent leaves, supervisor and tasks stay

@@ -22,6 +22,7 @@ import msgspec
 
 from cress.executor import stage_failure
 from cress.executor.addresses import FileRoot
+from cress.executor.hidden_folders import hidden_here
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.base import Runtime, announced
 from cress.executor.runtimes.process import ProcessRuntime
@@ -192,12 +193,12 @@ class Stage:
     def _carried(self, kind: Cause) -> bytes:
         try:
             from cress.executor import transfer
+            from cress.executor.source_rules import SourceRules
         except ImportError as error:
             return StageFailure(
                 kind, f"files need the Python package {error.name}, which this node does not have"
             ).encode()
         files = self.run.files if kind is Cause.FILES else self.run.outputs
-        transfer.load(files)
         walls = None
         if self.orders.engine:
             walls = tuple(
@@ -208,6 +209,10 @@ class Stage:
                 )
                 if each
             )
+        # A task in a container must not get through its files to what the container hides.
+        hidden = hidden_here(Path(self.orders.home)) if walls is not None else ()
+        rules = SourceRules(self.orders.sources, hidden, walls or ())
+        transfer.load(files, rules)
         # The attempt's directory is entered by root, who may pass through the executor's; another one by the account itself.
         own = not self.run.directory
         if own:
@@ -221,7 +226,8 @@ class Stage:
         linux.die_with_parent(signal.SIGKILL)
         if not own:
             os.chdir(self.run.directory)
-        wrong = (transfer.bring if kind is Cause.FILES else transfer.save)(files, root, told)
+        rules.enforce()
+        wrong = (transfer.bring if kind is Cause.FILES else transfer.save)(files, root, told, rules)
         return b"done" if wrong is None else wrong.encode()
 
     def _enter_own(self, *, make: bool) -> None:

@@ -31,6 +31,7 @@ from cress.executor.runtimes import choose, linux
 from cress.executor.runtimes.engines import ENGINES, Engine
 from cress.executor.settings import LOG_SIZE
 from cress.executor.task_processes import TaskProcesses
+from cress.model.allowed_sources import ANY, SCHEMES, AllowedSources
 from cress.model.job import DEFAULT_STOP_GRACE
 from cress.model.node import Device
 from cress.model.reports import Report
@@ -61,6 +62,7 @@ class Program:
         log_size: int = LOG_SIZE,
         egress: str = "",
         hide: Sequence[str] = (),
+        sources: AllowedSources = AllowedSources(),  # noqa: B008 - frozen
     ) -> None:
         self.boot = processes.boot_id()
         self.selector = selectors.EpollSelector()
@@ -81,6 +83,7 @@ class Program:
             log_size=log_size,
             egress=egress,
             hide=hide,
+            sources=sources,
         )
         self.journal = Journal(folder.journal)
         if self.journal.damage:
@@ -242,6 +245,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--writable", action="append", default=[], help="a folder that containers may write to")
     parser.add_argument("--egress", default="", help="the interface on which traffic of containers is limited")
     parser.add_argument("--hide", action="append", default=[], help="a folder that containers do not see")
+    parser.add_argument("--allow-scheme", action="append", help="a scheme of addresses that jobs may use")
+    parser.add_argument("--allow-host", action="append", help="a host that jobs may use in addresses")
+    parser.add_argument("--center-host", default="", help="the center's host, which they may not use")
     parser.add_argument("--engine", action="append", help="a container engine that may be used; all by default")
     parser.add_argument("--log-size", type=int, default=LOG_SIZE, help="bytes kept of a log if its job sets no limit")
     options = parser.parse_args(arguments)
@@ -258,6 +264,9 @@ def main(arguments: list[str] | None = None) -> int:
                 options.log_size,
                 options.egress,
                 options.hide,
+                AllowedSources(
+                    tuple(options.allow_scheme or SCHEMES), tuple(options.allow_host or (ANY,)), options.center_host
+                ),
             )
             # After the runtime is made: it restores the earlier limit in its children.
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -27,6 +27,7 @@ from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import StagedRuntime
 from cress.executor.scratch_folders import ScratchFolders
 from cress.executor.settings import LOG_SIZE
+from cress.model.allowed_sources import AllowedSources
 from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Report, Usage
 from cress.model.run import Run
@@ -59,18 +60,19 @@ class TaskProcesses:
         log_size: int = LOG_SIZE,
         egress: str = "",
         hide: Sequence[str] = (),
+        sources: AllowedSources = AllowedSources(),  # noqa: B008 - frozen
     ) -> None:
         self.folder = folder
         self.selector = selector
         self.say = say
         self.runtime = ProcessRuntime(name, os.environ)
-        self.staged = StagedRuntime(name, os.environ)
+        self.staged = StagedRuntime(name, os.environ, sources)
         found = choose.find(
             name, os.environ, folder.path, writable=writable, engines=engines, egress=egress, secret=hide
         )
         self.container, self.no_container = found.container, found.why
         engine = "" if found.container is None else found.container.engine.name
-        self.staged_inside = StagedRuntime(name, os.environ, engine, str(folder.path), writable)
+        self.staged_inside = StagedRuntime(name, os.environ, sources, engine, str(folder.path), writable)
         self.default = choose.default(runtime, found)
         self.unlimited = choose.unlimited(self.default, found)
         self.accounts = TaskAccounts(folder.path)
@@ -78,7 +80,7 @@ class TaskProcesses:
         self.attempts = os.fsencode(folder.attempts)
         self.log_size = log_size
         self.scratch = ScratchFolders(say)
-        self.copies = Copies(folder.path, name, say)
+        self.copies = Copies(folder.path, name, say, sources)
         self.log_limits = LogLimits(self.attempts, say)
         if os.geteuid() == 0 and not can_hide_processes():
             self.unlimited += (

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import random
-import shutil
-import stat
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,9 +20,21 @@ import aiohttp
 import fsspec
 from fsspec.registry import known_implementations
 
-from cress.executor.addresses import Failed, FileRoot, is_http, local_path, name_of, protocol, shown, with_variables
+from cress.executor.addresses import (
+    Failed,
+    FileRoot,
+    is_http,
+    local_path,
+    name_of,
+    protocol,
+    shown,
+    with_variables,
+    without_secrets,
+)
+from cress.executor.connection_guard import OPTION, RefusedError
+from cress.executor.local_files import fetch_here, here, remove, save_here
 from cress.executor.outputs import OutputFile, find_outputs
-from cress.executor.runtimes.accounts import own_name
+from cress.executor.source_rules import SourceRules, schemes_of
 from cress.executor.unpack import merge, unpack
 from cress.model.reports import Cause
 from cress.model.run import File
@@ -40,6 +50,8 @@ SILENCE = 60.0
 _BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
 # Errors that another try would meet again.
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, ImportError, ValueError, TypeError)
+
+_REFUSED = re.compile(r"\S+ (?:is|leads to) [^,:]+, which jobs may not use " + re.escape(OPTION))
 
 # Python packages for protocols that fsspec does not implement itself.
 _PACKAGES = {
@@ -57,9 +69,11 @@ class HttpError(Exception):
         self.message = message
 
 
-def load(files: Iterable[File]) -> None:
+def load(files: Iterable[File], rules: SourceRules) -> None:
     """Import the libraries for these addresses before this process changes to an account that may not read them."""
-    for name in {protocol(file.source) for file in files} - {"file"}:
+    for name in {name for file in files for name in schemes_of(file.source)} - {"file"}:
+        if not rules.allow(name):
+            continue
         try:
             fsspec.get_filesystem_class(name)
         except (ImportError, ValueError):
@@ -67,34 +81,41 @@ def load(files: Iterable[File]) -> None:
     "".encode("idna")
 
 
-def bring(files: Sequence[File], root: FileRoot, variables: Mapping[str, str]) -> StageFailure | None:
+def bring(
+    files: Sequence[File], root: FileRoot, variables: Mapping[str, str], rules: SourceRules
+) -> StageFailure | None:
     """Fetch all files. Return the failure, if there is one."""
 
     def one(file: File) -> None:
         source = with_variables(file.source, variables)
         path = with_variables(file.path, variables)
-        _bring(source, path + name_of(source) if path.endswith("/") and not file.unpack else path, file, root)
+        rules.check(source)
+        _bring(source, path + name_of(source) if path.endswith("/") and not file.unpack else path, file, root, rules)
 
     return _all(files, one, lambda file: f"{file.path} could not be fetched from {shown(file.source)}", Cause.FILES)
 
 
-def save(outputs: Sequence[File], root: FileRoot, variables: Mapping[str, str]) -> StageFailure | None:
+def save(
+    outputs: Sequence[File], root: FileRoot, variables: Mapping[str, str], rules: SourceRules
+) -> StageFailure | None:
     """Save all outputs. Return the failure, if there is one."""
 
     def one(file: File) -> None:
         address, path = with_variables(file.source, variables), with_variables(file.path, variables)
+        rules.check(address)
         for output in find_outputs(path, address, root):
             try:
-                _again(lambda output=output: _save(output), output.address)  # type: ignore[misc]
+                _again(lambda output=output: _save(output, rules), output.address)  # type: ignore[misc]
             except Failed as error:
                 raise Failed(f"{output.name}: {error}" if output.name != path else str(error)) from None
 
     return _all(outputs, one, lambda file: f"{file.path} could not be saved to {shown(file.source)}", Cause.OUTPUTS)
 
 
-def copy_file(file: Path, address: str) -> None:
+def copy_file(file: Path, address: str, rules: SourceRules) -> None:
     """Save one file at an address. Raise Failed."""
-    _again(lambda: _save(OutputFile(file.name, file, address)), address)
+    rules.check(address)
+    _again(lambda: _save(OutputFile(file.name, file, address), rules), address)
 
 
 def _all(
@@ -122,7 +143,7 @@ def _all(
 # --- one file ---------------------------------------------------------------------------------------------------------
 
 
-def _bring(source: str, path: str, file: File, root: FileRoot) -> None:
+def _bring(source: str, path: str, file: File, root: FileRoot, rules: SourceRules) -> None:
     place = root.place(path)
     root.check(place)
     new = place.parent / f".{place.name[:100]}.{threading.get_ident():x}.new"
@@ -130,7 +151,7 @@ def _bring(source: str, path: str, file: File, root: FileRoot) -> None:
     try:
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            _again(lambda: _fetch(source, new), source)
+            _again(lambda: _fetch(source, new, rules), source)
             if file.unpack:
                 folder.mkdir()
                 unpack(new, folder)
@@ -144,24 +165,18 @@ def _bring(source: str, path: str, file: File, root: FileRoot) -> None:
                     new.chmod(file.mode & 0o777)
                 new.replace(place)
         except OSError as error:
-            raise _here(error) from None
+            raise here(error) from None
     finally:
-        _remove(new)
-        _remove(folder)
+        remove(new)
+        remove(folder)
 
 
-def _fetch(source: str, new: Path) -> None:
+def _fetch(source: str, new: Path, rules: SourceRules) -> None:
     """Try once to copy from an address to a new path."""
-    _remove(new)
+    remove(new)
     local = local_path(source)
     if local is not None:
-        if local.is_dir():
-            shutil.copytree(local, new, symlinks=True)
-        elif local.exists() and not local.is_file():
-            raise Failed("it is neither a file nor a folder")
-        else:
-            shutil.copyfile(local, new)
-            new.chmod(stat.S_IMODE(local.stat().st_mode) & 0o777)
+        fetch_here(local, new, rules)
         return
     fs, there = _filesystem(source)
     if is_http(source):
@@ -176,11 +191,11 @@ def _fetch(source: str, new: Path) -> None:
         raise ConnectionError(f"only {new.stat().st_size} of {size} bytes were received")
 
 
-def _save(output: OutputFile) -> None:
+def _save(output: OutputFile, rules: SourceRules) -> None:
     """Try once to save a file at its address."""
     local = local_path(output.address)
     if local is not None:
-        _save_here(output.file, local)
+        save_here(output.file, local, rules)
     elif is_http(output.address):
         asyncio.run(_put(output.file, output.address))
     else:
@@ -189,17 +204,6 @@ def _save(output: OutputFile) -> None:
         if parent:
             fs.makedirs(parent, exist_ok=True)
         fs.put_file(str(output.file), there)
-
-
-def _save_here(file: Path, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    new = place.parent / f".{place.name[:100]}.{os.getpid()}.{threading.get_ident():x}.new"
-    try:
-        shutil.copyfile(file, new)
-        new.chmod(stat.S_IMODE(file.stat().st_mode) & 0o777)
-        new.replace(place)
-    finally:
-        _remove(new)
 
 
 async def _put(file: Path, address: str) -> None:
@@ -212,9 +216,12 @@ async def _put(file: Path, address: str) -> None:
 
 
 def _filesystem(address: str) -> tuple[fsspec.AbstractFileSystem, str]:
-    options = {"client_kwargs": {"timeout": _timeout(), "trust_env": True}} if is_http(address) else {}
     try:
-        fs, there = fsspec.core.url_to_fs(address, **options)
+        if is_http(address):
+            # Not a chain of addresses, although an IPv6 address has two colons.
+            options = {"timeout": _timeout(), "trust_env": True}
+            return fsspec.filesystem("http", client_kwargs=options), address
+        fs, there = fsspec.core.url_to_fs(address)
     except ImportError as error:
         name = protocol(address)
         package = _PACKAGES.get(name)
@@ -244,25 +251,48 @@ def _again(work: Callable[[], None], address: str) -> None:
         except Failed:
             raise
         except Exception as error:  # noqa: BLE001 - each library raises its own errors
-            final = protocol(address) == "file" or not _may_pass(error)
+            refusal = _refusal(error)
+            final = refusal or protocol(address) == "file" or not _may_pass(error)
             if final or tried == TRIES:
                 node = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-                raise Failed(_why(error, address) + ("" if final else f" ({TRIES} tries)"), node=node) from None
+                why = without_secrets(refusal or _why(error, address), address)
+                raise Failed(why + ("" if final else f" ({TRIES} tries)"), node=node) from None
         time.sleep(BACKOFF * 2 ** (tried - 1) * random.uniform(0.7, 1.0))  # noqa: S311
 
 
 def _may_pass(error: Exception) -> bool:
+    if isinstance(error, aiohttp.TooManyRedirects):
+        return False
     status = getattr(error, "status", 0)
     if status:
         return status in _BUSY
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.RedirectClientError):
         return False
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENAMETOOLONG):
         return False
     return not isinstance(error, _FINAL)
 
 
+def _refusal(error: BaseException) -> str:
+    """Return the refusal of a connection that led to this error of a library; empty: there was none."""
+    each: BaseException | None = error
+    for _ in range(10):
+        if each is None:
+            break
+        inner = getattr(each, "os_error", each)
+        if isinstance(inner, RefusedError):
+            return str(inner)
+        each = each.__cause__ or each.__context__
+    # Several addresses of one name were tried: the library gives their errors as one text.
+    found = _REFUSED.search(str(error))
+    return found[0] if found else ""
+
+
 def _why(error: Exception, address: str) -> str:
+    if isinstance(error, aiohttp.TooManyRedirects):
+        return "the server redirects too often"
+    if isinstance(error, aiohttp.RedirectClientError):
+        return "the server redirects to what is not an address of HTTP"
     status = getattr(error, "status", 0)
     if status or (is_http(address) and isinstance(error, FileNotFoundError)):
         status = status or 404
@@ -279,31 +309,7 @@ def _why(error: Exception, address: str) -> str:
     if isinstance(error, TimeoutError):
         return f"the server did not answer for {SILENCE:g} s"
     if isinstance(error, OSError) and error.strerror:
-        return str(_here(error))
+        return str(here(error))
     if isinstance(error, FileNotFoundError):
         return "it does not exist there"
     return str(error) or type(error).__name__
-
-
-def _here(error: OSError) -> Failed:
-    """Return the error of a path of this node as a message for the user."""
-    if isinstance(error, shutil.Error):
-        return Failed(f"{error.args[0][0][0]}: {error.args[0][0][2]}" if error.args[0] else "it cannot be copied")
-    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "it"
-    node = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return Failed(
-        {
-            errno.ENOENT: f"{name} does not exist on this node",
-            errno.EACCES: f"{own_name()} may not use {name} on this node",
-            errno.ENOSPC: "no room is left on the disk of this node",
-            errno.EISDIR: f"{name} is a folder",
-        }.get(error.errno or 0, f"{name}: {error.strerror or error}"),
-        node=node,
-    )
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)

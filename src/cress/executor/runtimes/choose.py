@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from cress.executor.hidden_folders import keep_named, named_folders
 from cress.executor.runtimes import pause
 from cress.executor.runtimes.base import Spawn, announced
 from cress.executor.runtimes.cgroups import Cgroups, device_of
@@ -21,8 +22,6 @@ from cress.shell.executor.starting import StartError
 
 # The name of the file, among the containers, with the interface on which the egress of tasks is limited.
 EGRESS = "egress"
-# That of the folders of the node that containers do not see.
-HIDDEN = "hidden"
 
 _COMMANDS = {"bubblewrap": "bwrap"}
 
@@ -72,10 +71,7 @@ def find(
         known.unlink(missing_ok=True)
     else:
         known.write_text(egress)
-    if secret:
-        (folder / HIDDEN).write_bytes(msgspec.json.encode(secret))
-    else:
-        (folder / HIDDEN).unlink(missing_ok=True)
+    keep_named(home, secret)
     why = []
     for engine in engines:
         if shutil.which(_COMMANDS.get(engine.name, engine.name), path=environment.get("PATH")) is None:
@@ -117,10 +113,8 @@ def reopen(
     cgroups = Cgroups.find(node, str(home.absolute()), (CONTROLLER,) if device else ())
     cgroups.prepare()
     queue = Egress(device, cgroups) if device else None
-    named = home / FOLDER / HIDDEN
-    secret = msgspec.json.decode(named.read_bytes(), type=list[str]) if named.exists() else []
     (chosen,) = (each for each in ENGINES if each.name == engine)
-    return ContainerRuntime(node, environment, home, chosen, cgroups, writable, queue, secret)
+    return ContainerRuntime(node, environment, home, chosen, cgroups, writable, queue, named_folders(home))
 
 
 def _try(runtime: ContainerRuntime, folder: Path) -> str:

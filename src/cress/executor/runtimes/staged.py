@@ -13,6 +13,7 @@ from cress.executor import stage_failure
 from cress.executor.inherited import for_processes
 from cress.executor.runtimes.base import Rest, Runtime, Spawn
 from cress.executor.runtimes.process import ProcessRuntime
+from cress.model.allowed_sources import AllowedSources
 from cress.model.reports import Cause
 from cress.model.run import Run
 from cress.shell.executor.starting import StartError
@@ -29,6 +30,7 @@ class Orders(msgspec.Struct, frozen=True):
     """Orders of a stage: ``what`` is started by a runtime of this ``node``, with the supervisor's ``environment``.
 
     ``engine`` makes its container (empty: none) in the executor's directory ``home``, with the folders ``writable``.
+    ``sources`` may be used in addresses.
     """
 
     node: str
@@ -37,6 +39,7 @@ class Orders(msgspec.Struct, frozen=True):
     engine: str = ""
     home: str = ""
     writable: tuple[str, ...] = ()
+    sources: AllowedSources = AllowedSources()
 
 
 class StagedRuntime:
@@ -46,12 +49,13 @@ class StagedRuntime:
         self,
         node: str,
         environment: Mapping[str, str],
+        sources: AllowedSources,
         engine: str = "",
         home: str = "",
         writable: tuple[str, ...] = (),
     ) -> None:
         self._node = node
-        self._place = (engine, home, writable)
+        self._place = (engine, home, writable, sources)
         self._environment = for_processes(environment)
         # The job's environment is kept from the stage, which may run as root.
         self._starter: Runtime = ProcessRuntime(node, environment)

@@ -1,0 +1,132 @@
+"""The guard of a process that fetches or saves files: it connects only to addresses that the operator's rules allow.
+
+Every connection of Python's sockets is checked at the moment it is made, with the address that the kernel gets: so neither a
+redirect nor a name whose address has changed since leads elsewhere, whatever library follows it. The guard stays for the
+life of the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import ipaddress
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from cress.model.allowed_sources import (
+    ANY,
+    Address,
+    AllowedSources,
+    Network,
+    parse_address,
+    parse_host_rule,
+    plain,
+    protection,
+)
+
+# The end of each refusal: errors of libraries that contain it are final.
+OPTION = "(--allow-host)"
+_EVENTS = frozenset(("socket.connect", "socket.sendto", "socket.sendmsg"))
+
+
+class RefusedError(PermissionError):
+    """A connection that the rules do not allow."""
+
+
+class ConnectionGuard:
+    """The rules, and the names that led to addresses."""
+
+    def __init__(self, allowed: AllowedSources) -> None:
+        self._allowed = allowed
+        self._rules = tuple(map(parse_host_rule, allowed.hosts))
+        self._names: dict[str, set[str]] = {}
+        self._resolve = socket.getaddrinfo
+        self._quiet = threading.local()
+
+    def install(self) -> None:
+        """Check every connection of this process from now on."""
+        sys.addaudithook(self._look)
+        socket.getaddrinfo = self._resolved
+
+    def check(self, host: str, port: int) -> None:
+        """Raise RefusedError unless a connection to this address is allowed."""
+        address = parse_address(host)
+        if address is None:
+            # Unresolved, or written in a form that only the system's library reads.
+            raise RefusedError(f"{host} is not an address {OPTION}")
+        names = self._names.get(str(address), set())
+        if any(rule.holds(address, port) for rule in self._rules):
+            return
+        what = protection(address) or self._place(address)
+        shown = min(names, default="")
+        if what:
+            raise RefusedError(
+                f"{f'{shown} leads to' if shown else f'{host} is'} {what}, which jobs may not use {OPTION}"
+            )
+        if any(rule.name == ANY and rule.allows(ANY, port) for rule in self._rules):
+            return
+        if not any(rule.allows(name, port) for name in names for rule in self._rules):
+            raise RefusedError(f"{shown or host}:{port} is not among the hosts that jobs may use {OPTION}")
+
+    def _place(self, address: Address) -> str:
+        if any(address in network for network in self._own):
+            return "an address of this node"
+        if str(address) in self._center:
+            return "the address of the center"
+        return ""
+
+    @functools.cached_property
+    def _own(self) -> list[Network]:
+        return own_networks()
+
+    @functools.cached_property
+    def _center(self) -> frozenset[str]:
+        """The addresses of the center's host."""
+        if not self._allowed.center:
+            return frozenset()
+        with contextlib.suppress(OSError, UnicodeError):
+            found = self._resolve(self._allowed.center, None, type=socket.SOCK_STREAM)
+            return frozenset(str(address) for each in found if (address := parse_address(str(each[4][0]))))
+        return frozenset()
+
+    def _resolved(self, host: Any, *arguments: Any, **more: Any) -> Any:
+        """Resolve a name as the library does, and note for which name an address stands."""
+        found = self._resolve(host, *arguments, **more)
+        name = (host.decode("ascii", "replace") if isinstance(host, bytes) else str(host or "")).lower().rstrip(".")
+        if parse_address(name) is None:
+            for each in found:
+                address = parse_address(str(each[4][0]))
+                if address is not None:
+                    self._names.setdefault(str(address), set()).add(name)
+        return found
+
+    def _look(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in _EVENTS:
+            return
+        wire, target = arguments[0], arguments[-1]
+        if target is None:  # a message on a socket that is connected
+            return
+        if wire.family not in (socket.AF_INET, socket.AF_INET6) or not isinstance(target, tuple):
+            raise RefusedError(f"only connections over the internet protocol are made {OPTION}")
+        self.check(str(target[0]), int(target[1]))
+
+
+def own_networks() -> list[Network]:
+    """Return the addresses of this node, as the kernel tells them."""
+    found: list[Network] = []
+    last = ""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/net/fib_trie").read_text().splitlines():
+            words = line.split()
+            if words[:1] == ["|--"]:
+                last = words[1]
+            elif words[-1:] == ["LOCAL"]:
+                found.append(ipaddress.ip_network(f"{last}{words[0]}", strict=False))
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/net/if_inet6").read_text().splitlines():
+            address = plain(ipaddress.IPv6Address(int(line.split()[0], 16)))
+            found.append(ipaddress.ip_network(address))
+    return found

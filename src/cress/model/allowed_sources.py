@@ -1,0 +1,144 @@
+"""Schemes and hosts that an operator allows in the addresses of files, outputs and copies of logs (docs/files.md)."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import TypeAlias
+
+import msgspec
+
+from cress.model.errors import InputError
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# Paths of the node, and protocols whose Python packages connect by Python's sockets, where each address can be checked.
+SCHEMES = tuple(
+    "file http https ftp sftp ssh smb s3 s3a gs gcs az abfs abfss oss webdav webhdfs zip tar simplecache filecache".split()
+)
+# The rule for every host, except at the addresses that are protected.
+ANY = "any"
+HINT = "any, a name, *.DOMAIN, an address or a network, each also with :PORT"
+
+_NAME = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
+# Metadata services of clouds at other addresses than link-local ones: they give out the credentials of the machine.
+_METADATA = tuple(map(ipaddress.ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254")))
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
+
+
+class HostRule(msgspec.Struct, frozen=True):
+    """A rule for hosts: a ``network`` of addresses, or a ``name`` (``any``, or ``*.`` for all below); ``port`` 0: all ports."""
+
+    name: str = ""
+    network: Network | None = None
+    port: int = 0
+
+    def allows(self, name: str, port: int) -> bool:
+        """Return whether the rule is about this name and port."""
+        if self.network is not None or self.port not in (0, port):
+            return False
+        return self.name in (ANY, name) or (self.name.startswith("*.") and name.endswith(self.name[1:]))
+
+    def holds(self, address: Address, port: int) -> bool:
+        """Return whether the rule is about a network with this address, and this port."""
+        return self.network is not None and self.port in (0, port) and address in self.network
+
+
+class AllowedSources(msgspec.Struct, frozen=True):
+    """The ``schemes`` and ``hosts`` (texts of rules) that jobs may name; ``center``: the center's host, if it is elsewhere."""
+
+    schemes: tuple[str, ...] = SCHEMES
+    hosts: tuple[str, ...] = (ANY,)
+    center: str = ""
+
+
+def parse_host_rule(text: str) -> HostRule:
+    """Return the rule. Raises InputError."""
+    host, port = _split(text.strip().lower())
+    if not 0 <= port < 65_536:
+        raise InputError(f"{port} is not a port", hint="1 to 65535")
+    try:
+        return HostRule(network=ipaddress.ip_network(host), port=port)
+    except ValueError as error:
+        if "host bits" in str(error):
+            raise InputError(f"{host} is not a network", hint=str(ipaddress.ip_network(host, strict=False))) from None
+    if not _NAME.fullmatch(host) or host.rpartition(".")[2].isdigit():
+        raise InputError(f"{text!r} is not a host", hint=HINT)
+    if host == "localhost" or host.endswith(".localhost"):
+        raise InputError(f"{host} does not say which address is meant", hint="127.0.0.1 or [::1], with :PORT")
+    return HostRule(name=host, port=port)
+
+
+def parse_scheme(text: str) -> str:
+    """Return the scheme in lower case. Raises InputError."""
+    name = text.strip().lower().removesuffix("://")
+    if not _SCHEME.fullmatch(name):
+        raise InputError(
+            f"{text!r} is not the scheme of an address", hint="such as https, s3 or file (paths of the node)"
+        )
+    return name
+
+
+def parse_address(text: str) -> Address | None:
+    """Return the address that is written in the usual form; ``None``: it is not one."""
+    try:
+        return plain(ipaddress.ip_address(text.partition("%")[0]))
+    except ValueError:
+        return None
+
+
+def plain(address: Address) -> Address:
+    """Return the IPv4 address that an IPv6 address only wraps, else the address itself."""
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def protection(address: Address) -> str:
+    """Return why nobody may connect to this address unless a rule names it, as a noun; empty: it is not protected."""
+    for each in (address, *_embedded(address)):
+        if each.is_loopback:
+            return "a loopback address"
+        if each.is_link_local:
+            return "a link-local address"
+        if each.is_unspecified or each in _THIS_NETWORK:
+            return "an address of this node"
+        if each.is_multicast:
+            return "a multicast address"
+        if each in _METADATA:
+            return "a metadata service"
+    return ""
+
+
+def _embedded(address: Address) -> list[Address]:
+    """Return the IPv4 addresses to which gateways may forward what is sent to an IPv6 address."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return []
+    last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    found: list[Address | None] = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    # IPv4-compatible addresses (RFC 4291 §2.5.5.1) and those of NAT64 (RFC 6052) end with the IPv4 address.
+    if address in _NAT64 or (int(address) >> 32 == 0 and int(address) > 1):
+        found.append(last)
+    return [each for each in found if each is not None]
+
+
+def _split(text: str) -> tuple[str, int]:
+    """Return host and port (0: none) of a rule."""
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        if rest and not rest.startswith(":"):
+            return text, 0
+        digits = rest[1:]
+    elif text.count(":") == 1:
+        host, _, digits = text.partition(":")
+    else:
+        return text, 0
+    if not _is_port(digits) and (digits or text.endswith(":")):
+        raise InputError(f"{digits!r} is not a port", hint="1 to 65535")
+    return host, int(digits or 0)
+
+
+def _is_port(digits: str) -> bool:
+    """Return whether these are the digits of a port."""
+    return digits.isascii() and digits.isdigit() and len(digits) <= 5 and int(digits) > 0
