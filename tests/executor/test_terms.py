@@ -93,6 +93,8 @@ class Scene:
     def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
         pass
 
+    def want(self, attempts: Sequence[int]) -> None: ...
+
     def spawn(self, task: Task) -> int:
         return task.attempt
 

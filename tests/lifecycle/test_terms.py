@@ -368,6 +368,8 @@ class Play:
     def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
         pass
 
+    def want(self, attempts: Sequence[int]) -> None: ...
+
     def spawn(self, task: Task) -> int:
         self.alive[task.attempt] = self.random.random() < 0.5
         self.after(0, lambda: self.begin(task.attempt))

@@ -35,7 +35,12 @@ def test_the_release_before_is_understood_and_understands(way: str, message: Any
 def test_every_message_of_the_release_before_is_recorded() -> None:
     unions = (m.FromAgent, m.FromCenter, m.ToSupervisor, m.FromSupervisor)
     ours = {each for union in unions for each in union.__args__}
-    assert ours - {type(message) for _, message in EVERYTHING} == {m.Greeting, m.NewCertificate}
+    assert ours - {type(message) for _, message in EVERYTHING} == {
+        m.Greeting,
+        m.NewCertificate,
+        m.AskMaterial,
+        m.Material,
+    }
 
 
 @pytest.mark.parametrize(

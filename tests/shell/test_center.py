@@ -12,11 +12,24 @@ from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.reports import Started
 from cress.model.resources import Dimensions
-from cress.model.run import Run
+from cress.model.run import Run, SecretUse
 from cress.model.times import SECOND
-from cress.protocol.messages import OLDEST, PROTOCOL, Beat, FromCenter, Hello, Launches, Refused, Reports, Term, Welcome
+from cress.protocol.messages import (
+    OLDEST,
+    PROTOCOL,
+    AskMaterial,
+    Beat,
+    FromCenter,
+    Hello,
+    Launches,
+    Material,
+    Refused,
+    Reports,
+    Term,
+    Welcome,
+)
 from cress.shell.center.commit import Call, CommitLoop, Opened
-from cress.shell.center.effects import Close, Commit, Effect, Load, Refuse, Send, Session, Wait
+from cress.shell.center.effects import Close, Commit, Effect, Load, Refuse, Send, Session, Supply, Wait, Warn
 from cress.shell.center.events import Events
 from cress.shell.center.session import Sessions
 
@@ -73,10 +86,10 @@ class Center:
         self.stored = opened.machine.export()
         return self.loop.began(opened)
 
-    def hello(self, name: str, epoch: int = 0) -> tuple[Session, list[Effect]]:
+    def hello(self, name: str, epoch: int = 0, protocol: tuple[int, int] = PROTOCOL) -> tuple[Session, list[Effect]]:
         session = Session(has_sent_token=False)
         hello = Hello(
-            version=1, name=name, resource="<4, 8G>", boot="b", bound=True, protocol=PROTOCOL, oldest=OLDEST,
+            version=1, name=name, resource="<4, 8G>", boot="b", bound=True, protocol=protocol, oldest=OLDEST,
             sent=7, epoch=epoch, cluster="c1",
         )  # fmt: skip
         return session, self.sessions.hello(session, hello, self.now)
@@ -206,3 +219,51 @@ def test_no_term_is_confirmed_when_another_center_is_in_charge(center: Center, n
     assert center.beat(n1) == []
     session, effects = center.hello("n1", epoch=1)
     assert all(isinstance(each, Refused) for each in sent(effects, session))
+
+
+# --- start material ---------------------------------------------------------------------------------------------------
+
+
+def ask(center: Center, session: Session, *attempts: int, epoch: int = 0) -> list[Effect]:
+    message = AskMaterial(epoch=epoch or center.epoch, attempts=attempts)
+    return center.sessions.received(session, message, center.now)
+
+
+def test_start_material_is_sent_for_an_attempt_of_that_node_before_it_runs(center: Center, n1: Session) -> None:
+    (attempt,) = center.loop.machine.attempts
+    assert ask(center, n1, attempt, attempt) == [Supply(n1, (attempt,))]
+    center.sessions.received(n1, Reports(reports=(Started(attempt=attempt, at=UTC, pid=7),)), center.now)
+    center.work()
+    (refusal,) = sent(ask(center, n1, attempt), n1)
+    assert isinstance(refusal, Material)
+    assert refusal.refused
+
+
+@pytest.mark.usefixtures("n1")
+def test_a_node_gets_no_start_material_of_another_node_or_of_no_attempt(center: Center) -> None:
+    other, _ = center.hello("n2")
+    center.work()
+    (attempt,) = center.loop.machine.attempts
+    effects = ask(center, other, attempt, 99)
+    refusals = [each for each in sent(effects, other) if isinstance(each, Material)]
+    assert [(each.attempt, bool(each.refused)) for each in refusals] == [(attempt, True), (99, True)]
+    assert [type(each) for each in effects if not isinstance(each, Send)] == [Warn]
+
+
+def test_start_material_is_sent_in_the_present_epoch_over_a_registered_session_only(
+    center: Center, n1: Session
+) -> None:
+    (attempt,) = center.loop.machine.attempts
+    assert ask(center, n1, attempt, epoch=7) == []
+    center.loop.joined.clear()
+    assert ask(center, n1, attempt) == []
+
+
+def test_an_executor_that_does_not_ask_for_start_material_is_not_told_how_to_run_what_needs_it(center: Center) -> None:
+    session, _ = center.hello("n1", protocol=(6, 0))
+    job = Job(id=0, group="", request=(1000, 0, 0, 0, 0, 0, 0), user="ann")
+    run = Run(job=0, command=("true",), secrets=(SecretUse(name="A", secret="a"),))
+    center.loop.post(Call(Submit(jobs=(job,)), [run]))
+    launches = sent(center.work(), session)[-1]
+    assert isinstance(launches, Launches)
+    assert (len(launches.launches), launches.runs) == (1, ())

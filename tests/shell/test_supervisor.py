@@ -7,24 +7,30 @@ from collections.abc import Sequence
 
 from cress.model.node import Allocated, Device
 from cress.model.reports import Cause, Ended, Report, Started, Usage
-from cress.model.run import Run
+from cress.model.run import Run, SecretUse
+from cress.model.start_material import StartMaterial
 from cress.model.times import SECOND
 from cress.protocol.messages import (
+    PROTOCOL,
+    AskMaterial,
     Devices,
     Durable,
+    Greeting,
     Inventory,
     Launch,
     Launches,
+    Material,
     Reports,
     Shutdown,
     ToSupervisor,
+    Welcome,
     decode_from_supervisor,
     encode,
 )
 from cress.shell.executor.node_devices import NodeDevices
 from cress.shell.executor.records import End, Intent, Known, Record, Start
 from cress.shell.executor.supervisor import LAST_WORDS, RETRY, Supervisor
-from cress.shell.executor.task_manager import Task
+from cress.shell.executor.task_manager import MATERIAL_PATIENCE, NO_MATERIAL, Task
 
 RUN = Run(job=1, command=("x",))
 
@@ -222,3 +228,64 @@ def test_without_an_agent_a_leaving_supervisor_ends_at_once() -> None:
     story.loop.manager.leave(0)
     story.loop.turn()
     assert story.loop.over
+
+
+# --- start material ---------------------------------------------------------------------------------------------------
+
+MATERIAL = StartMaterial(environment={"PASSWORD": b"hunter2"})
+
+
+def wants(story: Story, attempt: int) -> None:
+    """Launch an attempt that waits for its start material."""
+    run = Run(job=1, command=("x",), secrets=(SecretUse(name="PASSWORD", secret="db"),))
+    story.loop.connect(Inventory(boot="b", pid=1))
+    story.obey(Greeting(protocol=PROTOCOL), Welcome(epoch=1))
+    story.obey(Launches(epoch=1, runs=(run,), launches=(Launch(attempt, 1, 0),)))
+
+
+def asks(story: Story) -> list[AskMaterial]:
+    return [each for each in story.steps if isinstance(each, AskMaterial)]
+
+
+def test_an_attempt_starts_when_its_material_has_come() -> None:
+    story = Story()
+    wants(story, 7)
+    assert asks(story) == [AskMaterial(epoch=1, attempts=(7,))]
+    assert "spawn 7" not in story.steps
+    story.obey(Material(epoch=1, attempt=7, material=MATERIAL))
+    assert story.steps.count("spawn 7") == 1
+    # Neither a second answer nor a new connection starts it once more, or asks again.
+    story.obey(Material(epoch=1, attempt=7, material=MATERIAL), Welcome(epoch=2))
+    assert story.steps.count("spawn 7") == 1
+    assert len(asks(story)) == 1
+    assert not any("hunter2" in repr(each) for each in (*story.steps, story.journal.known.running, *story.said))
+    assert story.loop.manager.tasks[7].material == StartMaterial()
+
+
+def test_it_is_asked_for_again_after_a_new_welcome_of_whichever_center() -> None:
+    story = Story()
+    wants(story, 7)
+    story.loop.disconnected()
+    story.loop.connect(Inventory(boot="b", pid=1))
+    story.obey(Greeting(protocol=PROTOCOL))
+    assert len(asks(story)) == 1
+    story.obey(Welcome(epoch=2))
+    assert asks(story)[1] == AskMaterial(epoch=2, attempts=(7,))
+    # The answer of the center before is too late.
+    story.obey(Material(epoch=1, attempt=7, material=MATERIAL))
+    assert "spawn 7" not in story.steps
+    story.obey(Material(epoch=2, attempt=7, material=MATERIAL))
+    assert "spawn 7" in story.steps
+
+
+def test_an_attempt_whose_material_does_not_come_ends_and_is_no_failure_of_its_job() -> None:
+    story = Story()
+    wants(story, 7)
+    story.wait(MATERIAL_PATIENCE - 1)
+    assert story.reports == []
+    story.wait(1)
+    (end,) = story.reports
+    assert isinstance(end, Ended)
+    assert (end.cause, end.error) == (Cause.NODE, NO_MATERIAL)
+    story.obey(Material(epoch=1, attempt=7, material=MATERIAL))
+    assert "spawn 7" not in story.steps

@@ -21,6 +21,7 @@ from cress.center.quarantine import QUARANTINE, Quarantine
 from cress.center.recovery import begin_epoch, load_machine
 from cress.center.settings import Settings
 from cress.center.snapshots import Export
+from cress.center.start_materials import StartMaterials
 from cress.center.turns import Turns, all_in_turns
 from cress.center.watchdog import Watchdog
 from cress.lifecycle.inputs import Input, Reported, Update
@@ -43,6 +44,7 @@ from cress.shell.center.effects import (
     SetAside,
     Snapshot,
     Stepped,
+    Supply,
     Wait,
     Warn,
 )
@@ -81,6 +83,7 @@ class Committer:
         self.loop = CommitLoop(self._read_run, self.clock.save, limits)
         self.sessions = Sessions(self.loop, settings.cluster)
         self.connections = Connections(self.loop)
+        self.materials = StartMaterials(self.loop, self.connections)
         self.started = self.clock.utc()
         self.events = EventFeed(self.loop)
         self.log = EventLog(settings.data / EVENTS, zone=settings.zone)
@@ -402,7 +405,7 @@ class Committer:
 
     # --- effects ---------------------------------------------------------------------------------------------
 
-    def carry_out(self, effects: Iterable[Effect]) -> None:
+    def carry_out(self, effects: Iterable[Effect]) -> None:  # noqa: C901 - a table
         """Carry out effects of the commit loop or of a session, in order."""
         for effect in effects:
             match effect:
@@ -425,6 +428,8 @@ class Committer:
                 case SetAside():
                     place = self._quarantine.keep(effect.input, effect.why, self.clock.utc())
                     _log.error("an input makes each step fail (%s) and was set aside: %s", effect.why, place)
+                case Supply():
+                    self.materials.supply(effect)
                 case Warn():
                     _executors_log.warning("%s", effect.sentence)
                 case Ping():

@@ -47,6 +47,8 @@ def variables(what: Spawn) -> dict[bytes, bytes]:
     }
     if what.data:
         found[b"CRESS_STATE"] = what.data
+    if what.secrets:
+        found[b"CRESS_SECRETS"] = what.secrets
     if context.address:
         found[b"CRESS_ADDRESS"] = os.fsencode(context.address)
     if context.rack:

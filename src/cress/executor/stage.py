@@ -15,6 +15,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -24,9 +25,9 @@ from cress.executor import stage_failure
 from cress.executor.addresses import FileRoot
 from cress.executor.hidden_folders import hidden_here
 from cress.executor.runtimes import linux
-from cress.executor.runtimes.base import Runtime, announced
+from cress.executor.runtimes.base import NO_SECRETS, Runtime, announced
 from cress.executor.runtimes.process import ProcessRuntime
-from cress.executor.runtimes.staged import RUNS, Orders, take
+from cress.executor.runtimes.staged import RUNS, Orders, take, take_secrets
 from cress.executor.task_identity import account_in, step_down
 from cress.model.reports import Cause
 from cress.shell.executor.starting import StageFailure, StartError
@@ -51,10 +52,11 @@ _UNHEARD = {
 
 
 class Stage:
-    """The stage of one attempt."""
+    """The stage of one attempt; ``secret`` are environment variables for its program, and for those who move its files."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: Orders, secret: Mapping[str, bytes] = NO_SECRETS) -> None:
         self.orders = orders
+        self._secret = secret
         self.what = orders.what
         self.run = orders.what.run
         self._told_to_end = False
@@ -111,7 +113,8 @@ class Stage:
                 )
             else:
                 runtime = ProcessRuntime(orders.node, orders.environment)
-            pid, fd = runtime.spawn(msgspec.structs.replace(self.what, leads=False, account=account_in(self.what)))
+            what = msgspec.structs.replace(self.what, leads=False, account=account_in(self.what))
+            pid, fd = runtime.spawn(what, self._secret)
             program, told = announced(_all_of(fd) or b"")
             return program or pid, runtime.problem(self.run, told)
         except StartError as error:
@@ -222,6 +225,7 @@ class Stage:
                 return StageFailure(kind, f"the directory of the attempt cannot be entered: {error.strerror}").encode()
         root = FileRoot(Path() if own else Path(self.run.directory), walls)
         told = step_down(self.what, self.orders.node)
+        os.environ.update({name: os.fsdecode(value) for name, value in self._secret.items()})
         # Only now: the kernel resets this at a change of account.
         linux.die_with_parent(signal.SIGKILL)
         if not own:
@@ -274,7 +278,8 @@ def _ending(status: int) -> str:
 def main() -> int:
     """Run one attempt by the orders in its folder; end as its program ends."""
     os.set_inheritable(TELLS, False)
-    stage = Stage(take(os.environb[b"CRESS_DIRECTORY"]))
+    orders = take(os.environb[b"CRESS_DIRECTORY"])
+    stage = Stage(orders, take_secrets() if orders.hands else NO_SECRETS)
     code = stage.perform()
     if code < 0:
         with contextlib.suppress(OSError, ValueError):

@@ -13,6 +13,8 @@ import selectors
 import time
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from cress.executor import log_limits, ports, processes, stage_failure, state
 from cress.executor.account_rules import TaskAccounts
 from cress.executor.folder import Folder
@@ -26,12 +28,13 @@ from cress.executor.runtimes.enter import can_hide_processes
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import StagedRuntime
 from cress.executor.scratch_folders import ScratchFolders
+from cress.executor.secret_files import SecretFiles
 from cress.executor.settings import LOG_SIZE
 from cress.model.allowed_sources import AllowedSources
 from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Report, Usage
 from cress.model.run import Run
-from cress.shell.executor.node_devices import NodeDevices
+from cress.shell.executor.node_devices import NodeDevices, key_of
 from cress.shell.executor.starting import StageFailure, StartError
 from cress.shell.executor.task_manager import SIGKILL, Stage, Task, TaskManager
 
@@ -81,6 +84,7 @@ class TaskProcesses:
         self.log_size = log_size
         self.scratch = ScratchFolders(say)
         self.copies = Copies(folder.path, name, say, sources)
+        self.secrets = SecretFiles(key_of(name, str(folder.path)))
         self.log_limits = LogLimits(self.attempts, say)
         if os.geteuid() == 0 and not can_hide_processes():
             self.unlimited += (
@@ -138,6 +142,7 @@ class TaskProcesses:
         """Resume the attempts of an earlier supervisor: running processes are found again, the others are lost."""
         attempts = self.manager.resume(boot)
         self._kill_strays(set(attempts))
+        self.secrets.resume(set(attempts))
         if self.container is not None:
             for attempt in self.container.left().difference(attempts):
                 self.say(f"the remains of the container of attempt {attempt} is removed")
@@ -206,7 +211,11 @@ class TaskProcesses:
         what = Spawn(task.attempt, task.intent.launch.task, task.run, folder, task.context, data, account=account)
         if task.run.log_copy:
             self.copies.order(what)
-        pid, fd = self._runtime(task.run).spawn(what)
+        runtime = self._runtime(task.run)
+        if task.material.files:
+            owner = (account.uid, account.gid) if account else None
+            what = msgspec.structs.replace(what, secrets=self.secrets.make(task.attempt, task.material.files, owner))
+        pid, fd = runtime.spawn(what, task.material.environment)
         self.log_limits.began(task.attempt, task.intent.log_size or self.log_size, self.manager.now)
         self.by_pid[pid] = task
         self.spawning[pid] = (fd, task, bytearray())
@@ -311,6 +320,7 @@ class TaskProcesses:
         if isinstance(report, Ended):
             self.log_limits.over(report.attempt, self.manager.now)
             self.copies.over(report.attempt)
+            self.secrets.remove(report.attempt)
             self.scratch.over(report.attempt)
 
     def settle(self) -> None:
@@ -331,6 +341,7 @@ class TaskProcesses:
         if self.container is not None:
             self.container.cgroups.close()
         self.scratch.close()
+        self.secrets.close()
 
     def _pid_taken(self, task: Task) -> bool:
         """Return whether the pid of a lost process has been reused."""

@@ -40,6 +40,14 @@ class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     unpack: bool = False
 
 
+class SecretUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The use of the secret ``secret`` by a task: as the environment variable ``name``, or, if ``file``, as the file of that name."""
+
+    name: str
+    secret: str
+    file: bool = False
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The part of a job that the scheduler does not need; common to all its tasks.
 
@@ -57,6 +65,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``files`` are there before the program starts, ``outputs`` are saved when it has succeeded. Of stdout and of stderr the
     last ``log_size`` bytes are kept (0: the executor's default); both are copied to the folder ``log_copy`` at the end.
     ``ready`` and ``alive`` are the checks of a service or database. ``source`` is the job as it was submitted (JSON).
+    ``secrets`` are those that its tasks use; their values are not part of a run.
     """
 
     job: Count
@@ -86,6 +95,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ready: Check | None = None
     alive: Check | None = None
     source: str = ""
+    secrets: tuple[SecretUse, ...] = ()
+
+    @property
+    def needs_material(self) -> bool:
+        """Return whether an attempt waits for its start material before it starts."""
+        return bool(self.secrets)
 
     @property
     def staged(self) -> bool:

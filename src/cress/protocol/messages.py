@@ -16,9 +16,12 @@ from cress.model.node import DYNAMIC_PORTS, Allocated, Device, Supervisor, Value
 from cress.model.node import Load as Measured
 from cress.model.reports import Report
 from cress.model.run import Host, Run
+from cress.model.start_material import StartMaterial
 
 # The version (major, minor) that is spoken here, and the oldest major version that is understood; see ``versions``.
-PROTOCOL, OLDEST = (6, 0), 5
+PROTOCOL, OLDEST = (6, 1), 5
+# The first version whose executors ask for start material; older ones would start a program without it.
+MATERIAL_SINCE = (6, 1)
 # The number that a center of protocol 5 demands of an executor; nothing else reads it. Versions are told since protocol 6.
 VERSION = 5
 UNSAID = (5, 0)
@@ -130,6 +133,16 @@ class ExecData(Struct, frozen=True):
     data: bytes = b""
     error: bool = False
     taken: Count = 0
+
+
+class AskMaterial(Struct, frozen=True):
+    """The start material of these attempts is needed: they start when it has come. ``epoch`` is that of their order.
+
+    From the supervisor, which asks again after each ``Welcome``. Every attempt is answered with ``Material``.
+    """
+
+    epoch: Epoch
+    attempts: tuple[Count, ...]
 
 
 # --- in both directions ------------------------------------------------------------------------------------------
@@ -254,6 +267,15 @@ class Durable(Struct, frozen=True):
     attempts: tuple[Count, ...]
 
 
+class Material(Struct, frozen=True):
+    """The start material of an attempt, for the supervisor; ``refused``: there is none, for this reason, and it must not start."""
+
+    epoch: Epoch
+    attempt: Count
+    material: StartMaterial = StartMaterial()
+    refused: str = ""
+
+
 class ReadLog(Struct, frozen=True):
     """Read up to ``limit`` bytes of what the attempt wrote to ``stream`` (``stdout``, ``stderr``) from ``offset`` on.
 
@@ -344,7 +366,7 @@ class Inventory(Struct, frozen=True):
     oldest: Small = VERSION
 
 
-FromAgent: TypeAlias = Hello | Beat | Reports | Ports | Load | Data | LogData | ExecData | ExecOver
+FromAgent: TypeAlias = Hello | Beat | Reports | Ports | Load | Data | LogData | ExecData | ExecOver | AskMaterial
 FromCenter: TypeAlias = (
     Welcome
     | Refused
@@ -354,14 +376,17 @@ FromCenter: TypeAlias = (
     | Stops
     | Signal
     | Durable
+    | Material
     | ReadLog
     | Exec
     | ExecInput
     | ExecSize
     | ExecOver
 )
-ToSupervisor: TypeAlias = Greeting | Welcome | Devices | Term | Launches | Stops | Signal | Durable | Shutdown
-FromSupervisor: TypeAlias = Inventory | Reports
+ToSupervisor: TypeAlias = (
+    Greeting | Welcome | Devices | Term | Launches | Stops | Signal | Durable | Material | Shutdown
+)
+FromSupervisor: TypeAlias = Inventory | Reports | AskMaterial
 
 encode = msgspec.msgpack.Encoder().encode
 decode_from_agent = msgspec.msgpack.Decoder(FromAgent).decode

@@ -42,7 +42,9 @@ def _leave_out(_: Fields) -> None:
 
 
 # By major version, what it has changed of the one before.
-STEPS: Mapping[int, Step] = {6: Step(newer={}, older={"Greeting": _leave_out})}
+STEPS: Mapping[int, Step] = {
+    6: Step(newer={}, older=dict.fromkeys(("Greeting", "AskMaterial", "Material"), _leave_out))
+}
 
 
 class VersionError(InputError):

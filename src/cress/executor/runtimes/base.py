@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 import msgspec
@@ -13,6 +15,7 @@ from cress.shell.executor.starting import LaunchContext, StartError
 
 # The words for the steps before a program runs, as they are written to the pipe; see ``announced``.
 PID = b"pid"
+NO_SECRETS: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Spawn(msgspec.Struct, frozen=True):
@@ -20,7 +23,9 @@ class Spawn(msgspec.Struct, frozen=True):
 
     ``data`` is the directory that outlives the attempt (``CRESS_STATE``; empty: none); it exists. ``leads``: the program
     leads a new session; else it stays in that of the caller, which is the stage. ``tells``: the program is a stage,
-    and reports its progress on descriptor 3. ``account`` is that of the task; ``None``: that of the executor.
+    and reports its progress on descriptor 3. ``hands``: a descriptor that the stage gets as its descriptor 4 (-1: none).
+    ``account`` is that of the task; ``None``: that of the executor. ``secrets`` is the folder with the files of its secrets
+    (empty: none). No value of a secret is in here: orders are written to files on their way to a stage.
     """
 
     attempt: int
@@ -33,6 +38,8 @@ class Spawn(msgspec.Struct, frozen=True):
     leads: bool = True
     tells: bool = False
     account: Account | None = None
+    secrets: bytes = b""
+    hands: int = -1
 
 
 class Rest(msgspec.Struct, frozen=True):
@@ -52,9 +59,10 @@ class Runtime(Protocol):
     (``inside.program`` finds it where a stage works in its place). A stage that spawns in a container must be a subreaper.
     """
 
-    def spawn(self, what: Spawn) -> tuple[int, int]:
+    def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
         """Start a program; return its pid, and a descriptor whose text ``announced`` and ``problem`` explain.
 
+        ``secret`` are environment variables that only the program gets.
         The descriptor reaches its end when the program runs, or has failed to start. Raises StartError.
         """
 

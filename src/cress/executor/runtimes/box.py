@@ -46,13 +46,15 @@ def make_box(
     hidden: bool,
     secret: Iterable[str] = (),
     devices: AttemptDevices = NOTHING,
+    readable: Iterable[str] = (),
 ) -> Box:
     """Return the sandbox of an attempt, made in ``folder``; ``root`` is the job's root folder, empty: the node's.
 
     ``home`` is the executor's folder, of which only ``attempt`` is visible. ``writable`` are folders of the node. ``hidden``:
     the task is not root, and may not be able to pass through the folders above ``home``, so these are replaced. ``secret`` are
     folders of the node that are replaced by empty ones, wherever ``root`` shows them. ``devices`` are the devices of the
-    attempt; folders of other attempts on its disks are not visible. Raises OSError if ``root`` is in a secret folder.
+    attempt; folders of other attempts on its disks are not visible. ``readable`` are folders of the node that the task may
+    read, wherever they are. Raises OSError if ``root`` is in a secret folder.
     """
     mounts = [Mount(target, mode=mode) for target, mode in _OWN]
     base = root or "/"
@@ -71,6 +73,7 @@ def make_box(
     if not root:
         mounts += [Mount(each, mode=0o711) for each in devices.covered if os.path.isdir(each)]  # noqa: PTH112
     mounts += [Mount(each, each, writable=True) for each in (*writable, attempt, *devices.folders)]
+    mounts += [Mount(each, each) for each in readable]
     return Box(
         folder=folder,
         root=f"{folder}/root",

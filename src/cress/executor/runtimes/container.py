@@ -20,7 +20,7 @@ import msgspec
 from cress.executor import processes
 from cress.executor.hidden_folders import hidden_folders
 from cress.executor.runtimes import linux, seccomp, user_namespace
-from cress.executor.runtimes.base import PID, Rest, Spawn
+from cress.executor.runtimes.base import NO_SECRETS, PID, Rest, Spawn
 from cress.executor.runtimes.box import bind_root, make_box
 from cress.executor.runtimes.cgroups import Cgroups, Limits, device_of
 from cress.executor.runtimes.egress import Egress
@@ -87,7 +87,7 @@ class ContainerRuntime(ProcessRuntime):
         """Return whether the attempt has, or had a moment ago, a sandbox."""
         return os.path.isdir(f"{self._folder}/{attempt}")  # noqa: PTH112
 
-    def spawn(self, what: Spawn) -> tuple[int, int]:
+    def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
         """Start a program in a new sandbox; see ``Runtime``."""
         if not what.run.command:
             raise StartError("the job has no command")
@@ -96,7 +96,7 @@ class ContainerRuntime(ProcessRuntime):
         os.makedirs(f"{self._folder}/{what.attempt}", mode=0o700, exist_ok=True)  # noqa: PTH103
         self._owner = os.getpid()
         try:
-            return super().spawn(what)
+            return super().spawn(what, secret)
         except StartError:
             self.clear(what.attempt)
             raise
@@ -246,6 +246,7 @@ class ContainerRuntime(ProcessRuntime):
             hidden=bool(account and account[0]),
             secret=hidden_folders(Path(self._home), self._secret),
             devices=what.context.devices,
+            readable=[os.fsdecode(what.secrets)] if what.secrets else [],
         )
         try:
             first = self._make_once(box, what.run.root, account)

@@ -14,7 +14,7 @@ from cress.executor.environment import HOST_FILE, host_file, of_job, variables
 from cress.executor.inherited import for_tasks
 from cress.executor.runtimes import default_limits
 from cress.executor.runtimes.accounts import Account, own_name
-from cress.executor.runtimes.base import Rest, Spawn
+from cress.executor.runtimes.base import NO_SECRETS, Rest, Spawn
 from cress.executor.runtimes.enter import Entrance
 from cress.executor.runtimes.programs import become, candidates
 from cress.model.run import Run
@@ -59,7 +59,7 @@ class ProcessRuntime:
         self._ignored = [each for each in signal.valid_signals() if signal.getsignal(each) == signal.SIG_IGN]
         self._handled = [each for each in signal.valid_signals() if callable(signal.getsignal(each))]
 
-    def spawn(self, what: Spawn) -> tuple[int, int]:
+    def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
         """Start a program; see ``Runtime``."""
         plan = self._plan(what.run, what.account)
         folder = what.folder
@@ -72,7 +72,8 @@ class ProcessRuntime:
         except OSError as error:
             why = f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}"
             raise StartError(why, node=True) from None
-        environment = plan.environment | variables(what)
+        own = {os.fsencode(name): value for name, value in secret.items()}
+        environment = plan.environment | own | variables(what)
         if what.context.hosts:
             try:
                 Path(os.fsdecode(folder + b"/" + HOST_FILE)).write_bytes(host_file(what.context.hosts))
@@ -131,6 +132,8 @@ class ProcessRuntime:
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             if what.tells:
                 os.dup2(writing, 3)
+            if what.hands >= 0:
+                os.dup2(what.hands, 4)
             stage = _ACCOUNT
             if entrance.account is not None:
                 # Only now, when nothing more is made in it: other processes of this account could put links there.

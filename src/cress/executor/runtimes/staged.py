@@ -11,7 +11,7 @@ import msgspec
 
 from cress.executor import stage_failure
 from cress.executor.inherited import for_processes
-from cress.executor.runtimes.base import Rest, Runtime, Spawn
+from cress.executor.runtimes.base import NO_SECRETS, Rest, Runtime, Spawn
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.model.allowed_sources import AllowedSources
 from cress.model.reports import Cause
@@ -22,6 +22,8 @@ from cress.shell.executor.starting import StartError
 FILE = b"orders"
 # The word of the stage for a program that runs.
 RUNS = b"runs"
+# The descriptor on which a stage is handed the secrets of its program.
+HANDED = 4
 
 _STAGE = Run(job=0, command=(sys.executable, "-I", "-m", "cress.executor.stage"), directory="/")
 
@@ -31,6 +33,7 @@ class Orders(msgspec.Struct, frozen=True):
 
     ``engine`` makes its container (empty: none) in the executor's directory ``home``, with the folders ``writable``.
     ``sources`` may be used in addresses.
+    ``hands``: the environment variables of its secrets are to be read from descriptor 4.
     """
 
     node: str
@@ -40,6 +43,7 @@ class Orders(msgspec.Struct, frozen=True):
     home: str = ""
     writable: tuple[str, ...] = ()
     sources: AllowedSources = AllowedSources()
+    hands: bool = False
 
 
 class StagedRuntime:
@@ -60,19 +64,28 @@ class StagedRuntime:
         # The job's environment is kept from the stage, which may run as root.
         self._starter: Runtime = ProcessRuntime(node, environment)
 
-    def spawn(self, what: Spawn) -> tuple[int, int]:
+    def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
         """Start a stage; see ``Runtime``."""
-        data = msgspec.msgpack.encode(Orders(self._node, self._environment, what, *self._place))
+        orders = Orders(self._node, self._environment, what, *self._place, hands=bool(secret))
         path = what.folder + b"/" + FILE
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(what.folder, 0o750)  # noqa: PTH102
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with os.fdopen(fd, "wb") as file:
-                file.write(data)
+                file.write(msgspec.msgpack.encode(orders))
         except OSError as error:
             raise StartError(f"{os.fsdecode(path)} could not be written: {error.strerror}", node=True) from None
-        return self._starter.spawn(Spawn(what.attempt, what.task, _STAGE, what.folder, tells=True))
+        hands = -1
+        try:
+            if secret:
+                hands = _in_memory(secret)
+            return self._starter.spawn(Spawn(what.attempt, what.task, _STAGE, what.folder, tells=True, hands=hands))
+        except OSError as error:
+            raise StartError(f"its secrets could not be handed over: {error.strerror}", node=True) from None
+        finally:
+            if hands >= 0:
+                os.close(hands)
 
     def problem(self, what: Run, told: bytes) -> StartError | None:
         """Return the reason why the program did not start; see ``Runtime``."""
@@ -92,6 +105,21 @@ class StagedRuntime:
     def clear(self, attempt: int) -> Rest | None:
         """Return no usage: nothing is made besides stage and program; see ``Runtime``."""
         return self._starter.clear(attempt)
+
+
+def _in_memory(secret: Mapping[str, bytes]) -> int:
+    """Return a descriptor from which these variables can be read; they are in no file system."""
+    handed = os.memfd_create("cress")
+    with os.fdopen(handed, "wb", closefd=False) as file:
+        file.write(msgspec.msgpack.encode(dict(secret)))
+    os.lseek(handed, 0, os.SEEK_SET)
+    return handed
+
+
+def take_secrets() -> dict[str, bytes]:
+    """Read the environment variables that a stage was handed on descriptor 4, and close it."""
+    with os.fdopen(HANDED, "rb") as file:
+        return msgspec.msgpack.decode(file.read(), type=dict[str, bytes])
 
 
 def take(folder: bytes) -> Orders:

@@ -11,7 +11,7 @@ from cress.lifecycle.effects import Halt, Launch
 from cress.lifecycle.tables.rows import LiveNode
 from cress.model.run import Run
 from cress.protocol import messages
-from cress.protocol.messages import Gang, Launches, Stop, Stops
+from cress.protocol.messages import MATERIAL_SINCE, Gang, Launches, Stop, Stops
 from cress.shell.center.effects import Send, Session
 
 RunOf = Callable[[int], Run | None]
@@ -33,7 +33,9 @@ def orders(
         if launch.node in sessions:
             starts.setdefault(launch.node, []).append(launch)
     for name, each in starts.items():
-        sends.append(Send(sessions[name], _launches(epoch, each, nodes.get(name), run_of)))
+        session = sessions[name]
+        material = session.dialect.version >= MATERIAL_SINCE
+        sends.append(Send(session, _launches(epoch, each, nodes.get(name), run_of, material=material)))
     stops: dict[str, list[Stop]] = {}
     for halt in halts:
         if halt.node in sessions:
@@ -43,12 +45,14 @@ def orders(
     return sends
 
 
-def _launches(epoch: int, launches: list[Launch], live: LiveNode | None, run_of: RunOf) -> Launches:
+def _launches(epoch: int, launches: list[Launch], live: LiveNode | None, run_of: RunOf, *, material: bool) -> Launches:
+    """Return the launches for a node; ``material``: its executor asks for start material."""
     runs = {job: run for job in dict.fromkeys(launch.job for launch in launches) if (run := run_of(job))}
     gangs = {launch.job: launch.hosts for launch in launches if launch.hosts}
     return Launches(
         epoch=epoch,
-        runs=tuple(runs.values()),
+        # An older executor would start a program without its secrets.
+        runs=tuple(run for run in runs.values() if material or not run.needs_material),
         # A launch without a run is refused by the executor with a reason; without the launch its task waits for ever.
         launches=tuple(
             messages.Launch(each.attempt, each.job, each.task, each.ports, each.devices) for each in launches

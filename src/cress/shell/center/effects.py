@@ -165,6 +165,14 @@ class Warn:
 
 
 @dataclass(frozen=True, slots=True)
+class Supply:
+    """Send the executor behind a session the start material of these attempts of its node."""
+
+    session: Session
+    attempts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SetAside:
     """Keep an input that makes each step fail, for those who look into it; it is not tried again. ``why`` is the error."""
 
@@ -172,4 +180,4 @@ class SetAside:
     why: str
 
 
-Effect: TypeAlias = Send | Close | Ping | Answer | Refuse | Stepped | Warn | SetAside
+Effect: TypeAlias = Send | Close | Ping | Answer | Refuse | Stepped | Warn | Supply | SetAside

@@ -16,11 +16,13 @@ from cress.model.times import SECOND
 from cress.protocol import messages
 from cress.protocol.messages import (
     PROTOCOL,
+    AskMaterial,
     Beat,
     Data,
     Durable,
     FromAgent,
     Hello,
+    Material,
     Refused,
     Reports,
     Term,
@@ -28,12 +30,13 @@ from cress.protocol.messages import (
 )
 from cress.protocol.versions import Dialect, VersionError
 from cress.shell.center.commit import Call, CommitLoop, SetAsideError
-from cress.shell.center.effects import Close, Effect, Ping, Reply, Send, Session, Warn
+from cress.shell.center.effects import Close, Effect, Ping, Reply, Send, Session, Supply, Warn
 from cress.shell.center.registration import data_of, node_of, undeclared
 
 # Reports of one input: more would make a long step.
 MOST_REPORTS = 128
 CANNOT_STORE = "the center cannot store it; try again"
+NOT_TO_START = "no attempt of this number is to start on this node"
 # The first major version of the protocol whose executors prove that they know the token.
 PROVEN_SINCE = 6
 # A node whose registration makes each step fail is refused for so long before the next try, at first and at most.
@@ -252,6 +255,8 @@ class Sessions:
                     session.leaving = True
                     self._tell(NodeLeft(name=name, granted=session.granted))
                 return self._reported(session, message.reports)
+            case AskMaterial():
+                return self._asked(session, message)
             case messages.Ports():
                 self._tell(Ports(name=name, ports=message.ports))
             case messages.Load():
@@ -271,6 +276,26 @@ class Sessions:
         options = self.loop.machine.core.options
         session.granted = max(session.granted, now + options.term)
         return options.term - options.term_margin
+
+    def _asked(self, session: Session, message: AskMaterial) -> list[Effect]:
+        """Have start material sent for the attempts of this node that are about to start, and for no others.
+
+        An order of another epoch, or over a session that is not registered, is asked for again after the next welcome.
+        """
+        loop = self.loop
+        if message.epoch != loop.epoch or loop.joined.get(session.name) is not session:
+            return []
+        effects: list[Effect] = []
+        supplied: list[int] = []
+        for number in dict.fromkeys(message.attempts):
+            attempt = loop.machine.attempts.get(number)
+            if attempt is not None and attempt.node == session.name and not attempt.started and not attempt.halted:
+                supplied.append(number)
+                continue
+            if attempt is not None and attempt.node != session.name:
+                effects.append(Warn(f"node {session.name} asked for the secrets of an attempt that is not on it"))
+            effects.append(Send(session, Material(epoch=loop.epoch, attempt=number, refused=NOT_TO_START)))
+        return [*effects, Supply(session, tuple(supplied))] if supplied else effects
 
     def _reported(self, session: Session, reports: tuple[Report, ...]) -> list[Effect]:
         effects: list[Effect] = []

@@ -26,6 +26,7 @@ from cress.protocol.messages import (
     PROTOCOL,
     UNSAID,
     VERSION,
+    AskMaterial,
     Beat,
     Data,
     Devices,
@@ -220,7 +221,8 @@ class Agent:
         self._hello = msgspec.structs.replace(
             hello,
             version=VERSION,
-            protocol=PROTOCOL,
+            # What the center may order is what the supervisor knows too.
+            protocol=min(PROTOCOL, known.protocol) if known.protocol[0] == PROTOCOL[0] else (PROTOCOL[0], 0),
             oldest=OLDEST,
             boot=hello.boot or known.boot,
             listening=self._ports.told,
@@ -417,6 +419,9 @@ class Agent:
             except msgspec.MsgspecError as error:
                 sentence = f"the supervisor sent an invalid message ({error}); connecting again"
                 return [*effects, Say(sentence), *self._end()]
+            if isinstance(reports, AskMaterial):
+                asked = self._above.hand_on(reports, message, self._below)
+                effects += [] if asked is None else [ToCenter(asked)]
             if not isinstance(reports, Reports):
                 continue
             self._take_in(reports.reports)

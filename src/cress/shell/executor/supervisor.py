@@ -14,7 +14,17 @@ import msgspec
 
 from cress.model.node import Device
 from cress.model.reports import Report
-from cress.protocol.messages import OLDEST, PROTOCOL, UNSAID, FromSupervisor, Greeting, Inventory, Reports
+from cress.protocol.messages import (
+    MATERIAL_SINCE,
+    OLDEST,
+    PROTOCOL,
+    UNSAID,
+    AskMaterial,
+    FromSupervisor,
+    Greeting,
+    Inventory,
+    Reports,
+)
 from cress.protocol.versions import Dialect
 from cress.shell.executor.node_devices import NodeDevices
 from cress.shell.executor.records import Known, Record
@@ -96,6 +106,7 @@ class Supervisor(ProcessDriver):
         self._driver = driver
         self._dialect = Dialect(UNSAID)  # of the agent
         self._reports: list[Report] = []
+        self._wanted: list[int] = []  # attempts whose start material is to be asked for
         self._told_that_it_leaves = False
         self._last_words: int | None = None
         self._retry_at: int | None = None
@@ -164,11 +175,18 @@ class Supervisor(ProcessDriver):
                 self._send(Reports(reports=tuple(self._reports), leaving=manager.leaving))
             self._reports = []
             self._told_that_it_leaves = manager.leaving
+        self._ask()
         if manager.leaving and not manager.tasks:
             if self._last_words is None:
                 self._last_words = manager.now + LAST_WORDS
             if not self.journal.known.ends or not self.connected or manager.now >= self._last_words:
                 self.over = True
+
+    def _ask(self) -> None:
+        """Ask for the start material that attempts wait for; without an agent that knows this message, the next one is asked."""
+        if self._wanted and self.connected and self._dialect.version >= MATERIAL_SINCE:
+            self._send(AskMaterial(epoch=self.journal.known.epoch, attempts=tuple(self._wanted)))
+        self._wanted = []
 
     def _send(self, message: FromSupervisor) -> None:
         data = self._dialect.encode(message)
@@ -211,6 +229,10 @@ class Supervisor(ProcessDriver):
     def sweep(self, task: Task, *, kill: bool) -> bool:
         """See ``ProcessDriver``."""
         return self._driver.sweep(task, kill=kill)
+
+    def want(self, attempts: Sequence[int]) -> None:
+        """See ``ProcessDriver``."""
+        self._wanted += attempts
 
     def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
         """See ``ProcessDriver``."""

@@ -16,11 +16,13 @@ from cress.model.job import OnPartition
 from cress.model.node import Allocated, Device
 from cress.model.reports import Cause, Ended, Report, Started, Usage
 from cress.model.run import Run
+from cress.model.start_material import StartMaterial
 from cress.model.times import MILLISECOND, SECOND
 from cress.protocol.messages import (
     Devices,
     Durable,
     Launches,
+    Material,
     Shutdown,
     Signal,
     Stops,
@@ -41,6 +43,10 @@ SWEEP_FIRST, SWEEP_MOST = 2 * MILLISECOND, 100 * MILLISECOND
 # most of it must not affect any task.
 GRACE_OF_TERM = 4
 
+# Microseconds that an attempt waits for its start material: longer than a restart of the center takes.
+MATERIAL_PATIENCE = 120 * SECOND
+
+NO_MATERIAL = f"the center did not send what the task needs to start (secrets) within {MATERIAL_PATIENCE // SECOND} s"
 REBOOTED = "the machine was restarted"
 UNSEEN = "its end was not seen: the supervisor was not running"
 FORGOTTEN = "it was over before, and its end was confirmed"
@@ -49,7 +55,7 @@ FORGOTTEN = "it was over before, and its end was confirmed"
 class Stage(Enum):
     """The stage of an attempt between its order and its end."""
 
-    QUEUED = "queued"  # its intent is durable
+    QUEUED = "queued"  # its intent is durable; it waits for its turn, or for its start material
     SPAWNING = "spawning"  # there is a process that becomes the program or fails
     RUNNING = "running"
     SWEEPING = "sweeping"  # its first process is gone, the remaining ones are being killed
@@ -71,6 +77,8 @@ class Task:
         "group",
         "intent",
         "kill_at",
+        "material",
+        "material_due",
         "pause",
         "pid",
         "run",
@@ -100,6 +108,10 @@ class Task:
         self.ends_at: int | None = None  # end of its time limit
         self.usage = Usage()
         self.pause = SWEEP_FIRST
+        self.material = StartMaterial()  # until its process has it
+        self.material_due: int | None = (
+            None  # when it fails if its start material has not come; None: it waits for none
+        )
 
     @property
     def staged(self) -> bool:
@@ -130,6 +142,9 @@ class ProcessDriver(Protocol):
 
     def report(self, report: Report) -> None:
         """Send a report to the agent, if one is connected."""
+
+    def want(self, attempts: Sequence[int]) -> None:
+        """Ask the center for the start material of these attempts; a call of ``supply`` follows."""
 
     def say(self, sentence: str) -> None:
         """Write a message for the operator."""
@@ -225,6 +240,8 @@ class TaskManager:
         elif isinstance(order, Durable):
             if self._accepts(order.epoch):
                 self.durable(order.attempts)
+        elif isinstance(order, Material):
+            self.supply(order)
         elif isinstance(order, Signal):
             self.send(order)
         elif isinstance(order, Welcome):
@@ -249,6 +266,10 @@ class TaskManager:
         elif self.known.until:
             self.driver.note(Deadline(0, 0))
             self._term_due = None
+        # What was asked of this center over an earlier connection, or of an earlier center, may be lost.
+        waiting = [task.attempt for task in self.tasks.values() if task.material_due is not None]
+        if waiting:
+            self.driver.want(waiting)
 
     def grant(self, sent: int, term: int) -> None:
         """Grant a term: tasks without ``keep`` may run for ``term`` after ``sent``."""
@@ -299,9 +320,27 @@ class TaskManager:
             return
         for task in fresh:
             self.tasks[task.attempt] = task
-        self._queue.extend(fresh)
+        wanting = [task for task in fresh if task.run is not None and task.run.needs_material]
+        for task in wanting:
+            task.material_due = self.now + MATERIAL_PATIENCE
+            self._at(task.material_due, task)
+        if wanting:
+            self.driver.want([task.attempt for task in wanting])
+        self._queue.extend(task for task in fresh if task.material_due is None)
         # The term may have ended while the order was under way: then its attempts are stopped.
         self._watch_term()
+
+    def supply(self, order: Material) -> None:
+        """Start an attempt that has waited for its start material, or end it if there is none."""
+        task = self.tasks.get(order.attempt)
+        if not self._accepts(order.epoch) or task is None or task.material_due is None:
+            return
+        task.material_due = None
+        if order.refused:
+            self._over(task, Cause.FILES, order.refused)
+            return
+        task.material = order.material
+        self._queue.append(task)
 
     def stops(self, order: Stops) -> None:
         """Stop these attempts; unknown ones can never start afterwards."""
@@ -348,6 +387,8 @@ class TaskManager:
             except StartError as error:
                 self._not_started(task, error)
                 continue
+            finally:
+                task.material = StartMaterial()
             task.stage = Stage.SPAWNING
             if task.intent.limit is not None and task.staged:
                 # The time limit includes fetching the files.
@@ -495,6 +536,10 @@ class TaskManager:
         """Do all that is due for this task."""
         if task.stage is Stage.SWEEPING:
             self._sweep(task)
+            return
+        if task.material_due is not None:
+            if task.material_due <= self.now:
+                self._over(task, Cause.NODE, NO_MATERIAL)
             return
         if task.kill_at is not None:
             if task.kill_at <= self.now:
