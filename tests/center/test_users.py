@@ -165,6 +165,9 @@ LEAST = {
     ("POST", "/v1/nodes/n1/uncordon"): "operator",
     ("POST", "/v1/nodes/n1/drain"): "operator",
     ("POST", "/v1/nodes/n1/forget"): "operator",
+    ("GET", "/v1/join-tokens"): "operator",
+    ("POST", "/v1/join-tokens"): "operator",
+    ("DELETE", "/v1/join-tokens/x"): "operator",
     ("PUT", "/v1/groups"): "admin",
     ("GET", "/v1/users"): "admin",
     ("PUT", "/v1/users/x"): "admin",
@@ -183,6 +186,8 @@ def test_every_call_has_the_role_that_it_needs(own: Center) -> None:
     of_jobs.add(("GET", "/v1/jobs/{id}/tasks/{task}"))
     free = {("GET", "/v1/health"), ("GET", "/v1/schema"), ("GET", "/v1/whoami"), ("GET", "/v1/events")}
     own_rules = {("POST", "/v1/tokens"), ("DELETE", "/v1/tokens/{name}")}
+    # Of nodes that join, with tokens of their own.
+    own_rules |= {("GET", "/v1/ca"), ("POST", "/v1/join")}
     named = {(method, path.replace("/n1", "/{name}").replace("/x", "/{name}")) for method, path in LEAST}
     seen = {("GET", "/v1/nodes/{name}"), ("GET", "/v1/names/{name}/watch")}
     assert known - of_jobs - free - own_rules - named - seen == set(), "a call without a rule"

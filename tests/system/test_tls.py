@@ -154,6 +154,51 @@ def test_a_revoked_bundle_is_worthless_at_once_and_the_next_one_is_not(cluster: 
     assert again.wait(60) == 0
 
 
+def test_a_node_joins_by_a_token(cluster: Cluster, tmp_path: Path) -> None:
+    made = cluster.cress("token", "create", "rack1", "--join", "--uses", "2", "--node", "j*", "--expires", "10min")
+    assert made.returncode == 0, made.stderr
+    assert "join token rack1 for 2 nodes of names j*" in made.stderr
+    file, secret = cluster.folder / "join-token", made.stdout.split("_", 3)[3].strip()
+    file.write_text(made.stdout)
+    url = f"https://127.0.0.1:{cluster.port('url')}"
+
+    def join_by(node: str, token: Path = file, code: int = 0) -> str:
+        out = ("--out", cluster.folder / f"{node}.tls")
+        done = cluster.cress("join", url, "--name", node, "--token-file", token, *out, CRESS_DATA=str(tmp_path))
+        assert done.returncode == code, done.stderr
+        assert secret not in done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    assert f"--center wss://127.0.0.1:{cluster.port('executor_url')}" in join_by("j1")
+    assert "there is a bundle" in join_by("j1")
+    assert {path.name: path.stat().st_mode & 0o777 for path in (cluster.folder / "j1.tls").iterdir()} == {
+        "ca.pem": 0o600,
+        "cert.pem": 0o600,
+        "key.pem": 0o600,
+    }
+    executor = join(cluster, "j1", "j1.tls")
+    wait_until(lambda: "node j1 is registered" in cluster.log("j1.log"), "the registration")
+    # The answer is lost: the same key asks again, and is not counted again.
+    (cluster.folder / "j1.tls" / "cert.pem").unlink()
+    join_by("j1")
+    assert "1 of 2" in cluster.cress("token", "list", "--join").stdout
+    shutil.rmtree(cluster.folder / "j1.tls")
+    assert "with another key" in join_by("j1", code=REFUSED)
+    executor.terminate()
+    assert executor.wait(60) == 0
+    # A center that has not made the token gets nothing of it.
+    forged = tmp_path / "forged"
+    kind, number, pin, rest = made.stdout.split("_", 3)
+    forged.write_text("_".join((kind, number, pin[::-1], rest)))
+    assert "its authority has another fingerprint; the token was not sent" in join_by("j2", forged, REFUSED)
+    forged.write_text("cress_0_1")
+    assert "is not a join token" in join_by("j2", forged, 2)
+    assert "is a join token" in cluster.cress("jobs", **environment(cluster) | {"CRESS_TOKEN": made.stdout}).stderr
+    gone = cluster.cress("token", "revoke", "--join", "rack1")
+    assert "join token rack1 is revoked; nodes that have joined by it stay (1)" in gone.stdout
+    assert "is wrong, or was revoked" in join_by("j2", code=REFUSED)
+
+
 def test_certificates_are_renewed_without_a_restart(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     # One that was made 300 days ago for a year: it is due.
     old = cluster.folder / "n5.tls"

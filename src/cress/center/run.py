@@ -58,6 +58,7 @@ from cress.store.base import StoreError
 from cress.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from cress.center.tls.admission import Admission
     from cress.center.tls.server import CenterTls
 
 FAILED, BAD_INPUT = 1, 2
@@ -151,7 +152,15 @@ async def _run(
     names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names, *(tls.names if tls else ()))
     server = _Server(
         uvicorn.Config(
-            SlowSignIns(make_app(committer, token=token, callers=callers, names=names)),
+            SlowSignIns(
+                make_app(
+                    committer,
+                    token=token,
+                    callers=callers,
+                    names=names,
+                    admission=_admission(settings, tls, listening[1].getsockname()[1]),
+                )
+            ),
             http=TimedProtocol,
             ws="websockets-sansio",
             ws_max_size=MOST_MESSAGE,
@@ -332,6 +341,15 @@ def _tls(settings: Settings) -> CenterTls | None:
     from cress.center.tls.server import center_tls
 
     return center_tls(settings, _say)
+
+
+def _admission(settings: Settings, tls: CenterTls | None, executor_port: int) -> Admission | None:
+    """Return what makes the certificates of nodes that join; None if the center's own authority does not make those of executors."""
+    if tls is None or tls.authority is None or settings.tls_ca is not None:
+        return None
+    from cress.center.tls.admission import Admission
+
+    return Admission(tls.authority, executor_port)
 
 
 def _bound(host: str, port: int, option: str) -> socket.socket:

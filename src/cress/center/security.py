@@ -9,6 +9,7 @@ from cress.center.access.callers import Callers
 from cress.center.access.rights import Caller
 from cress.center.asgi import App, Receive, Scope, Send, address_of
 from cress.center.signed_api import SignedApi, checked_body, is_proof, sealed
+from cress.protocol.join_tokens import PREFIX
 from cress.protocol.proof import ProofError
 from cress.protocol.signatures import PATH, SCHEME, STALE
 from cress.protocol.views import ErrorView, to_json
@@ -19,8 +20,9 @@ NOT_JSON = (
     "the body is not application/json: the API takes JSON only, and files in YAML are read by `cress submit`, `cress apply` "
     "and `cress validate` (Content-Type: application/json)"
 )
-# The description of the API says nothing about this cluster.
-OPEN_PATHS = frozenset({"/v1/health", "/openapi.json", "/docs", PATH})
+# The description of the API says nothing about this cluster, the certificate of the authority is not a secret, and a node that
+# joins shows a token of its own kind.
+OPEN_PATHS = frozenset({"/v1/health", "/openapi.json", "/docs", PATH, "/v1/ca", "/v1/join"})
 # The signature is checked after the rest.
 _SIGNED = SCHEME.encode() + b" "
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -135,6 +137,8 @@ def _unknown(scope: Scope, given: list[bytes]) -> str:
     peer = scope["state"].get("peer")
     if not given and peer is not None:
         return f"the account {peer} of this machine is not a user of the cluster"
+    if any(PREFIX.encode() in each for each in given):
+        return "a join token opens nothing but POST /v1/join (`cress join` on a node takes it)"
     what = "wrong token" if given else "no token"
     return f"{what} (Authorization: Bearer TOKEN, from `cress token create`, or the file token in the data directory)"
 

@@ -23,6 +23,7 @@ from cress.cli import (
     hold,
     job,
     jobs,
+    join,
     licences,
     logs,
     nodes,
@@ -52,7 +53,7 @@ class InOrder(TyperGroup):
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "licences status events usage whoami token users audit up center executor tls store demo simulate".split()
+        "licences status events usage whoami token users audit up center executor join tls store demo simulate".split()
     )  # a verb that is not in it comes last
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
@@ -142,6 +143,7 @@ app.command(epilog=audit.EPILOG)(audit.audit)
 app.command(epilog=up.EPILOG)(up.up)
 app.command(epilog=center.EPILOG)(center.center)
 app.command(epilog=executor.EPILOG)(executor.executor)
+app.command(epilog=join.EPILOG)(join.join)
 app.add_typer(tls.app, name="tls")
 app.add_typer(store.app, name="store")
 app.command(epilog=demo.EPILOG)(demo.demo)

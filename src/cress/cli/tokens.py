@@ -1,4 +1,4 @@
-"""``cress token``: tokens by which programs and other machines act for a user."""
+"""``cress token``: tokens by which programs and other machines act for a user, and those by which nodes join."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import Columns, Data, Json, Wide, connect, duration_of, print_json, selection_of
+from cress.cli.common import Columns, Data, Json, Wide, connect, count, duration_of, print_json, selection_of
 from cress.cli.default_verb import WithDefault
 from cress.cli.errors import told
 from cress.cli.tables import Column, clean, show
+from cress.model.errors import InputError
 
 if TYPE_CHECKING:
-    from cress.client import NewToken
+    from cress.client import JoinTokensPage, NewJoinToken, NewToken
 
 EPILOG = """\
 \b
@@ -25,10 +26,13 @@ Examples:
   cress token                                     your tokens; admins see all (the same: cress token list)
   cress token rotate ci                           a fresh text in its place: the old one opens nothing from now on
   cress token revoke ci
+  cress token create rack7 --join --uses 20 --expires 1h --node 'rack7-*'
+                                                  one by which 20 nodes of these names join (operators; cress join --help)
 
 \b
 Only the text is printed to standard output, so `TOKEN=$(cress token create ci)` has it. Use it as CRESS_TOKEN.
-Columns: name, user, role, created, expires, id; a narrow terminal leaves some out.
+With --join `list` and `revoke` are about join tokens.
+Columns: name, user, role, created, expires, id; of join tokens name, user, nodes, used, created, expires, id. A narrow terminal leaves some out.
 Exit codes: 0 done, 2 bad input, 3 not accepted, or no center could be asked.
 """
 
@@ -41,19 +45,43 @@ COLUMNS = (
     Column("ID", hides=1),
 )
 
+JOIN_COLUMNS = (
+    Column("NAME", gives=True),
+    Column("USER", gives=True),
+    Column("NODES", gives=True),
+    Column("USED", right=True),
+    Column("CREATED", hides=2),
+    Column("EXPIRES"),
+    Column("ID", hides=1),
+)
+# The life of a join token if none is given.
+JOIN_LIFE = "1h"
+
 app = typer.Typer(cls=WithDefault, help="Create, list and revoke tokens.", epilog=EPILOG, rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the token.")]
 Of = Annotated[str, typer.Option("--user", metavar="USER", help="Whose token it is. Default: yours.")]
-Expires = Annotated[str, typer.Option(metavar="DURATION", help="When it expires, such as 30d. Default: never.")]
+Expires = Annotated[
+    str,
+    typer.Option(
+        metavar="DURATION", help=f"When it expires, such as 30d. Default: never, for a join token {JOIN_LIFE}."
+    ),
+]
+Join = Annotated[bool, typer.Option("--join", help="A token by which nodes join the cluster.")]
 
 
 @app.command("list")
-def tokens(columns: Columns = "", wide: Wide = False, as_json: Json = False, data: Data = None) -> None:
+def tokens(
+    join: Join = False, columns: Columns = "", wide: Wide = False, as_json: Json = False, data: Data = None
+) -> None:
     """List your tokens; for admins, all tokens."""
     with told("token"):
         from cress.client import access_calls
 
+        if join:
+            with connect(data) as client:
+                _show_join_tokens(client.ask(access_calls.join_tokens()), columns, wide=wide, as_json=as_json)
+            return
         with connect(data) as client:
             page = client.ask(access_calls.tokens())
         if as_json:
@@ -82,6 +110,14 @@ def create(
     expires: Expires = "",
     role: Annotated[str, typer.Option(metavar="ROLE", help="viewer, user, operator or admin. Default: yours.")] = "",
     user: Of = "",
+    join: Join = False,
+    uses: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="With --join: so many nodes may join by it. Default: 1.")
+    ] = None,
+    node: Annotated[
+        str,
+        typer.Option(metavar="PATTERN", help="With --join: for nodes of such names, such as 'gpu-*'. Default: any."),
+    ] = "",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -89,6 +125,18 @@ def create(
     with told("token create"):
         from cress.client import access_calls
 
+        if join:
+            if role or user:
+                hint = "leave them out: nodes that have joined are no users"
+                raise InputError("a join token has neither role nor user", hint=hint, field="--role, --user")
+            seconds = duration_of(expires or JOIN_LIFE, "--expires") / 1e6
+            call = access_calls.create_join_token(name, uses=uses or 1, expires=seconds, nodes=node or "*")
+            with connect(data) as client:
+                _print_join_token(client.ask(call), as_json=as_json)
+            return
+        if uses is not None or node:
+            hint = "with --join; other tokens are used as often as one likes"
+            raise InputError("only join tokens are for some nodes and uses", hint=hint, field="--uses, --node")
         life = duration_of(expires, "--expires") / 1e6 if expires else None
         with connect(data) as client:
             made = client.ask(access_calls.create_token(name, user=user, role=role, expires=life))
@@ -111,6 +159,7 @@ def rotate(name: Name, expires: Expires = "", user: Of = "", as_json: Json = Fal
 def revoke(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the token, or its id.")],
     user: Of = "",
+    join: Join = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -119,6 +168,14 @@ def revoke(
         from cress.client import access_calls
 
         with connect(data) as client:
+            if join:
+                gone = client.ask(access_calls.revoke_join_token(name))
+                text = f"join token {clean(gone.name)} is revoked; nodes that have joined by it stay ({gone.used})"
+                if as_json:
+                    print_json(gone)
+                else:
+                    print(text)
+                return
             view = client.ask(access_calls.revoke_token(name, user))
         if as_json:
             print_json(view)
@@ -137,6 +194,42 @@ def _print(made: NewToken, *, as_json: bool) -> None:
         file=sys.stderr,
     )
     print(made.secret)
+
+
+def _print_join_token(made: NewJoinToken, *, as_json: bool) -> None:
+    if as_json:
+        print_json(made)
+        return
+    token = made.token
+    nodes = "any name" if token.nodes == "*" else f"names {clean(token.nodes)}"
+    print(
+        f"join token {clean(token.name)} for {count(token.uses, 'node')} of {nodes}, expires {_moment(token.expires)}; "
+        "shown this once (on the node: cress join URL --token-file FILE):",
+        file=sys.stderr,
+    )
+    print(made.secret)
+
+
+def _show_join_tokens(page: JoinTokensPage, columns: str, *, wide: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(page)
+        return
+    if not page.tokens:
+        print("no join tokens (`cress token create NAME --join`)")
+        return
+    rows = [
+        [
+            clean(each.name),
+            clean(each.user),
+            clean(each.nodes),
+            f"{each.used} of {each.uses}",
+            _moment(each.created),
+            "expired" if each.expired else _moment(each.expires),
+            each.id,
+        ]
+        for each in page.tokens
+    ]
+    show(JOIN_COLUMNS, rows, selection_of(columns, wide=wide))
 
 
 def _moment(at: float) -> str:

@@ -6,7 +6,20 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from cress.client.calls import Call
-from cress.protocol.accessviews import AuditPage, CallerView, NewToken, TokensPage, TokenView, UsersPage, UserView
+from cress.protocol.accessviews import (
+    AuditPage,
+    AuthorityView,
+    CallerView,
+    JoinedView,
+    JoinTokensPage,
+    JoinTokenView,
+    NewJoinToken,
+    NewToken,
+    TokensPage,
+    TokenView,
+    UsersPage,
+    UserView,
+)
 
 
 def whoami() -> Call[CallerView]:
@@ -43,6 +56,32 @@ def create_token(
 def revoke_token(name: str, user: str = "") -> Call[TokenView]:
     """Revoke a token by name or id."""
     return Call(TokenView, "DELETE", f"/v1/tokens/{quote(name, safe='')}", {"user": user})
+
+
+def join_tokens() -> Call[JoinTokensPage]:
+    """List the tokens by which nodes join."""
+    return Call(JoinTokensPage, "GET", "/v1/join-tokens")
+
+
+def create_join_token(name: str, *, uses: int, expires: float, nodes: str) -> Call[NewJoinToken]:
+    """Create a token by which nodes join; ``nodes`` is a pattern of their names, ``expires`` in seconds."""
+    body = {"name": name, "uses": uses, "expires": expires, "nodes": nodes}
+    return Call(NewJoinToken, "POST", "/v1/join-tokens", body=body, again=False)
+
+
+def revoke_join_token(name: str) -> Call[JoinTokenView]:
+    """Revoke a join token by name or id."""
+    return Call(JoinTokenView, "DELETE", f"/v1/join-tokens/{quote(name, safe='')}")
+
+
+def authority() -> Call[AuthorityView]:
+    """Ask for the certificate of the center's authority."""
+    return Call(AuthorityView, "GET", "/v1/ca")
+
+
+def join(node: str, request: str) -> Call[JoinedView]:
+    """Ask for the certificate of a new node; ``request`` is its certificate signing request as PEM."""
+    return Call(JoinedView, "POST", "/v1/join", body={"node": node, "request": request})
 
 
 def audit(limit: int, user: str = "", *, refused: bool = False) -> Call[AuditPage]:

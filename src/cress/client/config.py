@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from cress.model.errors import InputError
+from cress.protocol.join_tokens import PREFIX as JOIN_TOKEN
 
 URL, TOKEN, DATA, SOCKET, CA = "CRESS_URL", "CRESS_TOKEN", "CRESS_DATA", "CRESS_SOCKET", "CRESS_CA"
 # Whoever sets it sends user's tokens over connections that others can read.
@@ -135,6 +136,8 @@ def check_url(url: str, where: str) -> str:
 
 def check_token(token: str, where: str) -> str:
     """``token`` as it is. Raises ``InputError`` when no token looks like that."""
+    if token.startswith(JOIN_TOKEN):
+        raise InputError("is a join token", hint="`cress join` takes it; the API is for tokens of users", field=where)
     if not token.isascii() or not token.isprintable() or " " in token:
         raise InputError("is not a token", hint="letters and digits without spaces", field=where)
     return token

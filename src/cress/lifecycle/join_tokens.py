@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
+from collections import Counter
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.inputs import AddJoinToken, RevokeJoinToken, UseJoinToken
+from cress.lifecycle.tables.tables import Tables
 from cress.model.access import JoinToken
 from cress.model.errors import NotAccepted
 from cress.model.times import DAY
@@ -29,9 +31,9 @@ def take(context: Context, each: AddJoinToken | UseJoinToken | RevokeJoinToken) 
             _remove(context, each.id)
 
 
-def used(context: Context, id: str) -> int:
-    """Return how many nodes have joined by a token."""
-    return sum(token == id for token, _ in context.tables.joined)
+def uses(tables: Tables) -> Counter[str]:
+    """Return by token how many nodes have joined by it."""
+    return Counter(token for token, _ in tables.joined)
 
 
 def _add(context: Context, token: JoinToken) -> None:
@@ -46,11 +48,12 @@ def _add(context: Context, token: JoinToken) -> None:
     tokens[token.id] = token
 
 
-def _use(context: Context, each: UseJoinToken) -> None:
-    token = context.tables.join_tokens.get(each.id)
+def check_use(tables: Tables, each: UseJoinToken, utc: int) -> None:
+    """Raise NotAccepted if a node cannot join by this token now."""
+    token = tables.join_tokens.get(each.id)
     if token is None:
         raise NotAccepted("the join token was revoked", hint="another one: `cress token create NAME --join`")
-    if token.is_over(context.utc):
+    if token.is_over(utc):
         raise NotAccepted(f"the join token {token.name} has expired", hint="another one")
     if not fnmatch.fnmatchcase(each.node, token.nodes):
         raise NotAccepted(
@@ -58,17 +61,21 @@ def _use(context: Context, each: UseJoinToken) -> None:
             hint="the name of the node, or another token",
             field="node",
         )
-    known = context.tables.joined.get((token.id, each.node))
+    known = tables.joined.get((token.id, each.node))
     if known == each.key:
-        return  # the answer to the first request was lost
+        return  # a node may ask again: the answer to its first request was lost
     if known is not None:
         raise NotAccepted(
             f"node {each.node} has joined by the token {token.name} with another key",
             hint=f"where the center is: `cress tls revoke {each.node}`, then `cress tls issue {each.node}`",
         )
-    if used(context, token.id) >= token.uses:
+    if uses(tables)[token.id] >= token.uses:
         raise NotAccepted(f"the join token {token.name} is used up: {token.uses} of {token.uses}", hint="another one")
-    context.tables.joined[token.id, each.node] = each.key
+
+
+def _use(context: Context, each: UseJoinToken) -> None:
+    check_use(context.tables, each, context.utc)
+    context.tables.joined[each.id, each.node] = each.key
 
 
 def _remove(context: Context, id: str) -> None:

@@ -55,6 +55,51 @@ class TokensPage(View, frozen=True):
     tokens: tuple[TokenView, ...] = ()
 
 
+class AuthorityView(View, frozen=True):
+    """The certificate of the center's authority, as PEM; not a secret."""
+
+    certificate: str
+
+
+class JoinTokenView(View, frozen=True):
+    """A join token without its secret: ``used`` of ``uses`` nodes have joined by it, whose names fit the pattern ``nodes``.
+
+    Times in seconds since the epoch.
+    """
+
+    id: str
+    name: str
+    user: str
+    nodes: str
+    uses: int
+    used: int
+    created: float
+    expires: float
+    expired: bool = False
+
+
+class NewJoinToken(View, frozen=True):
+    """A new join token; ``secret`` is what nodes show, and is never told again."""
+
+    token: JoinTokenView
+    secret: str
+
+
+class JoinTokensPage(View, frozen=True):
+    """Join tokens by name."""
+
+    tokens: tuple[JoinTokenView, ...] = ()
+
+
+class JoinedView(View, frozen=True):
+    """The answer to a node that joins: its certificate and that of the authority as PEM, and the address for executors."""
+
+    node: str
+    certificate: str
+    ca: str
+    executor_url: str
+
+
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request that was refused, or that administers the cluster.
 

@@ -27,6 +27,7 @@ class Action(Enum):
 
     SUBMIT = "submit jobs"
     STEER_NODES = "change nodes"
+    ADMIT_NODES = "make tokens by which nodes join"
     CHANGE_GROUPS = "change groups"
     CHANGE_USERS = "change users, or tokens of others"
     READ_AUDIT = "read the audit log"
@@ -35,6 +36,7 @@ class Action(Enum):
 LEAST: dict[Action, Role] = {
     Action.SUBMIT: Role.USER,
     Action.STEER_NODES: Role.OPERATOR,
+    Action.ADMIT_NODES: Role.OPERATOR,
     Action.CHANGE_GROUPS: Role.ADMIN,
     Action.CHANGE_USERS: Role.ADMIN,
     Action.READ_AUDIT: Role.ADMIN,

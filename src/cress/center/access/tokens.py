@@ -7,6 +7,8 @@ import hmac
 import secrets
 from typing import NamedTuple
 
+from cress.protocol.join_tokens import join_token_text
+
 PREFIX = "cress_"
 _ID = 6
 _SECRET = 32
@@ -26,6 +28,12 @@ def fresh() -> Fresh:
     return Fresh(id, _digest(secret), f"{PREFIX}{id}_{secret}")
 
 
+def fresh_join(pin: str) -> Fresh:
+    """Return a new join token of 256 random bits; ``pin`` is the fingerprint of the center's authority."""
+    id, secret = secrets.token_hex(_ID), secrets.token_urlsafe(_SECRET)
+    return Fresh(id, _digest(secret), join_token_text(id, pin, secret))
+
+
 def id_in(text: str) -> str:
     """Return the id in a token's text, empty if it is not one."""
     kind, _, rest = text.partition("_")
@@ -35,7 +43,12 @@ def id_in(text: str) -> str:
 
 def opens(text: str, digest: bytes) -> bool:
     """Return whether a token's text has the secret with this digest."""
-    return hmac.compare_digest(_digest(text.split("_", 2)[-1]), digest)
+    return has_digest(text.split("_", 2)[-1], digest)
+
+
+def has_digest(secret: str, digest: bytes) -> bool:
+    """Return whether a secret has this digest."""
+    return hmac.compare_digest(_digest(secret), digest)
 
 
 def _digest(secret: str) -> bytes:

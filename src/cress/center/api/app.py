@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from fastapi import FastAPI
 
@@ -22,6 +22,7 @@ from cress.center.api import (
     groups,
     hold,
     jobs,
+    join,
     licences,
     logs,
     nodes,
@@ -33,13 +34,22 @@ from cress.center.asgi import App
 from cress.center.committer import Committer
 from cress.center.security import Guard
 
+if TYPE_CHECKING:
+    from cress.center.tls.admission import Admission
 
-def make_app(committer: Committer, *, token: str, callers: Callers, names: Iterable[str]) -> App:
-    """Return the API of ``committer``: ``token`` opens it as the owner, ``names`` are the host names that it accepts."""
+
+def make_app(
+    committer: Committer, *, token: str, callers: Callers, names: Iterable[str], admission: Admission | None = None
+) -> App:
+    """Return the API of ``committer``: ``token`` opens it as the owner, ``names`` are the host names that it accepts.
+
+    ``admission`` makes the certificates of nodes that join.
+    """
     # Not the framework's pages of documentation: they load scripts from elsewhere.
     app = FastAPI(title="Cress", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.committer = committer
     app.state.callers = callers
+    app.state.admission = admission
     app.state.audit = audit = Audit(committer.settings.data)
     routes = (
         jobs,
@@ -55,6 +65,7 @@ def make_app(committer: Committer, *, token: str, callers: Callers, names: Itera
         events,
         usage,
         access,
+        join,
     )
     for module in routes:
         app.include_router(module.router)

@@ -92,6 +92,22 @@ class TokenBody(Body, frozen=True):
     rotate: bool = False
 
 
+class JoinTokenBody(Body, frozen=True):
+    """The name of a join token; ``uses`` nodes may join by it, whose names fit the pattern ``nodes``, for ``expires`` seconds."""
+
+    name: str
+    uses: Whole = 1
+    expires: Real = 3600.0
+    nodes: str = "*"
+
+
+class JoinBody(Body, frozen=True):
+    """The name of a node that joins, and its certificate signing request as PEM."""
+
+    node: str
+    request: str
+
+
 class GroupsBody(Body, frozen=True):
     """The text of a file of groups; ``file`` is its name in messages, ``moves`` the new groups of jobs of removed ones."""
 

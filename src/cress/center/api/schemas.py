@@ -16,13 +16,28 @@ from cress.center.api.bodies import (
     DrainBody,
     GroupsBody,
     JobsBody,
+    JoinBody,
+    JoinTokenBody,
     ScaleBody,
     SignalBody,
     SubmitBody,
     TokenBody,
     UserBody,
 )
-from cress.protocol.accessviews import AuditPage, CallerView, NewToken, TokensPage, TokenView, UsersPage, UserView
+from cress.protocol.accessviews import (
+    AuditPage,
+    AuthorityView,
+    CallerView,
+    JoinedView,
+    JoinTokensPage,
+    JoinTokenView,
+    NewJoinToken,
+    NewToken,
+    TokensPage,
+    TokenView,
+    UsersPage,
+    UserView,
+)
 from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.views import (
     Applied,
@@ -91,6 +106,11 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("get", "/v1/tokens"): (None, TokensPage),
     ("post", "/v1/tokens"): (TokenBody, NewToken),
     ("delete", "/v1/tokens/{name}"): (None, TokenView),
+    ("get", "/v1/join-tokens"): (None, JoinTokensPage),
+    ("post", "/v1/join-tokens"): (JoinTokenBody, NewJoinToken),
+    ("delete", "/v1/join-tokens/{name}"): (None, JoinTokenView),
+    ("get", "/v1/ca"): (None, AuthorityView),
+    ("post", "/v1/join"): (JoinBody, JoinedView),
     ("get", "/v1/audit"): (None, AuditPage),
     ("get", "/v1/events"): (None, EventView),
     ("get", "/v1/state"): (None, StateView),
@@ -152,9 +172,11 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
         data = {"type": "string", "contentMediaType": _JSON, "contentSchema": content[_JSON]["schema"]}
         event = {"id": {"type": "string"}, "event": {"type": "string"}, "data": data}
         content = {"text/event-stream": {"itemSchema": {"type": "object", "properties": event}}}
-    done = "201" if gives in (SubmittedPage, NewToken) else "200"
+    done = "201" if gives in (SubmittedPage, NewToken, NewJoinToken) else "200"
     responses: dict[str, Any] = {done: {"description": "done", "content": content}}
-    if path == "/v1/health":
+    if path == "/v1/ca":
+        responses["404"] = {"description": "no authority", "content": {_JSON: {"schema": by_kind[ErrorView]}}}
+    if path in ("/v1/health", "/v1/ca"):
         operation["security"] = []
         operation["responses"] = responses
         return

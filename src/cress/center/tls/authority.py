@@ -93,7 +93,7 @@ class Authority:
         check_node(node)
         if (bundle / BUNDLE_KEY).exists():
             raise InputError("there is a bundle in it", hint="another folder, or remove this one", file=str(bundle))
-        revoked = read_revoked(self.folder / REVOKED).get(node, 0.0)
+        revoked = self.revoked_until(node)
         # The moments in certificates are whole seconds: this one is later than what was revoked.
         time.sleep(min(1.0, max(0.0, revoked + 1 - time.time())))
         key = ec.generate_private_key(ec.SECP256R1())
@@ -118,6 +118,22 @@ class Authority:
         self._note(facts.names[0], built)
         return _text(built), facts_of(built)
 
+    def newest(self, node: str) -> x509.Certificate | None:
+        """Return the newest certificate that was made for a node; None if there is none. Raises InputError."""
+        path = self._path_of(node)
+        found = read_certificate(path) if path.exists() else None
+        return found if found is not None and facts_of(found).names == (node,) else None
+
+    def issue_for(self, node: str, key: ec.EllipticCurvePublicKey) -> bytes:
+        """Make a certificate for a node and a key that the node has made; return it as PEM. Raises InputError."""
+        built = self._node(node, key, LIFE)
+        self._note(node, built)
+        return _text(built)
+
+    def revoked_until(self, node: str) -> float:
+        """Return the second up to which the certificates of a node are revoked; 0: they are not. Raises InputError."""
+        return read_revoked(self.folder / REVOKED).get(node, 0.0)
+
     def revoke(self, node: str) -> None:
         """Make all certificates of a node worthless that were made until now. Raises InputError."""
         check_node(node)
@@ -136,8 +152,11 @@ class Authority:
 
     def _note(self, node: str, built: x509.Certificate) -> None:
         make_private_folder(self.folder / NODES)
+        write_private(self._path_of(node), _text(built))
+
+    def _path_of(self, node: str) -> Path:
         # Shortened: names of files have at most 255 bytes.
-        write_private(self.folder / NODES / f"{quote(node, safe='')[:200]}.pem", _text(built))
+        return self.folder / NODES / f"{quote(node, safe='')[:200]}.pem"
 
     def _signed(
         self,

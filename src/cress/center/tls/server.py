@@ -57,7 +57,8 @@ class CenterTls:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Load the files. Raises InputError."""
-        self._files, self._authority, self._say, self._clock = files, authority, say, clock
+        self.authority = authority
+        self._files, self._say, self._clock = files, say, clock
         self.facts = self._first()
         self.api = _context(files)
         self.executors = _context(files, clients=True)
@@ -84,13 +85,13 @@ class CenterTls:
     def renewed_node(self, present: bytes) -> tuple[bytes, Certificate] | None:
         """Return a new certificate (PEM) for an executor, whose ``present`` one is DER; None if the center's authority has not made that one."""
         self._look_at_revocations()
-        if self._authority is None or self.is_revoked(present):
+        if self.authority is None or self.is_revoked(present):
             return None
-        return self._authority.renew_node(x509.load_der_x509_certificate(present))
+        return self.authority.renew_node(x509.load_der_x509_certificate(present))
 
     def node_due(self, present: bytes) -> float | None:
         """Return the moment at which the certificate (DER) of an executor is to be renewed; None if that is not the center's task."""
-        if self._authority is None:
+        if self.authority is None:
             return None
         return facts_of(x509.load_der_x509_certificate(present)).renewed_at
 
@@ -137,9 +138,9 @@ class CenterTls:
     def _first(self) -> Certificate:
         """Return the certificate at the start; the own authority replaces one that has expired."""
         facts = facts_of(read_certificate(self._files.certificate))
-        if self._authority is not None and self._clock() >= facts.renewed_at:
+        if self.authority is not None and self._clock() >= facts.renewed_at:
             try:
-                facts = self._authority.renew_center()
+                facts = self.authority.renew_center()
             except InputError as error:
                 # A full disk, say; it is tried again while the certificate holds.
                 facts.check(self._clock(), self._files.certificate)
@@ -149,10 +150,10 @@ class CenterTls:
 
     def _renew(self) -> None:
         facts, now = self.facts, self._clock()
-        if self._authority is not None:
+        if self.authority is not None:
             if now >= facts.renewed_at:
                 try:
-                    self._authority.renew_center()
+                    self.authority.renew_center()
                     self.read_again()
                 except InputError as error:
                     self._tell(

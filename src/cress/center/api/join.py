@@ -1,0 +1,158 @@
+"""Calls about nodes that join: join tokens, the certificate of the authority, and joining."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
+
+from cress.center.access.rights import Action, Caller
+from cress.center.access.tokens import fresh_join, has_digest
+from cress.center.api.bodies import JoinBody, JoinTokenBody, read, reply
+from cress.center.api.context import caller_of, committer_of, demand, note
+from cress.center.api.errors import NotFound
+from cress.center.asgi import address_of
+from cress.lifecycle.inputs import AddJoinToken, RevokeJoinToken, UseJoinToken
+from cress.lifecycle.join_tokens import check_use, uses
+from cress.model.access import MOST_NAME, JoinToken, Role, checked_name
+from cress.model.errors import InputError, NotAccepted
+from cress.model.times import SECOND
+from cress.protocol.accessviews import AuthorityView, JoinedView, JoinTokensPage, JoinTokenView, NewJoinToken
+from cress.protocol.join_tokens import parsed_join_token
+
+if TYPE_CHECKING:
+    from cress.center.tls.admission import Admission
+
+# Nodes of one token, and the seconds of its life: a year.
+MOST_USES, MOST_LIFE = 10_000, 365 * 86_400.0
+NO_AUTHORITY = "this center does not make the certificates of its executors, so no node can join by a token"
+AUTHORITY_HINT = "`cress tls init` makes an authority for it (docs/tls.md)"
+
+router = APIRouter(prefix="/v1")
+
+
+@router.get("/ca")
+async def authority(request: Request) -> Response:
+    """Return the certificate of the center's authority; needs no token."""
+    admission: Admission | None = request.app.state.admission
+    if admission is None:
+        raise NotFound(f"{NO_AUTHORITY} ({AUTHORITY_HINT})")
+    return reply(AuthorityView(certificate=admission.ca))
+
+
+@router.get("/join-tokens")
+async def join_tokens(request: Request) -> Response:
+    """List the tokens by which nodes join."""
+    demand(request, Action.ADMIT_NODES)
+    known = committer_of(request).machine.tables.join_tokens.values()
+    counts = uses(committer_of(request).machine.tables)
+    views = (_view(request, each, counts[each.id]) for each in sorted(known, key=lambda each: each.name))
+    return reply(JoinTokensPage(tokens=tuple(views)))
+
+
+@router.post("/join-tokens")
+async def create_join_token(request: Request) -> Response:
+    """Create a token by which nodes join; its secret is in the answer, and never told again."""
+    demand(request, Action.ADMIT_NODES)
+    body = await read(request, JoinTokenBody)
+    name = checked_name(body.name, "name")
+    if not 1 <= body.uses <= MOST_USES:
+        raise InputError(f"{body.uses} uses", hint=f"1 to {MOST_USES:,}", field="uses")
+    if not 0 < body.expires <= MOST_LIFE:
+        raise InputError(f"{body.expires:g} seconds", hint="more than 0, at most a year", field="expires")
+    if not body.nodes or len(body.nodes) > MOST_NAME or not body.nodes.isprintable():
+        hint = f"such as gpu-*, at most {MOST_NAME} characters"
+        raise InputError(f"{body.nodes[:40]!r} is not a pattern of names", hint=hint, field="nodes")
+    made = fresh_join(_admission(request).pin)
+    utc = committer_of(request).clock.utc()
+    token = JoinToken(
+        id=made.id,
+        name=name,
+        user=caller_of(request).user,
+        digest=made.digest,
+        created=utc,
+        expires=utc + round(body.expires * SECOND),
+        uses=body.uses,
+        nodes=body.nodes,
+    )
+    await committer_of(request).submit(AddJoinToken(token=token))
+    return reply(NewJoinToken(token=_view(request, token), secret=made.text), 201)
+
+
+@router.delete("/join-tokens/{name}")
+async def revoke_join_token(request: Request, name: str) -> Response:
+    """Revoke a join token by name or id: no node joins by it from now on. Nodes that have joined stay."""
+    demand(request, Action.ADMIT_NODES)
+    known = committer_of(request).machine.tables.join_tokens
+    token = known.get(name) or next((each for each in known.values() if each.name == name), None)
+    if token is None:
+        raise NotFound(f"there is no join token {name[:100]!r} (`cress token list --join` shows the join tokens)")
+    view = _view(request, token, uses(committer_of(request).machine.tables)[token.id])
+    await committer_of(request).submit(RevokeJoinToken(id=token.id))
+    return reply(view)
+
+
+@router.post("/join")
+async def join(request: Request) -> Response:
+    """Return a certificate for a new node, which shows a join token instead of a user's (Authorization: Bearer).
+
+    The same request, with the same key, may be sent again: it counts once.
+    """
+    committer = committer_of(request)
+    token = _shown(request)
+    body = await read(request, JoinBody)
+    note(request, f"node {body.node[:MOST_NAME]}")
+    admission = _admission(request)
+    from cress.center.tls.admission import SigningRequest
+
+    asked = SigningRequest(body.node, body.request)
+    use = UseJoinToken(id=token.id, node=asked.node, key=asked.digest)
+    check_use(committer.machine.tables, use, committer.clock.utc())
+    await asyncio.to_thread(admission.check, asked, is_member=asked.node in committer.machine.nodes)
+    # Counted before there is a certificate: what breaks off behind this is asked for again, and is not counted again.
+    await committer.submit(use)
+    certificate = await asyncio.to_thread(admission.issue, asked, is_member=asked.node in committer.machine.nodes)
+    host = urlsplit(f"//{request.headers['host']}").hostname or ""
+    place = f"[{host}]" if ":" in host else host
+    url = f"wss://{place}:{admission.executor_port}"
+    return reply(JoinedView(node=asked.node, certificate=certificate, ca=admission.ca, executor_url=url))
+
+
+def _shown(request: Request) -> JoinToken:
+    """Return the join token that a request shows. Raises HTTPException."""
+    given = request.headers.getlist("authorization")
+    kind, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    parts = parsed_join_token(text) if kind.lower() == "bearer" else None
+    token = None if parts is None else committer_of(request).machine.tables.join_tokens.get(parts.id)
+    if parts is None or token is None or not has_digest(parts.secret, token.digest):
+        why = "the join token is wrong, or was revoked" if parts else "a node joins with a join token"
+        message = f"{why} (Authorization: Bearer TOKEN, from `cress token create NAME --join`)"
+        raise HTTPException(401, message, headers={"WWW-Authenticate": "Bearer"})
+    address = address_of(request.scope)
+    # For the audit log; the token opens nothing else.
+    request.scope["state"]["caller"] = Caller(token.user, Role.NONE, how=f"join token {token.name}", address=address)
+    return token
+
+
+def _admission(request: Request) -> Admission:
+    admission: Admission | None = request.app.state.admission
+    if admission is None:
+        raise NotAccepted(NO_AUTHORITY, hint=AUTHORITY_HINT)
+    return admission
+
+
+def _view(request: Request, token: JoinToken, used: int = 0) -> JoinTokenView:
+    return JoinTokenView(
+        id=token.id,
+        name=token.name,
+        user=token.user,
+        nodes=token.nodes,
+        uses=token.uses,
+        used=used,
+        created=token.created / SECOND,
+        expires=token.expires / SECOND,
+        expired=token.is_over(committer_of(request).clock.utc()),
+    )

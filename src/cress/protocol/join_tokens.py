@@ -1,0 +1,36 @@
+"""Join tokens as texts: ``cressjoin_ID_PIN_SECRET``. The pin is the fingerprint of the authority by which a node knows its center."""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+from typing import NamedTuple
+
+PREFIX = "cressjoin_"
+
+
+class JoinTokenText(NamedTuple):
+    """The parts of a join token's text."""
+
+    id: str
+    pin: str
+    secret: str
+
+
+def join_token_text(id: str, pin: str, secret: str) -> str:
+    """Return the text of a join token."""
+    return f"{PREFIX}{id}_{pin}_{secret}"
+
+
+def parsed_join_token(text: str) -> JoinTokenText | None:
+    """Return the parts of a join token's text; None if it is not one."""
+    if not text.startswith(PREFIX):
+        return None
+    # The secret may have underscores.
+    parts = text.removeprefix(PREFIX).split("_", 2)
+    return JoinTokenText(*parts) if len(parts) == 3 and all(parts) and len(parts[1]) == 64 else None
+
+
+def fingerprint(pem: str) -> str:
+    """Return the SHA-256 of a certificate, as hexadecimal digits. Raises ValueError."""
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
