@@ -6,6 +6,7 @@ import hmac
 from collections.abc import Iterable
 
 from cress.center.access.callers import Callers
+from cress.center.access.open_answers import OpenAnswers
 from cress.center.access.rights import Caller
 from cress.center.asgi import App, Receive, Scope, Send, address_of
 from cress.center.signed_api import SignedApi, checked_body, is_proof, sealed
@@ -38,6 +39,7 @@ class Guard:
     def __init__(self, app: App, *, token: str, names: Iterable[str], callers: Callers) -> None:
         self._app = app
         self._callers = callers
+        self._open = OpenAnswers(callers)
         self._token = b"Bearer " + token.encode()
         self._signed = SignedApi(token)
         self._names = frozenset(name.lower().encode() for name in names)
@@ -65,6 +67,8 @@ class Guard:
                 how = STALE if isinstance(error, Stale) else SCHEME
                 await _answer(send, 401, "unauthorized", str(error), prefix=prefix, how=how)
                 return
+            await self._open.answer(self._app, scope, receive, send)
+            return
         await self._app(scope, receive, send)
 
     def _caller(self, scope: Scope, given: list[bytes]) -> Caller | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import pwd
 import socket
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cress.center.access.rights import Caller, Sight, sight
 from cress.center.access.tokens import PREFIX, id_in, opens
-from cress.model.access import Role, User, Visibility
+from cress.model.access import Role, Token, User, Visibility
 from cress.model.group import EVERYONE
 
 if TYPE_CHECKING:
@@ -44,12 +46,38 @@ class Callers:
     def of_token(self, text: str, address: str) -> Caller | None:
         """Return the caller with a token; None if it opens nothing (any more)."""
         token = self._committer.machine.tables.tokens.get(id_in(text)) if text.startswith(PREFIX) else None
-        if token is None or not opens(text, token.digest) or token.is_over(self._committer.clock.utc()):
+        return None if token is None or not opens(text, token.digest) else self._with_token(token, address)
+
+    def is_lasting(self, caller: Caller) -> bool:
+        """Return whether nothing can change what the caller may do: the owner, root, the account of the center."""
+        return caller.how == "owner" or (caller.how == "account" and caller.user in self._masters)
+
+    def renewed(self, caller: Caller) -> Caller | None:
+        """Return the caller with the rights that the credential gives now; None if it opens nothing any more."""
+        if caller.token:
+            token = self._committer.machine.tables.tokens.get(caller.token)
+            return None if token is None else self._with_token(token, caller.address)
+        if caller.how == "account" and not self.is_lasting(caller):
+            return self._with_role(caller.user, Role.ADMIN, "account", caller.address)
+        return caller
+
+    @functools.cached_property
+    def _masters(self) -> frozenset[str]:
+        """The names of root and of the account of the center."""
+        found = set()
+        for uid in (0, os.geteuid()):
+            with contextlib.suppress(KeyError):
+                found.add(pwd.getpwuid(uid).pw_name)
+        return frozenset(found)
+
+    def _with_token(self, token: Token, address: str) -> Caller | None:
+        if token.is_over(self._committer.clock.utc()):
             return None
         how = f"token {token.name}"
         if token.user == self._owner:
-            return Caller(token.user, token.role, how=how, address=address)
-        return self._with_role(token.user, token.role, how, address)
+            return Caller(token.user, token.role, how=how, address=address, token=token.id)
+        caller = self._with_role(token.user, token.role, how, address)
+        return None if caller is None else caller._replace(token=token.id)
 
     def _with_role(self, name: str, most: Role, how: str, address: str) -> Caller | None:
         user = self._committer.machine.tables.users.get(name) or User(name=name)

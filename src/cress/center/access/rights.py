@@ -12,7 +12,8 @@ from cress.model.access import Role, Visibility
 class Caller(NamedTuple):
     """The sender of a request: the user, the role, and the groups whose jobs the user steers.
 
-    ``how`` is the credential that was shown (owner, account, token NAME), ``address`` where the request came from.
+    ``how`` is the credential that was shown (owner, account, token NAME), ``address`` where the request came from, ``token``
+    the id of the token.
     """
 
     user: str
@@ -20,6 +21,7 @@ class Caller(NamedTuple):
     administers: frozenset[str] = frozenset()
     how: str = ""
     address: str = ""
+    token: str = ""
 
 
 class Action(Enum):

@@ -93,7 +93,7 @@ async def _hear(socket: WebSocket, command: Command) -> None:
         while True:
             message = await socket.receive()
             if message["type"] == "websocket.disconnect":
-                command.lost("its reader has gone")
+                command.lost(message.get("reason") or "its reader has gone")
                 return
             if message.get("bytes") is not None:
                 command.feed(message["bytes"])

@@ -32,10 +32,11 @@ class TimedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection."""
         super().connection_made(transport)
+        # Each request of the connection gets a copy.
+        self.app_state = {**self.app_state, "abort": transport.abort}
         peer = peer_of(transport.get_extra_info("socket"))
         if peer is not None:
-            # Each request of the connection gets a copy.
-            self.app_state = {**self.app_state, "peer": peer}
+            self.app_state["peer"] = peer
         self.due = self.loop.time() + SILENT
         if len(self.connections) > self.most:
             transport.close()

@@ -1,0 +1,96 @@
+"""Answers that go on for long (events, followed logs, commands): they end when their caller's credential or rights change."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from cress.center.access.callers import Callers
+from cress.center.access.rights import Caller, Sight
+from cress.center.asgi import App, Message, Receive, Scope, Send
+
+# Seconds between two looks, and those that a command has to end by itself.
+EVERY, GRACE = 1.0, 2.0
+REASON = "the credential of this connection was revoked, has expired, or its rights were changed"
+
+
+@dataclass(eq=False, slots=True)
+class _Open:
+    """An answer that is open; ``over`` is done when it must end."""
+
+    scope: Scope
+    caller: Caller
+    over: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class OpenAnswers:
+    """The answers that are open, by whose caller they are looked at every second."""
+
+    def __init__(self, callers: Callers, every: float = EVERY) -> None:
+        self._callers = callers
+        self._every = every
+        self._open: set[_Open] = set()
+        self._looking: asyncio.Task[None] | None = None
+
+    async def answer(self, app: App, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, until its caller may not have the answer any more."""
+        caller: Caller | None = scope["state"].get("caller")
+        goes_on = scope["type"] == "websocket" or scope.get("method") == "GET"
+        if caller is None or not goes_on or self._callers.is_lasting(caller):
+            await app(scope, receive, send)
+            return
+        each = _Open(scope, caller)
+        self._open.add(each)
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look(), name="open answers")
+        try:
+            await app(scope, _until(receive, each) if scope["type"] == "websocket" else receive, send)
+        finally:
+            self._open.discard(each)
+
+    async def _look(self) -> None:
+        while self._open:
+            await asyncio.sleep(self._every)
+            sights: dict[Caller, Sight] = {}
+            for each in list(self._open):
+                if not each.over.done() and not self._is_valid(each, sights):
+                    self._end(each)
+        self._looking = None
+
+    def _is_valid(self, each: _Open, sights: dict[Caller, Sight]) -> bool:
+        if self._callers.renewed(each.caller) != each.caller:
+            return False
+        seen = each.scope["state"].get("sight")
+        if seen is None:
+            return True
+        if each.caller not in sights:
+            sights[each.caller] = self._callers.sight(each.caller)
+        return bool(sights[each.caller] == seen)
+
+    def _end(self, each: _Open) -> None:
+        each.over.set_result(None)
+        abort = each.scope["state"].get("abort")
+        if abort is None:
+            return
+        if each.scope["type"] == "websocket":
+            asyncio.get_running_loop().call_later(GRACE, abort)
+        else:
+            # A part of an answer must not look like all of it: the connection breaks.
+            abort()
+
+
+def _until(receive: Receive, each: _Open) -> Receive:
+    """Return a ``receive`` that tells of the end of the connection when the answer must end."""
+
+    async def heard() -> Message:
+        if not each.over.done():
+            message = asyncio.ensure_future(receive())
+            try:
+                await asyncio.wait((message, each.over), return_when=asyncio.FIRST_COMPLETED)
+                if message.done():
+                    return message.result()
+            finally:
+                message.cancel()
+        return {"type": "websocket.disconnect", "code": 1008, "reason": REASON}
+
+    return heard
