@@ -29,6 +29,23 @@ def test_what_has_survived_is_not_looked_at_again() -> None:
     assert len(kept) == len(more)
 
 
+def test_a_collection_of_the_oldest_objects_looks_at_few_of_them() -> None:
+    looked_at: list[int] = []
+
+    def look(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 2:
+            looked_at.append(len(gc.get_objects(generation=1)) + len(gc.get_objects(generation=2)))
+
+    before = [[number] for number in range(300_000)]
+    with Collector():
+        gc.callbacks.append(look)
+        kept = [[number] for number in range(200_000)]
+        gc.callbacks.remove(look)
+    assert len(looked_at) > 5, "they are many and small"
+    assert max(looked_at) < 30_000
+    assert len(before) > len(kept)
+
+
 def test_circles_are_collected_while_they_are_new() -> None:
     with Collector():
         gone = weakref.ref(Circle())

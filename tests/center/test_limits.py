@@ -54,6 +54,13 @@ def test_a_body_of_very_many_values_is_refused_before_it_is_decoded(http: httpx.
     assert answer.json()["message"] == "the body has too many values (at most 2,000,000)"
 
 
+@pytest.mark.parametrize("job", [{"environment": {f"V{k}": "" for k in range(61_000)}}, {"command": ["x"] * 151_000}])
+def test_a_job_of_very_many_values_is_refused_before_it_is_decoded(http: httpx.Client, job: dict[str, Any]) -> None:
+    answer = http.post("/v1/jobs", json={"jobs": [JOB, JOB | job]})
+    assert answer.status_code == 422
+    assert answer.json()["message"] == "jobs[1]: the job has too many values (at most 150,000, and 60,000 keys)"
+
+
 def test_a_large_submit_is_accepted_as_a_small_one_is(http: httpx.Client) -> None:
     entries = [{**JOB, "name": f"j{k}"} for k in range(300)]
     assert len(str(entries)) > INLINE

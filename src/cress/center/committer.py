@@ -22,7 +22,7 @@ from cress.center.recovery import begin_epoch, load_machine
 from cress.center.settings import Settings
 from cress.center.snapshots import Export
 from cress.center.start_materials import StartMaterials
-from cress.center.turns import Turns, all_in_turns
+from cress.center.turns import Turns, all_in_turns, in_turns
 from cress.center.watchdog import Watchdog
 from cress.lifecycle.inputs import Input, Reported, Update
 from cress.lifecycle.machine import Machine
@@ -219,19 +219,24 @@ class Committer:
         return await future
 
     async def submit_each(self, inputs: Sequence[Input]) -> None:
-        """Submit inputs that stand in the queue one behind the other; return when all are stored.
+        """Submit inputs in their order; return when all are stored.
 
         Raises the first InputError or NotStored, when all have been answered.
         """
-        self._check_open()
         loop = asyncio.get_running_loop()
-        answers: list[asyncio.Future[tuple[int, ...]]] = [loop.create_future() for _ in inputs]
-        for what, future in zip(inputs, answers, strict=True):
-            self.loop.post(Call(what, caller=future))
-        self._wake.set()
-        for answer in await asyncio.gather(*answers, return_exceptions=True):
-            if isinstance(answer, BaseException):
-                raise answer
+        answers: list[asyncio.Future[tuple[int, ...]]] = []
+        async for what in in_turns(inputs):
+            self._check_open()
+            answers.append(loop.create_future())
+            self.loop.post(Call(what, caller=answers[-1]))
+            self._wake.set()
+        first: BaseException | None = None
+        async for answer in in_turns(answers):
+            if not answer.done():
+                await asyncio.wait((answer,))
+            first = first or answer.exception()
+        if first is not None:
+            raise first
 
     def post(self, what: Input) -> bool:
         """Queue an input whose reply is not needed; return whether it was queued."""

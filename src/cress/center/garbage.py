@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-# Allocations before a collection of the youngest objects, and how many of these come before one of the next generation.
-THRESHOLDS = (700, 10, 5)
+# Allocations before a collection of the youngest objects, and how many of these come before one of the next generation:
+# one of the oldest generation looks at some 15,000 objects, which takes a few milliseconds.
+THRESHOLDS = (700, 10, 1)
 # Seconds between two collections of everything: with so few objects that it takes some 30 ms, and with more.
 OFTEN, SELDOM = 3600.0, 86_400.0
 FEW = 100_000
@@ -39,8 +40,7 @@ class Collector:
         self._since = 0.0
 
     def __enter__(self) -> Self:
-        gc.collect()
-        gc.freeze()
+        self._collect_all()
         gc.set_threshold(*THRESHOLDS)
         gc.callbacks.append(self._collected)
         return self
@@ -63,7 +63,14 @@ class Collector:
         if gc.get_freeze_count() <= FEW or self._since >= SELDOM:
             self._since = 0.0
             gc.unfreeze()
-            gc.collect()
+            self._collect_all()
+
+    @staticmethod
+    def _collect_all() -> None:
+        gc.collect()
+        gc.freeze()
+        # The interpreter puts a full collection off until a quarter of what the last one looked at has been added: that must be little.
+        gc.collect()
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
         if phase == "stop" and info["generation"] == 2:

@@ -43,7 +43,7 @@ async def find_all(committer: Committer, numbers: Sequence[int]) -> dict[int, An
     """Return those of these jobs that exist, live or finished, by id."""
     machine = committer.machine
     found: dict[int, AnyJob] = {}
-    for number in numbers:
+    async for number in in_turns(numbers):
         job = machine.jobs.get(number) or machine.families.get(number) or committer.uncommitted.jobs.get(number)
         if job is not None:
             found[number] = job

@@ -274,7 +274,8 @@ class Ledger(Books):
     def _groups_applied(self, event: GroupsApplied) -> None:
         kept = {group.name for group in event.groups} | {DEFAULT_GROUP}
         moves = dict(event.moves)
-        moving = [job for job in self.jobs.values() if job.group.name not in kept]
+        gone = {group.name for group in self.groups if group.jobs} - kept
+        moving = [job for job in self.jobs.values() if job.group.name in gone] if gone else []
         targets = [(job, moves[job.group.name]) for job in moving]
         for job in moving:
             leave_units(self, job)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, get_args
 
 import msgspec
 
+from cress.lifecycle.slices import SLICE, Slices, whole
 from cress.lifecycle.tables.changes import RowChanges
 from cress.model.decisions import Decision, Start
 from cress.model.events import Event, JobSubmitted, NodeAdded, NodeChanged
@@ -69,9 +70,16 @@ class UnknownFactError(ValueError):
 
 def packed(facts: Iterable[CoreFact]) -> list[Any]:
     """Return facts of the scheduler as they are stored."""
+    return whole(packing(facts))
+
+
+def packing(facts: Iterable[CoreFact]) -> Slices[list[Any]]:
+    """Do ``packed`` in slices."""
     entries: list[Any] = []
     run: list[Start] = []
-    for fact in facts:
+    for number, fact in enumerate(facts, 1):
+        if not number % SLICE:
+            yield
         if fact.__class__ is Start and _is_plain(fact):
             if run and (fact.job, fact.attempt) != (run[-1].job, run[-1].attempt + 1):
                 entries.append(_packed_starts(run))

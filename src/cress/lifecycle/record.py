@@ -7,8 +7,9 @@ from typing import Any, get_args
 
 import msgspec
 
-from cress.lifecycle.facts import Facts, packed, packed_struct, unpacked, unpacked_struct
+from cress.lifecycle.facts import Facts, packed_struct, packing, unpacked, unpacked_struct
 from cress.lifecycle.inputs import Input, Reported
+from cress.lifecycle.slices import Slices, whole
 from cress.lifecycle.tables.changes import TableChanges
 from cress.model.reports import Report
 
@@ -69,8 +70,14 @@ def record_of(now: int, utc: int, inputs: Sequence[Input], facts: Facts) -> Reco
 
 def encode_record(record: Record) -> bytes:
     """Return a record as it is stored."""
-    facts = record.facts
-    return _encode(_Stored(record.version, record.now, record.utc, record.inputs, packed(facts.core), facts.rows))
+    return whole(encoding(record))
+
+
+def encoding(record: Record) -> Slices[bytes]:
+    """Do ``encode_record`` in slices."""
+    core = yield from packing(record.facts.core)
+    yield
+    return _encode(_Stored(record.version, record.now, record.utc, record.inputs, core, record.facts.rows))
 
 
 def decode_record(data: bytes) -> Record:

@@ -22,6 +22,8 @@ MOST_ID_BYTES = 2 * 2**20
 JSON_HINT = "JSON in UTF-8, such as {}; files in YAML are read by `cress submit`, `cress apply` and `cress validate`"
 # Values in one body; lists and mappings count as one more.
 MOST_VALUES = 2_000_000
+# Values and keys of one job: the decoder reads it in one go, and nothing else runs in these milliseconds.
+MOST_JOB_VALUES, MOST_JOB_KEYS = 150_000, 60_000
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
@@ -165,7 +167,7 @@ def size_text(size: int) -> str:
 
 def decoded(data: bytes, kind: type[_T]) -> _T:
     """Return a body as a struct; without a body, its defaults. Raises InputError."""
-    if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
+    if _values(data) > MOST_VALUES:
         raise InputError("the body has too many values", hint=f"at most {MOST_VALUES:,}")
     try:
         return msgspec.json.decode(data or b"{}", type=kind)
@@ -176,10 +178,19 @@ def decoded(data: bytes, kind: type[_T]) -> _T:
         raise InputError(f"the body is not JSON: {error}", hint=JSON_HINT) from None
 
 
+def _values(data: bytes) -> int:
+    """Return an upper bound of the number of values in JSON."""
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
 def decoded_jobs(raws: list[msgspec.Raw]) -> list[dict[str, Any]]:
     """Return the jobs of a body, decoded one by one: decoding them together would hold up all threads. Raises InputError."""
     jobs: list[dict[str, Any]] = []
     for position, raw in enumerate(raws):
+        text = bytes(raw)
+        if _values(text) > MOST_JOB_VALUES or text.count(b":") > MOST_JOB_KEYS:
+            hint = f"at most {MOST_JOB_VALUES:,}, and {MOST_JOB_KEYS:,} keys"
+            raise InputError("the job has too many values", hint=hint, field=f"jobs[{position}]")
         try:
             jobs.append(msgspec.json.decode(raw, type=dict[str, Any]))
         except msgspec.ValidationError as error:

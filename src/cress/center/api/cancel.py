@@ -10,6 +10,7 @@ from cress.center.api.errors import NotFound
 from cress.center.committer import Committer
 from cress.center.lookup import AnyJob, find_all, id_of, spec_of, state_of
 from cress.center.show.jobs import job_view
+from cress.center.turns import in_turns
 from cress.lifecycle.inputs import Cancel
 from cress.model.records import FINAL, JobRecord, JobState
 from cress.protocol.views import CancelledJob, CancelledJobs
@@ -32,10 +33,11 @@ async def cancel_jobs(request: Request) -> Response:
     numbers = await read_ids(request, MOST_JOBS)
     before = await all_jobs(request, numbers, "cancelled")
     alive = [number for number, job in zip(numbers, before, strict=True) if not isinstance(job, JobRecord)]
-    await committer.submit_each([Cancel(job=number, by=user_of(request)) for number in alive])
+    user = user_of(request)
+    await committer.submit_each([Cancel(job=number, by=user) async for number in in_turns(alive)])
     after = await all_jobs(request, numbers, "cancelled")
-    jobs = tuple(_told(committer, *each) for each in zip(before, after, strict=True))
-    return reply(CancelledJobs(jobs=jobs))
+    jobs = [_told(committer, *each) async for each in in_turns(zip(before, after, strict=True))]
+    return reply(CancelledJobs(jobs=tuple(jobs)))
 
 
 async def all_jobs(request: Request, numbers: list[int], what: str) -> list[AnyJob]:
@@ -46,12 +48,12 @@ async def all_jobs(request: Request, numbers: list[int], what: str) -> list[AnyJ
     committer = committer_of(request)
     given_out = [number for number in numbers if 0 < number < committer.machine.next_job]
     found = await find_all(committer, given_out)
-    missing = [number for number in numbers if number not in found or not sees(request, found[number])]
+    missing = [number async for number in in_turns(numbers) if number not in found or not sees(request, found[number])]
     if missing:
         named = ", ".join(map(str, missing[:MOST_NAMED])) + (" …" if len(missing) > MOST_NAMED else "")
         raise NotFound(f"there is no job {named}; none was {what}")
     jobs = [found[number] for number in numbers]
-    for job in jobs:
+    async for job in in_turns(jobs):
         check_steers(request, job)
     return jobs
 

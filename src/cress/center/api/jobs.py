@@ -118,11 +118,11 @@ async def submitted(committer: Committer, ids: Sequence[int], jobs: Sequence[Job
     async for place, job in in_turns(enumerate(jobs)):
         said = {} if isinstance(job.plan, Dag) else dict.fromkeys(remarks(core, job))
         notes.setdefault(-job.family - 1 if job.family else place, {}).update(said)
-    return SubmittedPage(
-        jobs=tuple(
-            Submitted(id=ids[place], name=jobs[place].name, note="; ".join(said)) for place, said in notes.items()
-        )
-    )
+    told = [
+        Submitted(id=ids[place], name=jobs[place].name, note="; ".join(said))
+        async for place, said in in_turns(notes.items())
+    ]
+    return SubmittedPage(jobs=tuple(told))
 
 
 @router.get("")

@@ -54,6 +54,7 @@ def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
             context.out.repeated.add(len(context.out.replies))
             return known.ids
     states = states_of(context, request.jobs, request.known)
+    yield
     yield from check(context, request.jobs, states)
     first = context.take_id(len(request.jobs))
     ids = tuple(range(first, first + len(request.jobs)))
@@ -142,6 +143,7 @@ def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) 
     names: set[tuple[str, str]] = set()
     steps = Counter(job.family for job in jobs)
     hopeless = Hopeless(context)
+    yield
     for part in parts(list(enumerate(jobs))):
         for number, job in part:
             try:

@@ -15,7 +15,7 @@ import msgspec
 from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import Hold, Input, NodeJoined, Reported, Submit, Update
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.record import encode_record, record_of
+from cress.lifecycle.record import encoding, record_of
 from cress.lifecycle.slices import Slices, parts, whole
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -288,11 +288,14 @@ class CommitLoop:
     def _commit(self, now: int, utc: int, calls: list[Call]) -> Slices[Commit]:
         inputs = tuple(call.input for call in calls)
         step = yield from self._step(now, utc, inputs)
-        runs, templates = new_runs([(call.input, call.runs) for call in calls], step)
+        runs, templates = yield from new_runs([(call.input, call.runs) for call in calls], step)
         yield
-        record = encode_record(record_of(now, utc, inputs, step.facts))
+        taken = record_of(now, utc, inputs, step.facts)
+        yield
+        record = yield from encoding(taken)
         yield
         events = [*self.events.derive(self.machine, inputs, step), *self._notes]
+        yield
         for number, event in enumerate(events, self.events.last + 1):
             event.number, event.at = number, event.at or utc / SECOND
         yield
@@ -300,12 +303,15 @@ class CommitLoop:
         for part in parts(runs):
             encoded += ((run.job, encode_run(run)) for run in part)
             yield
+        first = [(job, run) for job, run in encoded if job not in templates]
+        packed = pack(record, self.events.encode(events))
+        yield
         self._round = _Round(calls, inputs, step, events, runs, len(record))
         self.runs.uncommitted = {run.job: run for run in runs}
         return Commit(
             Batch(
-                records=[pack(record, self.events.encode(events))],
-                runs=[(job, run) for job, run in encoded if job not in templates],
+                records=[packed],
+                runs=first,
                 templates=[(job, templates[job], run) for job, run in encoded if job in templates],
                 jobs=step.jobs,
                 attempts=step.attempts,

@@ -9,6 +9,7 @@ import msgspec
 
 from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import Input, Submit, Update
+from cress.lifecycle.slices import Slices, parts
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
@@ -44,8 +45,8 @@ def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None
     return msgspec.structs.replace(run, job=spec.id, family=family, tasks=count)
 
 
-def new_runs(calls: Sequence[tuple[Input, Sequence[Run]]], step: Step) -> tuple[list[Run], dict[int, int]]:
-    """Return the accepted runs of a step's inputs with their ids, and the families of new templates by id."""
+def new_runs(calls: Sequence[tuple[Input, Sequence[Run]]], step: Step) -> Slices[tuple[list[Run], dict[int, int]]]:
+    """Return the accepted runs of a step's inputs with their ids, and the families of new templates by id; in slices."""
     runs: list[Run] = []
     templates: dict[int, int] = {}
     for place, ((what, each), reply) in enumerate(zip(calls, step.replies, strict=True)):
@@ -55,9 +56,11 @@ def new_runs(calls: Sequence[tuple[Input, Sequence[Run]]], step: Step) -> tuple[
             templates[reply[0]] = what.job
             runs.append(msgspec.structs.replace(each[0], job=reply[0]))
         elif isinstance(what, Submit):
-            for number, run, job in zip(reply, each, what.jobs, strict=True):
-                family = reply[-job.family - 1] if job.family else 0
-                runs.append(msgspec.structs.replace(run, job=number, family=family))
+            for part in parts(list(zip(reply, each, what.jobs, strict=True))):
+                for number, run, job in part:
+                    family = reply[-job.family - 1] if job.family else 0
+                    runs.append(msgspec.structs.replace(run, job=number, family=family))
+                yield
     return runs, templates
 
 

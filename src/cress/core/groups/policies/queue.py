@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from itertools import compress
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -156,11 +157,12 @@ class Queue(Generic[J]):
         return bisect_left(self._keys, job.key)
 
     def _close_gaps(self) -> None:
-        kept = [(key, job) for key, job in zip(self._keys, self._jobs, strict=True) if job is not None]
         there = self.limits[: len(self._jobs)] != GAP
+        # Of a hundred thousand places: loops of Python would take the time of a whole pass.
+        kept = there.tolist()
         rows, limits = self.rows[: len(self._jobs)][there], self.limits[: len(self._jobs)][there]
-        self._keys = [key for key, _ in kept]
-        self._jobs = [job for _, job in kept]
+        self._keys = list(compress(self._keys, kept))
+        self._jobs = list(compress(self._jobs, kept))
         self.rows = grown(rows, max(_FEW, 2 * len(rows)))
         self.limits = np.full(len(self.rows), GAP, np.int64)
         self.limits[: len(limits)] = limits

@@ -1,0 +1,68 @@
+"""Nothing holds the event loop for long: the processor time of each of its steps beside large requests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import fastapi.routing
+import pytest
+
+from cress.center.garbage import Collector
+from tests.center.inside import Inside, inside
+
+# Seconds of the processor; a machine at work on other things makes them longer, too.
+LONGEST = 0.06
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The processor time of each step of the loop."""
+    found: list[float] = []
+    run = asyncio.events.Handle._run
+
+    def measured(handle: Any) -> None:
+        begin = time.thread_time()
+        run(handle)
+        found.append(time.thread_time() - begin)
+
+    monkeypatch.setattr(asyncio.events.Handle, "_run", measured)
+    return found
+
+
+@pytest.mark.long
+def test_large_requests_are_cut_into_short_steps(tmp_path: Path, steps: list[float]) -> None:
+    async def story(center: Inside) -> None:
+        await center.join()
+        with Collector():
+            for path, body in (
+                ("/v1/jobs", {"jobs": [{"command": ["true"]}] * 10_000}),
+                ("/v1/jobs/hold", {"jobs": list(range(1, 10_001))}),
+                ("/v1/jobs/cancel", {"jobs": list(range(1, 10_001))}),
+            ):
+                # What is compiled or imported at the first use is not the request's.
+                warm = {"jobs": body["jobs"][:1]}
+                assert (await center.http.post(path, json=warm)).status_code < 300
+                answer = asyncio.create_task(center.http.post(path, json=body))
+                await asyncio.sleep(0)
+                steps.clear()
+                assert (await answer).status_code < 300
+                assert max(steps[1:]) < LONGEST, path
+
+    inside(tmp_path, story)
+
+
+def test_the_framework_looks_at_the_calls_before_the_first_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*_: object, **__: object) -> Any:
+        raise AssertionError("this takes a tenth of a second")
+
+    async def story(center: Inside) -> None:
+        monkeypatch.setattr(fastapi.routing, "get_dependant", late)
+        for path in ("/v1/state", "/v1/jobs", "/v1/groups"):
+            await center.get(path)
+
+    inside(tmp_path, story)
