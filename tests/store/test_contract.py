@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from cress.store.base import Batch, Changed, Fenced, Store, StoreError
+from cress.store.replicated import ReplicatedStore
 from cress.store.sqlite import SqliteStore
 from tests.faults.store import Access, SimulatedStore
 from tests.faults.world import Mortal, World
+from tests.store.conftest import empty_log
 
 
-@pytest.fixture(params=["sqlite", "simulated", "simulated access"])
+@pytest.fixture(params=["sqlite", "simulated", "simulated access", "zookeeper", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "sqlite":
         sqlite = SqliteStore(tmp_path / "cress.db")
@@ -21,6 +23,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         sqlite.close()
     elif request.param == "simulated":
         yield SimulatedStore()
+    elif request.param in ("zookeeper", "postgresql"):
+        replicated = ReplicatedStore(empty_log(request.getfixturevalue(request.param))(), tmp_path / "replica.db")
+        yield replicated
+        replicated.close()
     else:
         yield Access(SimulatedStore(), Mortal(World(1), "center"))
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,33 +30,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/history.db"
         return
-    yield from _postgresql()
-
-
-def _postgresql() -> Iterator[str]:
-    """A server of Debian's PostgreSQL of the test's own, as the user whom its package made."""
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if not programs or os.geteuid() != 0 or shutil.which("runuser") is None:
-        pytest.skip("no PostgreSQL (apt install postgresql, run as root): the history was not tried on it")
-    folder = Path(tempfile.mkdtemp(prefix="cress-pg-"))
-    shutil.chown(folder, "postgres")
-    programs_in = programs[-1].parent
-
-    def as_postgres(*command: str) -> None:
-        told = subprocess.run(
-            ["runuser", "-u", "postgres", "--", *command], capture_output=True, text=True, check=False, cwd="/"
-        )
-        assert told.returncode == 0, told.stdout + told.stderr
-
-    data = folder / "data"
-    as_postgres(str(programs_in / "initdb"), "-D", str(data), "-A", "trust", "--no-sync")
-    options = f"-k {folder} -c listen_addresses='' -F"
-    as_postgres(str(programs_in / "pg_ctl"), "-D", str(data), "-w", "-l", str(folder / "log"), "-o", options, "start")
-    try:
-        yield check_url(f"postgresql://postgres@/postgres?host={folder}")
-    finally:
-        as_postgres(str(programs_in / "pg_ctl"), "-D", str(data), "-w", "-m", "immediate", "stop")
-        shutil.rmtree(folder)
+    yield check_url(request.getfixturevalue("postgresql").database())
 
 
 @pytest.fixture

@@ -69,22 +69,23 @@ _decode_tally = msgspec.msgpack.Decoder(Tally).decode
 
 def number_of(connection: sqlite3.Connection, key: str) -> int:
     """Return a number among the notes, 0 if it is missing."""
-    data = _note_of(connection, key)
+    data = note_of(connection, key)
     return 0 if data is None else _decode_number(data)
 
 
 def cluster_of(connection: sqlite3.Connection) -> str:
     """Return the id of the cluster, empty before its first epoch."""
-    return (_note_of(connection, CLUSTER) or b"").decode("ascii")
+    return (note_of(connection, CLUSTER) or b"").decode("ascii")
 
 
 def tally_of(connection: sqlite3.Connection) -> Tally | None:
     """Return the stored tally."""
-    data = _note_of(connection, TALLY)
+    data = note_of(connection, TALLY)
     return None if data is None else _decode_tally(data)
 
 
-def _note_of(connection: sqlite3.Connection, key: str) -> bytes | None:
+def note_of(connection: sqlite3.Connection, key: str) -> bytes | None:
+    """Return a note, None if it is missing."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else opened(row[0], f"the note {key!r}")
 

@@ -1,0 +1,208 @@
+"""A shared log in PostgreSQL: a table of entries, a row that is the fence, a table with the pieces of checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import psycopg
+
+from cress.store.base import Damaged, Fenced, StoreError
+from cress.store.shared_log import Head, Trimmed, Unreachable, another
+
+# Seconds within which a server answers, over all lost connections.
+PATIENCE = 6.0
+# Entries that are read at a time.
+AT_ONCE = 500
+# The lock under which the tables are made: one number of our own among the advisory locks of the database.
+_MAKING = 0x63726573
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS cress_fence (
+    one INTEGER PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL, epoch BIGINT NOT NULL, last BIGINT NOT NULL,
+    checkpoint BIGINT NOT NULL, before BIGINT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS cress_log (number BIGINT PRIMARY KEY, entry BYTEA NOT NULL);
+CREATE TABLE IF NOT EXISTS cress_checkpoint (
+    number BIGINT NOT NULL, piece INTEGER NOT NULL, data BYTEA NOT NULL, PRIMARY KEY (number, piece)
+);
+"""
+
+_T = TypeVar("_T")
+
+
+class PostgresLog:
+    """A ``SharedLog`` in the database at ``url`` (``postgresql://…``)."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.name = _without_password(url)
+        self._connection: psycopg.Connection | None = None
+        self._again(self._make_tables)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _make_tables(self, connection: psycopg.Connection) -> None:
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
+            connection.execute(_TABLES)
+            connection.execute(
+                "INSERT INTO cress_fence VALUES (1, %s, 0, 0, 0, 0) ON CONFLICT DO NOTHING", (secrets.token_hex(8),)
+            )
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def head(self) -> Head:
+        """See ``SharedLog.head``."""
+        return self._again(_head)
+
+    def entries(self, after: int) -> Iterator[bytes]:
+        """See ``SharedLog.entries``."""
+        last = self.head().last
+        while after < last:
+            rows = self._again(_entries_after(after))
+            for number, entry in rows:
+                if number != after + 1:
+                    raise Trimmed(f"{self.name} does not go back to entry {after + 1}")
+                yield entry
+                after = number
+            if not rows:
+                raise Trimmed(f"{self.name} does not go back to entry {after + 1}")
+
+    def checkpoint(self) -> tuple[int, Iterator[bytes]]:
+        """See ``SharedLog.checkpoint``."""
+        number = self.head().checkpoint
+        if not number:
+            raise Damaged(f"{self.name} begins with entries that are gone, and has no checkpoint")
+        return number, self._pieces(number)
+
+    def _pieces(self, number: int) -> Iterator[bytes]:
+        count = 0
+        while True:
+            data = self._again(_piece(number, count))
+            if data is None:
+                break
+            yield data
+            count += 1
+        if self.head().checkpoint != number:
+            raise Trimmed("there is a newer checkpoint")
+
+    # --- writing -------------------------------------------------------------------------------------------------
+
+    def append(self, number: int, entry: bytes, epoch: int) -> None:
+        """See ``SharedLog.append``."""
+        self._append(number, entry, epoch)
+
+    def put_checkpoint(self, number: int, pieces: Iterable[bytes], entry: bytes, epoch: int) -> None:
+        """See ``SharedLog.put_checkpoint``."""
+        self._append(number, entry, epoch, list(pieces))
+
+    def _append(self, number: int, entry: bytes, epoch: int, pieces: list[bytes] | None = None) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._try_append(self._connected(), number, entry, epoch, pieces)
+            except psycopg.OperationalError as error:
+                self.close()
+                if time.monotonic() >= deadline:
+                    raise Unreachable(f"{self.name} does not answer: {_said(error)}") from None
+                time.sleep(0.05)
+            except psycopg.Error as error:
+                raise StoreError(f"{self.name} refuses a change: {_said(error)}") from error
+
+    def _try_append(
+        self, connection: psycopg.Connection, number: int, entry: bytes, epoch: int, pieces: list[bytes] | None
+    ) -> None:
+        with connection.transaction():
+            # The row is locked from here on: nobody else appends before the end of the transaction.
+            fence = connection.execute(
+                "UPDATE cress_fence SET epoch = %s, last = %s WHERE epoch <= %s AND last = %s",
+                (epoch, number, epoch, number - 1),
+            )
+            if fence.rowcount:
+                connection.execute("INSERT INTO cress_log VALUES (%s, %s)", (number, entry))
+                if pieces is not None:
+                    _put(connection, number, pieces)
+                return
+        there = connection.execute("SELECT entry FROM cress_log WHERE number = %s", (number,)).fetchone()
+        if there is not None and there[0] == entry:
+            return  # the answer to an earlier attempt got lost
+        newest = _head(connection).epoch
+        if newest > epoch:
+            raise Fenced(epoch, newest)
+        raise another(self.name, number)
+
+    # --- the connection ------------------------------------------------------------------------------------------
+
+    def _connected(self) -> psycopg.Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = psycopg.connect(self._url, autocommit=True, connect_timeout=int(PATIENCE))
+            self._connection.execute("SET synchronous_commit = on")
+        return self._connection
+
+    def _again(self, work: Callable[[psycopg.Connection], _T]) -> _T:
+        """Return the result of work that may be repeated. Raises ``Unreachable``."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return work(self._connected())
+            except psycopg.OperationalError as error:
+                self.close()
+                if time.monotonic() >= deadline:
+                    raise Unreachable(f"{self.name} does not answer: {_said(error)}") from None
+                time.sleep(0.05)
+            except psycopg.Error as error:
+                raise StoreError(f"{self.name}: {_said(error)}") from error
+
+
+def _head(connection: psycopg.Connection) -> Head:
+    row = connection.execute("SELECT id, epoch, last, checkpoint FROM cress_fence").fetchone()
+    assert row is not None
+    return Head(*row)
+
+
+def _entries_after(number: int) -> Callable[[psycopg.Connection], list[tuple[int, bytes]]]:
+    sql = "SELECT number, entry FROM cress_log WHERE number > %s ORDER BY number LIMIT %s"
+    return lambda connection: connection.execute(sql, (number, AT_ONCE)).fetchall()
+
+
+def _piece(number: int, piece: int) -> Callable[[psycopg.Connection], bytes | None]:
+    def read(connection: psycopg.Connection) -> bytes | None:
+        sql = "SELECT data FROM cress_checkpoint WHERE number = %s AND piece = %s"
+        row = connection.execute(sql, (number, piece)).fetchone()
+        return None if row is None else row[0]
+
+    return read
+
+
+def _put(connection: psycopg.Connection, number: int, pieces: list[bytes]) -> None:
+    """Write a checkpoint, and remove the older one and the entries before that."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO cress_checkpoint VALUES (%s, %s, %s)", [(number, at, data) for at, data in enumerate(pieces)]
+        )
+    connection.execute("UPDATE cress_fence SET before = checkpoint, checkpoint = %s", (number,))
+    connection.execute("DELETE FROM cress_checkpoint WHERE number < %s", (number,))
+    connection.execute("DELETE FROM cress_log WHERE number <= (SELECT before FROM cress_fence)")
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url.partition("?")[0]
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{parts.username}@{host}{parts.path}"
+
+
+def _said(error: psycopg.Error) -> str:
+    with contextlib.suppress(IndexError):
+        return str(error).strip().splitlines()[0]
+    return type(error).__name__

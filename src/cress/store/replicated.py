@@ -1,0 +1,128 @@
+"""A store in a log that several centers share, with a replica of its rows on this machine (design note 0017)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from cress.model.records import JobRecord
+from cress.store.base import Batch, Changed, Fenced, Saved, StoreError
+from cress.store.commit_journal import Commit
+from cress.store.finished import SqliteReader
+from cress.store.replica import Replica, state_in
+from cress.store.shared_log import SharedLog, Trimmed, decode_entry, encode_entry
+
+
+class ReplicatedStore:
+    """A ``Store``: a commit is an entry of ``log``, and is applied to the replica in ``path`` once the log has it.
+
+    The log decides what is stored; the replica answers all questions. It follows when it is asked for the whole state,
+    and with ``follow``.
+    """
+
+    def __init__(self, log: SharedLog, path: Path) -> None:
+        self.log = log
+        self.warnings: list[str] = []
+        self._replica = Replica(path)
+        # The replica is behind: what was stored last could not be applied, or nobody knows whether it is stored.
+        self._behind = True
+
+    # --- following ---------------------------------------------------------------------------------------------
+
+    def follow(self) -> list[Commit]:
+        """Apply what the log has more than the replica, and return it.
+
+        The rows come from a checkpoint when the log does not go back far enough; then nothing is returned.
+        """
+        head = self.log.head()
+        replica = self._replica
+        if replica.log != head.id or replica.last > head.last:
+            replica.begin(head.id)
+        applied: list[Commit] = []
+        while replica.last < head.last:
+            try:
+                applied += self._follow()
+            except Trimmed:
+                applied = []
+                last, pieces = self.log.checkpoint()
+                replica.restore(head.id, last, pieces)
+        self._behind = False
+        return applied
+
+    def _follow(self) -> list[Commit]:
+        replica = self._replica
+        applied: list[Commit] = []
+        for entry in self.log.entries(replica.last):
+            commit, chain = decode_entry(entry, replica.chain, f"entry {replica.last + 1} of {self.log.name}")
+            state = None if commit.covered is None else self._state_at(replica.last + 1)
+            with replica.applied(commit, chain, state):
+                applied.append(commit)
+        return applied
+
+    def _state_at(self, number: int) -> memoryview:
+        """Return the state that was stored with this entry. Raises ``Trimmed`` if there is a newer one by now."""
+        last, pieces = self.log.checkpoint()
+        if last != number:
+            raise Trimmed(f"there is a newer checkpoint than that of entry {number}")
+        return memoryview(state_in(pieces))
+
+    def load(self) -> Saved:
+        """Return everything that a center needs to go on, with the newest entries of the log."""
+        self.follow()
+        return self._replica.load()
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    def take_over(self, epoch: int, number: int, cluster: str) -> int:
+        """Begin a new epoch behind a state that was loaded; see ``Store.take_over``."""
+        if self._behind:
+            self.follow()
+        if (self._replica.epoch, self._replica.number) != (epoch, number):
+            raise Changed(f"the store {self.log.name} has changed since it was read")
+        self._append(Commit(epoch + 1, cluster=cluster), epoch + 1)
+        return epoch + 1
+
+    def commit(self, batch: Batch, epoch: int) -> None:
+        """Store all of the batch durably, or nothing; see ``Store.commit``."""
+        self._append(Commit(epoch, batch), epoch)
+
+    def snapshot(self, state: bytes | memoryview, *, number: int, meta: Mapping[str, bytes], epoch: int) -> None:
+        """Store a snapshot in place of the log that it covers; see ``Store.snapshot``."""
+        self._append(Commit(epoch, Batch(meta=dict(meta)), covered=number), epoch, memoryview(state))
+
+    def _append(self, commit: Commit, epoch: int, state: memoryview | None = None) -> None:
+        replica = self._replica
+        if self._behind:
+            self.follow()
+        if epoch < replica.epoch:
+            raise Fenced(epoch, replica.epoch)
+        entry, chain = encode_entry(commit, replica.chain)
+        with replica.applied(commit, chain, state):
+            # Whatever happens from here on: what the log has is found out before the next change.
+            self._behind = True
+            if state is None:
+                self.log.append(replica.last + 1, entry, epoch)
+            else:
+                self.log.put_checkpoint(replica.last + 1, replica.pieces(chain), entry, epoch)
+        self._behind = False
+
+    # --- looking up --------------------------------------------------------------------------------------------
+
+    def job(self, job: int) -> JobRecord | None:
+        """Return a finished job."""
+        return self._replica.job(job)
+
+    def run(self, job: int) -> bytes | None:
+        """Return the run of this job as it was stored."""
+        return self._replica.run(job)
+
+    def reader(self) -> SqliteReader:
+        """Open a reader of finished work."""
+        return self._replica.reader()
+
+    def close(self) -> None:
+        """Close the replica and the log; without a close nothing is lost."""
+        self._replica.close()
+        with suppress(StoreError):
+            self.log.close()

@@ -1,0 +1,431 @@
+"""A shared log in ZooKeeper.
+
+Below the root stand ``id``, ``fence`` (the newest epoch; each append names its version), ``log/BUCKET/NUMBER`` (the
+entries), ``checkpoint`` (which one is the newest), ``checkpoints/PLACE/PIECE``, and ``parts/PLACE/PIECE``
+for entries that are too large for one node. No node has more than a few thousand children.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.exceptions import (
+    BadVersionError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    OperationTimeoutError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.retry import KazooRetry
+from kazoo.security import make_digest_acl
+
+from cress.store.base import Damaged, Fenced, StoreError
+from cress.store.shared_log import Head, Trimmed, Unreachable, another
+
+# Entries in a bucket.
+BUCKET = 1000
+# Bytes of a node: ZooKeeper refuses a request of 1 MB.
+NODE = 500_000
+# Seconds that an operation may take, over all lost connections.
+PATIENCE = 6.0
+# Requests that are under way at a time.
+AT_ONCE = 64
+SESSION = 4.0
+_LOST = (
+    ConnectionLoss,
+    ConnectionClosedError,
+    SessionExpiredError,
+    OperationTimeoutError,
+    KazooTimeoutError,
+)
+
+_T = TypeVar("_T")
+
+
+class _Fence(msgspec.Struct, array_like=True):
+    epoch: int = 0
+
+
+class _Newest(msgspec.Struct, array_like=True):
+    """The newest checkpoint: the last entry that it covers, its place, its pieces, and the last entry of the one before."""
+
+    number: int = 0
+    place: str = ""
+    pieces: int = 0
+    before: int = 0
+
+
+class _Parts(msgspec.Struct, array_like=True):
+    place: str
+    pieces: int
+
+
+# The beginning of a node that says where the parts of an entry are, and of one that is the entry.
+_PLAIN, _IN_PARTS = b"e", b"p"
+
+
+class ZooKeeperLog:
+    """A ``SharedLog`` below ``root`` of the servers ``hosts`` (``host:port,…``); ``login`` is ``user:password``."""
+
+    def __init__(self, hosts: str, root: str, login: str = "", session: float = SESSION) -> None:
+        self.name = f"zookeeper://{hosts}{root}"
+        self._root = root
+        retry = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1)
+        user, _, password = login.partition(":")
+        acl = [make_digest_acl(user, password, all=True)] if login else None
+        self.client = KazooClient(
+            hosts,
+            timeout=session,
+            connection_retry=retry,
+            auth_data=[("digest", login)] if login else None,
+            default_acl=acl,
+        )
+        self._fence_version = self._epoch = -1
+        try:
+            self.client.start(timeout=PATIENCE)
+        except KazooTimeoutError:
+            self.client.stop()
+            self.client.close()
+            raise Unreachable(f"no server of {self.name} answers within {PATIENCE:.0f} s") from None
+        try:
+            self._make_tree()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the session."""
+        with contextlib.suppress(KazooException, KazooTimeoutError):
+            self.client.stop()
+            self.client.close()
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def head(self) -> Head:
+        """See ``SharedLog.head``."""
+        # The server of this session may be behind the others.
+        self._again(lambda: self.client.sync_async(self._root or "/"))
+        self._read_fence()
+        newest = self._newest()
+        return Head(self._get("id")[0].decode("ascii"), self._epoch, self._last(newest.number), newest.number)
+
+    def _read_fence(self) -> None:
+        data, stat = self._get("fence")
+        self._epoch, self._fence_version = _decoded(data, _Fence, self.name).epoch, stat.version
+
+    def _newest(self) -> _Newest:
+        return _decoded(self._get("checkpoint")[0], _Newest, self.name)
+
+    def _last(self, least: int) -> int:
+        """Return the number of the last entry."""
+        for bucket in sorted(self._children("log"), reverse=True):
+            if numbers := self._children(f"log/{bucket}"):
+                return max(map(int, numbers))
+        return least
+
+    def entries(self, after: int) -> Iterator[bytes]:
+        """See ``SharedLog.entries``."""
+        number = after + 1
+        while True:
+            bucket = number // BUCKET
+            try:
+                present = {int(each) for each in self._children(f"log/{bucket:010d}")}
+            except NoNodeError:
+                present = set()
+            wanted = range(number, (bucket + 1) * BUCKET)
+            until = next((each for each in wanted if each not in present), wanted.stop)
+            if until == number:
+                if number <= self._last(0):
+                    raise Trimmed(f"{self.name} does not go back to entry {number}")
+                return
+            for first in range(number, until, AT_ONCE):
+                paths = [_entry(each) for each in range(first, min(first + AT_ONCE, until))]
+                try:
+                    for data in self._get_all(paths):
+                        yield self._whole(data)
+                except NoNodeError:
+                    raise Trimmed(f"{self.name} has been shortened") from None
+            number = until
+
+    def _whole(self, data: bytes) -> bytes:
+        if data[:1] != _IN_PARTS:
+            return data[1:]
+        parts = _decoded(data[1:], _Parts, self.name)
+        return b"".join(self._pieces(f"parts/{parts.place}", parts.pieces))
+
+    def checkpoint(self) -> tuple[int, Iterator[bytes]]:
+        """See ``SharedLog.checkpoint``."""
+        newest = self._newest()
+        if not newest.number:
+            raise Damaged(f"{self.name} begins with entries that are gone, and has no checkpoint")
+        return newest.number, self._checkpoint(newest)
+
+    def _checkpoint(self, newest: _Newest) -> Iterator[bytes]:
+        try:
+            yield from _joined(self._pieces(f"checkpoints/{newest.place}", newest.pieces))
+        except NoNodeError:
+            raise Trimmed("there is a newer checkpoint") from None
+
+    def _pieces(self, place: str, count: int) -> Iterator[bytes]:
+        for first in range(0, count, AT_ONCE):
+            yield from self._get_all([f"{place}/{each:06d}" for each in range(first, min(first + AT_ONCE, count))])
+
+    # --- writing -------------------------------------------------------------------------------------------------
+
+    def append(self, number: int, entry: bytes, epoch: int) -> None:
+        """See ``SharedLog.append``."""
+        self._append(number, self._fitting(number, entry), epoch)
+
+    def _fitting(self, number: int, entry: bytes) -> bytes:
+        """Return the data of an entry's node; a large entry is put elsewhere first."""
+        if len(entry) < NODE:
+            return _PLAIN + entry
+        place = _place(number)
+        pieces = [entry[at : at + NODE] for at in range(0, len(entry), NODE)]
+        count = self._put_pieces(f"parts/{place}", pieces)
+        return _IN_PARTS + msgspec.msgpack.encode(_Parts(place, count))
+
+    def _append(self, number: int, data: bytes, epoch: int, newest: _Newest | None = None) -> None:
+        if self._epoch < 0:
+            self._read_fence()
+        if epoch < self._epoch:
+            raise Fenced(epoch, self._epoch)
+        deadline = time.monotonic() + PATIENCE
+        in_doubt = False
+        while True:
+            change = self.client.transaction()
+            self._fill(change, number, data, epoch, newest)
+            try:
+                results = self._once(change.commit_async())
+            except _LOST:
+                in_doubt = True
+                if time.monotonic() >= deadline:
+                    raise Unreachable(f"{self.name} does not answer") from None
+                continue
+            failed = next((each for each in results if isinstance(each, KazooException) and not _follows(each)), None)
+            if failed is None:
+                if epoch > self._epoch:
+                    self._epoch, self._fence_version = epoch, results[0].version
+                return
+            if in_doubt and self._is_there(number, data):
+                self._read_fence()
+                return
+            self._refuse(failed, number, epoch)
+
+    def _fill(
+        self, change: TransactionRequest, number: int, data: bytes, epoch: int, newest: _Newest | None
+    ) -> None:
+        if epoch == self._epoch:
+            change.check(self._path("fence"), self._fence_version)
+        else:
+            change.set_data(self._path("fence"), msgspec.msgpack.encode(_Fence(epoch)), self._fence_version)
+        if number % BUCKET == 0:
+            change.create(self._path(f"log/{number // BUCKET:010d}"))
+        change.create(self._path(_entry(number)), data)
+        if newest is not None:
+            change.set_data(self._path("checkpoint"), msgspec.msgpack.encode(newest))
+
+    def _is_there(self, number: int, data: bytes) -> bool:
+        try:
+            return self._get(_entry(number))[0] == data
+        except NoNodeError:
+            return False
+
+    def _refuse(self, failed: KazooException, number: int, epoch: int) -> None:
+        if isinstance(failed, BadVersionError):
+            self._read_fence()
+            raise Fenced(epoch, self._epoch)
+        if isinstance(failed, NodeExistsError):
+            raise another(self.name, number)
+        raise StoreError(f"{self.name} refuses a change: {_said(failed)}")
+
+    def put_checkpoint(self, number: int, pieces: Iterable[bytes], entry: bytes, epoch: int) -> None:
+        """See ``SharedLog.put_checkpoint``."""
+        before = self._newest()
+        place = _place(number)
+        count = self._put_pieces(f"checkpoints/{place}", _cut(pieces))
+        newest = _Newest(number, place, count, before.number)
+        self._append(number, self._fitting(number, entry), epoch, newest)
+        with contextlib.suppress(StoreError, NoNodeError):
+            self._trim(newest)
+
+    def _trim(self, newest: _Newest) -> None:
+        """Remove older checkpoints, and the entries that the one before the newest covers. Repeated by the next one."""
+        for place in self._children("checkpoints"):
+            if place != newest.place:
+                self._remove(f"checkpoints/{place}")
+        for place in self._children("parts"):
+            if int(place.partition("-")[0]) <= newest.before:
+                self._remove(f"parts/{place}")
+        last = newest.before // BUCKET
+        for bucket in sorted(self._children("log")):
+            if int(bucket) < last:
+                self._remove(f"log/{bucket}")
+            elif int(bucket) == last:
+                old = [name for name in self._children(f"log/{bucket}") if int(name) <= newest.before]
+                self._delete_all([f"log/{bucket}/{name}" for name in sorted(old)])
+
+    # --- nodes -----------------------------------------------------------------------------------------------------
+
+    def _make_tree(self) -> None:
+        nodes = {
+            "": b"",
+            "fence": msgspec.msgpack.encode(_Fence()),
+            "checkpoint": msgspec.msgpack.encode(_Newest()),
+            "checkpoints": b"",
+            "parts": b"",
+            "log": b"",
+            f"log/{0:010d}": b"",
+            "id": secrets.token_hex(8).encode("ascii"),
+        }
+        for path, data in nodes.items():
+            self._make(path, data)
+
+    def _make(self, path: str, data: bytes = b"") -> None:
+        with contextlib.suppress(NodeExistsError):
+            self._again(lambda: self.client.create_async(self._path(path), data, makepath=not path))
+
+    def _put_pieces(self, place: str, pieces: Iterable[bytes]) -> int:
+        """Put pieces below ``place``, several at a time; return their number."""
+        self._make(place)
+        count = 0
+        for group in _groups(pieces, AT_ONCE // 8):
+            waiting = [
+                (at, piece, self.client.create_async(self._path(f"{place}/{at:06d}"), piece))
+                for at, piece in enumerate(group, count)
+            ]
+            for at, piece, result in waiting:
+                try:
+                    self._once(result)
+                except NodeExistsError:
+                    pass
+                except _LOST:
+                    self._make(f"{place}/{at:06d}", piece)
+            count += len(group)
+        return count
+
+    def _remove(self, place: str) -> None:
+        try:
+            self._delete_all([f"{place}/{name}" for name in self._children(place)])
+        except NoNodeError:
+            return
+        self._delete_all([place])
+
+    def _delete_all(self, paths: Sequence[str]) -> None:
+        for first in range(0, len(paths), AT_ONCE):
+            waiting = [self.client.delete_async(self._path(path)) for path in paths[first : first + AT_ONCE]]
+            for result in waiting:
+                with contextlib.suppress(NoNodeError, *_LOST):
+                    self._once(result)
+
+    def _children(self, path: str) -> list[str]:
+        found: list[str] = self._again(lambda: self.client.get_children_async(self._path(path)))
+        return found
+
+    def _get(self, path: str) -> tuple[bytes, Any]:
+        found: tuple[bytes, Any] = self._again(lambda: self.client.get_async(self._path(path)))
+        return found
+
+    def _get_all(self, paths: Sequence[str]) -> list[bytes]:
+        waiting = [self.client.get_async(self._path(path)) for path in paths]
+        found: list[bytes] = []
+        for path, result in zip(paths, waiting, strict=True):
+            try:
+                found.append(self._once(result)[0])
+            except _LOST:
+                found.append(self._get(path)[0])
+        return found
+
+    def _path(self, path: str) -> str:
+        return f"{self._root}/{path}".rstrip("/") or "/"
+
+    def _again(self, begin: Callable[[], Any]) -> Any:
+        """Return the result of an operation that may be repeated. Raises ``Unreachable``, NoNodeError, NodeExistsError."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._once(begin())
+            except _LOST:
+                if time.monotonic() >= deadline:
+                    raise Unreachable(f"{self.name} does not answer") from None
+                time.sleep(0.02)
+
+    def _once(self, result: Any) -> Any:
+        try:
+            return result.get(timeout=PATIENCE)
+        except (*_LOST, NoNodeError, NodeExistsError):
+            raise
+        except KazooException as error:
+            raise StoreError(f"{self.name}: {_said(error)}") from error
+
+
+def _entry(number: int) -> str:
+    return f"log/{number // BUCKET:010d}/{number:020d}"
+
+
+def _place(number: int) -> str:
+    """Return a name for the pieces that belong to an entry: never one that a change in doubt has used."""
+    return f"{number}-{secrets.token_hex(8)}"
+
+
+def _follows(error: KazooException) -> bool:
+    """Return whether an operation only failed since another one of its transaction has."""
+    return isinstance(error, RolledBackError | RuntimeInconsistency)
+
+
+def _said(error: KazooException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _decoded(data: bytes, kind: type[_T], name: str) -> _T:
+    try:
+        return msgspec.msgpack.decode(data, type=kind)
+    except msgspec.MsgspecError:
+        raise Damaged(f"{name} was written by another version of Cress, or is damaged") from None
+
+
+def _cut(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Return pieces in such as fit a node: each has its length before it, and all stand one behind the other."""
+    waiting = bytearray()
+    for piece in pieces:
+        waiting += len(piece).to_bytes(4, "little") + piece
+        while len(waiting) >= NODE:
+            yield bytes(waiting[:NODE])
+            del waiting[:NODE]
+    if waiting:
+        yield bytes(waiting)
+
+
+def _joined(nodes: Iterable[bytes]) -> Iterator[bytes]:
+    """Return the pieces that ``_cut`` was given."""
+    waiting = bytearray()
+    for node in nodes:
+        waiting += node
+        while len(waiting) >= 4 and len(waiting) >= 4 + (size := int.from_bytes(waiting[:4], "little")):
+            yield bytes(waiting[4 : 4 + size])
+            del waiting[: 4 + size]
+    if waiting:
+        raise Damaged("a checkpoint is not complete")
+
+
+def _groups(pieces: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
+    group: list[bytes] = []
+    for piece in pieces:
+        group.append(piece)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
