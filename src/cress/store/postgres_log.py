@@ -36,10 +36,11 @@ _T = TypeVar("_T")
 
 
 class PostgresLog:
-    """A ``SharedLog`` in the database at ``url`` (``postgresql://…``)."""
+    """A ``SharedLog`` in the database at ``url`` (``postgresql://…``). ``patience`` is the time (s) that an operation may take."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, patience: float = PATIENCE) -> None:
         self._url = url
+        self._patience = patience
         self.name = _without_password(url)
         self._connection: psycopg.Connection | None = None
         self._again(self._make_tables)
@@ -106,7 +107,7 @@ class PostgresLog:
         self._append(number, entry, epoch, list(pieces))
 
     def _append(self, number: int, entry: bytes, epoch: int, pieces: list[bytes] | None = None) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self._patience
         while True:
             try:
                 return self._try_append(self._connected(), number, entry, epoch, pieces)
@@ -144,13 +145,13 @@ class PostgresLog:
 
     def _connected(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:
-            self._connection = psycopg.connect(self._url, autocommit=True, connect_timeout=int(PATIENCE))
+            self._connection = psycopg.connect(self._url, autocommit=True, connect_timeout=max(2, int(self._patience)))
             self._connection.execute("SET synchronous_commit = on")
         return self._connection
 
     def _again(self, work: Callable[[psycopg.Connection], _T]) -> _T:
         """Return the result of work that may be repeated. Raises ``Unreachable``."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self._patience
         while True:
             try:
                 return work(self._connected())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from cress.model.records import AttemptRecord, JobRecord
-from cress.store.base import Batch, Damaged, Saved, StoreError
+from cress.store.base import Batch, Damaged, Saved
 from cress.store.commit_journal import Commit
 from cress.store.finished import ATTEMPT_COLUMNS, JOB_COLUMNS, SqliteReader, attempt_of, find_job, find_run, job_of
 from cress.store.sqlite_file import beside, connect, opened, told, transaction
@@ -187,7 +187,8 @@ class Replica:
             found = _decoded(pieces)
             first = next(found)
             state = bytearray()
-            note(self._writer, {CLUSTER: first.cluster.encode("ascii")})
+            if first.cluster:
+                note(self._writer, {CLUSTER: first.cluster.encode("ascii")})
             fence(self._writer, first.epoch)
             shorten(self._writer, first.number)
             for piece in found:

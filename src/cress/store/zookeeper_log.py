@@ -77,11 +77,16 @@ _PLAIN, _IN_PARTS = b"e", b"p"
 
 
 class ZooKeeperLog:
-    """A ``SharedLog`` below ``root`` of the servers ``hosts`` (``host:port,…``); ``login`` is ``user:password``."""
+    """A ``SharedLog`` below ``root`` of the servers ``hosts`` (``host:port,…``); ``login`` is ``user:password``,
+    ``session`` the time (s) after which the servers take it for gone, ``patience`` the time (s) that an operation may take.
+    """
 
-    def __init__(self, hosts: str, root: str, login: str = "", session: float = SESSION) -> None:
+    def __init__(
+        self, hosts: str, root: str, login: str = "", session: float = SESSION, patience: float = PATIENCE
+    ) -> None:
         self.name = f"zookeeper://{hosts}{root}"
         self._root = root
+        self._patience = patience
         retry = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1)
         user, _, password = login.partition(":")
         acl = [make_digest_acl(user, password, all=True)] if login else None
@@ -94,11 +99,11 @@ class ZooKeeperLog:
         )
         self._fence_version = self._epoch = -1
         try:
-            self.client.start(timeout=PATIENCE)
+            self.client.start(timeout=self._patience)
         except KazooTimeoutError:
             self.client.stop()
             self.client.close()
-            raise Unreachable(f"no server of {self.name} answers within {PATIENCE:.0f} s") from None
+            raise Unreachable(f"no server of {self.name} answers within {self._patience:.0f} s") from None
         try:
             self._make_tree()
         except BaseException:
@@ -202,7 +207,7 @@ class ZooKeeperLog:
             self._read_fence()
         if epoch < self._epoch:
             raise Fenced(epoch, self._epoch)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self._patience
         in_doubt = False
         while True:
             change = self.client.transaction()
@@ -224,9 +229,7 @@ class ZooKeeperLog:
                 return
             self._refuse(failed, number, epoch)
 
-    def _fill(
-        self, change: TransactionRequest, number: int, data: bytes, epoch: int, newest: _Newest | None
-    ) -> None:
+    def _fill(self, change: TransactionRequest, number: int, data: bytes, epoch: int, newest: _Newest | None) -> None:
         if epoch == self._epoch:
             change.check(self._path("fence"), self._fence_version)
         else:
@@ -353,7 +356,7 @@ class ZooKeeperLog:
 
     def _again(self, begin: Callable[[], Any]) -> Any:
         """Return the result of an operation that may be repeated. Raises ``Unreachable``, NoNodeError, NodeExistsError."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self._patience
         while True:
             try:
                 return self._once(begin())
@@ -364,7 +367,7 @@ class ZooKeeperLog:
 
     def _once(self, result: Any) -> Any:
         try:
-            return result.get(timeout=PATIENCE)
+            return result.get(timeout=self._patience)
         except (*_LOST, NoNodeError, NodeExistsError):
             raise
         except KazooException as error:

@@ -1,0 +1,61 @@
+"""Stores by their address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from cress.model.errors import InputError
+from cress.store.replicated import ReplicatedStore
+from cress.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from cress.store.shared_log import SharedLog
+
+SQLITE, REPLICA = "cress.db", "replica.db"
+KINDS = ("zookeeper://HOST,HOST,HOST/PATH", "postgresql://USER@HOST/DATABASE")
+
+
+def open_store(address: str, folder: Path) -> SqliteStore | ReplicatedStore:
+    """Open the store at ``address``; empty: the file in ``folder``. Raises InputError and StoreError.
+
+    Of a store elsewhere, ``folder`` has the replica.
+    """
+    if not address:
+        return SqliteStore(folder / SQLITE)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return ReplicatedStore(_connected(address), folder / REPLICA)
+
+
+def check_address(address: str) -> None:
+    """Raise InputError if this cannot be the address of a store."""
+    parts = urlsplit(address)
+    if parts.scheme not in ("zookeeper", "postgresql") or not parts.netloc:
+        raise InputError(
+            f"{address.partition(':')[0]!r} is not a kind of store", hint=" or ".join(KINDS), field="--store"
+        )
+    if parts.scheme == "zookeeper" and not parts.path.strip("/"):
+        hint = f"{KINDS[0]}: a path of its own, such as /cress"
+        raise InputError("the address of the store has no path", hint=hint, field="--store")
+
+
+def _connected(address: str) -> SharedLog:
+    check_address(address)
+    if address.startswith("postgresql:"):
+        try:
+            from cress.store.postgres_log import PostgresLog
+        except ModuleNotFoundError:
+            raise _missing("psycopg", "postgres") from None
+        return PostgresLog(address)
+    try:
+        from cress.store.zookeeper_log import ZooKeeperLog
+    except ModuleNotFoundError:
+        raise _missing("kazoo", "zookeeper") from None
+    parts = urlsplit(address)
+    login, _, hosts = parts.netloc.rpartition("@")
+    return ZooKeeperLog(hosts, "/" + parts.path.strip("/"), unquote(login))
+
+
+def _missing(package: str, extra: str) -> InputError:
+    return InputError(f"{package} is not installed here", hint=f"pip install 'cress[{extra}]'", field="--store")

@@ -1,0 +1,321 @@
+"""A store in a shared log: several centers see the same, an answer that is lost is found out, what nobody needs goes."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from cress.store import zookeeper_log
+from cress.store.base import Batch, Changed, Damaged, Fenced, Saved, StoreError
+from cress.store.postgres_log import PostgresLog
+from cress.store.replicated import ReplicatedStore
+from cress.store.shared_log import SharedLog, Unreachable
+from cress.store.zookeeper_log import ZooKeeperLog
+from tests.store.conftest import empty_log
+from tests.store.postgresql import PostgreSql
+from tests.store.test_sqlite import attempt, record
+from tests.store.zookeeper import Ensemble
+
+Connect = Callable[[], SharedLog]
+
+
+@contextmanager
+def opened(connect: Connect, place: Path) -> Iterator[ReplicatedStore]:
+    with closing(ReplicatedStore(connect(), place)) as store:
+        yield store
+
+
+def rows(store: ReplicatedStore) -> tuple[Saved, list[object]]:
+    """All that a store knows."""
+    saved = store.load()
+    with closing(store.reader()) as reader:
+        jobs, attempts = reader.finished(1000)
+        return saved, [store.run(1), store.run(2), jobs, attempts, reader.jobs(limit=9)]
+
+
+class TestFollowing:
+    def test_another_center_sees_what_is_stored_and_takes_over(self, connect: Connect, tmp_path: Path) -> None:
+        with opened(connect, tmp_path / "a.db") as first, opened(connect, tmp_path / "b.db") as second:
+            first.load()
+            epoch = first.take_over(0, 0, "c1")
+            batch = Batch(records=[b"one"], runs=[(1, b"run")], jobs=[record(1)], attempts=[attempt(1, 1, 0)])
+            first.commit(batch, epoch)
+            assert [commit.batch for commit in second.follow()] == [None, batch]
+            assert second.follow() == []
+            assert rows(second) == rows(first)
+            saved = second.load()
+            newer = second.take_over(saved.epoch, saved.number, saved.cluster)
+            with pytest.raises(Fenced, match=r"epoch 1.*epoch 2"):
+                first.commit(Batch(records=[b"late"]), epoch)
+            second.commit(Batch(records=[b"two"]), newer)
+            assert first.load().records == [b"one", b"two"]
+
+    def test_of_two_that_take_over_at_once_one_does(self, connect: Connect, tmp_path: Path) -> None:
+        with opened(connect, tmp_path / "a.db") as first, opened(connect, tmp_path / "b.db") as second:
+            first.load()
+            second.load()
+            assert first.take_over(0, 0, "c1") == 1
+            with pytest.raises((Fenced, Changed)):
+                second.take_over(0, 0, "c2")
+            assert (second.load().epoch, second.load().cluster) == (1, "c1")
+
+    def test_a_snapshot_reaches_a_center_that_follows_closely(self, connect: Connect, tmp_path: Path) -> None:
+        with opened(connect, tmp_path / "a.db") as first, opened(connect, tmp_path / "b.db") as second:
+            first.commit(Batch(records=[b"one", b"two"], runs=[(1, b"run")]), 1)
+            second.follow()
+            first.snapshot(b"state", number=1, meta={"events": b"e"}, epoch=1)
+            assert [commit.covered for commit in second.follow()] == [1]
+            assert rows(second) == rows(first)
+            assert second.load().records == [b"two"]
+
+    @pytest.mark.parametrize("snapshots", [1, 2, 3])
+    def test_a_center_that_was_away_begins_with_the_checkpoint(
+        self, connect: Connect, tmp_path: Path, snapshots: int
+    ) -> None:
+        with opened(connect, tmp_path / "a.db") as first, opened(connect, tmp_path / "b.db") as second:
+            first.commit(Batch(records=[b"0"], runs=[(1, b"run")], templates=[(2, 1, b"new")]), 1)
+            second.follow()
+            for number in range(snapshots):
+                first.commit(Batch(records=[b"x", b"y"], jobs=[record(number + 10)]), 1)
+                first.commit(Batch(attempts=[attempt(number, number + 10, 0)], meta={"clock": b"%d" % number}), 1)
+                first.snapshot(b"state %d" % number, number=2 + 2 * number, meta={}, epoch=1)
+            first.commit(Batch(records=[b"last"]), 2)
+            assert rows(second) == rows(first)
+            with opened(connect, tmp_path / "new.db") as third:
+                assert rows(third) == rows(first)
+
+
+class TestReplica:
+    """The file of a replica may be lost, damaged, or that of another log: the log has all."""
+
+    @pytest.mark.parametrize("harm", ["lost", "garbage", "cut", "another log", "ahead"])
+    def test_it_begins_anew(self, connect: Connect, tmp_path: Path, harm: str, postgresql: PostgreSql) -> None:
+        place = tmp_path / "a.db"
+        with opened(connect, place) as store:
+            store.commit(Batch(records=[b"one"], runs=[(1, b"run")], jobs=[record(1)]), 1)
+            store.snapshot(b"state", number=1, meta={}, epoch=1)
+            store.commit(Batch(records=[b"two"], attempts=[attempt(1, 1, 0)]), 1)
+            expected = rows(store)
+        if harm == "lost":
+            place.unlink()
+        elif harm == "garbage":
+            place.write_bytes(os.urandom(5000))
+        elif harm == "cut":
+            place.write_bytes(place.read_bytes()[:9000])
+        else:
+            other = empty_log(postgresql) if harm == "another log" else connect
+            with opened(other, place) as store:
+                for number in range(9):
+                    store.commit(Batch(records=[b"foreign"], runs=[(100 + number, b"foreign")]), 1)
+                if harm == "ahead":
+                    expected = rows(store)
+        with opened(connect, place) as store:
+            assert rows(store) == expected
+
+    def test_what_was_changed_in_the_log_is_noticed(self, zookeeper: Ensemble, tmp_path: Path) -> None:
+        log = ZooKeeperLog(zookeeper.hosts, f"/cress/changed{os.getpid()}")
+        with closing(ReplicatedStore(log, tmp_path / "a.db")) as store:
+            for each in (b"one", b"two"):
+                store.commit(Batch(records=[each]), 1)
+            path = f"{log._root}/log/{0:010d}/{1:020d}"
+            data = log.client.get(path)[0]
+            log.client.set(path, data.replace(b"one", b"eno"))
+        with (
+            closing(ReplicatedStore(ZooKeeperLog(zookeeper.hosts, log._root), tmp_path / "b.db")) as store,
+            pytest.raises(Damaged, match=r"entry 1 of zookeeper://.* is not as it was stored"),
+        ):
+            store.load()
+
+
+class TestSize:
+    def test_large_batches_and_states_come_back_as_they_were(self, connect: Connect, tmp_path: Path) -> None:
+        record, state = os.urandom(2_300_000), os.urandom(3_100_000)
+        with opened(connect, tmp_path / "a.db") as store, opened(connect, tmp_path / "b.db") as other:
+            store.commit(Batch(records=[record]), 1)
+            assert other.load().records == [record]
+            store.snapshot(state, number=0, meta={}, epoch=1)
+            store.commit(Batch(records=[b"x"]), 1)
+            assert other.load().snapshot == state
+            with opened(connect, tmp_path / "c.db") as third:
+                assert rows(third) == rows(store)
+
+    def test_the_tree_stays_small(self, zookeeper: Ensemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(zookeeper_log, "BUCKET", 50)
+        log = ZooKeeperLog(zookeeper.hosts, f"/cress/small{os.getpid()}")
+        with closing(ReplicatedStore(log, tmp_path / "a.db")) as store:
+            large = os.urandom(600_000)
+            for number in range(1, 330):
+                store.commit(Batch(records=[b"x"] if number % 80 else [large]), 1)
+                if number % 60 == 0:
+                    store.snapshot(b"state", number=number, meta={}, epoch=1)
+            names: list[str] = []
+
+            def walk(path: str) -> None:
+                children = log.client.get_children(path)
+                assert len(children) <= 50
+                for name in children:
+                    names.append(name)
+                    walk(f"{path}/{name}")
+
+            walk(log._root)
+            assert len(names) < 160
+            assert store.load().number == 329
+
+
+class Door:
+    """Stands before a server, and can lose its answers or all that is sent."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._behind = host, port
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self.lose_answers = False
+        self.closed = False
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._listening.accept()
+            except OSError:
+                return
+            if self.closed:
+                client.close()
+                continue
+            server = socket.create_connection(self._behind)
+            self._open += [client, server]
+            threading.Thread(target=self._copy, args=(client, server, False), daemon=True).start()
+            threading.Thread(target=self._copy, args=(server, client, True), daemon=True).start()
+
+    def _copy(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if answers and self.lose_answers:
+                    self.lose_answers = False
+                    break
+                target.sendall(data)
+        for each in (source, target):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def cut(self) -> None:
+        self.closed = True
+        for each in self._open:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listening.close()
+        self.cut()
+
+
+@pytest.fixture
+def door(zookeeper: Ensemble) -> Iterator[Door]:
+    host, _, port = zookeeper.hosts.partition(":")
+    with closing(Door(host, int(port))) as door:
+        yield door
+
+
+class TestLostConnections:
+    def test_an_answer_that_is_lost_is_found_out(self, door: Door, tmp_path: Path) -> None:
+        log = ZooKeeperLog(f"127.0.0.1:{door.port}", f"/cress/lost{os.getpid()}")
+        with closing(ReplicatedStore(log, tmp_path / "a.db")) as store:
+            epoch = store.take_over(0, 0, "c1")
+            for number in range(5):
+                door.lose_answers = True
+                store.commit(Batch(records=[b"%d" % number]), epoch)
+            door.lose_answers = True
+            store.snapshot(b"state", number=3, meta={}, epoch=epoch)
+            assert store.load().records == [b"3", b"4"]
+
+    def test_without_the_servers_nothing_is_stored_and_all_goes_on_with_them(self, door: Door, tmp_path: Path) -> None:
+        log = ZooKeeperLog(f"127.0.0.1:{door.port}", f"/cress/cut{os.getpid()}", patience=1.5)
+        with closing(ReplicatedStore(log, tmp_path / "a.db")) as store:
+            store.commit(Batch(records=[b"one"], runs=[(1, b"run")]), 1)
+            door.cut()
+            before = time.monotonic()
+            with pytest.raises(Unreachable, match=r"zookeeper://127.0.0.1:\d+/cress/cut\d+ does not answer"):
+                store.commit(Batch(records=[b"two"]), 1)
+            assert time.monotonic() - before < 30
+            assert (store.run(1), store.run(2)) == (b"run", None)
+            with pytest.raises(StoreError):
+                store.load()
+            door.closed = False
+            stored = store.load().records
+            assert stored in ([b"one"], [b"one", b"two"])
+            store.commit(Batch(records=[b"three"]), 1)
+            assert store.load().records == [*stored, b"three"]
+
+    def test_a_database_that_was_down_is_found_again(self, postgresql: PostgreSql, tmp_path: Path) -> None:
+        address = postgresql.database()
+        with opened(lambda: PostgresLog(address, patience=1), tmp_path / "a.db") as store:
+            store.commit(Batch(records=[b"one"]), 1)
+            postgresql.kill()
+            with pytest.raises(Unreachable, match="does not answer"):
+                store.commit(Batch(records=[b"two"]), 1)
+            postgresql.start()
+            assert store.load().records == [b"one"]
+            store.commit(Batch(records=[b"two"]), 1)
+            assert store.load().records == [b"one", b"two"]
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from cress.store.base import Batch
+from cress.store.opening import open_store
+store = open_store(sys.argv[1], Path(sys.argv[2]))
+saved = store.load()
+epoch = store.take_over(saved.epoch, saved.number, "c1")
+number = saved.number
+while True:
+    number += 1
+    store.commit(Batch(records=[b"%d" % number], runs=[(number, b"run")]), epoch)
+    print(number, flush=True)
+    if number % 7 == 0:
+        store.snapshot(b"state %d" % number, number=number, meta={}, epoch=epoch)
+"""
+
+
+def test_kills_at_any_moment_lose_nothing_that_was_stored(connect: Connect, tmp_path: Path) -> None:
+    log = connect()
+    address = f"{log.name}?host={postgres_host(log)}" if log.name.startswith("postgresql") else log.name
+    log.close()
+    told = 0
+    dice = random.Random(1)
+    for _ in range(4):
+        command = [sys.executable, "-P", "-c", _WRITER, address, str(tmp_path / "w")]
+        writer = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        wanted = told + dice.randrange(3, 25)
+        for line in writer.stdout:
+            told = int(line)
+            if told >= wanted:
+                break
+        time.sleep(dice.random() / 50)
+        writer.send_signal(signal.SIGKILL)
+        told = max([told, *map(int, writer.communicate()[0].split())])
+        with opened(connect, tmp_path / "look.db") as store:
+            saved = store.load()
+            assert told <= saved.number <= told + 1
+            assert saved.records == [
+                b"%d" % each for each in range(saved.number - len(saved.records) + 1, saved.number + 1)
+            ]
+            assert all(store.run(each) == b"run" for each in range(1, saved.number + 1))
+            told = saved.number
+
+
+def postgres_host(log: SharedLog) -> str:
+    return str(log._url).partition("host=")[2]  # type: ignore[attr-defined]
