@@ -136,7 +136,9 @@ class Committer:
         opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
         if check is not None:
             check(opened.machine)
-        await asyncio.to_thread(check_witness, self.log.folder, self.settings.data / STORE, opened.number)
+        if not self.settings.store:
+            place = self.settings.data / STORE
+            await asyncio.to_thread(check_witness, self.log.folder, place, opened.number)
         for sentence in await asyncio.to_thread(damaged_files, self.log.folder, older=False):
             _log.warning("%s", sentence)
         await self._start_with(opened)
@@ -404,7 +406,9 @@ class Committer:
         """Begin a new epoch with the loaded state. Runs in the committing thread."""
         begin_epoch(self.store, opened, self.settings, self.clock)
         self.log.open(opened.number, opened.records, opened.machine.export, self.clock.utc())
-        for sentence in (self.log.gap, self.log.problem):
+        # Of a shared store, other centers may have written the records that are missing here.
+        gap = "" if self.settings.store else self.log.gap
+        for sentence in (gap, self.log.problem):
             if sentence:
                 _log.warning("%s", sentence)
 

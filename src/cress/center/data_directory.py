@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 
 from cress.model.errors import InputError
+from cress.store.opening import SQLITE
 
-LOCK, ADDRESS, STORE = "center.lock", "center.json", "cress.db"
+LOCK, ADDRESS, STORE = "center.lock", "center.json", SQLITE
 # Unix sockets of the center, for clients and for executors of this machine.
 API_SOCKET, EXECUTOR_SOCKET = "api.sock", "executors.sock"
 

@@ -32,7 +32,6 @@ from cress.center.data_directory import (
     API_SOCKET,
     CENTER_CERTIFICATE,
     EXECUTOR_SOCKET,
-    STORE,
     TLS,
     Address,
     DataDirectory,
@@ -55,7 +54,7 @@ from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
 from cress.model.zones import zone_of
 from cress.store.base import StoreError
-from cress.store.sqlite import SqliteStore
+from cress.store.opening import check_address, open_store
 
 if TYPE_CHECKING:
     from cress.center.tls.admission import Admission
@@ -97,6 +96,8 @@ def run_center(settings: Settings) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         _check_host(settings)
+        if settings.store:
+            check_address(settings.store)
         settings = _with_zone(settings)
         topology, licences = _topology(settings), _licences(settings)
         tls = _tls(settings)
@@ -143,7 +144,7 @@ async def _run(
     ]
     listening += [directory.listen(name, BACKLOG) for name in (API_SOCKET, EXECUTOR_SOCKET)]
     public = [] if settings.socket is None else [public_socket(settings.socket, BACKLOG)]
-    store = SqliteStore(directory.path / STORE)
+    store = open_store(settings.store, directory.path)
     for sentence in store.warnings:
         _say(sentence)
     committer = Committer(store, settings)

@@ -19,6 +19,7 @@ class Settings:
     files for TLS; without them those that ``cress tls init`` has made in ``data``, if it has. Without TLS it listens on loopback addresses only,
     unless it is ``insecure``.
     ``options`` are assignments such as ``grace=30s``, kept in the data directory until others are given.
+    ``store`` is the address of a store that several centers share, empty: a file in ``data``.
     ``dimensions`` are declared if they are new. ``history`` is the address of a database, empty: a file in ``data``.
     Finished work stays in it for ``keep_history``, usage by the hour for ``keep_usage``, files of the event log for
     ``keep_events``, and at most ``keep_events_size`` bytes of them; durations are microseconds. ``topology`` is the file
@@ -45,6 +46,7 @@ class Settings:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     tls_ca: Path | None = None
+    store: str = ""
     history: str = ""
     keep_history: int = 90 * DAY
     keep_usage: int = 1100 * DAY

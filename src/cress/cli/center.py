@@ -73,6 +73,15 @@ def center(
         typer.Option(metavar="FILE", help="The groups of the cluster (docs/groups.md); read again at SIGHUP."),
     ] = None,
     zone: Zone = "",
+    store: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            envvar="CRESS_STORE",
+            help="A store that several centers share (docs/store.md): zookeeper://HOST,HOST,HOST/PATH or "
+            "postgresql://USER@HOST/DATABASE. Default: a file.",
+        ),
+    ] = "",
     history: Annotated[
         str, typer.Option(metavar="URL", help="Database for finished work (docs/history.md). Default: a file.")
     ] = "",
@@ -150,6 +159,7 @@ def center(
             licence=licences_of(licence, licences),
             groups=groups,
             zone=time_zone_of(zone),
+            store=store,
             history=history,
             keep_history=duration_of(keep_history, "--keep-history"),
             keep_usage=duration_of(keep_usage, "--keep-usage"),

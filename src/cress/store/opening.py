@@ -23,7 +23,13 @@ def open_store(address: str, folder: Path) -> SqliteStore | ReplicatedStore:
     Of a store elsewhere, ``folder`` has the replica.
     """
     if not address:
+        if (folder / REPLICA).exists() and not (folder / SQLITE).exists():
+            what = f"{folder} belongs to a center whose store is elsewhere; without it an empty cluster would begin"
+            raise InputError(what, hint=" or ".join(KINDS), field="--store")
         return SqliteStore(folder / SQLITE)
+    if (folder / SQLITE).exists():
+        what = f"{folder} has a store already, whose jobs the other one does not know"
+        raise InputError(what, hint=f"`cress store migrate {folder} {address}` moves it", field="--store")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return ReplicatedStore(_connected(address), folder / REPLICA)
 

@@ -8,6 +8,7 @@ for entries that are too large for one node. No node has more than a few thousan
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,6 +51,10 @@ _LOST = (
     OperationTimeoutError,
     KazooTimeoutError,
 )
+
+# Lost connections are told by the errors of what needed them.
+_quiet = logging.getLogger("cress.zookeeper")
+_quiet.setLevel(logging.CRITICAL)
 
 _T = TypeVar("_T")
 
@@ -94,6 +99,7 @@ class ZooKeeperLog:
             hosts,
             timeout=session,
             connection_retry=retry,
+            logger=_quiet,
             auth_data=[("digest", login)] if login else None,
             default_acl=acl,
         )
