@@ -9,13 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
-from cress.model.records import AttemptRecord, JobRecord
-from cress.store.base import Batch, Damaged, Saved
+from cress.model.records import JobRecord
+from cress.store.base import Damaged, Saved
+from cress.store.checkpoint import pieces_of, write_pieces
 from cress.store.commit_journal import Commit
-from cress.store.finished import ATTEMPT_COLUMNS, JOB_COLUMNS, SqliteReader, attempt_of, find_job, find_run, job_of
-from cress.store.sqlite_file import beside, connect, opened, told, transaction
+from cress.store.finished import SqliteReader, find_job, find_run
+from cress.store.sqlite_file import beside, connect, told, transaction
 from cress.store.sqlite_tables import (
     CLUSTER,
     COMMITS,
@@ -36,30 +35,8 @@ from cress.store.sqlite_verify import defects, load
 
 # The note with the log that is followed, and with the chain at its last entry that was applied.
 LOG, CHAIN = "log", "chain"
-# Rows of a piece of a checkpoint, and bytes of a piece of the state.
-ROWS, PIECE = 500, 2**19
 
 _T = TypeVar("_T")
-
-
-class Piece(msgspec.Struct, array_like=True, omit_defaults=True):
-    """A piece of a checkpoint.
-
-    The first one says what the others belong to: the chain after the last entry that is covered, the epoch, the cluster,
-    the number of the last record, and the length of the state. Then come the pieces of the state, and the rows.
-    """
-
-    chain: int = 0
-    epoch: int = 0
-    cluster: str = ""
-    number: int = 0
-    length: int = 0
-    state: bytes = b""
-    batch: Batch | None = None
-
-
-_encode_piece = msgspec.msgpack.Encoder().encode
-_decode_piece = msgspec.msgpack.Decoder(Piece).decode
 
 
 class Replica:
@@ -155,52 +132,15 @@ class Replica:
 
     def pieces(self, chain: int) -> Iterator[bytes]:
         """Return the rows as a checkpoint, with an entry that is being applied; ``chain`` is the one after it."""
-        saved = load(self._writer)
-        state = memoryview(saved.snapshot or b"")
-        first = Piece(chain, saved.epoch, saved.cluster, saved.number - len(saved.records), len(state))
-        yield _encode_piece(first)
-        for at in range(0, len(state), PIECE):
-            yield _encode_piece(Piece(state=bytes(state[at : at + PIECE])))
-        notes = {key: value for key, value in saved.meta.items() if key not in (LOG, CHAIN)}
-        yield _encode_piece(Piece(batch=Batch(meta=notes)))
-        for records in _grouped(iter(saved.records)):
-            yield _encode_piece(Piece(batch=Batch(records=records)))
-        execute = self._writer.execute
-        runs = execute("SELECT job, family, run FROM runs ORDER BY job")
-        for rows in _grouped((job, family, opened(run, f"how to run job {job}")) for job, family, run in runs):
-            batch = Batch(
-                runs=[(job, run) for job, family, run in rows if not family],
-                templates=[(job, family, run) for job, family, run in rows if family],
-            )
-            yield _encode_piece(Piece(batch=batch))
-        jobs: Iterator[JobRecord] = map(job_of, execute(f"SELECT {JOB_COLUMNS} FROM jobs"))  # noqa: S608 (our own names)
-        for finished in _grouped(jobs):
-            yield _encode_piece(Piece(batch=Batch(jobs=finished)))
-        attempts: Iterator[AttemptRecord] = map(attempt_of, execute(f"SELECT {ATTEMPT_COLUMNS} FROM attempts"))  # noqa: S608
-        for ended in _grouped(attempts):
-            yield _encode_piece(Piece(batch=Batch(attempts=ended)))
+        return pieces_of(self._writer, chain, without=(LOG, CHAIN))
 
     def restore(self, log: str, last: int, pieces: Iterable[bytes]) -> None:
         """Begin anew with a checkpoint that covers the log up to entry ``last``. Raises ``Damaged``."""
         self.begin(log)
         with told(self.path, "cannot be written"), transaction(self._writer):
-            found = _decoded(pieces)
-            first = next(found)
-            state = bytearray()
-            if first.cluster:
-                note(self._writer, {CLUSTER: first.cluster.encode("ascii")})
-            fence(self._writer, first.epoch)
-            shorten(self._writer, first.number)
-            for piece in found:
-                state += piece.state
-                if piece.batch is not None:
-                    write_batch(self._writer, piece.batch)
-            if len(state) != first.length:
-                raise Damaged(f"the checkpoint of entry {last} is not complete")
-            if state:
-                write_state(self._writer, memoryview(state))
-            note(self._writer, {COMMITS: encode(last), CHAIN: encode(first.chain)})
-        self.last, self.chain = last, first.chain
+            chain = write_pieces(self._writer, pieces)
+            note(self._writer, {COMMITS: encode(last), CHAIN: encode(chain)})
+        self.last, self.chain = last, chain
 
     # --- reading -------------------------------------------------------------------------------------------------
 
@@ -237,27 +177,3 @@ class Replica:
         """Close the file."""
         self._reader.close()
         self._writer.close()
-
-
-def state_in(pieces: Iterable[bytes]) -> bytes:
-    """Return the state in a checkpoint, without reading its rows. Raises ``Damaged``."""
-    found = _decoded(pieces)
-    first = next(found)
-    state = bytearray()
-    while len(state) < first.length:
-        state += next(found).state
-    return bytes(state)
-
-
-def _decoded(pieces: Iterable[bytes]) -> Iterator[Piece]:
-    try:
-        for piece in pieces:
-            yield _decode_piece(piece)
-    except msgspec.MsgspecError as error:
-        raise Damaged(f"a checkpoint cannot be read: {error}") from None
-
-
-def _grouped(rows: Iterator[_T]) -> Iterator[list[_T]]:
-    """Return the rows in lists of at most ``ROWS``."""
-    while group := [row for _, row in zip(range(ROWS), rows, strict=False)]:
-        yield group

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from cress.model.records import JobRecord
 from cress.store.base import Batch, Changed, Fenced, Saved, StoreError
+from cress.store.checkpoint import state_in
 from cress.store.commit_journal import Commit
 from cress.store.finished import SqliteReader
-from cress.store.replica import Replica, state_in
-from cress.store.shared_log import SharedLog, Trimmed, decode_entry, encode_entry
+from cress.store.replica import Replica
+from cress.store.shared_log import Head, SharedLog, Trimmed, decode_entry, encode_entry
 
 
 class ReplicatedStore:
@@ -40,13 +41,14 @@ class ReplicatedStore:
         if replica.log != head.id or replica.last > head.last:
             replica.begin(head.id)
         applied: list[Commit] = []
+        if not replica.last and head.checkpoint:
+            self._restore(head)
         while replica.last < head.last:
             try:
                 applied += self._follow()
             except Trimmed:
                 applied = []
-                last, pieces = self.log.checkpoint()
-                replica.restore(head.id, last, pieces)
+                self._restore(head)
         self._behind = False
         return applied
 
@@ -59,6 +61,10 @@ class ReplicatedStore:
             with replica.applied(commit, chain, state):
                 applied.append(commit)
         return applied
+
+    def _restore(self, head: Head) -> None:
+        last, pieces = self.log.checkpoint()
+        self._replica.restore(head.id, last, pieces)
 
     def _state_at(self, number: int) -> memoryview:
         """Return the state that was stored with this entry. Raises ``Trimmed`` if there is a newer one by now."""
