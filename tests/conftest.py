@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.servers.postgresql import PostgreSql
+from tests.servers.zookeeper import Ensemble
+
 # Derandomised: the same commit passes or fails the same way everywhere. The long run looks further.
 settings.register_profile(
     "default",
@@ -35,6 +38,22 @@ def traces() -> Path:
         # Set and wrong is a mistake, not a choice.
         pytest.fail(f"CRESS_TRACES={folder} is not a folder")
     return path
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    """A ZooKeeper server of this test process."""
+    ensemble = Ensemble(tmp_path_factory.mktemp("zookeeper"))
+    yield ensemble
+    ensemble.close()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSql]:
+    """A PostgreSQL server of this test process."""
+    server = PostgreSql()
+    yield server
+    server.close()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

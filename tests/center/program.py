@@ -34,12 +34,12 @@ from cress.center import run
 from cress.model.access import Visibility
 from cress.center.settings import Settings
 from cress.model.resources import Dimensions
-data, port, pipe, host, option, dimension, topology, groups, zone, socket, visibility = sys.argv[1:]
+data, port, pipe, host, option, dimension, topology, groups, zone, socket, visibility, store = sys.argv[1:]
 sys.exit(run.run_center(Settings(
     data=Path(data), port=int(port), parent_pipe=pipe == "pipe", host=host,
     options=tuple(option.split()), dimensions=Dimensions((dimension,) if dimension else ()),
     topology=Path(topology) if topology else None, groups=Path(groups) if groups else None, zone=zone,
-    socket=Path(socket) if socket else None, visibility=Visibility(visibility or "all"),
+    socket=Path(socket) if socket else None, visibility=Visibility(visibility or "all"), store=store,
 )))
 """
 
@@ -80,6 +80,7 @@ def run_to_end(
         zone,
         "",
         "",
+        "",
     ]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
@@ -100,10 +101,11 @@ class Center:
         zone: str = "",
         socket: str = "",
         visibility: str = "",
+        store: str = "",
     ) -> None:
         self.data = data
         end = "pipe" if pipe else ""
-        given = (option, dimension, topology, groups, zone, socket, visibility)
+        given = (option, dimension, topology, groups, zone, socket, visibility, store)
         words = [str(data), "0", end, "127.0.0.1", *given]
         self.process: subprocess.Popen[str] | Forked
         if forked:

@@ -12,7 +12,7 @@ from cress.store.replicated import ReplicatedStore
 from cress.store.sqlite import SqliteStore
 from tests.faults.store import Access, SimulatedStore
 from tests.faults.world import Mortal, World
-from tests.store.conftest import empty_log
+from tests.servers.logs import empty_log
 
 
 @pytest.fixture(params=["sqlite", "simulated", "simulated access", "zookeeper", "postgresql"])

@@ -22,10 +22,10 @@ from cress.store.postgres_log import PostgresLog
 from cress.store.replicated import ReplicatedStore
 from cress.store.shared_log import SharedLog, Unreachable
 from cress.store.zookeeper_log import ZooKeeperLog
-from tests.store.conftest import empty_log
-from tests.store.postgresql import PostgreSql
+from tests.servers.logs import empty_log
+from tests.servers.postgresql import PostgreSql
+from tests.servers.zookeeper import Ensemble
 from tests.store.test_sqlite import attempt, record
-from tests.store.zookeeper import Ensemble
 
 Connect = Callable[[], SharedLog]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ from cress.center.event_log_check import check_witness, damaged_files, last_reco
 from cress.center.history_reader import FILE as HISTORY
 from cress.center.recovery import restored, version_note
 from cress.center.settings import Settings
+from cress.center.store_migration import as_file
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -22,6 +24,7 @@ from cress.shell.center.events import Events
 from cress.shell.center.runs import template_of
 from cress.store.base import Saved, StoreError
 from cress.store.commit_journal import COMMITS as JOURNAL
+from cress.store.copying import copy_from_file
 from cress.store.history_mark import FILE as MARK_OF_HISTORY
 from cress.store.history_mark import check_history, read_mark
 from cress.store.sqlite import SqliteStore
@@ -147,20 +150,42 @@ def restore(data: Path, file: Path) -> Replaced:
         given = _given_away(path)
         for ending in ("", MARK, JOURNAL, "-wal", "-shm"):
             beside(fresh, ending).unlink(missing_ok=True)
-        with reading(file, as_it_is=True) as source:
-            for problem in source.damage():
-                raise StoreError(f"{file} is damaged: {problem}")
-            saved = source.saved()
-            source.copy_to(fresh)
-            state = restored(saved, Settings(data=data), source.run)
-        machine, events = state.machine, state.events
-        numbers = _numbers(saved, machine, events)
-        numbers = _behind(numbers, given) if given else _far_behind(numbers)
-        _renumber(fresh, machine, events, numbers)
+        machine = _renumbered(file, fresh, given)
         kept = put_in_place(fresh, path)
         return Replaced(jobs=len(machine.jobs), attempts=len(machine.attempts), kept=kept, jumped=given is None)
     finally:
         directory.close()
+
+
+def restore_shared(address: str, file: Path) -> Replaced:
+    """Make ``file`` the content of the shared store at ``address``; the center that uses it is fenced off.
+
+    Numbers continue as with ``restore``. Raises StoreError and InputError.
+    """
+    with tempfile.TemporaryDirectory(prefix="cress-store-") as folder:
+        fresh = Path(folder) / STORE
+        try:
+            with as_file(address) as present:
+                given = _given_away(present)
+        except StoreError:
+            given = None
+        machine = _renumbered(file, fresh, given)
+        copy_from_file(fresh, address, over=True)
+    return Replaced(jobs=len(machine.jobs), attempts=len(machine.attempts), kept=None, jumped=given is None)
+
+
+def _renumbered(file: Path, fresh: Path, given: _Numbers | None) -> Machine:
+    """Write the backup ``file`` to the new store ``fresh``, continuing after the numbers that were given out since."""
+    with reading(file, as_it_is=True) as source:
+        for problem in source.damage():
+            raise StoreError(f"{file} is damaged: {problem}")
+        saved = source.saved()
+        source.copy_to(fresh)
+        state = restored(saved, Settings(data=fresh.parent), source.run)
+    machine, events = state.machine, state.events
+    numbers = _numbers(saved, machine, events)
+    _renumber(fresh, machine, events, _behind(numbers, given) if given else _far_behind(numbers))
+    return machine
 
 
 def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) -> None:

@@ -19,6 +19,7 @@ Examples:
   cress store check                      read everything, step through the log, say what is there
   cress store backup /backup/monday.db   copy it, while the center runs
   cress store restore /backup/monday.db  take it back, while no center runs; what was there is kept beside it
+  cress store migrate /srv/cress zookeeper://zk1,zk2,zk3/cress   move it to where several centers reach it
 
 \b
 Exit codes: 0 done (check: all is well), 1 it is damaged or cannot be read, 2 bad input (a center runs, say).
@@ -35,23 +36,31 @@ Directory = Annotated[
     ),
 ]
 
+Address = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        envvar="CRESS_STORE",
+        help="A store that several centers share, instead of the one in the data directory.",
+    ),
+]
+
 app = typer.Typer(
     no_args_is_help=True, help="Check, copy or put back what a center keeps.", epilog=EPILOG, rich_markup_mode=None
 )
 
 
 @app.command()
-def check(data: Directory = None) -> None:
+def check(data: Directory = None, store: Address = "") -> None:
     """Read everything that is stored, also while the center runs."""
-    with _told("check"):
+    with _told("check"), _file(data, store) as path:
         from cress.center import store_maintenance as upkeep
-        from cress.client.config import data_directory
 
-        path = data_directory(data) / upkeep.STORE
         found = upkeep.check(path)
         facts(
             [
-                ("store", f"{path}, {found.size:,} bytes"),
+                ("store", f"{shown(store) or path}, {found.size:,} bytes"),
                 ("state", f"snapshot of {found.snapshot:,} bytes and {count(found.records, 'record')} since"),
                 (
                     "alive",
@@ -75,13 +84,13 @@ def check(data: Directory = None) -> None:
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it must not exist yet.")],
     data: Directory = None,
+    store: Address = "",
 ) -> None:
     """Copy the store into a file, also while the center runs."""
-    with _told("backup"):
+    with _told("backup"), _file(data, store) as path:
         from cress.center import store_maintenance as upkeep
-        from cress.client.config import data_directory
 
-        size = upkeep.backup(data_directory(data) / upkeep.STORE, file)
+        size = upkeep.backup(path, file)
         print(f"{file}: {size:,} bytes")
 
 
@@ -89,6 +98,7 @@ def backup(
 def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")],
     data: Directory = None,
+    store: Address = "",
 ) -> None:
     """Put a backup in the place of the store; no center may run on it."""
     with _told("restore"):
@@ -96,13 +106,48 @@ def restore(
         from cress.client.config import data_directory
 
         place = data_directory(data)
-        done = upkeep.restore(place, file)
+        done = upkeep.restore_shared(store, file) if store else upkeep.restore(place, file)
         alive = f"{count(done.jobs, 'job')} and {count(done.attempts, 'attempt')} alive in it"
-        print(f"{place / upkeep.STORE} is {file} now, with {alive}")
+        print(f"{shown(store) or place / upkeep.STORE} is {file} now, with {alive}")
         if done.kept is not None:
             print(f"what was there is in {done.kept}")
         if done.jumped:
             print("numbers of new jobs and attempts begin much higher: nobody knows which were given away since")
+
+
+@app.command()
+def migrate(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="A data directory, or the URL of a shared store.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The same; it must be empty.")],
+) -> None:
+    """Move everything to a store of another kind, while tasks run; the center is stopped before, and started after."""
+    with _told("migrate"):
+        from cress.center.store_migration import migrate
+
+        kept = migrate(source, target)
+        print(f"{shown(target) or target} has all that was in {shown(source) or source}")
+        if kept is not None:
+            print(f"what was there is in {kept}; the center goes on with `--store {shown(target)}`")
+
+
+@contextmanager
+def _file(data: Path | None, store: str) -> Iterator[Path]:
+    """Give the store as a file."""
+    from cress.center.store_maintenance import STORE
+    from cress.center.store_migration import as_file
+    from cress.client.config import data_directory
+
+    if not store:
+        yield data_directory(data) / STORE
+        return
+    with as_file(store) as path:
+        yield path
+
+
+def shown(address: str) -> str:
+    """Return the address of a store without a password."""
+    scheme, mark, rest = address.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}" if mark else ""
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def open_store(address: str, folder: Path) -> SqliteStore | ReplicatedStore:
         what = f"{folder} has a store already, whose jobs the other one does not know"
         raise InputError(what, hint=f"`cress store migrate {folder} {address}` moves it", field="--store")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return ReplicatedStore(_connected(address), folder / REPLICA)
+    return ReplicatedStore(connected(address), folder / REPLICA)
 
 
 def check_address(address: str) -> None:
@@ -46,7 +46,8 @@ def check_address(address: str) -> None:
         raise InputError("the address of the store has no path", hint=hint, field="--store")
 
 
-def _connected(address: str) -> SharedLog:
+def connected(address: str) -> SharedLog:
+    """Connect to the shared log at ``address``. Raises InputError and StoreError."""
     check_address(address)
     if address.startswith("postgresql:"):
         try:

@@ -125,8 +125,8 @@ class PostgresLog:
         with connection.transaction():
             # The row is locked from here on: nobody else appends before the end of the transaction.
             fence = connection.execute(
-                "UPDATE cress_fence SET epoch = %s, last = %s WHERE epoch <= %s AND last = %s",
-                (epoch, number, epoch, number - 1),
+                "UPDATE cress_fence SET epoch = %s, last = %s WHERE epoch <= %s AND (last = %s OR %s AND last < %s)",
+                (epoch, number, epoch, number - 1, pieces is not None, number),
             )
             if fence.rowcount:
                 connection.execute("INSERT INTO cress_log VALUES (%s, %s)", (number, entry))

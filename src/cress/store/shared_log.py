@@ -65,6 +65,8 @@ class SharedLog(Protocol):
     def put_checkpoint(self, number: int, pieces: Iterable[bytes], entry: bytes, epoch: int) -> None:
         """Store a checkpoint, and with it the entry ``number`` as ``append`` does; remove what nobody needs any more.
 
+        A ``number`` behind a gap makes the checkpoint the beginning of all that follows.
+
         Entries are kept from the last checkpoint but one on: centers that follow closely need no checkpoint.
         """
 

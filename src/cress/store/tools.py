@@ -32,34 +32,34 @@ class Reading:
     def __init__(self, path: Path, connection: sqlite3.Connection, completed: int = 0) -> None:
         self.path = path
         self.completed = completed
-        self._connection = connection
+        self.connection = connection
 
     def damage(self) -> list[str]:
         """Return the defects of the store as sentences, empty if it is whole; the same that a start finds."""
         with told(self.path, "cannot be read"):
-            return defects(self._connection)
+            return defects(self.connection)
 
     def damaged_runs(self) -> list[str]:
         """Return the runs that are not as they were stored, as sentences."""
         with told(self.path, "cannot be read"):
-            return damaged_runs(self._connection)
+            return damaged_runs(self.connection)
 
     def saved(self) -> Saved:
         """Return the state that a center would load, with its checksums verified."""
         with told(self.path, "cannot be read"):
-            return load(self._connection)
+            return load(self.connection)
 
     def runs(self) -> Iterator[tuple[int, bytes]]:
         """Return the runs of all jobs, by id, without those that are damaged."""
         with told(self.path, "cannot be read"):
-            for job, sealed in self._connection.execute("SELECT job, run FROM runs ORDER BY job"):
+            for job, sealed in self.connection.execute("SELECT job, run FROM runs ORDER BY job"):
                 if is_whole(sealed):
                     yield job, sealed[4:]
 
     def run(self, job: int) -> bytes | None:
         """Return the run of this job as it was stored; None if it is damaged."""
         with told(self.path, "cannot be read"):
-            row = self._connection.execute("SELECT run FROM runs WHERE job = ?", (job,)).fetchone()
+            row = self.connection.execute("SELECT run FROM runs WHERE job = ?", (job,)).fetchone()
             return row[0][4:] if row is not None and is_whole(row[0]) else None
 
     def jobs(self) -> Iterator[JobRecord]:
@@ -77,7 +77,7 @@ class Reading:
     def _rows(self, table: str, fields: tuple[str, ...]) -> Iterator[tuple[object, ...]]:
         columns = ", ".join(f'"{name}"' for name in fields)
         with told(self.path, "cannot be read"):
-            yield from self._connection.execute(f"SELECT {columns} FROM {table}")  # noqa: S608 (our own names)
+            yield from self.connection.execute(f"SELECT {columns} FROM {table}")  # noqa: S608 (our own names)
 
     def copy_to(self, target: Path) -> None:
         """Copy this moment into a new file, durably, for its owner only."""
@@ -86,7 +86,7 @@ class Reading:
             with told(target, "cannot be written"):
                 os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
                 with closing(sqlite3.connect(fresh, isolation_level=None)) as copy:
-                    self._connection.backup(copy)
+                    self.connection.backup(copy)
                     # One file, without a write-ahead file beside it.
                     copy.execute("PRAGMA journal_mode=DELETE")
                 _sync(fresh)
@@ -157,21 +157,30 @@ def put_in_place(fresh: Path, path: Path) -> Path | None:
     Neither may be in use. Interrupted at any point, both still exist.
     """
     with told(path, "cannot be replaced"):
-        there = [old for ending in ("", "-wal", "-shm", MARK, JOURNAL) if (old := beside(path, ending)).exists()]
-        folder = _unused(path.parent) if there else None
-        if folder is not None:
-            folder.mkdir(mode=0o700)
-            for old in there:
-                old.rename(folder / old.name)
-            _sync(folder)
+        folder = move_away(path, REPLACED)
         fresh.rename(path)
         _sync(path.parent)
     return folder
 
 
-def _unused(parent: Path) -> Path:
+def move_away(path: Path, name: str) -> Path | None:
+    """Move the store in ``path`` and the files beside it into a new folder ``name-N``; return that, None without a store."""
+    with told(path, "cannot be moved"):
+        there = [old for ending in ("", "-wal", "-shm", MARK, JOURNAL) if (old := beside(path, ending)).exists()]
+        if not there:
+            return None
+        folder = _unused(path.parent, name)
+        folder.mkdir(mode=0o700)
+        for old in there:
+            old.rename(folder / old.name)
+        _sync(folder)
+        _sync(path.parent)
+    return folder
+
+
+def _unused(parent: Path, name: str) -> Path:
     number = 1
-    while (folder := parent / f"{REPLACED}-{number}").exists():
+    while (folder := parent / f"{name}-{number}").exists():
         number += 1
     return folder
 

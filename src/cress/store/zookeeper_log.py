@@ -213,6 +213,8 @@ class ZooKeeperLog:
             self._read_fence()
         if epoch < self._epoch:
             raise Fenced(epoch, self._epoch)
+        if number % BUCKET == 0 or newest is not None:
+            self._make(f"log/{number // BUCKET:010d}")
         deadline = time.monotonic() + self._patience
         in_doubt = False
         while True:
@@ -240,8 +242,6 @@ class ZooKeeperLog:
             change.check(self._path("fence"), self._fence_version)
         else:
             change.set_data(self._path("fence"), msgspec.msgpack.encode(_Fence(epoch)), self._fence_version)
-        if number % BUCKET == 0:
-            change.create(self._path(f"log/{number // BUCKET:010d}"))
         change.create(self._path(_entry(number)), data)
         if newest is not None:
             change.set_data(self._path("checkpoint"), msgspec.msgpack.encode(newest))

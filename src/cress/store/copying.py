@@ -1,0 +1,65 @@
+"""Copies between stores of any kind: a file, or a shared log."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from cress.store.base import StoreError
+from cress.store.checkpoint import pieces_of, write_pieces
+from cress.store.commit_journal import Commit
+from cress.store.opening import connected
+from cress.store.replica import CHAIN, LOG
+from cress.store.replicated import ReplicatedStore
+from cress.store.shared_log import encode_entry
+from cress.store.sqlite_file import connect, told, transaction
+from cress.store.sqlite_tables import EPOCH, RECORDS, cluster_of, create, number_of
+from cress.store.tools import reading
+
+
+def copy_to_file(address: str, path: Path, *, last: bool = False) -> None:
+    """Write the store at ``address`` into the new file ``path``, as of one moment. Raises StoreError and InputError.
+
+    ``last``: nothing is stored there after this moment; the center that uses it is fenced off.
+    """
+    replica = path.with_name(f"{path.name}.replica")
+    try:
+        with closing(ReplicatedStore(connected(address), replica)) as store:
+            saved = store.load()
+            if not store.log.head().last:
+                raise StoreError(f"the store {store.log.name} is empty")
+            if last:
+                store.take_over(saved.epoch, saved.number, saved.cluster)
+        with (
+            told(path, "cannot be written"),
+            closing(connect(replica, read_only=True)) as source,
+            closing(connect(path)) as target,
+        ):
+            path.chmod(0o600)
+            target.execute("PRAGMA synchronous=FULL")
+            create(target)
+            with transaction(target):
+                write_pieces(target, pieces_of(source, 0, without=(LOG, CHAIN)))
+    finally:
+        for ending in ("", "-wal", "-shm"):
+            path.with_name(f"{replica.name}{ending}").unlink(missing_ok=True)
+
+
+def copy_from_file(path: Path, address: str, *, over: bool = False) -> None:
+    """Make the file ``path`` the content of the store at ``address``. Raises StoreError and InputError.
+
+    That store must be empty, unless this is to go ``over`` what it has: then the center that uses it is fenced off.
+    """
+    with closing(connected(address)) as log, reading(path) as source:
+        for problem in source.damage():
+            raise StoreError(f"{path} is damaged: {problem}")
+        head = log.head()
+        if head.last and not over:
+            raise StoreError(f"the store {log.name} is not empty; nothing was changed")
+        connection = source.connection
+        with told(path, "cannot be read"):
+            epoch = max(number_of(connection, EPOCH), head.epoch + bool(head.last))
+            number, cluster = number_of(connection, RECORDS), cluster_of(connection)
+            entry, chain = encode_entry(Commit(epoch, cluster=cluster, covered=number), 0)
+            # Behind a gap: what comes from here on follows from nothing that was there.
+            log.put_checkpoint(head.last + 2, pieces_of(connection, chain), entry, epoch)
