@@ -12,8 +12,9 @@ import pytest
 from cress.center.store_migration import migrate
 from cress.model.errors import InputError
 from cress.model.reports import Started
+from cress.protocol.messages import Reports
 from cress.store.base import StoreError
-from tests.center.program import Center, eventually
+from tests.center.program import Center, ended, eventually
 from tests.servers.logs import empty_place
 
 KINDS = ["zookeeper", pytest.param("postgresql", marks=pytest.mark.long)]
@@ -81,7 +82,7 @@ def test_a_store_moves_while_tasks_run_and_back(zookeeper: object, postgresql: o
         with Center(data, forked=True, store=target) as center:
             with center.executor(reports=known):
                 assert center.get(f"/v1/jobs/{job}")["state"] == "running"
-                center.submit(name=target.partition(':')[0])
+                center.submit(name=target.partition(":")[0])
             center.kill()
         source = target
     assert (data / "moved-1" / "cress.db").exists()
@@ -91,8 +92,8 @@ def test_a_store_moves_while_tasks_run_and_back(zookeeper: object, postgresql: o
         names = {each["name"] for each in center.get("/v1/jobs")["jobs"]}
         assert names == {"long", "zookeeper", "postgresql"}
         with center.executor(reports=known) as executor:
-            executor.ended(attempt)
-        eventually(lambda: center.get(f"/v1/jobs/{job}")["state"] == "succeeded")
+            executor.send(Reports(reports=(ended(attempt),)))
+            eventually(lambda: center.get(f"/v1/jobs/{job}")["state"] == "succeeded")
 
 
 def test_a_center_that_runs_on_a_shared_store_is_fenced_off_by_a_migration(zookeeper: object, tmp_path: Path) -> None:
