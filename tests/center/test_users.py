@@ -188,6 +188,8 @@ def test_every_call_has_the_role_that_it_needs(own: Center) -> None:
     own_rules = {("POST", "/v1/tokens"), ("DELETE", "/v1/tokens/{name}")}
     # Of nodes that join, with tokens of their own.
     own_rules |= {("GET", "/v1/ca"), ("POST", "/v1/join")}
+    # Of users who sign in, without a token yet.
+    own_rules |= {("GET", "/v1/login"), ("POST", "/v1/login")}
     named = {(method, path.replace("/n1", "/{name}").replace("/x", "/{name}")) for method, path in LEAST}
     seen = {("GET", "/v1/nodes/{name}"), ("GET", "/v1/names/{name}/watch")}
     assert known - of_jobs - free - own_rules - named - seen == set(), "a call without a rule"

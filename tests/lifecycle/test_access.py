@@ -108,3 +108,12 @@ def test_names_of_join_tokens_are_unique_until_they_have_expired_long_ago(world:
     world.step(after=HOUR + DAY)
     assert refusal(world, AddJoinToken(token=again)) == ""
     assert list(world.machine.tables.join_tokens) == ["other"]
+
+
+def test_tokens_that_have_expired_long_ago_make_room_for_others_of_their_user(world: World) -> None:
+    short = msgspec.structs.replace(token("short"), expires=UTC_AT_START + HOUR)
+    world.step(AddToken(token=short), AddToken(token=token("ever")), AddToken(token=token("of-bob", "bob")))
+    world.step(AddToken(token=token("soon")), after=HOUR)
+    assert "id-short" in world.machine.tables.tokens, "it is shown as expired for a day"
+    world.step(AddToken(token=token("late")), after=DAY)
+    assert set(world.machine.tables.tokens) == {"id-ever", "id-of-bob", "id-soon", "id-late"}

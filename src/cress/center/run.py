@@ -57,6 +57,7 @@ from cress.store.base import StoreError
 from cress.store.opening import check_address, open_store
 
 if TYPE_CHECKING:
+    from cress.center.access.oidc import Provider
     from cress.center.tls.admission import Admission
     from cress.center.tls.server import CenterTls
 
@@ -159,6 +160,7 @@ async def _run(
                     token=token,
                     callers=callers,
                     names=names,
+                    provider=_provider(settings, owner(directory.path)),
                     admission=_admission(settings, tls, listening[1].getsockname()[1]),
                 )
             ),
@@ -342,6 +344,15 @@ def _tls(settings: Settings) -> CenterTls | None:
     from cress.center.tls.server import center_tls
 
     return center_tls(settings, _say)
+
+
+def _provider(settings: Settings, owner: str) -> Provider | None:
+    """Return the provider at which users sign in; none of them is called as the owner of the data directory."""
+    if settings.oidc is None:
+        return None
+    from cress.center.access.oidc import Provider
+
+    return Provider(settings.oidc, (owner,))
 
 
 def _admission(settings: Settings, tls: CenterTls | None, executor_port: int) -> Admission | None:

@@ -22,8 +22,8 @@ NOT_JSON = (
     "and `cress validate` (Content-Type: application/json)"
 )
 # The description of the API says nothing about this cluster, the certificate of the authority is not a secret, and a node that
-# joins shows a token of its own kind.
-OPEN_PATHS = frozenset({"/v1/health", "/openapi.json", "/docs", PATH, "/v1/ca", "/v1/join"})
+# joins shows a token of its own kind, and a user who signs in an ID token.
+OPEN_PATHS = frozenset({"/v1/health", "/openapi.json", "/docs", PATH, "/v1/ca", "/v1/join", "/v1/login"})
 # The signature is checked after the rest.
 _SIGNED = SCHEME.encode() + b" "
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")

@@ -5,9 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cress.model.access import USER_JOBS, USER_TASKS, Visibility
+from cress.model.access import USER_JOBS, USER_TASKS, Role, Visibility
 from cress.model.resources import Dimensions
-from cress.model.times import DAY, MINUTE
+from cress.model.times import DAY, HOUR, MINUTE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Oidc:
+    """The provider of OpenID Connect at which users sign in.
+
+    A user is called as the claim ``claim`` says; with ``domain`` it must be NAME@DOMAIN, and NAME counts. Users whose role
+    was not set have ``role``. Tokens live for ``life`` µs.
+    """
+
+    issuer: str
+    client_id: str
+    claim: str = "email"
+    domain: str = ""
+    role: Role = Role.USER
+    life: int = 12 * HOUR
+
+    @property
+    def scope(self) -> str:
+        """The scope that a client asks the provider for."""
+        more = {"email": " email", "sub": ""}.get(self.claim, " profile email")
+        return "openid" + more
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,7 +48,7 @@ class Settings:
     with the racks, ``licences`` the one with the licences; without it and ``licence`` the present ones are kept.
     ``zone`` is the name of the cluster's time zone, empty: the one that it had; ``groups`` the file with the groups.
     ``run_as`` are the accounts of nodes under which every user may run tasks. ``socket`` is a Unix socket for all accounts of
-    this machine; ``visibility`` says whose jobs users see. One user has at most ``user_jobs`` and ``user_tasks`` that are not over.
+    this machine; ``visibility`` says whose jobs users see; ``oidc`` where they sign in. One user has at most ``user_jobs`` and ``user_tasks`` that are not over.
     ``webhdfs`` gives the addresses of namenodes (``namenodes.Namenodes``), ``data_age`` the greatest age (µs) of a
     location of data while a job waits for it.
     """
@@ -58,6 +80,7 @@ class Settings:
     run_as: tuple[str, ...] = ()
     socket: Path | None = None
     visibility: Visibility = Visibility.ALL
+    oidc: Oidc | None = None
     user_jobs: int = USER_JOBS
     user_tasks: int = USER_TASKS
     webhdfs: tuple[str, ...] = ()

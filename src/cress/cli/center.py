@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,8 +23,11 @@ from cress.cli.common import (
     time_zone_of,
 )
 from cress.cli.errors import told
-from cress.model.access import USER_JOBS, USER_TASKS, Visibility
+from cress.model.access import USER_JOBS, USER_TASKS, Role, Visibility, role_of
 from cress.model.errors import InputError
+
+if TYPE_CHECKING:
+    from cress.center.settings import Oidc
 
 EPILOG = """\
 \b
@@ -100,6 +103,20 @@ def center(
     visibility: WhoSees = Visibility.ALL,
     user_jobs: UserJobs = USER_JOBS,
     user_tasks: UserTasks = USER_TASKS,
+    oidc_issuer: Annotated[
+        str, typer.Option(metavar="URL", help="The provider of OpenID Connect at which users sign in (docs/users.md).")
+    ] = "",
+    oidc_client_id: Annotated[str, typer.Option(metavar="ID", help="The id of Cress there.")] = "",
+    oidc_claim: Annotated[
+        str, typer.Option(metavar="CLAIM", help="What users are called by: email, preferred_username, sub, …")
+    ] = "email",
+    oidc_domain: Annotated[
+        str, typer.Option(metavar="DOMAIN", help="Only users NAME@DOMAIN, who are called NAME. Default: all.")
+    ] = "",
+    oidc_role: Annotated[
+        str, typer.Option(metavar="ROLE", help="The role of those whose role was not set; none: they may not sign in.")
+    ] = "user",
+    oidc_life: Annotated[str, typer.Option(metavar="DURATION", help="How long a sign-in lasts.")] = "12h",
     webhdfs: Annotated[
         list[str] | None,
         typer.Option(
@@ -167,6 +184,7 @@ def center(
             keep_events_size=size_of(keep_events_size, "--keep-events-size"),
             run_as=names_of(run_as, "--run-as"),
             socket=socket,
+            oidc=oidc_of(oidc_issuer, oidc_client_id, oidc_claim, oidc_domain, oidc_role, oidc_life),
             user_jobs=user_jobs,
             user_tasks=user_tasks,
             visibility=visibility,
@@ -176,3 +194,35 @@ def center(
         note_home(settings.data)
         code = run_center(settings)
     raise typer.Exit(code)
+
+
+def oidc_of(issuer: str, client: str, claim: str, domain: str, role: str, life: str) -> Oidc | None:
+    """The values of the options ``--oidc-…``; None without an issuer. Raises InputError, also when PyJWT is missing."""
+    if not issuer:
+        if client or domain:
+            raise InputError("there is no provider", hint="its address: --oidc-issuer URL", field="--oidc-client-id")
+        return None
+    from cress.center.settings import Oidc
+
+    try:
+        from cress.center.access.oidc import is_secure
+    except ModuleNotFoundError as error:
+        hint = "pip install 'cress[oidc]'"
+        raise InputError(f"{error.name} is not installed", hint=hint, field="--oidc-issuer") from None
+
+    if not is_secure(issuer):
+        raise InputError(f"{issuer!r} is not an address with TLS", hint="https://…", field="--oidc-issuer")
+    if not client:
+        raise InputError(
+            "the id of Cress at the provider is missing",
+            hint="a public client with the device flow",
+            field="--oidc-client-id",
+        )
+    most = role_of(role, "--oidc-role")
+    if most.rank > Role.USER.rank:
+        hint = "none, viewer or user; `cress users set NAME --role` gives one user another role"
+        raise InputError(f"{role} for everybody who signs in", hint=hint, field="--oidc-role")
+    lasts = duration_of(life, "--oidc-life")
+    if lasts <= 0:
+        raise InputError(f"{life} is not a time that a sign-in can last", hint="such as 12h", field="--oidc-life")
+    return Oidc(issuer=issuer, client_id=client, claim=claim, domain=domain.lstrip("@"), role=most, life=lasts)

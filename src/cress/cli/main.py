@@ -25,6 +25,7 @@ from cress.cli import (
     jobs,
     join,
     licences,
+    login,
     logs,
     nodes,
     resolve,
@@ -53,7 +54,7 @@ class InOrder(TyperGroup):
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "licences status events usage whoami token users audit up center executor join tls store demo simulate".split()
+        "licences status events usage login logout whoami token users audit up center executor join tls store demo simulate".split()
     )  # a verb that is not in it comes last
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
@@ -136,6 +137,8 @@ app.command(epilog=licences.EPILOG)(licences.licences)
 app.command(epilog=status.EPILOG)(status.status)
 app.command(epilog=events.EPILOG)(events.events)
 app.command(epilog=usage.EPILOG)(usage.usage)
+app.command(epilog=login.LOGIN)(login.login)
+app.command(epilog=login.LOGOUT)(login.logout)
 app.command(epilog=users.WHOAMI)(users.whoami)
 app.add_typer(tokens.app, name="token")
 app.add_typer(users.app, name="users")

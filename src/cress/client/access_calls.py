@@ -13,6 +13,7 @@ from cress.protocol.accessviews import (
     JoinedView,
     JoinTokensPage,
     JoinTokenView,
+    LoginView,
     NewJoinToken,
     NewToken,
     TokensPage,
@@ -72,6 +73,16 @@ def create_join_token(name: str, *, uses: int, expires: float, nodes: str) -> Ca
 def revoke_join_token(name: str) -> Call[JoinTokenView]:
     """Revoke a join token by name or id."""
     return Call(JoinTokenView, "DELETE", f"/v1/join-tokens/{quote(name, safe='')}")
+
+
+def provider() -> Call[LoginView]:
+    """Ask for the provider of OpenID Connect at which users sign in."""
+    return Call(LoginView, "GET", "/v1/login")
+
+
+def login(id_token: str) -> Call[NewToken]:
+    """Sign in with the ID token of the provider."""
+    return Call(NewToken, "POST", "/v1/login", body={"id_token": id_token}, again=False)
 
 
 def authority() -> Call[AuthorityView]:

@@ -4,13 +4,14 @@
 is one of those that the system trusts; ``CRESS_SOCKET`` the socket of one for all accounts of this machine.
 Without them, and whenever a data directory is asked for, its files ``center.json`` (``{"url": …, "socket": …}``), ``token`` and
 ``ca.pem`` say where its center listens, what opens it and how it is known. Without such a directory a center at
-``/run/cress/api.sock`` is meant.
+``/run/cress/api.sock`` is meant, or that of the last ``cress login``, which also serves ``CRESS_URL`` without ``CRESS_TOKEN``.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from cress.client.logins import Login, find_login
 from cress.model.errors import InputError
 from cress.protocol.join_tokens import PREFIX as JOIN_TOKEN
 
@@ -72,17 +74,15 @@ def find_center(data: Path | None = None) -> Address:
     """
     if data is None and os.environ.get(URL):
         token = os.environ.get(TOKEN, "").strip()
-        if not token:
-            raise InputError(
-                f"{URL} is set and {TOKEN} is not", hint=f"set {TOKEN} to the token, the contents of the center's file"
-            )
         url = check_url(os.environ[URL].strip(), URL)
-        if token.startswith(USER_TOKEN) and not url.startswith("https:") and not os.environ.get(INSECURE):
-            raise InputError(
-                f"the token would travel to {url} unencrypted",
-                hint=f"https://…, the socket of a center on this machine ({SOCKET}), or {INSECURE}=1 if nobody else can listen",
-                field=URL,
-            )
+        if not token:
+            login = find_login(url)
+            if login is not None:
+                return _signed_in(login)
+            hint = f"`cress login`, or set {TOKEN} to the token, the contents of the center's file"
+            raise InputError(f"{URL} is set and {TOKEN} is not", hint=hint)
+        if token.startswith(USER_TOKEN):
+            check_sent(url)
         return Address(url, check_token(token, TOKEN), ca=authority())
     public = os.environ.get(SOCKET, "") if data is None else ""
     if public:
@@ -93,8 +93,29 @@ def find_center(data: Path | None = None) -> Address:
     except NoCenter:
         if data is None and not os.environ.get(DATA) and PUBLIC_SOCKET.is_socket():
             return _public(PUBLIC_SOCKET)
+        login = find_login() if data is None and not os.environ.get(DATA) else None
+        if login is not None:
+            return _signed_in(login)
         raise
     return Address(url, read_token(folder / TOKEN_FILE), folder, socket, authority(folder))
+
+
+def check_sent(url: str) -> None:
+    """Raise InputError if a user's token would travel to ``url`` unencrypted."""
+    if not url.startswith("https:") and not os.environ.get(INSECURE):
+        raise InputError(
+            f"the token would travel to {url} unencrypted",
+            hint=f"https://…, the socket of a center on this machine ({SOCKET}), or {INSECURE}=1 if nobody else can listen",
+            field=URL,
+        )
+
+
+def _signed_in(login: Login) -> Address:
+    """The center at which the user has signed in."""
+    if time.time() >= login.expires:
+        raise InputError(f"the sign-in at {login.url} has expired", hint=f"cress login {login.url}")
+    check_sent(login.url)
+    return Address(login.url, login.token, ca=authority() or (Path(login.ca) if login.ca else None))
 
 
 def authority(folder: Path | None = None) -> Path | None:

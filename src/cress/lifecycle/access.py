@@ -9,10 +9,13 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.inputs import AddJoinToken, AddToken, RevokeJoinToken, RevokeToken, SetUser, UseJoinToken
 from cress.model.access import Role
 from cress.model.errors import InputError, NotAccepted
+from cress.model.times import DAY
 
 MOST_USERS = 100_000
 # Tokens of one user.
 MOST_TOKENS = 200
+# µs after which a token that has expired is forgotten when its user gets another: each sign-in makes one.
+FORGOTTEN = DAY
 
 AccessInput: TypeAlias = SetUser | AddToken | RevokeToken | AddJoinToken | UseJoinToken | RevokeJoinToken
 
@@ -51,6 +54,11 @@ def _add(context: Context, each: AddToken) -> None:
     old = tokens.get(each.replaces) if each.replaces else None
     if each.replaces and old is None:
         raise NotAccepted(f"there is no token {each.replaces}", hint="`cress token list` shows the tokens")
+    for gone in [
+        each.id for each in tokens.values() if each.user == token.user and each.is_over(context.utc - FORGOTTEN)
+    ]:
+        if gone != each.replaces:
+            del tokens[gone]
     own = [other for other in tokens.values() if other.user == token.user and other is not old]
     if any(other.name == token.name for other in own):
         hint = f"another name, or `cress token revoke {token.name}` first"

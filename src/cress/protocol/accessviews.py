@@ -55,6 +55,14 @@ class TokensPage(View, frozen=True):
     tokens: tuple[TokenView, ...] = ()
 
 
+class LoginView(View, frozen=True):
+    """The provider of OpenID Connect at which users sign in, and what a client of it asks for."""
+
+    issuer: str
+    client_id: str
+    scope: str
+
+
 class AuthorityView(View, frozen=True):
     """The certificate of the center's authority, as PEM; not a secret."""
 

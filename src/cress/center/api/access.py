@@ -13,6 +13,7 @@ from cress.center.access.tokens import fresh
 from cress.center.api.bodies import TokenBody, UserBody, read, reply
 from cress.center.api.context import caller_of, committer_of, demand
 from cress.center.api.errors import Forbidden, NotFound
+from cress.center.show.tokens import token_view
 from cress.lifecycle.inputs import AddToken, RevokeToken, SetUser
 from cress.model.access import Role, Token, User, checked_name, role_of
 from cress.model.errors import InputError
@@ -155,12 +156,4 @@ def _user_view(user: User) -> UserView:
 
 
 def _token_view(request: Request, token: Token) -> TokenView:
-    return TokenView(
-        id=token.id,
-        name=token.name,
-        user=token.user,
-        role=token.role.value,
-        created=token.created / SECOND,
-        expires=token.expires / SECOND if token.expires else None,
-        expired=token.is_over(committer_of(request).clock.utc()),
-    )
+    return token_view(token, committer_of(request).clock.utc())

@@ -24,6 +24,7 @@ from cress.center.api import (
     jobs,
     join,
     licences,
+    login,
     logs,
     nodes,
     schemas,
@@ -35,21 +36,29 @@ from cress.center.committer import Committer
 from cress.center.security import Guard
 
 if TYPE_CHECKING:
+    from cress.center.access.oidc import Provider
     from cress.center.tls.admission import Admission
 
 
 def make_app(
-    committer: Committer, *, token: str, callers: Callers, names: Iterable[str], admission: Admission | None = None
+    committer: Committer,
+    *,
+    token: str,
+    callers: Callers,
+    names: Iterable[str],
+    admission: Admission | None = None,
+    provider: Provider | None = None,
 ) -> App:
     """Return the API of ``committer``: ``token`` opens it as the owner, ``names`` are the host names that it accepts.
 
-    ``admission`` makes the certificates of nodes that join.
+    ``admission`` makes the certificates of nodes that join, at ``provider`` users sign in.
     """
     # Not the framework's pages of documentation: they load scripts from elsewhere.
     app = FastAPI(title="Cress", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.committer = committer
     app.state.callers = callers
     app.state.admission = admission
+    app.state.provider = provider
     app.state.audit = audit = Audit(committer.settings.data)
     routes = (
         jobs,
@@ -66,6 +75,7 @@ def make_app(
         usage,
         access,
         join,
+        login,
     )
     for module in routes:
         app.include_router(module.router)

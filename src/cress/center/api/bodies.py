@@ -94,6 +94,12 @@ class TokenBody(Body, frozen=True):
     rotate: bool = False
 
 
+class LoginBody(Body, frozen=True):
+    """The ID token that the provider has given a user who signed in."""
+
+    id_token: str
+
+
 class JoinTokenBody(Body, frozen=True):
     """The name of a join token; ``uses`` nodes may join by it, whose names fit the pattern ``nodes``, for ``expires`` seconds."""
 

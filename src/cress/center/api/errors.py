@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from cress.center.access.sign_in_errors import ProviderDown
 from cress.center.committer import NotStored
 from cress.center.connections import Away
 from cress.model.errors import InputError, InputErrors, NotAccepted
@@ -45,7 +46,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(NotFound, lambda _, error: answer(404, "not_found", str(error)))
     app.add_exception_handler(Forbidden, lambda _, error: answer(403, "forbidden", str(error)))
     app.add_exception_handler(TooLarge, _too_large)
-    for unavailable in (NotStored, StoreError, Away):
+    for unavailable in (NotStored, StoreError, Away, ProviderDown):
         app.add_exception_handler(unavailable, lambda _, error: answer(503, "unavailable", str(error)))
     # The client has gone; nothing reads the answer.
     app.add_exception_handler(ClientDisconnect, lambda _, __: answer(400, "bad_input", "the body broke off"))

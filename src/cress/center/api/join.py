@@ -102,10 +102,10 @@ async def join(request: Request) -> Response:
     The same request, with the same key, may be sent again: it counts once.
     """
     committer = committer_of(request)
+    admission = _admission(request)
     token = _shown(request)
     body = await read(request, JoinBody)
     note(request, f"node {body.node[:MOST_NAME]}")
-    admission = _admission(request)
     from cress.center.tls.admission import SigningRequest
 
     asked = SigningRequest(body.node, body.request)

@@ -18,6 +18,7 @@ from cress.center.api.bodies import (
     JobsBody,
     JoinBody,
     JoinTokenBody,
+    LoginBody,
     ScaleBody,
     SignalBody,
     SubmitBody,
@@ -31,6 +32,7 @@ from cress.protocol.accessviews import (
     JoinedView,
     JoinTokensPage,
     JoinTokenView,
+    LoginView,
     NewJoinToken,
     NewToken,
     TokensPage,
@@ -109,6 +111,8 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("get", "/v1/join-tokens"): (None, JoinTokensPage),
     ("post", "/v1/join-tokens"): (JoinTokenBody, NewJoinToken),
     ("delete", "/v1/join-tokens/{name}"): (None, JoinTokenView),
+    ("get", "/v1/login"): (None, LoginView),
+    ("post", "/v1/login"): (LoginBody, NewToken),
     ("get", "/v1/ca"): (None, AuthorityView),
     ("post", "/v1/join"): (JoinBody, JoinedView),
     ("get", "/v1/audit"): (None, AuditPage),
@@ -117,6 +121,8 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("get", "/v1/health"): (None, None),
 }
 _KEY = _header("Idempotency-Key", "the same submit with the same key gets the same answer", 200)
+# Calls that need no token.
+_OPEN = ("/v1/ca", "/v1/login")
 _STREAMS = {("get", "/v1/events"), ("get", "/v1/names/{name}/watch")}
 # Headers that have an effect.
 _HEADERS = {
@@ -174,14 +180,16 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
         content = {"text/event-stream": {"itemSchema": {"type": "object", "properties": event}}}
     done = "201" if gives in (SubmittedPage, NewToken, NewJoinToken) else "200"
     responses: dict[str, Any] = {done: {"description": "done", "content": content}}
-    if path == "/v1/ca":
-        responses["404"] = {"description": "no authority", "content": {_JSON: {"schema": by_kind[ErrorView]}}}
-    if path in ("/v1/health", "/v1/ca"):
+    if path == "/v1/health":
         operation["security"] = []
         operation["responses"] = responses
         return
     errors = dict(_EVERY)
-    if ("{" in path or takes in (JobsBody, TokenBody)) and not path.startswith("/v1/names/"):
+    if method == "get" and path in _OPEN:
+        operation["security"] = []
+        del errors["401"]
+        errors["404"] = "this center has none"
+    if ("{" in path or takes in (JobsBody, TokenBody, LoginBody)) and not path.startswith("/v1/names/"):
         errors["404"] = "there is nothing of that name"
     if operation.get("parameters") or takes is not None:
         errors["422"] = "the input is wrong; nothing was changed"

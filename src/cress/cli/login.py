@@ -1,0 +1,106 @@
+"""``cress login`` and ``cress logout``: sign in at the provider of the center, and out again."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cress.cli.errors import told
+from cress.cli.tables import clean
+from cress.model.errors import InputError
+
+LOGIN = """\
+\b
+Examples:
+  cress login https://center.example.com:7411
+  cress login                              at the center of the last time, or that of CRESS_URL
+
+\b
+It shows an address and a code: open the address with any browser, on any machine, and enter the code. The token is stored
+in ~/.config/cress/logins.json (0600); commands use it when neither CRESS_TOKEN nor a center of this machine is there.
+Exit codes: 0 signed in, 2 bad input, 3 not signed in, 130 interrupted.
+"""
+LOGOUT = """\
+\b
+The token is revoked at the center, and removed here.
+Exit codes: 0 signed out, 2 nobody is signed in, 3 the center could not be asked.
+"""
+
+Where = Annotated[
+    str, typer.Argument(metavar="[URL]", help="The center's address. Default: $CRESS_URL, or the last one.")
+]
+
+
+def login(
+    url: Where = "",
+    ca: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The authority of the center's certificate. Default: $CRESS_CA.")
+    ] = None,
+) -> None:
+    """Sign in at the center's provider of OpenID Connect."""
+    with told("login", interrupted="interrupted; nobody was signed in"):
+        import httpx
+
+        from cress.client import access_calls
+        from cress.client.config import URL, authority, check_sent, check_url
+        from cress.client.device_flow import ANSWER_SECONDS, DeviceFlow, sent_by
+        from cress.client.logins import Login, find_login, keep_login
+        from cress.client.single_calls import ask
+        from cress.client.tls import trusting
+
+        last = find_login(url)
+        place = url or os.environ.get(URL, "").strip() or (last.url if last else "")
+        if not place:
+            raise InputError("it is not said at which center", hint="cress login https://HOST:PORT", field="URL")
+        place = check_url(place, "URL")
+        check_sent(place)
+        trusted = ca or authority(None) or (Path(last.ca) if last and last.url == place and last.ca else None)
+        context = trusting(trusted) if place.startswith("https:") else None
+        provider = ask(place, access_calls.provider(), context)
+        with httpx.Client(timeout=ANSWER_SECONDS) as http:
+            flow = DeviceFlow(provider.issuer, provider.client_id, provider.scope, sent_by(http))
+            code = flow.begin()
+            print(f"Open {clean(code.verification_uri)} and enter the code {clean(code.user_code)}")
+            if code.verification_uri_complete:
+                print(f"or open {clean(code.verification_uri_complete)}", flush=True)
+            id_token = flow.wait(code)
+        made = ask(place, access_calls.login(id_token), context)
+        token = made.token
+        kept = Login(
+            url=place,
+            token=made.secret,
+            id=token.id,
+            user=token.user,
+            expires=token.expires or 0.0,
+            ca="" if trusted is None else str(trusted.absolute()),
+        )
+        keep_login(kept)
+        until = datetime.fromtimestamp(kept.expires).astimezone().strftime("%Y-%m-%d %H:%M")
+        print(f"signed in at {place} as {clean(token.user)}, role {token.role}, until {until}")
+
+
+def logout(url: Where = "") -> None:
+    """Sign out: the token of `cress login` opens nothing from now on."""
+    with told("logout"):
+        from cress.client import NotFound, Unauthorized, access_calls
+        from cress.client.config import URL
+        from cress.client.logins import find_login, forget_login
+        from cress.client.single_calls import ask
+        from cress.client.tls import trusting
+
+        place = (url or os.environ.get(URL, "").strip()).rstrip("/")
+        found = find_login(place)
+        if found is None:
+            raise InputError(f"nobody is signed in{f' at {place}' if place else ''}", hint="`cress login` signs in")
+        secure = found.url.startswith("https:")
+        try:
+            context = trusting(Path(found.ca) if found.ca else None) if secure else None
+            ask(found.url, access_calls.revoke_token(found.id), context, found.token)
+        except (NotFound, Unauthorized):
+            pass  # it has expired, or was revoked
+        forget_login(found)
+        print(f"signed out at {found.url}")
