@@ -34,12 +34,16 @@ from cress.center import run
 from cress.model.access import Visibility
 from cress.center.settings import Settings
 from cress.model.resources import Dimensions
-data, port, pipe, host, option, dimension, topology, groups, zone, socket, visibility, store = sys.argv[1:]
+data, port, pipe, host, option, dimension, topology, groups, zone, socket, visibility, store, files, more = sys.argv[1:]
+if files:
+    import resource
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(files), int(files)))
 sys.exit(run.run_center(Settings(
     data=Path(data), port=int(port), parent_pipe=pipe == "pipe", host=host,
     options=tuple(option.split()), dimensions=Dimensions((dimension,) if dimension else ()),
     topology=Path(topology) if topology else None, groups=Path(groups) if groups else None, zone=zone,
     socket=Path(socket) if socket else None, visibility=Visibility(visibility or "all"), store=store,
+    **eval(f"dict({more})"),
 )))
 """
 
@@ -81,6 +85,8 @@ def run_to_end(
         "",
         "",
         "",
+        "",
+        "",
     ]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
@@ -102,10 +108,13 @@ class Center:
         socket: str = "",
         visibility: str = "",
         store: str = "",
+        files: int = 0,
+        more: str = "",
     ) -> None:
+        """``files``: most open files; ``more``: further settings, as keyword arguments."""
         self.data = data
         end = "pipe" if pipe else ""
-        given = (option, dimension, topology, groups, zone, socket, visibility, store)
+        given = (option, dimension, topology, groups, zone, socket, visibility, store, str(files or ""), more)
         words = [str(data), "0", end, "127.0.0.1", *given]
         self.process: subprocess.Popen[str] | Forked
         if forked:

@@ -31,7 +31,7 @@ class Wire:
     def __init__(
         self, connection: ServerConnection, seals: Seals | None, certified: frozenset[str] | None = None
     ) -> None:
-        self._connection = connection
+        self.connection = connection
         self._seals = seals
         self.certified = certified
 
@@ -43,33 +43,33 @@ class Wire:
     @property
     def certificate(self) -> bytes:
         """The executor's certificate (DER); empty without TLS."""
-        tls = self._connection.transport.get_extra_info("ssl_object")
+        tls = self.connection.transport.get_extra_info("ssl_object")
         return b"" if tls is None else tls.getpeercert(binary_form=True) or b""
 
     async def receive(self) -> str | bytes:
         """Return the next message. Raises ConnectionClosed, and ProofError for one that the executor has not sealed."""
-        data = await self._connection.recv()
+        data = await self.connection.recv()
         if self._seals is None:
             return data
         return self._seals.into.open(data if isinstance(data, bytes) else b"")
 
     async def send(self, message: bytes) -> None:
         """Send a message; one task sends. Raises ConnectionClosed."""
-        await self._connection.send(message if self._seals is None else self._seals.out.seal(message))
+        await self.connection.send(message if self._seals is None else self._seals.out.seal(message))
 
     async def close(self, code: int, reason: str) -> None:
         """Close the connection."""
-        await self._connection.close(code, reason)
+        await self.connection.close(code, reason)
 
     def abort(self) -> None:
         """Cut the connection, without a goodbye."""
-        self._connection.transport.abort()
+        self.connection.transport.abort()
 
     async def is_alive(self) -> bool:
         """Return whether the executor answers a ping."""
         try:
             async with asyncio.timeout(ALIVE_TIMEOUT):
-                await (await self._connection.ping())
+                await (await self.connection.ping())
         except (ConnectionClosed, TimeoutError):
             return False
         return True

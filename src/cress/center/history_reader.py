@@ -83,14 +83,17 @@ class HistoryReader:
         """Return those of these jobs that are in the history."""
         if self.is_empty or not ids:
             return []
-        return [_past(record, run) for record, run in await self._ask(lambda history: history.some(ids))]
+        return await self._ask(lambda history: [_past(*each) for each in history.some(ids)])
 
     async def jobs(self, filters: JobFilter, *, limit: int, before: int | None) -> list[HistoryJob]:
         """Return jobs, newest first; see ``History.jobs``."""
         if self.is_empty:
             return []
-        found = await self._ask(lambda history: history.jobs(filters, limit=limit, before=before))
-        return [_past(record, run) for record, run in found]
+
+        def work(history: History) -> list[HistoryJob]:
+            return [_past(*each) for each in history.jobs(filters, limit=limit, before=before)]
+
+        return await self._ask(work)
 
     async def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
         """Return the attempts of some tasks of a job, by task, oldest first."""

@@ -16,6 +16,7 @@ from cress.center.committer import Committer
 from cress.center.connections import Connection
 from cress.center.executor_wire import MOST_BYTES, Handshake, Wire
 from cress.center.local_executors import Locals, recognise
+from cress.center.request_rates import Admissions
 from cress.center.tls.node_renewal import renew_node
 from cress.center.topology import Topology
 from cress.lifecycle.inputs import SetRacks
@@ -43,11 +44,45 @@ REVOKED = Refused(
 _log = logging.getLogger("cress.executors")
 
 
+class _Connection(ServerConnection):
+    """A connection that counts among those that sign in until its executor is known."""
+
+    admissions = Admissions(0, 10_000)
+    signing_in = 0
+    _address = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        peer = transport.get_extra_info("peername")
+        if not isinstance(peer, tuple):
+            return
+        kind = type(self)
+        if not kind.admissions.admit(str(peer[0]), kind.signing_in + 1):
+            self.transport.abort()
+            return
+        kind.signing_in += 1
+        self._address = str(peer[0])
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.known()
+        super().connection_lost(exc)
+
+    def known(self) -> None:
+        """Do not count this connection any more."""
+        if self._address:
+            type(self).signing_in -= 1
+            type(self).admissions.left(self._address)
+            self._address = ""
+
+
 class Listener:
     """Drives the sessions of executors: passes on their messages, and sends those of the center."""
 
-    def __init__(self, committer: Committer, token: str, tls: CenterTls | None = None) -> None:
+    def __init__(
+        self, committer: Committer, token: str, tls: CenterTls | None = None, most_signing_in: int = 10_000
+    ) -> None:
         """``tls``: executors that come over the network show certificates."""
+        _Connection.admissions = Admissions(0, most_signing_in)
         self._committer = committer
         self._tls = tls
         if tls is not None:
@@ -67,6 +102,7 @@ class Listener:
             server = await serve(
                 self._serve,
                 sock=sock,
+                create_connection=_Connection,
                 **self._secured(sock),
                 process_request=self._check,
                 process_response=self._handshake.answer,
@@ -126,6 +162,8 @@ class Listener:
             await self._converse(wire, data)
 
     async def _converse(self, wire: Wire, first: str | bytes) -> None:
+        if isinstance(wire.connection, _Connection):
+            wire.connection.known()
         session, committer = _session(wire), self._committer
         sessions = committer.sessions
         connection = Connection(session)

@@ -91,7 +91,7 @@ def run_center(settings: Settings) -> int:
     # A slow reader of events that is disconnected is no fault either.
     logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing" not in str(record.msg))
     os.umask(0o077)
-    allow_files()
+    signing_in = allow_files(settings.address_rate)
     forbid_core_dumps()
     # Files are read again once there is a center that has read them.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -108,7 +108,7 @@ def run_center(settings: Settings) -> int:
         return BAD_INPUT
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(settings, directory, topology, licences, tls))
+            runner.run(_run(settings, directory, topology, licences, tls, signing_in))
     except InputError as error:
         _say(error)
         return BAD_INPUT
@@ -130,6 +130,7 @@ async def _run(
     topology: Topology,
     licences: Licences | None,
     tls: CenterTls | None,
+    signing_in: int,
 ) -> None:
     namenodes = Namenodes(settings.webhdfs)
     stop = asyncio.Event()
@@ -149,7 +150,7 @@ async def _run(
     for sentence in store.warnings:
         _say(sentence)
     committer = Committer(store, settings)
-    listener = Listener(committer, token, tls)
+    listener = Listener(committer, token, tls, signing_in)
     callers = Callers(committer, owner(directory.path), settings.visibility)
     names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names, *(tls.names if tls else ()))
     server = _Server(

@@ -9,6 +9,7 @@ from cress.center.access.callers import Callers
 from cress.center.access.open_answers import OpenAnswers
 from cress.center.access.rights import Caller
 from cress.center.asgi import App, Receive, Scope, Send, address_of
+from cress.center.request_rates import RequestRates
 from cress.center.signed_api import SignedApi, checked_body, is_proof, sealed
 from cress.protocol.join_tokens import PREFIX
 from cress.protocol.proof import ProofError
@@ -26,6 +27,7 @@ NOT_JSON = (
 OPEN_PATHS = frozenset({"/v1/health", "/openapi.json", "/docs", PATH, "/v1/ca", "/v1/join", "/v1/login"})
 # The signature is checked after the rest.
 _SIGNED = SCHEME.encode() + b" "
+TOO_MANY = "too many requests; try again in {} s"
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -36,8 +38,11 @@ class Guard:
     address (Host is checked), without a token (none is in a cookie), or as a form (Content-Type is checked).
     """
 
-    def __init__(self, app: App, *, token: str, names: Iterable[str], callers: Callers) -> None:
+    def __init__(
+        self, app: App, *, token: str, names: Iterable[str], callers: Callers, rates: RequestRates | None = None
+    ) -> None:
         self._app = app
+        self._rates = rates or RequestRates(0, 0)
         self._callers = callers
         self._open = OpenAnswers(callers)
         self._token = b"Bearer " + token.encode()
@@ -49,6 +54,10 @@ class Guard:
         if scope["type"] in ("http", "websocket"):
             prefix = "websocket." if scope["type"] == "websocket" else ""
             refusal = self._refusal(scope)
+            wait = self._wait(scope)
+            if wait:
+                await _answer(send, 429, "too_many", TOO_MANY.format(wait), prefix=prefix, wait=wait)
+                return
             if refusal is not None:
                 await _answer(send, *refusal, prefix=prefix)
                 return
@@ -70,6 +79,17 @@ class Guard:
             await self._open.answer(self._app, scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+    def _wait(self, scope: Scope) -> int:
+        """Return after how many seconds the request may come again; 0: it is let in. The owner and root always are."""
+        caller: Caller | None = scope["state"].get("caller")
+        if caller is not None and self._callers.is_lasting(caller):
+            return 0
+        if caller is None and any(
+            name == b"authorization" and value.startswith(_SIGNED) for name, value in scope["headers"]
+        ):
+            return 0  # the owner, or a failed sign-in, which is slowed
+        return self._rates.wait(scope, "" if caller is None else caller.user)
 
     def _caller(self, scope: Scope, given: list[bytes]) -> Caller | None:
         """Return who shows these credentials; None: nobody is known by them."""
@@ -156,12 +176,16 @@ def _without_port(host: bytes) -> bytes:
     return name.removesuffix(b".") if not colon or port.isdigit() else b""
 
 
-async def _answer(send: Send, status: int, code: str, message: str, *, prefix: str = "", how: str = "Bearer") -> None:
+async def _answer(
+    send: Send, status: int, code: str, message: str, *, prefix: str = "", how: str = "Bearer", wait: int = 0
+) -> None:
     body = to_json(ErrorView(code=code, message=message))
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:
         headers.append((b"www-authenticate", how.encode()))
-    if status == 413:
+    if status == 429:
+        headers.append((b"retry-after", str(wait).encode()))
+    if status in (413, 429):
         # The rest of the body is not read.
         headers.append((b"connection", b"close"))
     await send({"type": prefix + "http.response.start", "status": status, "headers": headers})

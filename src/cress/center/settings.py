@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cress.model.access import USER_JOBS, USER_TASKS, Role, Visibility
+from cress.model.access import ADDRESS_RATE, USER_JOBS, USER_RATE, USER_TASKS, Role, Visibility
 from cress.model.resources import Dimensions
 from cress.model.times import DAY, HOUR, MINUTE
 
@@ -48,7 +48,8 @@ class Settings:
     with the racks, ``licences`` the one with the licences; without it and ``licence`` the present ones are kept.
     ``zone`` is the name of the cluster's time zone, empty: the one that it had; ``groups`` the file with the groups.
     ``run_as`` are the accounts of nodes under which every user may run tasks. ``socket`` is a Unix socket for all accounts of
-    this machine; ``visibility`` says whose jobs users see; ``oidc`` where they sign in. One user has at most ``user_jobs`` and ``user_tasks`` that are not over.
+    this machine; ``visibility`` says whose jobs users see; ``oidc`` where they sign in. One user has at most ``user_jobs`` and
+    ``user_tasks`` that are not over, and sends ``user_rate`` requests a second, one address ``address_rate`` (0: no limit).
     ``webhdfs`` gives the addresses of namenodes (``namenodes.Namenodes``), ``data_age`` the greatest age (µs) of a
     location of data while a job waits for it.
     """
@@ -83,5 +84,7 @@ class Settings:
     oidc: Oidc | None = None
     user_jobs: int = USER_JOBS
     user_tasks: int = USER_TASKS
+    user_rate: int = USER_RATE
+    address_rate: int = ADDRESS_RATE
     webhdfs: tuple[str, ...] = ()
     data_age: int = 10 * MINUTE

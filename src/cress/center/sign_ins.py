@@ -31,7 +31,7 @@ class SignInDelays:
 
     def failed(self, address: str, now: float) -> float:
         """Note a failure; return for how many seconds its answer is held back."""
-        name = _network(address)
+        name = network_of(address)
         known = self._failures.pop(name, None)
         if known is None or now - known.last >= FORGOTTEN:
             known = _Failures(0, now)
@@ -74,7 +74,8 @@ def _stale(message: Message) -> bool:
     return any(name == b"www-authenticate" and value == STALE.encode() for name, value in message.get("headers", ()))
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
+    """Return the address, or the network of 64 bits of an IPv6 address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cress.cli.common import (
+    AddressRate,
     DimensionNames,
     LicenceTotals,
     PublicSocket,
     RunAs,
     UserJobs,
+    UserRate,
     UserTasks,
     WhoSees,
     Zone,
@@ -23,7 +25,7 @@ from cress.cli.common import (
     time_zone_of,
 )
 from cress.cli.errors import told
-from cress.model.access import USER_JOBS, USER_TASKS, Role, Visibility, role_of
+from cress.model.access import ADDRESS_RATE, USER_JOBS, USER_RATE, USER_TASKS, Role, Visibility, role_of
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -103,6 +105,8 @@ def center(
     visibility: WhoSees = Visibility.ALL,
     user_jobs: UserJobs = USER_JOBS,
     user_tasks: UserTasks = USER_TASKS,
+    user_rate: UserRate = USER_RATE,
+    address_rate: AddressRate = ADDRESS_RATE,
     oidc_issuer: Annotated[
         str, typer.Option(metavar="URL", help="The provider of OpenID Connect at which users sign in (docs/users.md).")
     ] = "",
@@ -187,6 +191,8 @@ def center(
             oidc=oidc_of(oidc_issuer, oidc_client_id, oidc_claim, oidc_domain, oidc_role, oidc_life),
             user_jobs=user_jobs,
             user_tasks=user_tasks,
+            user_rate=user_rate,
+            address_rate=address_rate,
             visibility=visibility,
             webhdfs=tuple(webhdfs or ()),
             data_age=duration_of(data_age, "--data-age"),

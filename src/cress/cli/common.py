@@ -90,6 +90,11 @@ UserJobs = Annotated[
 UserTasks = Annotated[
     int, typer.Option(metavar="N", min=0, help="Most tasks of these jobs of one user; 0: any number.")
 ]
+UserRate = Annotated[
+    int,
+    typer.Option(metavar="N", min=0, help="Requests a second of one user, 40 times as many at once; 0: any number."),
+]
+AddressRate = Annotated[int, typer.Option(metavar="N", min=0, help="The same for one address.")]
 RuntimeName = Annotated[
     str,
     typer.Option(metavar="RUNTIME", help="For jobs that do not say: process, container, or auto (docs/containers.md)."),

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cress.model.access import USER_JOBS, USER_TASKS, Visibility
+from cress.model.access import ADDRESS_RATE, USER_JOBS, USER_RATE, USER_TASKS, Visibility
 from cress.model.node import DYNAMIC_PORTS
 
 # How long the center may take until it listens, and the executors until they have joined, in seconds.
@@ -88,6 +88,8 @@ class LocalSetup:
     visibility: Visibility = Visibility.ALL
     user_jobs: int = USER_JOBS
     user_tasks: int = USER_TASKS
+    user_rate: int = USER_RATE
+    address_rate: int = ADDRESS_RATE
     devices: Path | None = None
 
 
@@ -224,6 +226,7 @@ class LocalCluster:
             command += ["--socket", str(setup.socket)]
         command += ["--visibility", setup.visibility]
         command += ["--user-jobs", str(setup.user_jobs), "--user-tasks", str(setup.user_tasks)]
+        command += ["--user-rate", str(setup.user_rate), "--address-rate", str(setup.address_rate)]
         return command
 
     def _executor(self, name: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from cress.cli.common import (
+    AddressRate,
     AllowHost,
     AllowScheme,
     DimensionNames,
@@ -22,6 +23,7 @@ from cress.cli.common import (
     RunAs,
     RuntimeName,
     UserJobs,
+    UserRate,
     UserTasks,
     WhoSees,
     Writable,
@@ -35,7 +37,7 @@ from cress.cli.errors import told
 from cress.cli.executor import account_rules_of, folder_of, runtime_of, sources_of, task_env_of
 from cress.cli.local import LocalCluster, LocalSetup, NotStarted
 from cress.client.config import data_directory
-from cress.model.access import USER_JOBS, USER_TASKS, Visibility
+from cress.model.access import ADDRESS_RATE, USER_JOBS, USER_RATE, USER_TASKS, Visibility
 from cress.model.errors import InputError
 from cress.model.node import DISK_KIND
 
@@ -115,6 +117,8 @@ def up(
     visibility: WhoSees = Visibility.ALL,
     user_jobs: UserJobs = USER_JOBS,
     user_tasks: UserTasks = USER_TASKS,
+    user_rate: UserRate = USER_RATE,
+    address_rate: AddressRate = ADDRESS_RATE,
     keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
 ) -> None:
     """Start a center and executors on this machine."""
@@ -170,6 +174,8 @@ def up(
             socket=socket,
             user_jobs=user_jobs,
             user_tasks=user_tasks,
+            user_rate=user_rate,
+            address_rate=address_rate,
             visibility=visibility,
             devices=devices and devices.absolute(),
             map_user=tuple(map_user or ()),

@@ -259,7 +259,7 @@ def refusal(status: int, content: bytes, url: str) -> ClientError:
     if status in {400, 405, 413, 415, 422} and code:
         return Refused(message, code, faults)
     error = Unavailable(message)
-    error.passing = status in {502, 503, 504}
+    error.passing = status in {429, 502, 503, 504}
     return error
 
 

@@ -14,6 +14,8 @@ from cress.model.units import one_of
 MOST_NAME = 64
 # Most jobs of one user that are not over, and most tasks of these, unless an operator says otherwise.
 USER_JOBS, USER_TASKS = 250_000, 50_000_000
+# Requests a second of one user and of one address, in the long run; 40 times as many at once.
+USER_RATE, ADDRESS_RATE = 200, 500
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
 

@@ -33,6 +33,7 @@ from cress.center.api import (
 from cress.center.api import names as name_service
 from cress.center.asgi import App
 from cress.center.committer import Committer
+from cress.center.request_rates import RequestRates
 from cress.center.security import Guard
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def make_app(
     errors.install(app)
     _prepare(app)
     app.openapi = partial(schemas.openapi, app)  # type: ignore[method-assign]
-    return Audited(Guard(cast(App, app), token=token, names=names, callers=callers), audit)
+    rates = RequestRates(committer.settings.user_rate, committer.settings.address_rate)
+    return Audited(Guard(cast(App, app), token=token, names=names, callers=callers, rates=rates), audit)
 
 
 def _prepare(app: FastAPI) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cress.center.access.callers import peer_of
+from cress.center.request_rates import Admissions
 
 # Seconds for the first byte of a connection, for the head of a request, and for its body. An answer about a slow body
 # (see ``bodies``) comes before its connection ends.
@@ -19,6 +20,7 @@ MOST_HEAD = 64 * 2**10
 # Further connections are closed at once; files and executors need descriptors too.
 MOST_CONNECTIONS = 20_000
 SPARE_FILES = 512
+MOST_SIGNING_IN = 10_000
 LOOK_EVERY = 1.0
 
 
@@ -26,20 +28,22 @@ class TimedProtocol(HttpToolsProtocol):
     """A connection that is closed when ``due`` has passed, on the loop's clock (None: never)."""
 
     due: float | None = None
-    most = MOST_CONNECTIONS
+    admissions = Admissions(0, MOST_CONNECTIONS)
     _head = -1  # bytes so far, -1 outside of a head
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin a connection."""
         super().connection_made(transport)
+        client = self.client
         # Each request of the connection gets a copy.
         self.app_state = {**self.app_state, "abort": transport.abort}
         peer = peer_of(transport.get_extra_info("socket"))
         if peer is not None:
             self.app_state["peer"] = peer
         self.due = self.loop.time() + SILENT
-        if len(self.connections) > self.most:
-            transport.close()
+        if peer is None and client and not self.admissions.admit(client[0], len(self.connections)):
+            # Without a word: an answer would cost more than what is refused.
+            transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request, or of several."""
@@ -73,14 +77,20 @@ async def close_overdue(connections: Callable[[], Iterable[Any]]) -> None:
     while True:
         await asyncio.sleep(LOOK_EVERY)
         now = loop.time()
+        clients = [getattr(each, "client", None) for each in connections()]
+        TimedProtocol.admissions.recount(client[0] for client in clients if client and client[0])
         for each in [each for each in connections() if isinstance(each, TimedProtocol)]:
             if each.due is not None and each.due <= now:
                 each.transport.close()
 
 
-def allow_files() -> None:
-    """Raise the limit on descriptors as far as allowed, and limit the connections to it."""
+def allow_files(rate: int = 0) -> int:
+    """Raise the limit on descriptors as far as allowed, and limit the connections to it, and new ones of an address to ``rate`` a second.
+
+    Return how many executors may be signing in at a time.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if hard != resource.RLIM_INFINITY:
-        TimedProtocol.most = max(64, min(MOST_CONNECTIONS, hard - SPARE_FILES))
+    free = 4 * MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else max(128, hard - SPARE_FILES)
+    TimedProtocol.admissions = Admissions(rate, min(MOST_CONNECTIONS, free // 2))
+    return min(MOST_SIGNING_IN, free // 4)
