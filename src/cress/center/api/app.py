@@ -31,6 +31,7 @@ from cress.center.api import (
     usage,
 )
 from cress.center.api import names as name_service
+from cress.center.api.context import Readers
 from cress.center.asgi import App
 from cress.center.committer import Committer
 from cress.center.request_rates import RequestRates
@@ -85,7 +86,7 @@ def make_app(
     _prepare(app)
     app.openapi = partial(schemas.openapi, app)  # type: ignore[method-assign]
     rates = RequestRates(committer.settings.user_rate, committer.settings.address_rate)
-    return Audited(Guard(cast(App, app), token=token, names=names, callers=callers, rates=rates), audit)
+    return Audited(Guard(Readers(cast(App, app)), token=token, names=names, callers=callers, rates=rates), audit)
 
 
 def _prepare(app: FastAPI) -> None:

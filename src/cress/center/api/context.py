@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import Request
 from starlette.requests import HTTPConnection
 
 from cress.center.access.callers import Callers
+from cress.center.access.redaction import read_by
 from cress.center.access.rights import Action, Caller, Sight, may, steers
 from cress.center.api.errors import Forbidden, NotFound
+from cress.center.asgi import App, Receive, Scope, Send
 from cress.center.committer import Committer
 from cress.center.lookup import AnyJob, find_job, group_of, id_of, recent_job, spec_of
 
@@ -37,6 +41,19 @@ def sight_of(request: HTTPConnection) -> Sight:
         state["sight"] = callers.sight(caller_of(request))
     sight: Sight = state["sight"]
     return sight
+
+
+class Readers:
+    """Has the sentences of each answer redacted for its reader. Pure ASGI."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        known = scope["type"] in ("http", "websocket") and "caller" in scope.get("state", {})
+        read_by(partial(sees_number, HTTPConnection(scope)) if known else None)
+        await self._app(scope, receive, send)
 
 
 def demand(request: HTTPConnection, action: Action) -> None:

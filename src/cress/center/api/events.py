@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated
 
+import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
+from cress.center.access.redaction import redacted
 from cress.center.api.context import committer_of, sees_number, sight_of
 from cress.center.api.stream import HEARTBEAT, Stream
 from cress.model.bounds import MOST
@@ -92,12 +94,16 @@ class EventStream(Stream):
 
     def _lines(self, found: Iterable[EventView]) -> list[bytes]:
         return [
-            _line(each)
+            _line(self._shown(each))
             for each in found
             if (self._job is None or each.job == self._job)
             and (not self._group or each.group == self._group)
             and (each.job is None or self._sees(each, each.job))
         ]
+
+    def _shown(self, event: EventView) -> EventView:
+        text = event.text if self._sight.everything else redacted(event.text)
+        return event if text == event.text else msgspec.structs.replace(event, text=text)
 
     def _sees(self, event: EventView, job: int) -> bool:
         """Return whether the reader sees the job of an event."""

@@ -12,6 +12,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
+from cress.center.access.redaction import redacted
 from cress.center.access.rights import Action
 from cress.center.api.bodies import RawSubmitBody, SignalBody, decoded, decoded_jobs, read, receive, reply
 from cress.center.api.context import committer_of, demand, may_steer, own_job, seen_job, sees, sight_of, user_of
@@ -119,7 +120,7 @@ async def submitted(committer: Committer, ids: Sequence[int], jobs: Sequence[Job
         said = {} if isinstance(job.plan, Dag) else dict.fromkeys(remarks(core, job))
         notes.setdefault(-job.family - 1 if job.family else place, {}).update(said)
     told = [
-        Submitted(id=ids[place], name=jobs[place].name, note="; ".join(said))
+        Submitted(id=ids[place], name=jobs[place].name, note=redacted("; ".join(said)))
         async for place, said in in_turns(notes.items())
     ]
     return SubmittedPage(jobs=tuple(told))
@@ -320,7 +321,7 @@ async def known_states(request: Request, jobs: Sequence[Job]) -> tuple[tuple[int
         for number, _ in job.after:
             if number in hidden:
                 place = f"jobs[{position}].after" if len(jobs) > 1 else "after"
-                raise InputError(f"there is no job {number}", hint="`cress jobs` lists the jobs", field=place)
+                raise InputError(f"there is no job {number}", hint="an id that `cress jobs` shows", field=place)
     return tuple((number, job.state) for number, job in sorted(found.items()) if isinstance(job, JobRecord))
 
 

@@ -9,6 +9,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 import cress
+from cress.center.access.redaction import redacted
 from cress.center.access.rights import Action
 from cress.center.api.bodies import Body, CordonBody, DrainBody, read, reply
 from cress.center.api.context import committer_of, demand, sees_number, user_of
@@ -61,7 +62,7 @@ async def nodes(
     async with committer.turns.long_answer():
         made = [node_view(committer, each) async for each in in_turns(page)]
     views = (msgspec.structs.replace(view, match=matches.get(view.name)) for view in made)
-    notes = remarks_on(committer.machine.core, where, rank) if matches else ()
+    notes = tuple(map(redacted, remarks_on(committer.machine.core, where, rank))) if matches else ()
     return reply(NodesPage(nodes=tuple(views), next=more, notes=notes))
 
 

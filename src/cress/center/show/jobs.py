@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from cress.center.access.redaction import redacted
 from cress.center.committer import Committer
 from cress.center.history_reader import HistoryJob
 from cress.center.lookup import AnyJob, Task, id_of, state_of
@@ -99,7 +100,7 @@ def job_view(committer: Committer, job: AnyJob) -> JobView:
         state=state_of(committer, job).value,
         tasks=msgspec.structs.replace(view.tasks, waiting=job.waiting, running=job.running),
         ended=None,
-        reason=machine.reason(spec.id, committer.clock.now()),
+        reason=redacted(machine.reason(spec.id, committer.clock.now())),
         requirement_now=now.requirement if now else "",
         rank_now=now.rank if now else "",
         relaxes=None if now is None or now.until is None else (now.until - machine.now + machine.utc) / SECOND,
@@ -116,7 +117,7 @@ def _family(committer: Committer, family: Family) -> JobView:
         state=state_of(committer, family).value,
         tasks=counts_of(committer, family),
         ended=None,
-        reason=reason_of(committer, family),
+        reason=redacted(reason_of(committer, family)),
         held=family.held,
         **_as_submitted(spec),
         service=service_view(committer, family),
@@ -155,7 +156,7 @@ def _job(committer: Committer, job: JobRecord, run: Run | None) -> JobView:
         started=moment(job.started),
         ended=moment(job.ended),
         preempted=job.preempted,
-        reason=job.reason,
+        reason=redacted(job.reason),
         command=run.command if run else (),
         environment=dict(run.environment) if run else {},
         directory=run.directory if run else "",
@@ -181,7 +182,8 @@ def task_view(task: Task, run: Run | None, member: int | None = None) -> TaskVie
         attempts.append(_running(task.live, names))
     ready = None if member is None else task.live is not None and is_ready(task.live)
     why = task.live.unwell if task.live is not None and ready is False else ""
-    return TaskView(index=task.index, state=task.state, attempts=tuple(attempts), job=member, ready=ready, why=why)
+    shown = tuple(attempts)
+    return TaskView(index=task.index, state=task.state, attempts=shown, job=member, ready=ready, why=redacted(why))
 
 
 def _finished(record: AttemptRecord, names: list[str]) -> AttemptView:
@@ -193,7 +195,7 @@ def _finished(record: AttemptRecord, names: list[str]) -> AttemptView:
         started=moment(record.started),
         ended=moment(record.ended),
         code=record.code,
-        error=record.error,
+        error=redacted(record.error),
         cpu=record.cpu / SECOND,
         memory=record.memory,
         ports=named(names, record.ports),
@@ -315,7 +317,7 @@ def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
         name=node.node.name,
         state=state,
         rack=node.node.rack,
-        reason=why,
+        reason=redacted(why),
         capacity=resources(node.node.capacity, dimensions),
         used=resources(used, dimensions),
         running=running,
