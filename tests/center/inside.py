@@ -15,6 +15,8 @@ from cress.center.access.callers import Callers
 from cress.center.api.app import make_app
 from cress.center.committer import Committer
 from cress.center.mover import Mover
+from cress.center.secrets.key_file import KeyFile
+from cress.center.secrets.vault import Vault
 from cress.center.settings import Settings
 from cress.lifecycle.inputs import NodeJoined, Reported
 from cress.model.node import Node
@@ -49,7 +51,10 @@ class Inside:
         self.store = Store(data / "cress.db")
         self.committer = Committer(self.store, Settings(data=data, **settings))
         self.mover = Mover(self.committer)
-        app = make_app(self.committer, token=TOKEN, callers=Callers(self.committer, user), names=("localhost",))
+        keys = KeyFile(data.with_name(f"{data.name}-keys") / "secrets.key", data)
+        self.vault = Vault(self.committer, lambda: keys)
+        callers = Callers(self.committer, user)
+        app = make_app(self.committer, token=TOKEN, callers=callers, vault=self.vault, names=("localhost",))
         self.http = httpx.AsyncClient(
             transport=httpx.ASGITransport(app=app, raise_app_exceptions=False),
             base_url="http://localhost",

@@ -43,6 +43,7 @@ sys.exit(run.run_center(Settings(
     options=tuple(option.split()), dimensions=Dimensions((dimension,) if dimension else ()),
     topology=Path(topology) if topology else None, groups=Path(groups) if groups else None, zone=zone,
     socket=Path(socket) if socket else None, visibility=Visibility(visibility or "all"), store=store,
+    secrets_key=Path(data).with_name(Path(data).name + "-keys") / "secrets.key",
     **eval(f"dict({more})"),
 )))
 """

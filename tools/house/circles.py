@@ -50,6 +50,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "submits",
         "attempts",
         "join_tokens",
+        "secrets",
         "access",
         "node_membership",
         "name_service",

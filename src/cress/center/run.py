@@ -46,6 +46,9 @@ from cress.center.listener import Listener
 from cress.center.local_zone import local_zone
 from cress.center.memory import Memory
 from cress.center.mover import Mover
+from cress.center.secrets.delivery import SecretDelivery
+from cress.center.secrets.key_file import KeyFile, MissingKeyFile, default_path
+from cress.center.secrets.vault import Vault
 from cress.center.security import LOCAL_NAMES
 from cress.center.settings import Settings
 from cress.center.sign_ins import SlowSignIns
@@ -152,6 +155,8 @@ async def _run(
     committer = Committer(store, settings)
     listener = Listener(committer, token, tls, signing_in)
     callers = Callers(committer, owner(directory.path), settings.visibility)
+    vault = Vault(committer, partial(_key_file, settings, committer))
+    committer.materials.providers.append(SecretDelivery(committer, vault))
     names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names, *(tls.names if tls else ()))
     server = _Server(
         uvicorn.Config(
@@ -160,6 +165,7 @@ async def _run(
                     committer,
                     token=token,
                     callers=callers,
+                    vault=vault,
                     names=names,
                     provider=_provider(settings, owner(directory.path)),
                     admission=_admission(settings, tls, listening[1].getsockname()[1]),
@@ -186,6 +192,7 @@ async def _run(
     try:
         groups = GroupFile(settings, committer, _say)
         await committer.start(groups.read_first)
+        _check_key_file(settings, committer)
         await compilation.start(lambda: committer.machine.core)
         committer.when_writable(partial(listener.arrange, topology))
         committer.when_writable(partial(set_licences, committer, licences))
@@ -243,6 +250,28 @@ async def _announce(directory: DataDirectory, address: Address, stop: asyncio.Ev
             await asyncio.sleep(1)
         else:
             return
+
+
+def _key_file(settings: Settings, committer: Committer) -> KeyFile:
+    """Return the file with the keys of the secrets; its default place depends on the loaded cluster."""
+    path = settings.secrets_key or default_path(committer.loop.cluster, os.environ)
+    return KeyFile(path, settings.data)
+
+
+def _check_key_file(settings: Settings, committer: Committer) -> None:
+    """Raise InputError for a key file that was named and cannot be used; say if secrets have lost theirs."""
+    needed = bool(committer.machine.tables.secrets)
+    if not needed and settings.secrets_key is None:
+        return
+    try:
+        _key_file(settings, committer).read()
+    except MissingKeyFile as error:
+        if needed:
+            _say(f"{error}; until then no attempt that uses a secret can start")
+    except InputError as error:
+        if settings.secrets_key is not None:
+            raise
+        _say(f"{error}; until then no attempt that uses a secret can start")
 
 
 def _topology(settings: Settings) -> Topology:

@@ -50,6 +50,7 @@ class Settings:
     ``run_as`` are the accounts of nodes under which every user may run tasks. ``socket`` is a Unix socket for all accounts of
     this machine; ``visibility`` says whose jobs users see; ``oidc`` where they sign in. One user has at most ``user_jobs`` and
     ``user_tasks`` that are not over, and sends ``user_rate`` requests a second, one address ``address_rate`` (0: no limit).
+    ``secrets_key`` is the file with the keys of the secrets, outside ``data``; None: a file of the cluster in the configuration of the account.
     ``webhdfs`` gives the addresses of namenodes (``namenodes.Namenodes``), ``data_age`` the greatest age (µs) of a
     location of data while a job waits for it.
     """
@@ -86,5 +87,6 @@ class Settings:
     user_tasks: int = USER_TASKS
     user_rate: int = USER_RATE
     address_rate: int = ADDRESS_RATE
+    secrets_key: Path | None = None
     webhdfs: tuple[str, ...] = ()
     data_age: int = 10 * MINUTE

@@ -13,6 +13,7 @@ from cress.cli.common import (
     LicenceTotals,
     PublicSocket,
     RunAs,
+    SecretsKey,
     UserJobs,
     UserRate,
     UserTasks,
@@ -121,6 +122,7 @@ def center(
         str, typer.Option(metavar="ROLE", help="The role of those whose role was not set; none: they may not sign in.")
     ] = "user",
     oidc_life: Annotated[str, typer.Option(metavar="DURATION", help="How long a sign-in lasts.")] = "12h",
+    secrets_key: SecretsKey = None,
     webhdfs: Annotated[
         list[str] | None,
         typer.Option(
@@ -157,7 +159,7 @@ def center(
         from cress.center.run import run_center
         from cress.center.settings import Settings
         from cress.client.config import data_directory
-        from cress.executor.hidden_folders import note_home
+        from cress.executor.hidden_folders import is_private, note_home
         from cress.model.resources import Dimensions
 
         if (tls_cert is None) != (tls_key is None):
@@ -193,11 +195,14 @@ def center(
             user_tasks=user_tasks,
             user_rate=user_rate,
             address_rate=address_rate,
+            secrets_key=secrets_key,
             visibility=visibility,
             webhdfs=tuple(webhdfs or ()),
             data_age=duration_of(data_age, "--data-age"),
         )
         note_home(settings.data)
+        if secrets_key is not None and is_private(secrets_key.absolute().parent):
+            note_home(secrets_key.absolute().parent)
         code = run_center(settings)
     raise typer.Exit(code)
 

@@ -95,6 +95,15 @@ UserRate = Annotated[
     typer.Option(metavar="N", min=0, help="Requests a second of one user, 40 times as many at once; 0: any number."),
 ]
 AddressRate = Annotated[int, typer.Option(metavar="N", min=0, help="The same for one address.")]
+SecretsKey = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        envvar="CRESS_SECRETS_KEY",
+        help="The file with the keys of the secrets, outside the data directory (docs/secrets.md). Default: CLUSTER.key in "
+        "/etc/cress/keys, or in ~/.config/cress/keys without root.",
+    ),
+]
 RuntimeName = Annotated[
     str,
     typer.Option(metavar="RUNTIME", help="For jobs that do not say: process, container, or auto (docs/containers.md)."),

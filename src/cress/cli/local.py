@@ -90,6 +90,7 @@ class LocalSetup:
     user_tasks: int = USER_TASKS
     user_rate: int = USER_RATE
     address_rate: int = ADDRESS_RATE
+    secrets_key: Path | None = None
     devices: Path | None = None
 
 
@@ -227,6 +228,8 @@ class LocalCluster:
         command += ["--visibility", setup.visibility]
         command += ["--user-jobs", str(setup.user_jobs), "--user-tasks", str(setup.user_tasks)]
         command += ["--user-rate", str(setup.user_rate), "--address-rate", str(setup.address_rate)]
+        if setup.secrets_key is not None:
+            command += ["--secrets-key", str(setup.secrets_key)]
         return command
 
     def _executor(self, name: str) -> list[str]:

@@ -32,6 +32,7 @@ from cress.cli import (
     run,
     scale,
     schema,
+    secrets,
     simulate,
     status,
     store,
@@ -54,7 +55,8 @@ class InOrder(TyperGroup):
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "licences status events usage login logout whoami token users audit up center executor join tls store demo simulate".split()
+        "licences status events usage login logout whoami token secret users audit up center executor join tls store demo "
+        "simulate".split()
     )  # a verb that is not in it comes last
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
@@ -141,6 +143,7 @@ app.command(epilog=login.LOGIN)(login.login)
 app.command(epilog=login.LOGOUT)(login.logout)
 app.command(epilog=users.WHOAMI)(users.whoami)
 app.add_typer(tokens.app, name="token")
+app.add_typer(secrets.app, name="secret")
 app.add_typer(users.app, name="users")
 app.command(epilog=audit.EPILOG)(audit.audit)
 app.command(epilog=up.EPILOG)(up.up)

@@ -22,6 +22,7 @@ from cress.cli.common import (
     RootGroup,
     RunAs,
     RuntimeName,
+    SecretsKey,
     UserJobs,
     UserRate,
     UserTasks,
@@ -119,6 +120,7 @@ def up(
     user_tasks: UserTasks = USER_TASKS,
     user_rate: UserRate = USER_RATE,
     address_rate: AddressRate = ADDRESS_RATE,
+    secrets_key: SecretsKey = None,
     keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
 ) -> None:
     """Start a center and executors on this machine."""
@@ -176,6 +178,7 @@ def up(
             user_tasks=user_tasks,
             user_rate=user_rate,
             address_rate=address_rate,
+            secrets_key=secrets_key,
             visibility=visibility,
             devices=devices and devices.absolute(),
             map_user=tuple(map_user or ()),

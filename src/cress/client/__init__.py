@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
     from cress.protocol.licenceviews import LicencesPage, LicenceUse, LicenceView
+    from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
     from cress.protocol.views import (
         Applied,
         AppliedJob,
@@ -91,6 +92,7 @@ __all__ = [
     "JobView",
     "JobsPage",
     "JoinTokensPage",
+    "KeyRotated",
     "LicenceUse",
     "LicenceView",
     "LicencesPage",
@@ -105,6 +107,8 @@ __all__ = [
     "NotFound",
     "PlaceView",
     "Refused",
+    "SecretView",
+    "SecretsPage",
     "ServiceView",
     "StateView",
     "StepView",
@@ -136,6 +140,7 @@ _PLACES = (
     "cress.protocol.familyviews",
     "cress.protocol.licenceviews",
     "cress.protocol.accessviews",
+    "cress.protocol.secretviews",
 )
 
 

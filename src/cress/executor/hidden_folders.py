@@ -1,7 +1,7 @@
 """Folders of this machine that containers must not see: data directories of centers and executors.
 
 A container that runs as root could read their tokens and databases through the root folder of the node. Known are the
-executor's own folder, the data directory around it, those that ran as root on this machine since it was started (they
+executor's own folder, the data directory around it, the folder of key files, those that ran as root on this machine since it was started (they
 are noted in ``/run/cress/homes``), and those that the operator names (``--hide``).
 """
 
@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
+
+from cress.model.secrets import KEY_FOLDER
 
 HOMES = Path("/run/cress/homes")
 # Files by which a data directory is known.
@@ -34,9 +36,17 @@ def note_home(directory: Path) -> None:
         (HOMES / hashlib.sha256(path).hexdigest()[:32]).write_bytes(path)
 
 
+def is_private(folder: Path) -> bool:
+    """Return whether only its owner may enter a folder: it can be hidden from containers without harm."""
+    try:
+        return not folder.stat().st_mode & 0o077
+    except OSError:
+        return False
+
+
 def hidden_folders(home: Path, named: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the real paths of the folders that are there now, outermost ones only; ``home`` is the executor's."""
-    found = {home.absolute(), *map(Path, named)}
+    found = {home.absolute(), Path(KEY_FOLDER), *map(Path, named)}
     found |= {each for each in home.absolute().parents if any((each / mark).exists() for mark in _MARKS)}
     with contextlib.suppress(OSError):
         found |= {Path(os.fsdecode(each.read_bytes())) for each in HOMES.iterdir()}

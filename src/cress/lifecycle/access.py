@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from cress.lifecycle import join_tokens
+from cress.lifecycle import join_tokens, secrets
 from cress.lifecycle.context import Context
-from cress.lifecycle.inputs import AddJoinToken, AddToken, RevokeJoinToken, RevokeToken, SetUser, UseJoinToken
+from cress.lifecycle.inputs import (
+    AddJoinToken,
+    AddToken,
+    DeleteSecret,
+    RekeySecret,
+    RevokeJoinToken,
+    RevokeToken,
+    SetSecret,
+    SetUser,
+    UseJoinToken,
+)
 from cress.model.access import Role
 from cress.model.errors import InputError, NotAccepted
 from cress.model.times import DAY
@@ -17,11 +27,13 @@ MOST_TOKENS = 200
 # µs after which a token that has expired is forgotten when its user gets another: each sign-in makes one.
 FORGOTTEN = DAY
 
-AccessInput: TypeAlias = SetUser | AddToken | RevokeToken | AddJoinToken | UseJoinToken | RevokeJoinToken
+AccessInput: TypeAlias = (
+    SetUser | AddToken | RevokeToken | AddJoinToken | UseJoinToken | RevokeJoinToken | secrets.SecretInput
+)
 
 
 def take(context: Context, each: AccessInput) -> None:
-    """Change a user or token. Raises InputError."""
+    """Change a user, token or secret. Raises InputError."""
     match each:
         case SetUser():
             _set_user(context, each)
@@ -30,6 +42,8 @@ def take(context: Context, each: AccessInput) -> None:
         case RevokeToken():
             if context.tables.tokens.pop(each.id, None) is None:
                 raise NotAccepted(f"there is no token {each.id}", hint="`cress token list` shows the tokens")
+        case SetSecret() | DeleteSecret() | RekeySecret():
+            secrets.take(context, each)
         case _:
             join_tokens.take(context, each)
 

@@ -13,6 +13,7 @@ from cress.model.node import Load, Local, Node
 from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Report
+from cress.model.secrets import Secret
 
 
 class _Input(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=True):
@@ -238,6 +239,31 @@ class RevokeJoinToken(_Input, frozen=True):
     id: str
 
 
+class SetSecret(_Input, frozen=True):
+    """A new secret, or another value of one."""
+
+    secret: Secret
+
+
+class DeleteSecret(_Input, frozen=True):
+    """A secret does not exist any more."""
+
+    owner: str
+    name: str
+    is_group: bool = False
+
+
+class RekeySecret(_Input, frozen=True):
+    """The value of a secret, ``before`` until now, is encrypted with another key; one that was set meanwhile stays."""
+
+    owner: str
+    name: str
+    key: str
+    sealed: bytes
+    before: bytes
+    is_group: bool = False
+
+
 Input: TypeAlias = (
     Restarted
     | Submit
@@ -262,6 +288,9 @@ Input: TypeAlias = (
     | SetUser
     | AddToken
     | RevokeToken
+    | SetSecret
+    | DeleteSecret
+    | RekeySecret
     | AddJoinToken
     | UseJoinToken
     | RevokeJoinToken

@@ -22,8 +22,6 @@ from cress.lifecycle.effects import Halt, Step
 from cress.lifecycle.facts import Configured, Facts, Widened, told_of
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import (
-    AddJoinToken,
-    AddToken,
     ApplyGroups,
     Cancel,
     Cordon,
@@ -40,15 +38,11 @@ from cress.lifecycle.inputs import (
     Ports,
     Reported,
     Restarted,
-    RevokeJoinToken,
-    RevokeToken,
     Scale,
     SetLicences,
     SetRacks,
-    SetUser,
     Submit,
     Update,
-    UseJoinToken,
 )
 from cress.lifecycle.invariants import broken_invariants
 from cress.lifecycle.jobs.jobs import forget_ended
@@ -197,7 +191,7 @@ class Machine(Context):
                 self._apply_groups(each)
             case Restarted() | Declare():
                 self._reconfigure(each)
-            case SetUser() | AddToken() | RevokeToken() | AddJoinToken() | UseJoinToken() | RevokeJoinToken():
+            case _:
                 access.take(self, each)
         return None
 

@@ -16,6 +16,7 @@ from cress.lifecycle.tables.tables import General, Tables
 from cress.lifecycle.tables.timers import Key
 from cress.model.access import JoinToken, Token, User
 from cress.model.records import JobState
+from cress.model.secrets import Secret
 
 
 class Snapshot(msgspec.Struct, kw_only=True):
@@ -43,6 +44,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     tokens: dict[str, Token] = {}
     join_tokens: dict[str, JoinToken] = {}
     joined: list[tuple[tuple[str, str], bytes]] = []
+    secrets: list[Secret] = []
 
 
 class _Version(msgspec.Struct):
@@ -77,6 +79,7 @@ def encode(tables: Tables, core: Scheduler, now: int, utc: int, *, more: bool) -
             tokens=tables.tokens,
             join_tokens=tables.join_tokens,
             joined=list(tables.joined.items()),
+            secrets=list(tables.secrets.values()),
         )
     )
 
@@ -99,6 +102,7 @@ def decode(data: bytes) -> tuple[Tables, Scheduler, Snapshot]:
     tables.tokens.fill(stored.tokens)
     tables.join_tokens.fill(stored.join_tokens)
     tables.joined.fill(dict(stored.joined))
+    tables.secrets.fill({secret.id: secret for secret in stored.secrets})
     return tables, Scheduler.restore(stored.core), stored
 
 

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from cress.model.access import Role, Visibility
+from cress.model.secrets import Owner
 
 
 class Caller(NamedTuple):
@@ -31,7 +32,7 @@ class Action(Enum):
     STEER_NODES = "change nodes"
     ADMIT_NODES = "make tokens by which nodes join"
     CHANGE_GROUPS = "change groups"
-    CHANGE_USERS = "change users, or tokens of others"
+    CHANGE_USERS = "change users, tokens of others, or the key of the secrets"
     READ_AUDIT = "read the audit log"
 
 
@@ -55,6 +56,21 @@ def steers(caller: Caller, owner: str, group: str) -> bool:
     if caller.role is Role.ADMIN:
         return True
     return may(caller, Action.SUBMIT) and (caller.user == owner or group in caller.administers)
+
+
+def keeps_secrets(caller: Caller, owner: Owner) -> bool:
+    """Return whether the caller may set and delete secrets of an owner; nobody may read their values."""
+    if caller.role is Role.ADMIN:
+        return True
+    own = owner.name in caller.administers if owner.is_group else owner.name == caller.user
+    return own and may(caller, Action.SUBMIT)
+
+
+def knows_secrets(caller: Caller, owner: Owner, *, admitted: bool) -> bool:
+    """Return whether the caller sees which secrets an owner has; ``admitted``: the caller may submit to that group."""
+    if caller.role is Role.ADMIN:
+        return True
+    return admitted or owner.name in caller.administers if owner.is_group else owner.name == caller.user
 
 
 class Sight(NamedTuple):

@@ -28,6 +28,7 @@ from cress.center.api import (
     logs,
     nodes,
     schemas,
+    secrets,
     usage,
 )
 from cress.center.api import names as name_service
@@ -35,6 +36,7 @@ from cress.center.api.context import Readers
 from cress.center.asgi import App
 from cress.center.committer import Committer
 from cress.center.request_rates import RequestRates
+from cress.center.secrets.vault import Vault
 from cress.center.security import Guard
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ def make_app(
     *,
     token: str,
     callers: Callers,
+    vault: Vault,
     names: Iterable[str],
     admission: Admission | None = None,
     provider: Provider | None = None,
@@ -61,6 +64,7 @@ def make_app(
     app.state.callers = callers
     app.state.admission = admission
     app.state.provider = provider
+    app.state.vault = vault
     app.state.audit = audit = Audit(committer.settings.data)
     routes = (
         jobs,
@@ -78,6 +82,7 @@ def make_app(
         access,
         join,
         login,
+        secrets,
     )
     for module in routes:
         app.include_router(module.router)

@@ -116,6 +116,20 @@ class JoinBody(Body, frozen=True):
     request: str
 
 
+class SecretBody(Body, frozen=True):
+    """The value of a secret, in base64; without ``user`` and ``group`` it is the caller's."""
+
+    value: bytes
+    user: str = ""
+    group: str = ""
+
+
+class RotateKeyBody(Body, frozen=True):
+    """Old keys stay in the key file if ``keep_old``: backups of the data directory from before need them."""
+
+    keep_old: bool = False
+
+
 class GroupsBody(Body, frozen=True):
     """The text of a file of groups; ``file`` is its name in messages, ``moves`` the new groups of jobs of removed ones."""
 

@@ -19,7 +19,9 @@ from cress.center.api.bodies import (
     JoinBody,
     JoinTokenBody,
     LoginBody,
+    RotateKeyBody,
     ScaleBody,
+    SecretBody,
     SignalBody,
     SubmitBody,
     TokenBody,
@@ -41,6 +43,7 @@ from cress.protocol.accessviews import (
     UserView,
 )
 from cress.protocol.licenceviews import LicencesPage
+from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
 from cress.protocol.views import (
     Applied,
     AppliedJobs,
@@ -115,6 +118,11 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("post", "/v1/login"): (LoginBody, NewToken),
     ("get", "/v1/ca"): (None, AuthorityView),
     ("post", "/v1/join"): (JoinBody, JoinedView),
+    ("get", "/v1/secrets"): (None, SecretsPage),
+    ("get", "/v1/secrets/{name}"): (None, SecretView),
+    ("put", "/v1/secrets/{name}"): (SecretBody, SecretView),
+    ("delete", "/v1/secrets/{name}"): (None, SecretView),
+    ("post", "/v1/secret-key/rotate"): (RotateKeyBody, KeyRotated),
     ("get", "/v1/audit"): (None, AuditPage),
     ("get", "/v1/events"): (None, EventView),
     ("get", "/v1/state"): (None, StateView),
@@ -165,7 +173,7 @@ def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, 
 def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[type, dict[str, Any]]) -> None:
     takes, gives = CALLS[method, path]
     if takes is not None:
-        required = takes is not CordonBody
+        required = takes not in (CordonBody, RotateKeyBody)
         operation["requestBody"] = {"required": required, "content": {_JSON: {"schema": by_kind[takes]}}}
     operation.setdefault("parameters", []).extend(_HEADERS.get((method, path), ()))
     content: dict[str, Any] = {_JSON: {"schema": by_kind[gives] if gives else {"type": "object"}}}

@@ -1,0 +1,129 @@
+"""Calls about secrets. None of them answers a value: only attempts of jobs get values, when they start."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from cress.center.access.rights import Action, keeps_secrets, knows_secrets
+from cress.center.api.bodies import RotateKeyBody, SecretBody, read, reply
+from cress.center.api.context import caller_of, committer_of, demand
+from cress.center.api.errors import Forbidden, NotFound
+from cress.center.secrets.vault import Vault
+from cress.model.access import checked_name
+from cress.model.errors import InputError
+from cress.model.secrets import MOST_VALUE, Owner, Secret, checked_secret_name, secret_id
+from cress.model.times import SECOND
+from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
+
+# Bytes of a body with a value of the greatest size, in base64.
+MOST_BODY = MOST_VALUE * 4 // 3 + 4096
+
+router = APIRouter(prefix="/v1")
+
+
+@router.get("/secrets")
+async def secrets(request: Request, user: str = "", group: str = "") -> Response:
+    """List secrets without their values: the caller's, and those of groups that the caller may submit to; for an admin, all."""
+    known = committer_of(request).machine.tables.secrets
+    wanted = _owner(request, user, group) if user or group else None
+    seen = [each for each in known.values() if wanted in (None, each.of) and _knows(request, each.of)]
+    ordered = sorted(seen, key=lambda each: (each.is_group, each.owner, each.name))
+    return reply(SecretsPage(secrets=tuple(map(_view, ordered))))
+
+
+@router.get("/secrets/{name}")
+async def secret(request: Request, name: str, user: str = "", group: str = "") -> Response:
+    """Return a secret without its value. Without ``user`` and ``group`` it is the caller's own."""
+    return reply(_view(_named(request, _owner(request, user, group), name)))
+
+
+@router.put("/secrets/{name}")
+async def set_secret(request: Request, name: str) -> Response:
+    """Set the value of a secret, which is made if it does not exist. Attempts that start from now on get this value.
+
+    Without ``user`` and ``group`` it is the caller's own. Only admins set secrets of other users, only they and
+    administrators of the group those of a group.
+    """
+    body = await read(request, SecretBody, MOST_BODY)
+    owner = _owner(request, body.user, body.group)
+    checked_secret_name(name)
+    if not body.value:
+        raise InputError("there is no value", hint="at least one byte", field="value")
+    if len(body.value) > MOST_VALUE:
+        raise InputError(f"{len(body.value):,} bytes", hint=f"at most {MOST_VALUE:,}", field="value")
+    _check_keeps(request, owner)
+    if owner.is_group and owner.name not in committer_of(request).machine.core.groups.by_name:
+        raise NotFound(f"there is no group {owner.name[:100]} (`cress groups` lists them)")
+    stored, key_file = await _vault(request).set(owner, name, body.value, caller_of(request).user)
+    return reply(_view(stored, key_file))
+
+
+@router.delete("/secrets/{name}")
+async def delete_secret(request: Request, name: str, user: str = "", group: str = "") -> Response:
+    """Delete a secret. What runs keeps the value that it has; attempts that would start with it fail, and say why."""
+    owner = _owner(request, user, group)
+    found = _named(request, owner, name)
+    _check_keeps(request, owner)
+    await _vault(request).delete(found)
+    return reply(_view(found))
+
+
+@router.post("/secret-key/rotate")
+async def rotate_key(request: Request) -> Response:
+    """Encrypt all secrets with a new key, and drop the old keys from the key file unless ``keep_old``."""
+    demand(request, Action.CHANGE_USERS)
+    body = await read(request, RotateKeyBody)
+    count, path = await _vault(request).rotate(keep_old=body.keep_old)
+    return reply(KeyRotated(secrets=count, key_file=path))
+
+
+def _vault(request: Request) -> Vault:
+    vault: Vault = request.app.state.vault
+    return vault
+
+
+def _owner(request: Request, user: str, group: str) -> Owner:
+    """Return the owner that is meant. Raises InputError."""
+    if user and group:
+        raise InputError("a secret belongs to a user or to a group", hint="one of both", field="group")
+    if group:
+        return Owner(group, is_group=True)
+    return Owner(checked_name(user, "user") if user else caller_of(request).user)
+
+
+def _knows(request: Request, owner: Owner) -> bool:
+    groups = committer_of(request).machine.core.groups.by_name
+    there = groups.get(owner.name) if owner.is_group else None
+    caller = caller_of(request)
+    return knows_secrets(caller, owner, admitted=there is not None and there.spec.admits(caller.user))
+
+
+def _check_keeps(request: Request, owner: Owner) -> None:
+    """Raise Forbidden unless the caller may set and delete secrets of the owner."""
+    caller = caller_of(request)
+    if keeps_secrets(caller, owner):
+        return
+    demand(request, Action.SUBMIT)
+    who = f"administrators of the group {owner.name[:100]}" if owner.is_group else f"{owner.name[:100]}"
+    raise Forbidden(f"{caller.user} may not change secrets of {owner}: {who} and admins may")
+
+
+def _named(request: Request, owner: Owner, name: str) -> Secret:
+    """Return a secret. Raises NotFound, also for one that the caller must not know of."""
+    found = committer_of(request).machine.tables.secrets.get(secret_id(owner, name))
+    if found is None or not _knows(request, owner):
+        raise NotFound(f"{str(owner)[:100]} has no secret {name[:100]!r} (`cress secret list` shows the secrets)")
+    return found
+
+
+def _view(secret: Secret, key_file: str = "") -> SecretView:
+    return SecretView(
+        name=secret.name,
+        user="" if secret.is_group else secret.owner,
+        group=secret.owner if secret.is_group else "",
+        size=secret.size,
+        created=secret.created / SECOND,
+        changed=secret.changed / SECOND,
+        by=secret.by,
+        key_file=key_file,
+    )
