@@ -21,6 +21,8 @@ from benchmarks.result import Result
 from cress.center.access.callers import Callers
 from cress.center.api.app import make_app
 from cress.center.committer import Committer
+from cress.center.secrets.key_file import KeyFile
+from cress.center.secrets.vault import Vault
 from cress.center.settings import Settings
 from cress.lifecycle.inputs import Submit
 from cress.model.job import Job
@@ -93,9 +95,10 @@ async def _serve(folder: Path) -> None:
 
     for number in (OFF, ON, NONE):
         asyncio.get_running_loop().add_signal_handler(number, tell, number)
+    vault = Vault(committer, lambda: KeyFile(folder.with_name("secrets.key"), folder))
     server = _Server(
         uvicorn.Config(
-            make_app(committer, token=TOKEN, callers=Callers(committer, "me"), names=("127.0.0.1",)),
+            make_app(committer, token=TOKEN, callers=Callers(committer, "me"), vault=vault, names=("127.0.0.1",)),
             port=0,
             log_config=None,
         )

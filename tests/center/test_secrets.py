@@ -7,8 +7,9 @@ import base64
 import functools
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import httpx
 import msgspec
 import pytest
 
@@ -16,7 +17,14 @@ from cress.center.secrets.key_file import KeyFile, MissingKeyFile
 from cress.lifecycle.inputs import SetSecret
 from cress.model.errors import InputError
 from cress.model.secrets import MOST_VALUE, Owner, Secret
+from cress.model.start_material import StartMaterial
+from cress.protocol.messages import PROTOCOL, AskMaterial, Launches, Material
+from cress.shell.center.session import NOT_TO_START
 from tests.center.inside import Inside
+from tests.center.program import Center, Executor, eventually
+from tests.center.test_users import user_of
+
+T = TypeVar("T")
 
 VALUE = b"hunter2-of-ann"
 
@@ -222,3 +230,136 @@ async def test_a_value_set_by_another_way_than_the_vault_is_not_opened(data: Pat
         with pytest.raises(InputError):
             inside.vault.open(stored(inside, owner="eve"))
         assert forged.of == Owner("eve")
+
+
+# --- users -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Center]:
+    """A center with the groups ``web``, for ann and bob, whom gus administers, and ``lab`` for all."""
+    with Center(tmp_path_factory.mktemp("secrets") / "data", forked=True, visibility="own") as center:
+        center.put_groups("Name: web\nResourceQuota: 4\nUsers: ann | bob\n\nName: lab\nResourceQuota: 4\nUsers: *\n")
+        for name, role, administers in (("vic", "viewer", []), ("gus", "user", ["web"])):
+            center.http.put(f"/v1/users/{name}", json={"role": role, "administers": administers})
+        yield center
+
+
+def put(http: httpx.Client, name: str, **more: str) -> int:
+    return http.put(f"/v1/secrets/{name}", json=body(VALUE, **more)).status_code
+
+
+def names(http: httpx.Client) -> list[str]:
+    return [f"{each['group'] or each['user']}/{each['name']}" for each in http.get("/v1/secrets").json()["secrets"]]
+
+
+def test_who_may_set_see_and_delete(own: Center) -> None:
+    with user_of(own, "ann") as ann, user_of(own, "bob") as bob, user_of(own, "gus") as gus, user_of(own, "eve") as eve:
+        assert put(ann, "mine") == 200
+        assert put(gus, "shared", group="web") == 200
+        assert put(own.http, "given", user="ann") == 200
+        assert [put(each, "no", group="web") for each in (ann, bob, eve)] == [403, 403, 403]
+        assert put(own.http, "no", group="nobodys") == 404
+        assert [put(each, "mine", user="ann") for each in (bob, gus, eve)] == [403, 403, 403]
+        assert names(ann) == ["ann/given", "ann/mine", "web/shared"]
+        assert names(bob) == names(gus) == ["web/shared"]
+        assert names(eve) == []
+        assert names(own.http) == ["ann/given", "ann/mine", "web/shared"]
+        # What is foreign is not there, and no different from what does not exist.
+        for http in (bob, gus, eve):
+            for name in ("mine", "nothing"):
+                for method in ("GET", "DELETE"):
+                    answer = http.request(method, f"/v1/secrets/{name}", params={"user": "ann"})
+                    assert answer.status_code == 404
+                    assert (
+                        answer.json()["message"]
+                        == f"ann has no secret '{name}' (`cress secret list` shows the secrets)"
+                    )
+        assert eve.get("/v1/secrets/shared", params={"group": "web"}).status_code == 404
+        assert bob.get("/v1/secrets/shared", params={"group": "web"}).json()["by"] == "gus"
+        assert bob.delete("/v1/secrets/shared", params={"group": "web"}).status_code == 403
+        assert ann.get("/v1/secrets/mine", params={"group": "web", "user": "ann"}).status_code == 422
+        with user_of(own, "vic") as vic:
+            assert put(vic, "mine") == 403
+            assert names(vic) == []
+        audited = own.get("/v1/audit?limit=200")["entries"]
+        assert {"PUT /v1/secrets/mine", "PUT /v1/secrets/shared"} <= {each["what"] for each in audited}
+        assert VALUE.decode() not in str(audited)
+        assert base64.b64encode(VALUE).decode() not in str(audited)
+
+
+def submit(http: httpx.Client, dry: str = "", **job: Any) -> httpx.Response:
+    return http.post(f"/v1/jobs{dry}", json={"jobs": [{"command": ["true"]} | job]})
+
+
+def test_a_submit_names_secrets_that_its_user_may_use(own: Center) -> None:
+    with user_of(own, "ann") as ann, user_of(own, "eve") as eve:
+        put(ann, "database")
+        put(own.http, "shared", group="web")
+        for dry in ("", "?dry_run=true"):
+            answer = submit(ann, dry, group="lab", secrets={"A": "databse"})
+            assert answer.status_code == 422
+            (fault,) = answer.json()["faults"]
+            assert fault["field"] == "jobs[0].secrets.A"
+            assert fault["what"] == "neither ann nor the group lab has a secret databse"
+            assert fault["hint"] == "did you mean database?"
+        assert submit(ann, group="lab", secrets={"A": "shared"}).status_code == 422, "it is the group's that is named"
+        assert submit(ann, group="web", secrets={"A": "shared"}).status_code == 201
+        assert submit(ann, group="lab", secrets={"A": "database"}).status_code == 201
+        assert submit(eve, group="lab", secrets={"A": "database"}).status_code == 422
+        service = {"type": "service", "name": "s", "command": "true", "group": "lab", "secrets": ["nothing"]}
+        assert ann.post("/v1/apply", json={"jobs": [service]}).status_code == 422
+        number = submit(ann, group="lab", secrets={"A": "database", "b": {"secret": "database", "as": "file"}}).json()
+        view = ann.get(f"/v1/jobs/{number['jobs'][0]['id']}").json()
+        assert view["secrets"] == {"A": "database", "b": {"secret": "database", "as": "file"}}
+
+
+# --- delivery --------------------------------------------------------------------------------------------------------
+
+
+def received(executor: Executor, kind: type[T]) -> T:
+    """The next message of this kind."""
+    while not isinstance(message := executor.receive(), kind):
+        pass
+    return message
+
+
+def asks(executor: Executor, launches: Launches, attempt: int) -> Material:
+    """The answer to an executor that asks for the start material of an attempt."""
+    executor.send(AskMaterial(epoch=launches.epoch, attempts=(attempt,)))
+    return received(executor, Material)
+
+
+def test_the_node_of_an_attempt_gets_its_secrets_and_no_other_node(own: Center) -> None:
+    with user_of(own, "ann") as ann:
+        put(ann, "key")
+        job = submit(ann, group="lab", secrets={"A": "key", "key.pem": {"secret": "key", "as": "file"}}).json()["jobs"][
+            0
+        ]
+        with own.executor("n1", resource="<9, 90G>", protocol=PROTOCOL) as first:
+            launches = received(first, Launches)
+            (launch,) = [each for each in launches.launches if each.job == job["id"]]
+            with own.executor("n2", protocol=PROTOCOL) as thief:
+                refusal = asks(thief, launches, launch.attempt)
+                assert refusal.refused
+                assert refusal.material == StartMaterial()
+            given = asks(first, launches, launch.attempt)
+            assert given.material == StartMaterial(environment={"A": VALUE}, files={"key.pem": VALUE})
+            # The value of the moment, without the end of its line in a variable.
+            ann.put("/v1/secrets/key", json=body(b"new\n"))
+            given = asks(first, launches, launch.attempt)
+            assert given.material == StartMaterial(environment={"A": b"new"}, files={"key.pem": b"new\n"})
+            ann.put("/v1/secrets/key", json=body(b"a\0b"))
+            given = asks(first, launches, launch.attempt)
+            assert "has a zero byte in it" in given.refused
+            ann.delete("/v1/secrets/key")
+            given = asks(first, launches, launch.attempt)
+            assert given.refused == (
+                "secrets.A: neither ann nor group lab has a secret key any more (`cress secret set key` sets it)"
+            )
+            own.http.put("/v1/users/ann", json={"role": "viewer"})
+            given = asks(first, launches, launch.attempt)
+            assert given.refused == "ann may not use secrets in group lab any more"
+            own.http.put("/v1/users/ann", json={"role": "user"})
+            first.started(launch.attempt)
+            eventually(lambda: asks(first, launches, launch.attempt).refused == NOT_TO_START)

@@ -159,6 +159,10 @@ LEAST = {
     ("GET", "/v1/usage"): "viewer",
     ("GET", "/v1/tokens"): "viewer",
     ("GET", "/v1/names/x"): "viewer",
+    ("GET", "/v1/secrets"): "viewer",
+    ("GET", "/v1/secrets/x"): "viewer",
+    ("PUT", "/v1/secrets/x"): "user",
+    ("DELETE", "/v1/secrets/x"): "user",
     ("POST", "/v1/jobs"): "user",
     ("POST", "/v1/apply"): "user",
     ("POST", "/v1/nodes/n1/cordon"): "operator",
@@ -172,6 +176,7 @@ LEAST = {
     ("GET", "/v1/users"): "admin",
     ("PUT", "/v1/users/x"): "admin",
     ("GET", "/v1/audit"): "admin",
+    ("POST", "/v1/secret-key/rotate"): "admin",
 }
 ROLES = ("viewer", "user", "operator", "admin")
 

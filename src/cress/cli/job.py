@@ -132,6 +132,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Command", shlex.join(view.command)),
         ("Directory", view.directory),
         ("Environment", " ".join(f"{key}={shlex.quote(value)}" for key, value in view.environment.items())),
+        ("Secrets", ", ".join(map(_secret, view.secrets.items()))),
         ("Resource", ", ".join(f"{name} {amount}" for name, amount in view.resource.items())),
         ("Priority", str(view.priority)),
         ("Time limit", "" if view.time_limit is None else duration(view.time_limit)),
@@ -166,6 +167,11 @@ def _tasks_of(view: JobView, parts: Sequence[str]) -> str:
     if view.max_running:
         at_once = f" (at most {view.max_running:,} at once)"
     return f"{view.tasks.total:,}: {', '.join(parts)}{at_once}"
+
+
+def _secret(entry: tuple[str, str | dict[str, str]]) -> str:
+    name, secret = entry
+    return f"{name} (secret {secret})" if isinstance(secret, str) else f"file {name} (secret {secret['secret']})"
 
 
 def _spread(view: JobView) -> str:

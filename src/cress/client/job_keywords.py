@@ -19,6 +19,7 @@ Check: TypeAlias = Mapping[str, Any]
 # One: an id, a name, a handle or a step.
 Behind: TypeAlias = "int | str | Named | NamedStep"
 After: TypeAlias = "Behind | Sequence[Behind] | Mapping[Any, str]"
+Secrets: TypeAlias = Mapping[str, str | Mapping[str, str]] | Sequence[str]
 Files: TypeAlias = Mapping[str, str] | Sequence[Mapping[str, Any]]
 
 
@@ -38,6 +39,7 @@ class TaskKeys(TypedDict, total=False):
     """Keys about how and where tasks run, common to all types of jobs.
 
     ``resource``: what each needs (``"<2, 4G>"`` or ``{"cpu": 2, "memory": "4G"}``). ``environment``: variables.
+    ``secrets``: ``{"DB_PASSWORD": "db"}`` or ``{"key.pem": {"secret": "db", "as": "file"}}`` (docs/secrets.md).
     ``directory``: where they start; the current directory if it is not given. ``requirement`` and ``rank``: of nodes
     (docs/constraints.md). ``licences``: those that each takes (``"matlab"``, ``{"matlab": 2}``). ``runtime``: process or container. ``files`` are brought before the start, ``outputs`` saved
     after success (docs/files.md).
@@ -47,6 +49,7 @@ class TaskKeys(TypedDict, total=False):
     priority: int
     time_limit: Duration
     environment: Mapping[str, str]
+    secrets: Secrets
     directory: Path
     stop_grace: Duration
     on_partition: str

@@ -44,6 +44,7 @@ _WORDS: dict[str, str] = {
     "files": "volumes volumemounts mounts transferinputfiles inputs artifact artifacts inputfiles",
     "outputs": "transferoutputfiles outputsfiles results",
     "licences": "license licenses licence",
+    "secrets": "secret secretkeyref secretref secretname vault",
     "gang": "allornothing minavailable mpi",
     "hold": "suspend suspended held",
     "tail": "tail lines",
@@ -92,6 +93,7 @@ _VERBS: dict[str, str] = {
     "executor": "agent worker client kubelet slurmd",
     "groups": "quota quotas queues partitions namespaces sacctmgr",
     "scale": "resize replicas",
+    "secret": "secrets vault",
     "usage": "report sreport accounting",
 }
 _VERB_OF = {word: verb for verb, words in _VERBS.items() for word in words.split()}

@@ -67,6 +67,7 @@ class JobView(View, frozen=True):
     after: dict[str, str] = {}
     command: tuple[str, ...] = ()
     environment: dict[str, str] = {}
+    secrets: dict[str, str | dict[str, str]] = {}
     directory: str = ""
     requirement: str = ""
     rank: str = ""

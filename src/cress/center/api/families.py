@@ -14,6 +14,7 @@ from cress.center.api.context import check_steers, committer_of, demand, own_job
 from cress.center.api.jobs import checked_body, digest_of, key_of, known_states, submit_all, submitted
 from cress.center.committer import Committer
 from cress.center.lookup import id_of, spec_of
+from cress.center.secrets.checks import check_secrets
 from cress.center.security import MOST_BODY
 from cress.center.show.families import succeeded_steps
 from cress.center.show.jobs import job_view, run_of
@@ -62,6 +63,7 @@ async def apply(request: Request) -> Response:
             if change.id:
                 check_steers(request, committer.machine.families[change.id])
         applying.check(committer, changes, known)
+        check_secrets(committer.machine, [change.spec for change in changes])
         created = [change.job for change in changes if not change.id]
         committer.machine.user_load.check(created, committer.settings.user_jobs, committer.settings.user_tasks)
         if dry_run:
@@ -91,6 +93,7 @@ async def resume(request: Request, id: str) -> Response:
     demand(request, Action.SUBMIT)
     found = await own_job(request, id)
     specs = await _left_of(committer, found, user)
+    check_secrets(committer.machine, specs)
     jobs = jobs_of(specs, committer.settings.run_as)
     digest = digest_of(key, [{"resume": id_of(found)}])
     what = Submit(jobs=jobs, known=await known_states(request, jobs), key=key and f"{user} {key}", digest=digest)

@@ -21,6 +21,7 @@ from cress.center.committer import Committer
 from cress.center.connections import Away
 from cress.center.lookup import AnyJob, find_all, find_jobs, id_of, still_there
 from cress.center.members import attempts_of, count_of, task_of, tasks_page
+from cress.center.secrets.checks import check_secrets
 from cress.center.security import MOST_BODY
 from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view
 from cress.center.turns import all_in_turns, in_turns
@@ -78,6 +79,7 @@ async def submit(request: Request, dry_run: bool = False) -> Response:
         known = await known_states(request, jobs)
         settings = committer.settings
         committer.machine.user_load.check(jobs, settings.user_jobs, settings.user_tasks)
+        check_secrets(committer.machine, specs)
         if dry_run:
             await check_submit(committer, specs, jobs, known)
             return reply(await submitted(committer, [0] * len(jobs), jobs))
@@ -197,8 +199,8 @@ def _listed(request: Request, job: AnyJob) -> JobView:
 
 
 def _for_caller(request: Request, job: AnyJob, view: JobView) -> JobView:
-    """Return the view of a job, without its environment for those who only see it."""
-    return view if may_steer(request, job) else msgspec.structs.replace(view, environment={})
+    """Return the view of a job, without its environment and secrets for those who only see it."""
+    return view if may_steer(request, job) else msgspec.structs.replace(view, environment={}, secrets={})
 
 
 @router.get("/{id}/tasks")

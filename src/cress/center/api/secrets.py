@@ -44,6 +44,7 @@ async def set_secret(request: Request, name: str) -> Response:
     Without ``user`` and ``group`` it is the caller's own. Only admins set secrets of other users, only they and
     administrators of the group those of a group.
     """
+    demand(request, Action.SUBMIT)
     body = await read(request, SecretBody, MOST_BODY)
     owner = _owner(request, body.user, body.group)
     checked_secret_name(name)
@@ -61,6 +62,7 @@ async def set_secret(request: Request, name: str) -> Response:
 @router.delete("/secrets/{name}")
 async def delete_secret(request: Request, name: str, user: str = "", group: str = "") -> Response:
     """Delete a secret. What runs keeps the value that it has; attempts that would start with it fail, and say why."""
+    demand(request, Action.SUBMIT)
     owner = _owner(request, user, group)
     found = _named(request, owner, name)
     _check_keeps(request, owner)
@@ -103,7 +105,6 @@ def _check_keeps(request: Request, owner: Owner) -> None:
     caller = caller_of(request)
     if keeps_secrets(caller, owner):
         return
-    demand(request, Action.SUBMIT)
     who = f"administrators of the group {owner.name[:100]}" if owner.is_group else f"{owner.name[:100]}"
     raise Forbidden(f"{caller.user} may not change secrets of {owner}: {who} and admins may")
 

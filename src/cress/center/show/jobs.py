@@ -39,7 +39,7 @@ from cress.model.jobfile.ports import DYNAMIC, named
 from cress.model.node import DISK_KIND
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.resources import Dimensions, ResourceVector
-from cress.model.run import Run
+from cress.model.run import Run, SecretUse
 from cress.model.times import SECOND
 from cress.model.units import format_amount, format_share
 from cress.model.vectors import format_vector
@@ -139,6 +139,11 @@ def _as_submitted(spec: Job) -> dict[str, Any]:
     }
 
 
+def _secret(use: SecretUse) -> str | dict[str, str]:
+    """Return which secret is used, as a job file says it."""
+    return {"secret": use.secret, "as": "file"} if use.file else use.secret
+
+
 def _job(committer: Committer, job: JobRecord, run: Run | None) -> JobView:
     return JobView(
         id=job.id,
@@ -159,6 +164,7 @@ def _job(committer: Committer, job: JobRecord, run: Run | None) -> JobView:
         reason=redacted(job.reason),
         command=run.command if run else (),
         environment=dict(run.environment) if run else {},
+        secrets={use.name: _secret(use) for use in run.secrets} if run else {},
         directory=run.directory if run else "",
         requirement=job.requirement,
         rank=job.rank,

@@ -99,8 +99,8 @@ def _step(
     step: str, entry: Mapping[str, object], defaults: Mapping[str, object], name: str, dimensions: Dimensions, user: str
 ) -> tuple[_Step, list[InputError]]:
     reader = Reader(entry, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, None), defaults=defaults)
-    if "environment" in reader.given:
-        _merge(reader)
+    for key in {"environment", "secrets"} & reader.given.keys():
+        _merge(reader, key)
     after = reader.read("after", _after, _NOTHING)
     # Names of steps are no names of jobs.
     reader.values["after"] = []
@@ -117,11 +117,11 @@ def _step(
     return _Step(step, after, goes_on, spec), reader.errors
 
 
-def _merge(reader: Reader) -> None:
-    """Variables of the dag hold in a step that has some itself, unless they are among these."""
-    ours, theirs = reader.values["environment"], reader.defaults.get("environment")
+def _merge(reader: Reader, key: str) -> None:
+    """Variables and secrets of the dag hold in a step that has some itself, unless they are among these."""
+    ours, theirs = reader.values[key], reader.defaults.get(key)
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
-        reader.values["environment"] = {**theirs, **ours}
+        reader.values[key] = {**theirs, **ours}
 
 
 def _after(value: object) -> tuple[tuple[str, Condition | None], ...]:

@@ -124,6 +124,9 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         reader.errors.append(InputError("is missing", hint='such as "0 8 * * 1-5"', field="when"))
     if isinstance(plan, Service) and "zone" in reader.given and "timetable" not in reader.given:
         reader.wrong("zone", "is the time zone of a timetable, and there is none", "timetable: [{at: …, tasks: …}]")
+    both = {name for name, _ in environment} & {use.name for use in read["secrets"] if not use.file}
+    for name in sorted(both):
+        reader.wrong("secrets", f"{name} is in environment too", "one of both", inner=f".{name}")
     size = sum(len(word.encode()) for word in command)
     size += sum(len(key) + len(value.encode()) for key, value in environment)
     if size > MAX_RUN_BYTES and not reader.errors:

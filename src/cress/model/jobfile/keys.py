@@ -15,7 +15,7 @@ import msgspec
 from cress.model.errors import InputError
 from cress.model.family import Missed, Overlap
 from cress.model.job import JobType, OnPartition
-from cress.model.jobfile import checks, clauses, families, files, licences, values
+from cress.model.jobfile import checks, clauses, families, files, licences, secrets, values
 from cress.model.jobfile.schemas import (
     AFTER,
     ARRAY,
@@ -27,6 +27,7 @@ from cress.model.jobfile.schemas import (
     LICENCES,
     PATH,
     PORTS,
+    SECRETS,
     SIZE,
     STEPS,
     TEXT,
@@ -150,6 +151,11 @@ TABLE = (
     Key(
         "environment", {"type": "object", "additionalProperties": TEXT}, values.environment, into=RUN,
         about="variables; names that begin with `CRESS_` are Cress's own",
+        default="none",
+    ),
+    Key(
+        "secrets", SECRETS, secrets.secrets, into=RUN,
+        about="[secrets](secrets.md) of the user or group: `{DB_PASSWORD: db}` as a variable, `{key.pem: {secret: db, as: file}}` or `[db]` as a file in the folder `CRESS_SECRETS`",
         default="none",
     ),
     Key(

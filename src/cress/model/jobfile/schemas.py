@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from cress.model.job import Condition
-from cress.model.jobfile import checks, families, files, licences
+from cress.model.jobfile import checks, families, files, licences, secrets
 from cress.model.jobfile.ports import MAX_PORTS
 from cress.model.jobfile.values import MAX_AFTER, MAX_REPLICAS, MAX_TASKS
 
@@ -106,6 +106,18 @@ LICENCES: Schema = {
             "additionalProperties": count(1, licences.MOST),
             "minProperties": 1,
             "maxProperties": licences.MAX_LICENCES,
+        },
+    ]
+}
+_USE: Schema = mapping({"secret": TEXT, "as": words(*secrets.WAYS)})
+SECRETS: Schema = {
+    "anyOf": [
+        {"type": "array", "items": WORD, "maxItems": secrets.MAX_SECRETS},
+        {
+            "type": "object",
+            "propertyNames": {"pattern": f"^{secrets.FILE_NAME}$"},
+            "additionalProperties": {"anyOf": [TEXT, _USE]},
+            "maxProperties": secrets.MAX_SECRETS,
         },
     ]
 }

@@ -199,15 +199,16 @@ def environment(value: object) -> tuple[tuple[str, str], ...]:
         if len(errors) > MAX_ERRORS:
             break
         try:
-            variable = _variable(name)
-            pairs.append((variable, as_word(as_text(each), room=MAX_WORD_BYTES - len(variable) - 1)))
+            named = variable(name)
+            pairs.append((named, as_word(as_text(each), room=MAX_WORD_BYTES - len(named) - 1)))
         except InputError as error:
             errors.append(error.at(field=shown(name).strip("'\"")))
     raise_all(errors)
     return tuple(pairs)
 
 
-def _variable(name: object) -> str:
+def variable(name: object) -> str:
+    """The name of an environment variable."""
     if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
         hint = "letters, digits and `_`, not beginning with a digit"
         raise InputError(f"{shown(name)} is not a name of a variable", hint=hint)

@@ -1,0 +1,36 @@
+"""The check of a submit: its jobs name secrets that exist and that their users may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cress.lifecycle.machine import Machine
+from cress.lifecycle.secrets import usable
+from cress.model.errors import MAX_ERRORS, InputError
+from cress.model.group import DEFAULT_GROUP
+from cress.model.jobfile.job import JobSpec
+from cress.model.jobfile.reader import below
+from cress.model.jobfile.values import raise_all
+from cress.model.secrets import Owner, Secret
+from cress.model.units import one_of
+
+
+def check_secrets(machine: Machine, specs: Sequence[JobSpec]) -> None:
+    """Raise InputError, or InputErrors with every mistake, for secrets that the jobs' users do not have."""
+    errors: list[InputError] = []
+    secrets = machine.tables.secrets
+    for spec in specs:
+        user, group = spec.run.user, spec.job.group or DEFAULT_GROUP
+        for use in spec.run.secrets if len(errors) <= MAX_ERRORS else ():
+            if usable(secrets, user, group, use.secret) is None:
+                hint = _hint(use.secret, secrets.values(), (Owner(user), Owner(group, is_group=True)))
+                what = f"neither {user} nor the group {group} has a secret {use.secret}"
+                errors.append(below(InputError(what, hint=hint, field=f"secrets.{use.name}"), spec.place))
+    raise_all(errors)
+
+
+def _hint(name: str, secrets: Iterable[Secret], owners: tuple[Owner, Owner]) -> str:
+    """Return the secret that may be meant, or how to make one."""
+    known = sorted({each.name for each in secrets if each.of in owners})
+    near = one_of(name, known) if known else ""
+    return near if near.startswith("did you mean") else f"`cress secret set {name}` makes it"
