@@ -20,7 +20,7 @@ LOCK, ADDRESS, STORE = "center.lock", "center.json", SQLITE
 API_SOCKET, EXECUTOR_SOCKET = "api.sock", "executors.sock"
 
 # Certificates that `cress tls init` has made.
-TLS, CENTER_CERTIFICATE = "tls", "center.pem"
+TLS, CENTER_CERTIFICATE, CA = "tls", "center.pem", "ca.pem"
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ import uvicorn
 import uvloop
 
 from cress.center.access.callers import Callers
+from cress.center.access.job_tokens import JobTokens
 from cress.center.access.public_socket import public_socket
 from cress.center.api.app import make_app
 from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
@@ -30,6 +31,7 @@ from cress.center.core_dumps import forbid_core_dumps
 from cress.center.data_directory import (
     ADDRESS,
     API_SOCKET,
+    CA,
     CENTER_CERTIFICATE,
     EXECUTOR_SOCKET,
     TLS,
@@ -154,9 +156,11 @@ async def _run(
         _say(sentence)
     committer = Committer(store, settings)
     listener = Listener(committer, token, tls, signing_in)
-    callers = Callers(committer, owner(directory.path), settings.visibility)
+    place = _address(settings.host, listening[0], listening[1], tls)
+    job_tokens = JobTokens(committer, token, _for_tasks(settings, place.url, tls), _own_authority(settings, tls))
+    callers = Callers(committer, owner(directory.path), settings.visibility, job_tokens)
     vault = Vault(committer, partial(_key_file, settings, committer))
-    committer.materials.providers.append(SecretDelivery(committer, vault))
+    committer.materials.providers += (job_tokens.provide, SecretDelivery(committer, vault))
     names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names, *(tls.names if tls else ()))
     server = _Server(
         uvicorn.Config(
@@ -205,7 +209,7 @@ async def _run(
             await asyncio.sleep(0.002)
         if tls is not None:
             await server.serve_tls(listening[0], tls.api)
-        await _announce(directory, _address(settings.host, listening[0], listening[1], tls), stop)
+        await _announce(directory, place, stop)
         background = [
             # In a thread: the first expression of a user does not wait for it, and nothing else does.
             asyncio.create_task(asyncio.to_thread(committer.machine.core.prepare_match), name="parser"),
@@ -423,6 +427,19 @@ def _address(host: str, api: socket.socket, executors: socket.socket, tls: Cente
         executor_url=f"ws{secured}://{name}:{executors.getsockname()[1]}",
         pid=os.getpid(),
     )
+
+
+def _for_tasks(settings: Settings, url: str, tls: CenterTls | None) -> str:
+    """Return the address of the API for tasks on any node: without a certificate a further name, if it listens everywhere."""
+    if tls is None and settings.host in EVERYWHERE and settings.names:
+        return url.replace(_in_url(settings.host), settings.names[0], 1)
+    return url
+
+
+def _own_authority(settings: Settings, tls: CenterTls | None) -> bytes:
+    """Return the certificate of the center's own authority, if it has made the center's certificate; else empty."""
+    place = settings.data / TLS / CA
+    return place.read_bytes() if tls is not None and settings.tls_cert is None and place.exists() else b""
 
 
 def _in_url(host: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from cress.center.access.callers import Callers
 from cress.center.access.open_answers import OpenAnswers
-from cress.center.access.rights import Caller
+from cress.center.access.rights import Caller, may_call
 from cress.center.asgi import App, Receive, Scope, Send, address_of
 from cress.center.request_rates import RequestRates
 from cress.center.signed_api import SignedApi, checked_body, is_proof, sealed
@@ -126,6 +126,9 @@ class Guard:
             caller = self._caller(scope, given)
             if caller is not None:
                 scope["state"]["caller"] = caller
+                if not may_call(caller, scope["path"]):
+                    what = f"the token of job {caller.job} opens calls about that job only, and no exec"
+                    return 403, "forbidden", f"{what} (docs/users.md#tokens-of-jobs)"
             elif scope["path"] not in OPEN_PATHS:
                 return 401, "unauthorized", _unknown(scope, given)
         if head.has_body and head.kind.split(b";")[0].strip().lower() != b"application/json":

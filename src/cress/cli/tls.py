@@ -129,8 +129,9 @@ def revoke(
 def show_(columns: Columns = "", wide: Wide = False, as_json: Json = False, data: Directory = None) -> None:
     """List the certificates of the cluster."""
     with told("tls show", "center"):
+        from cress.center.data_directory import CA
         from cress.center.data_directory import CENTER_CERTIFICATE as CENTER
-        from cress.center.tls.authority import CA, Authority
+        from cress.center.tls.authority import Authority
         from cress.center.tls.certificates import facts_of, read_certificate
 
         folder = _folder(data)

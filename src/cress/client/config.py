@@ -30,6 +30,8 @@ INSECURE = "CRESS_INSECURE"
 PUBLIC_SOCKET = Path("/run/cress/api.sock")
 # The beginning of the tokens of users; the secret of a data directory has no such beginning.
 USER_TOKEN = "cress_"  # noqa: S105
+# Tokens of jobs, and the file with the authority of the center among the secrets of a task that has one.
+JOB_TOKEN, SECRETS, TASK_CA = "cress_job_", "CRESS_SECRETS", "cress-ca.pem"
 CENTER_FILE, TOKEN_FILE = "center.json", "token"
 # The authority of the center's certificate: beside its address, or where `cress tls init` has made it.
 CA_FILES = ("ca.pem", "tls/ca.pem")
@@ -81,7 +83,8 @@ def find_center(data: Path | None = None) -> Address:
                 return _signed_in(login)
             hint = f"`cress login`, or set {TOKEN} to the token, the contents of the center's file"
             raise InputError(f"{URL} is set and {TOKEN} is not", hint=hint)
-        if token.startswith(USER_TOKEN):
+        # Of the token of a job the center has said where it goes.
+        if token.startswith(USER_TOKEN) and not token.startswith(JOB_TOKEN):
             check_sent(url)
         return Address(url, check_token(token, TOKEN), ca=authority())
     public = os.environ.get(SOCKET, "") if data is None else ""
@@ -123,7 +126,11 @@ def authority(folder: Path | None = None) -> Path | None:
     named = os.environ.get(CA, "")
     if named:
         return Path(named).expanduser()
-    places = () if folder is None else tuple(folder / name for name in CA_FILES)
+    places: tuple[Path, ...] = ()
+    if folder is not None:
+        places = tuple(folder / name for name in CA_FILES)
+    elif os.environ.get(SECRETS) and os.environ.get(TOKEN, "").startswith(JOB_TOKEN):
+        places = (Path(os.environ[SECRETS], TASK_CA),)
     return next((place for place in places if place.exists()), None)
 
 

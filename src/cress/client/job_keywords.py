@@ -73,6 +73,7 @@ class TaskKeys(TypedDict, total=False):
     outputs: Files
     log_size: str | int
     log_copy: str
+    job_token: bool
 
 
 class CallKeys(TaskKeys, total=False):

@@ -65,7 +65,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``files`` are there before the program starts, ``outputs`` are saved when it has succeeded. Of stdout and of stderr the
     last ``log_size`` bytes are kept (0: the executor's default); both are copied to the folder ``log_copy`` at the end.
     ``ready`` and ``alive`` are the checks of a service or database. ``source`` is the job as it was submitted (JSON).
-    ``secrets`` are those that its tasks use; their values are not part of a run.
+    ``secrets`` are those that its tasks use; their values are not part of a run. ``job_token``: its tasks get a token for the
+    API, which is not part of it either.
     """
 
     job: Count
@@ -96,11 +97,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     alive: Check | None = None
     source: str = ""
     secrets: tuple[SecretUse, ...] = ()
+    job_token: bool = False
 
     @property
     def needs_material(self) -> bool:
         """Return whether an attempt waits for its start material before it starts."""
-        return bool(self.secrets)
+        return bool(self.secrets) or self.job_token
 
     @property
     def staged(self) -> bool:

@@ -10,12 +10,15 @@ import socket
 import struct
 from typing import TYPE_CHECKING
 
+from cress.center.access.job_tokens import PREFIX as JOB_PREFIX
 from cress.center.access.rights import Caller, Sight, sight
 from cress.center.access.tokens import PREFIX, id_in, opens
+from cress.lifecycle.tables.rows import LiveAttempt
 from cress.model.access import Role, Token, User, Visibility
 from cress.model.group import EVERYONE
 
 if TYPE_CHECKING:
+    from cress.center.access.job_tokens import JobTokens
     from cress.center.committer import Committer
 
 _PEER = struct.Struct("3i")  # process, user, group
@@ -24,8 +27,15 @@ _PEER = struct.Struct("3i")  # process, user, group
 class Callers:
     """Turns credentials into callers. ``owner`` is the account of the data directory, whose secret opens everything."""
 
-    def __init__(self, committer: Committer, owner: str, visibility: Visibility = Visibility.ALL) -> None:
+    def __init__(
+        self,
+        committer: Committer,
+        owner: str,
+        visibility: Visibility = Visibility.ALL,
+        job_tokens: JobTokens | None = None,
+    ) -> None:
         self._committer = committer
+        self._job_tokens = job_tokens
         self._owner = owner
         self._visibility = visibility
 
@@ -45,6 +55,9 @@ class Callers:
 
     def of_token(self, text: str, address: str) -> Caller | None:
         """Return the caller with a token; None if it opens nothing (any more)."""
+        if self._job_tokens is not None and text.startswith(JOB_PREFIX):
+            attempt = self._job_tokens.attempt_of(text)
+            return None if attempt is None else self._of_attempt(attempt, address)
         token = self._committer.machine.tables.tokens.get(id_in(text)) if text.startswith(PREFIX) else None
         return None if token is None or not opens(text, token.digest) else self._with_token(token, address)
 
@@ -57,9 +70,20 @@ class Callers:
         if caller.token:
             token = self._committer.machine.tables.tokens.get(caller.token)
             return None if token is None else self._with_token(token, caller.address)
+        if caller.attempt:
+            attempt = self._committer.machine.attempts.get(caller.attempt)
+            return None if attempt is None else self._of_attempt(attempt, caller.address)
         if caller.how == "account" and not self.is_lasting(caller):
             return self._with_role(caller.user, Role.ADMIN, "account", caller.address)
         return caller
+
+    def _of_attempt(self, attempt: LiveAttempt, address: str) -> Caller | None:
+        """Return the caller with the token of an attempt's job: its user without any more rights than a user has."""
+        job = self._committer.machine.jobs[attempt.job].job
+        caller = self._with_role(job.user, Role.USER, f"job {job.counted_as}", address)
+        if caller is None:
+            return None
+        return caller._replace(administers=frozenset(), attempt=attempt.id, job=job.counted_as)
 
     @functools.cached_property
     def _masters(self) -> frozenset[str]:

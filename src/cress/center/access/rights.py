@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from enum import Enum
 from typing import NamedTuple
@@ -14,7 +15,7 @@ class Caller(NamedTuple):
     """The sender of a request: the user, the role, and the groups whose jobs the user steers.
 
     ``how`` is the credential that was shown (owner, account, token NAME), ``address`` where the request came from, ``token``
-    the id of the token.
+    the id of the token. Of a task with the token of its job ``attempt`` is its attempt and ``job`` that job, to which it is bound.
     """
 
     user: str
@@ -23,6 +24,8 @@ class Caller(NamedTuple):
     how: str = ""
     address: str = ""
     token: str = ""
+    attempt: int = 0
+    job: int = 0
 
 
 class Action(Enum):
@@ -46,9 +49,24 @@ LEAST: dict[Action, Role] = {
 }
 
 
+# What follows the id of a job in the calls that the token of the job opens: look, read output, cancel, hold, scale, signal.
+# Not exec: whoever gets hold of the token must not get a shell.
+_OF_A_JOB = re.compile(r"|/tasks|/tasks/[0-9]+|/logs|/cancel|/hold|/release|/scale|/signal")
+# Those with a list of jobs look by themselves whether the caller sees each of them.
+_OTHERS_OF_JOBS = frozenset({"/v1/whoami", "/v1/jobs/cancel", "/v1/jobs/hold", "/v1/jobs/release"})
+
+
 def may(caller: Caller, action: Action) -> bool:
     """Return whether the caller's role is enough for an action."""
     return caller.role.rank >= LEAST[action].rank
+
+
+def may_call(caller: Caller, path: str) -> bool:
+    """Return whether the caller may make a call at all: with the token of a job only those about that job."""
+    if not caller.attempt:
+        return True
+    own = f"/v1/jobs/{caller.job}"
+    return path in _OTHERS_OF_JOBS or (path.startswith(own) and _OF_A_JOB.fullmatch(path[len(own) :]) is not None)
 
 
 def steers(caller: Caller, owner: str, group: str) -> bool:

@@ -87,7 +87,10 @@ async def own_job(request: HTTPConnection, id: str) -> AnyJob:
 
 
 def sees(request: HTTPConnection, job: AnyJob) -> bool:
-    """Return whether the caller sees a job."""
+    """Return whether the caller sees a job: with the token of a job that job alone."""
+    bound = caller_of(request).job
+    if bound and id_of(job) != bound:
+        return False
     return sight_of(request).has(spec_of(job).user, group_of(job))
 
 

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from cress.center.data_directory import CENTER_CERTIFICATE
+from cress.center.data_directory import CA, CENTER_CERTIFICATE
 from cress.center.tls.certificates import SKEW, Certificate, facts_of, read_certificate
 from cress.center.tls.node_names import node_address
 from cress.model.errors import InputError
@@ -30,7 +30,7 @@ from cress.protocol.bundle_files import BUNDLE_CA, BUNDLE_CERTIFICATE, BUNDLE_KE
 from cress.protocol.private_files import make_private_folder, write_private
 
 NODES = "nodes"
-CA, CA_KEY, REVOKED = "ca.pem", "ca.key", "revoked.json"
+CA_KEY, REVOKED = "ca.key", "revoked.json"
 # Microseconds for which the authority and, if nothing else is said, a certificate are valid.
 CA_LIFE, LIFE = 3650 * DAY, 365 * DAY
 SHORTEST_LIFE = SECOND

@@ -304,6 +304,11 @@ TABLE = (
         default="none",
     ),
     Key(
+        "job_token", TRUTH, truth("tasks get a token for the API of the center, for their own job"), into=RUN,
+        about="`true`: tasks find a [token for their own job](users.md#tokens-of-jobs) in `CRESS_TOKEN`, and the center in `CRESS_URL`",
+        default="`false`",
+    ),
+    Key(
         "log_size", SIZE, values.log_size, into=RUN,
         about="how much of the end of stdout and of stderr is kept, each",
         default="the executor's",

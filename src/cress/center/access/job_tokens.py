@@ -1,0 +1,57 @@
+"""Tokens of jobs: the credential of one attempt for its own job, derived from a key of the center, and stored nowhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
+from cress.model.start_material import StartMaterial
+
+if TYPE_CHECKING:
+    from cress.center.committer import Committer
+    from cress.center.start_materials import Starting
+
+PREFIX = "cress_job_"
+# The file with the center's authority in the folder of an attempt's secrets; the client finds it there.
+CA_FILE = "cress-ca.pem"
+_TEXT = re.compile(r"cress_job_([1-9][0-9]{0,18})_[A-Za-z0-9_-]{43}")
+
+
+class JobTokens:
+    """Makes and checks the tokens of jobs. ``secret`` is that of the data directory, ``url`` where tasks find the center.
+
+    ``ca`` is the certificate of the authority by which a task knows the center; empty: one that its system trusts, or none is needed.
+    """
+
+    def __init__(self, committer: Committer, secret: str, url: str, ca: bytes = b"") -> None:
+        self._committer = committer
+        self._key = hmac.digest(secret.encode(), b"cress tokens of jobs", hashlib.sha256)
+        self._environment: Mapping[str, bytes] = {"CRESS_URL": url.encode()}
+        self._files = {CA_FILE: ca} if ca else {}
+
+    async def provide(self, starting: Starting) -> StartMaterial:
+        """Return the token of an attempt that is about to start, if its job asks for one."""
+        if not starting.run.job_token:
+            return StartMaterial()
+        token = self.text(starting.attempt, starting.job)
+        return StartMaterial(environment={**self._environment, "CRESS_TOKEN": token.encode()}, files=self._files)
+
+    def text(self, attempt: LiveAttempt, job: LiveJob) -> str:
+        """Return the token of an attempt."""
+        told = "\n".join((str(attempt.id), str(attempt.job), str(attempt.task), attempt.node, job.job.user))
+        made = hmac.digest(self._key, told.encode(), hashlib.sha256)
+        return f"{PREFIX}{attempt.id}_{base64.urlsafe_b64encode(made).decode().rstrip('=')}"
+
+    def attempt_of(self, text: str) -> LiveAttempt | None:
+        """Return the attempt whose token this is; None if it opens nothing (any more)."""
+        found = _TEXT.fullmatch(text)
+        attempt = None if found is None else self._committer.machine.attempts.get(int(found[1]))
+        job = None if attempt is None else self._committer.machine.jobs.get(attempt.job)
+        if attempt is None or job is None or not hmac.compare_digest(self.text(attempt, job), text):
+            return None
+        return attempt
