@@ -56,6 +56,7 @@ class SecretFiles:
             self._made.discard(attempt)
             for base in self._bases():
                 _remove(f"{base}/{attempt}")
+            self.close()
 
     def resume(self, attempts: Collection[int]) -> None:
         """Keep the files of these attempts, and remove all others that an earlier supervisor has left."""
@@ -64,6 +65,7 @@ class SecretFiles:
             for name in os.listdir(base):  # noqa: PTH208
                 if not name.isdigit() or int(name) not in attempts:
                     _remove(f"{base}/{name}")
+        self.close()
 
     def close(self) -> None:
         """Remove the executor's folder, if it is empty."""
