@@ -20,6 +20,7 @@ from cress.cli.center import oidc_of
 from cress.model.access import Role
 from cress.model.errors import InputError, NotAccepted
 from cress.model.times import HOUR
+from tests.center.program import Center
 from tests.center.providers import ProviderProcess
 
 USUAL = {"alg": "RS256", "aud": "cress", "life": 300, "key": "own"}
@@ -176,8 +177,34 @@ def test_a_provider_that_is_away_is_said_and_keys_that_are_known_do_for_a_while(
         assert sign_in(own, tokens[0]) == "u0@example.com"
     assert sign_in(own, tokens[1]) == "u1@example.com"
     clock.ahead = KEPT + 1
-    with pytest.raises(ProviderDown, match="cannot be reached at http"):
-        sign_in(own, tokens[2])
+    for _ in range(2):  # the second time without asking it again
+        with pytest.raises(ProviderDown, match="cannot be reached at http"):
+            sign_in(own, tokens[2])
+
+
+def test_a_provider_that_does_not_answer_is_asked_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(500)
+
+    real = httpx.AsyncClient
+    monkeypatch.setattr(httpx, "AsyncClient", lambda **more: real(transport=Answers(answer), **more))
+    clock = Clock()
+    own = Provider(Oidc(issuer="https://id", client_id="cress"), clock=clock)
+    token = jwt.encode({"sub": "x"}, rsa.generate_private_key(65537, 2048), "RS256")
+    for ahead, times in ((0.0, 1), (1.0, 1), (PAUSE + 1, 2)):
+        clock.ahead = ahead
+        with pytest.raises(ProviderDown, match="HTTP 500"):
+            sign_in(own, token)
+        assert len(asked) == times
+
+
+def test_a_center_without_a_provider_says_so(shared: Center) -> None:
+    for method in ("GET", "POST"):
+        answer = shared.http.request(method, "/v1/login", json={} if method == "POST" else None)
+        assert (answer.status_code, "this center has no sign-in" in answer.text) == (404, True)
 
 
 class Answers(httpx.MockTransport):

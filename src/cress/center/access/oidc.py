@@ -45,6 +45,7 @@ class Provider:
         self._clock = clock
         self._keys: list[dict[str, Any]] = []
         self._fetched = self._tried = float("-inf")
+        self._problem = ""
         self._turn = asyncio.Lock()
         self._used: dict[bytes, float] = {}
 
@@ -145,11 +146,19 @@ class Provider:
         async with self._turn:
             now = self._clock()
             found = self._with_id(kid)
-            if now - self._fetched > KEPT or (not found and now - self._tried > PAUSE):
+            stale = now - self._fetched > KEPT
+            if now - self._tried > PAUSE and (stale or not found):
                 self._tried = now
-                await self._fetch_keys()
-                self._fetched = now
+                try:
+                    await self._fetch_keys()
+                except ProviderDown as error:
+                    self._problem = str(error)
+                    raise
+                self._fetched, stale = now, False
                 found = self._with_id(kid)
+            if stale:
+                # Nobody waits behind others for a provider that does not answer.
+                raise ProviderDown(self._problem)
             return found
 
     def _with_id(self, kid: object) -> list[dict[str, Any]]:
