@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import re
 import secrets
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from cress.model.reports import Started
+from cress.center.licence_file import read_licences
+from cress.center.topology import read_topology
+from cress.cli.devicefile import read_device_file
+from cress.model.errors import InputError
+from cress.model.reports import Cause, Started
 from cress.protocol.messages import Hello, Reports
 from cress.protocol.proof import HEADER, NONCE, ExecutorProof
 from tests.center.program import PATIENCE, Center, ended, eventually
@@ -120,3 +129,93 @@ def test_a_thousand_idle_connections_keep_nobody_out(own: Center) -> None:
     finally:
         for each in idle:
             each.close()
+
+
+HOSTILE_PARTS = [
+    "../users",
+    "..%2F..%2Fusers",
+    "%2e%2e/%2e%2e/etc/passwd",
+    "%00",
+    "%0d%0aX-Evil: 1",
+    "%F0%9F%92%A9",
+    "%ff%fe",
+    "-1",
+    "1e999",
+    "9" * 400,
+    "٣",
+    "1%20OR%201=1",
+    "x" * 5_000,
+    "%1b[2J",
+    "{id}",
+]
+
+
+def test_no_address_makes_the_center_fail_or_leads_elsewhere(own: Center) -> None:
+    document = own.get("/openapi.json")
+    with own.client(Authorization=f"Bearer {token_of(own, 'ann')}") as ann:
+        for path, methods in document["paths"].items():
+            if "{" not in path or path.endswith("/watch"):
+                continue
+            for method in methods:
+                for part in HOSTILE_PARTS:
+                    address = re.sub(r"\{\w+\}", "{}", path).replace("{}", part)
+                    answer = ann.request(method, address, json=None if method == "get" else {})
+                    assert answer.status_code in (403, 404, 405, 409, 415, 422, 401, 400, 200), (
+                        method,
+                        address,
+                        answer.text,
+                    )
+                    assert answer.status_code != 200 or answer.json() == {"places": []}, (method, address, answer.text)
+                    assert "x-evil" not in answer.headers
+                    assert "\x1b" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 1_000_000, b'{"jobs":' * 100_000, b'{"jobs":[{"x":' + b"[" * 500_000, b"\xff" * 1_000]
+)
+def test_deep_and_broken_bodies_are_mistakes(own: Center, body: bytes) -> None:
+    for method, path in (
+        ("POST", "/v1/jobs"),
+        ("POST", "/v1/apply"),
+        ("PUT", "/v1/groups"),
+        ("POST", "/v1/jobs/cancel"),
+    ):
+        answer = own.http.request(method, path, content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code in (413, 422), (path, answer.text[:300])
+        assert len(answer.text) < 2_000
+
+
+def test_what_an_executor_says_is_text_without_control_characters_on_a_terminal(tmp_path: Any) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\r\nroot@host # \u202e"
+    with Center(tmp_path / "data", forked=True) as center, center.executor("n1") as executor:
+        number = center.submit(name="victim")
+        (launch,) = executor.launches()
+        report = msgspec.structs.replace(ended(launch.attempt, code=None, cause=Cause.FILES), error=evil)
+        executor.send(Reports(reports=(report,)))
+        eventually(lambda: center.get(f"/v1/jobs/{number}")["state"] == "failed")
+        environment = {**os.environ, "CRESS_DATA": str(center.data)}
+        for words in (["job", str(number)], ["jobs"], ["events", "--all"], ["nodes"]):
+            done = subprocess.run(
+                [sys.executable, "-m", "cress", *words],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
+                check=False,
+            )
+            for text in (done.stdout, done.stderr):
+                assert not set(text) & {"\x1b", "\x07", "\r", "\u202e"}, (words, text)
+
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 12)
+)
+
+
+def test_files_of_yaml_that_explode_are_mistakes(tmp_path: Any) -> None:
+    for name, reader in (("racks", read_topology), ("licences", read_licences), ("devices", read_device_file)):
+        for text in (f"{BOMB}{name}: *a11\n", f"{name}: &x [*x]\n"):
+            (tmp_path / "file").write_text(text)
+            with pytest.raises(InputError) as refused:
+                reader(tmp_path / "file")
+            assert len(str(refused.value)) < 10_000

@@ -29,6 +29,8 @@ MESSAGES: list[Any] = [
     Durable(epoch=1, attempts=(5,)),
     Material(epoch=1, attempt=5),
 ]
+# The threads of connections use random numbers.
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 LAST = 2**48
 
@@ -70,8 +72,10 @@ def sending(data: st.DataObject) -> bytes:
 
 def is_well(parent: SupervisorProcess) -> None:
     assert parent.process is not None
-    assert parent.process.poll() is None
-    Client(parent.directory).close()
+    try:
+        Client(parent.directory).close()
+    except OSError:
+        raise AssertionError(parent.said()[-3_000:]) from None
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=CHECKS)
@@ -86,6 +90,19 @@ def test_hostile_agents(parent: SupervisorProcess, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_many_hostile_agents(parent: SupervisorProcess, data: st.DataObject) -> None:
     attack(parent.directory, data)
+    is_well(parent)
+
+
+@pytest.mark.parametrize("message", NOT_MESSAGES)
+def test_what_is_not_a_message_ends_the_connection_only(parent: SupervisorProcess, message: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as wire:
+        wire.settimeout(5)
+        with socket_path(parent.directory / "supervisor.sock") as path:
+            wire.connect(path)
+        wire.sendall(frame(message))
+        with contextlib.suppress(ConnectionResetError):
+            while wire.recv(1 << 16):
+                pass
     is_well(parent)
 
 

@@ -117,6 +117,18 @@ class Dialect:
         return self._read(_TO_SUPERVISOR, data)
 
     def _read(self, reader: _Reader[_M], data: bytes) -> _M | None:
+        """Read a message. Raises ``msgspec.MsgspecError`` for whatever is not one, however it is built."""
+        try:
+            return self._converted(reader, data)
+        except RecursionError:
+            raise msgspec.DecodeError("it is nested too deeply") from None
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            # Bytes that are not UTF-8, and messages of older versions without what their conversion needs.
+            if isinstance(error, msgspec.MsgspecError):
+                raise
+            raise msgspec.DecodeError(f"it is not a message ({type(error).__name__})") from None
+
+    def _converted(self, reader: _Reader[_M], data: bytes) -> _M | None:
         if self._up:
             fields: Fields | None = msgspec.msgpack.decode(data, type=dict[str, Any])
             if fields is not None and fields.get("type") in self._up:

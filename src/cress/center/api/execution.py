@@ -142,5 +142,5 @@ def _size(size: tuple[int, int]) -> tuple[int, int]:
 def _decoded(text: str, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(text, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"a message cannot be read: {error}") from None
