@@ -15,6 +15,8 @@ import pytest
 from cress.client import secret_calls
 from tests.system.cluster import Cluster, wait_until
 
+pytestmark = pytest.mark.long
+
 VALUE = "hunter2-that-nobody-else-sees"
 DIGEST = hashlib.sha256(VALUE.encode()).hexdigest()
 # Shows that both have come without showing the value.
@@ -66,6 +68,8 @@ def test_a_value_reaches_the_task_and_nothing_else(cluster: Cluster) -> None:
         cluster.cress("submit", "--dry-run", cluster.file("x.yaml", "command: 'true'\nsecrets: {A: dB}\n")).returncode
         == 2
     )
+    ran = cluster.cress("run", "--secret", "PASSWORD=db", "--", "/bin/sh", "-c", 'printf %s "$PASSWORD" | sha256sum')
+    assert (ran.stdout, ran.returncode) == (f"{DIGEST}  -\n", 0), ran.stderr
     with cluster.client() as client:
         id = client.submit([{"command": f"{SHOWS}; exec sleep 1000", "secrets": SECRETS, "name": "load"}]).jobs[0].id
         wait_until(lambda: cluster.cress("logs", id).stdout.count("\n") == 3, "the output")
@@ -99,7 +103,6 @@ def test_a_value_reaches_the_task_and_nothing_else(cluster: Cluster) -> None:
     assert processes_with_it() == []
 
 
-@pytest.mark.long
 def test_a_center_that_is_killed_before_it_answers_is_asked_again(cluster: Cluster) -> None:
     cluster.cress("secret", "set", "db", stdin=VALUE)
     agent = cluster.agent()
@@ -130,7 +133,6 @@ def test_a_center_that_is_killed_before_it_answers_is_asked_again(cluster: Clust
     assert attempt.outcome == "succeeded"
 
 
-@pytest.mark.long
 def test_no_secret_is_lost_when_the_center_is_killed_during_rotations(cluster: Cluster) -> None:
     names = [f"s{number}" for number in range(180)]
     keys = cluster.folder / "keys/secrets.key"

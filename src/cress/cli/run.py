@@ -42,7 +42,13 @@ CANNOT_START, SIGNALLED, FAILED = 127, 128, 1
 # As timeout(1) and a shell whose program the kernel killed say it.
 ENDS = {"timed out": 124, "out of memory": 137}
 # Keys of a job file whose options are called otherwise.
-OPTIONS = {"environment": "--env", "requirement": "--require", "ports": "--port", "licences": "--licence"}
+OPTIONS = {
+    "environment": "--env",
+    "secrets": "--secret",
+    "requirement": "--require",
+    "ports": "--port",
+    "licences": "--licence",
+}
 
 
 def run(
@@ -59,6 +65,10 @@ def run(
     priority: Annotated[int | None, typer.Option(metavar="N", help="Higher goes first. Default: 0.")] = None,
     env: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set a variable; may be given several times.")
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=SECRET", help="Set a variable to the value of a secret; may be given several times."),
     ] = None,
     directory: Annotated[
         str | None, typer.Option(metavar="DIR", help="Where the tasks start. Default: the current directory.")
@@ -94,6 +104,7 @@ def run(
             "time_limit": time_limit,
             "priority": priority,
             "environment": pairs(env, "--env", "KEY=VALUE") or None,
+            "secrets": pairs(secret, "--secret", "KEY=SECRET") or None,
             "directory": directory,
             "gang": gang or None,
             "requirement": require or None,

@@ -73,6 +73,7 @@ _AS_OPTION = {
     "time_limit": "--time-limit",
     "requirement": "--require",
     "environment": "--env",
+    "secrets": "--secret",
     "ports": "--port",
     "licences": "--licence",
     "run_as": "--user",
