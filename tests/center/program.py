@@ -111,6 +111,7 @@ class Center:
         store: str = "",
         files: int = 0,
         more: str = "",
+        standby: bool = False,
     ) -> None:
         """``files``: most open files; ``more``: further settings, as keyword arguments."""
         self.data = data
@@ -123,8 +124,13 @@ class Center:
         else:
             command = [sys.executable, "-c", _PROGRAM, *words]
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if not standby:
+            self.wait()
+
+    def wait(self) -> None:
+        """Wait until it listens."""
         self.address = eventually(self._address)
-        self.token = (data / "token").read_text().strip()
+        self.token = (self.data / "token").read_text().strip()
         self.http = self.client()
 
     def _address(self) -> Any:
@@ -144,7 +150,8 @@ class Center:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.http.close()
+        if hasattr(self, "http"):
+            self.http.close()
         if self.process.poll() is None:
             self.process.terminate()
         if isinstance(self.process, Forked) or not (self.process.stderr is None or self.process.stderr.closed):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ from cress.store.postgres_log import PostgresLog
 from cress.store.replicated import ReplicatedStore
 from cress.store.shared_log import SharedLog, Unreachable
 from cress.store.zookeeper_log import ZooKeeperLog
+from tests.servers.door import Door
 from tests.servers.logs import empty_log
 from tests.servers.postgresql import PostgreSql
 from tests.servers.zookeeper import Ensemble
@@ -171,54 +170,6 @@ class TestSize:
             walk(log._root)
             assert len(names) < 160
             assert store.load().number == 329
-
-
-class Door:
-    """Stands before a server, and can lose its answers or all that is sent."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._behind = host, port
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listening.getsockname()[1]
-        self.lose_answers = False
-        self.closed = False
-        self._open: list[socket.socket] = []
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                client, _ = self._listening.accept()
-            except OSError:
-                return
-            if self.closed:
-                client.close()
-                continue
-            server = socket.create_connection(self._behind)
-            self._open += [client, server]
-            threading.Thread(target=self._copy, args=(client, server, False), daemon=True).start()
-            threading.Thread(target=self._copy, args=(server, client, True), daemon=True).start()
-
-    def _copy(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
-        with suppress(OSError):
-            while data := source.recv(65536):
-                if answers and self.lose_answers:
-                    self.lose_answers = False
-                    break
-                target.sendall(data)
-        for each in (source, target):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-    def cut(self) -> None:
-        self.closed = True
-        for each in self._open:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        self._listening.close()
-        self.cut()
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from cress.center.event_log import EVENTS, EventLog
 from cress.center.event_log_check import check_witness, damaged_files
 from cress.center.finished import Finished
 from cress.center.history_reader import HistoryReader
+from cress.center.in_charge import InCharge
 from cress.center.quarantine import QUARANTINE, Quarantine
 from cress.center.recovery import begin_epoch, load_machine
 from cress.center.settings import Settings
@@ -75,13 +76,19 @@ class Committer:
     """
 
     def __init__(
-        self, store: Store, settings: Settings, clock: Clock | None = None, limits: Limits | None = None
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Clock | None = None,
+        limits: Limits | None = None,
+        in_charge: InCharge | None = None,
     ) -> None:
         self.store = store
         self.settings = settings
         self.clock = clock or Clock()
         self.loop = CommitLoop(self._read_run, self.clock.save, limits)
-        self.sessions = Sessions(self.loop, settings.cluster)
+        self.in_charge = in_charge or InCharge(None)
+        self.sessions = Sessions(self.loop, settings.cluster, self.in_charge)
         self.connections = Connections(self.loop)
         self.materials = StartMaterials(self.loop, self.connections)
         self.started = self.clock.utc()
@@ -160,6 +167,13 @@ class Committer:
             self.loop.started_read_only(opened, str(error), self.clock.now())
         else:
             self.carry_out(self.loop.began(opened))
+
+    def lapsed(self) -> None:
+        """Load the state again before anything else is decided: another center may have been in charge for a time."""
+        self.carry_out(
+            self.loop.commit_failed("the servers of the store did not confirm in time that this center is in charge")
+        )
+        self._wake.set()
 
     def when_writable(self, action: Callable[[], None]) -> None:
         """Do this now, or as soon as something can be stored."""
@@ -374,6 +388,8 @@ class Committer:
     async def _load(self) -> None:
         """Read the state from the store, and begin a new epoch with it."""
         try:
+            if not self.in_charge():
+                raise StoreError("the servers of the store have not confirmed that this center is in charge")  # noqa: TRY301
             opened, self._loaded = self._loaded, None
             if opened is None:
                 opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))

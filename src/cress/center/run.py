@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 import uvloop
@@ -43,6 +43,7 @@ from cress.center.data_locations.locator import Locator
 from cress.center.data_locations.namenodes import Namenodes
 from cress.center.garbage import Collector
 from cress.center.group_file import GroupFile
+from cress.center.in_charge import InCharge
 from cress.center.licence_file import read_licences, set_licences
 from cress.center.listener import Listener
 from cress.center.local_zone import local_zone
@@ -60,6 +61,7 @@ from cress.model.jobfile.licences import Licences
 from cress.model.zones import zone_of
 from cress.store.base import StoreError
 from cress.store.opening import check_address, open_store
+from cress.store.replicated import ReplicatedStore
 
 if TYPE_CHECKING:
     from cress.center.access.oidc import Provider
@@ -113,7 +115,7 @@ def run_center(settings: Settings) -> int:
         return BAD_INPUT
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(settings, directory, topology, licences, tls, signing_in))
+            again = runner.run(_run(settings, directory, topology, licences, tls, signing_in))
     except InputError as error:
         _say(error)
         return BAD_INPUT
@@ -122,6 +124,9 @@ def run_center(settings: Settings) -> int:
         return FAILED
     finally:
         directory.close()
+    if again:
+        # All anew, as after a crash: nothing of the time in charge is left.
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 – no shell is wanted
     return 0
 
 
@@ -136,7 +141,8 @@ async def _run(
     licences: Licences | None,
     tls: CenterTls | None,
     signing_in: int,
-) -> None:
+) -> bool:
+    """Run until it is stopped; return whether it is to begin again, as a standby."""
     namenodes = Namenodes(settings.webhdfs)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -149,15 +155,24 @@ async def _run(
         _bound(settings.host, settings.port, "--port"),
         _bound(settings.host, settings.executor_port, "--executor-port"),
     ]
-    listening += [directory.listen(name, BACKLOG) for name in (API_SOCKET, EXECUTOR_SOCKET)]
-    public = [] if settings.socket is None else [public_socket(settings.socket, BACKLOG)]
+    address = _address(settings.host, listening[0], listening[1], tls)
     store = open_store(settings.store, directory.path)
     for sentence in store.warnings:
         _say(sentence)
-    committer = Committer(store, settings)
+    in_charge = InCharge(store.lead(address.url) if isinstance(store, ReplicatedStore) else None)
+    if isinstance(store, ReplicatedStore) and not await in_charge.begin(stop, store.follow):
+        await in_charge.end()
+        store.close()
+        return False
+    # A standby does not listen: clients and executors try the other addresses that they have.
+    for each in listening:
+        each.listen(BACKLOG)
+    listening += [directory.listen(name, BACKLOG) for name in (API_SOCKET, EXECUTOR_SOCKET)]
+    public = [] if settings.socket is None else [public_socket(settings.socket, BACKLOG)]
+    committer = Committer(store, settings, in_charge=in_charge)
+    listener = Listener(committer, token, tls)
     listener = Listener(committer, token, tls, signing_in)
-    place = _address(settings.host, listening[0], listening[1], tls)
-    job_tokens = JobTokens(committer, token, _for_tasks(settings, place.url, tls), _own_authority(settings, tls))
+    job_tokens = JobTokens(committer, token, _for_tasks(settings, address.url, tls), _own_authority(settings, tls))
     callers = Callers(committer, owner(directory.path), settings.visibility, job_tokens)
     vault = Vault(committer, partial(_key_file, settings, committer))
     committer.materials.providers += (job_tokens.provide, SecretDelivery(committer, vault))
@@ -192,6 +207,7 @@ async def _run(
         )
     )
     serving: asyncio.Task[None] | None = None
+    again = False
     compilation = Compilation(_say)
     try:
         groups = GroupFile(settings, committer, _say)
@@ -209,8 +225,8 @@ async def _run(
             await asyncio.sleep(0.002)
         if tls is not None:
             await server.serve_tls(listening[0], tls.api)
-        await _announce(directory, place, stop)
-        background = [
+        await _announce(directory, address, stop)
+        background: list[asyncio.Task[Any]] = [
             # In a thread: the first expression of a user does not wait for it, and nothing else does.
             asyncio.create_task(asyncio.to_thread(committer.machine.core.prepare_match), name="parser"),
             asyncio.create_task(Mover(committer).run(), name="mover"),
@@ -222,8 +238,14 @@ async def _run(
         ]
         if tls is not None:
             background.append(asyncio.create_task(tls.run(), name="certificates"))
+        lead = asyncio.create_task(in_charge.watch(committer.lapsed), name="lead")
+        background.append(lead)
         stopped = asyncio.create_task(stop.wait())
-        await asyncio.wait((stopped, serving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((stopped, serving, lead), return_when=asyncio.FIRST_COMPLETED)
+        if lead.done():
+            again = True
+            _say(f"{lead.result()}; this one stands by")
+            committer.carry_out(committer.loop.fenced(lead.result()))
         for task in (stopped, *background):
             task.cancel()
         await asyncio.wait(background)
@@ -235,10 +257,12 @@ async def _run(
             await serving
         await compilation.stop()
         await committer.stop()
+        await in_charge.end()
         for each in (*listening, *public):
             each.close()
         if settings.socket is not None:
             settings.socket.unlink(missing_ok=True)
+    return again
 
 
 async def _announce(directory: DataDirectory, address: Address, stop: asyncio.Event) -> None:
@@ -409,7 +433,6 @@ def _bound(host: str, port: int, option: str) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
-        bound.listen(BACKLOG)
         bound.setblocking(False)
     except OSError as error:
         bound.close()

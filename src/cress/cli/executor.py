@@ -52,7 +52,12 @@ Exit codes: 0 stopped as asked, 2 bad input, 3 it cannot work (the center refuse
 
 def executor(
     center: Annotated[
-        str, typer.Option(metavar="URL", envvar="CRESS_CENTER", help="Where the center listens for executors.")
+        str,
+        typer.Option(
+            metavar="URL[,URL…]",
+            envvar="CRESS_CENTER",
+            help="Where the center listens for executors; several, if several centers share a store.",
+        ),
     ],
     token_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The center's token. Default: token in ~/.local/share/cress.")
@@ -145,9 +150,11 @@ def executor(
         from cress.executor.settings import LOAD_EVERY, LOAD_HALF_LIFE
 
         labels, dynamic = labels_of(label), ports_of(ports)
-        if not is_address(center):
+        for each in center.split(","):
+            if is_address(each):
+                continue
             raise InputError(
-                f"{center!r} is not an address of a center",
+                f"{each!r} is not an address of a center",
                 hint="ws://HOST:PORT or wss://HOST:PORT, executor_url in center.json, or unix:DATA/executors.sock on the same machine",
                 field="--center",
             )
@@ -202,11 +209,11 @@ def _check_tls(center: str, bundle: Path | None) -> None:
     from cress.executor.bundle import Bundle, BundleError
 
     if bundle is None:
-        if center.startswith("wss:"):
+        if "wss:" in center:
             hint = "the bundle of this node: `cress tls issue NODE` makes one where the center is"
             raise InputError(f"{center} needs a certificate of this executor", hint=hint, field="--tls")
         return
-    if not center.startswith("wss:"):
+    if not all(each.startswith("wss:") for each in center.split(",")):
         raise InputError(f"{center} is not an address for TLS", hint="wss://HOST:PORT", field="--center")
     try:
         Bundle(bundle).context()
@@ -243,7 +250,7 @@ def sources_of(hosts: list[str] | None, schemes: list[str] | None, center: str =
             parse_host_rule(each)
     with given_as("--allow-scheme"):
         named = tuple(dict.fromkeys(map(parse_scheme, schemes or SCHEMES)))
-    host = "" if center.startswith("unix:") else urlsplit(center).hostname or ""
+    host = ",".join(urlsplit(each).hostname or "" for each in center.split(",") if not each.startswith("unix:"))
     return AllowedSources(named, tuple(hosts or (ANY,)), host)
 
 

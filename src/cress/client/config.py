@@ -1,6 +1,6 @@
 """Discovery of the center: from the environment, or from the data directory of a center on this machine.
 
-``CRESS_URL`` and ``CRESS_TOKEN`` name a center anywhere, ``CRESS_CA`` the file with the authority of its certificate, unless that
+``CRESS_URL`` (or several addresses, separated by commas) and ``CRESS_TOKEN`` name a center anywhere, ``CRESS_CA`` the file with the authority of its certificate, unless that
 is one of those that the system trusts; ``CRESS_SOCKET`` the socket of one for all accounts of this machine.
 Without them, and whenever a data directory is asked for, its files ``center.json`` (``{"url": …, "socket": …}``), ``token`` and
 ``ca.pem`` say where its center listens, what opens it and how it is known. Without such a directory a center at
@@ -13,7 +13,9 @@ import os
 import stat
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from socket import create_connection
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -32,6 +34,8 @@ PUBLIC_SOCKET = Path("/run/cress/api.sock")
 USER_TOKEN = "cress_"  # noqa: S105
 # Tokens of jobs, and the file with the authority of the center among the secrets of a task that has one.
 JOB_TOKEN, SECRETS, TASK_CA = "cress_job_", "CRESS_SECRETS", "cress-ca.pem"
+# How long an address is tried, if there are several.
+TRIAL_SECONDS = 1.0
 CENTER_FILE, TOKEN_FILE = "center.json", "token"
 # The authority of the center's certificate: beside its address, or where `cress tls init` has made it.
 CA_FILES = ("ca.pem", "tls/ca.pem")
@@ -76,7 +80,7 @@ def find_center(data: Path | None = None) -> Address:
     """
     if data is None and os.environ.get(URL):
         token = os.environ.get(TOKEN, "").strip()
-        url = check_url(os.environ[URL].strip(), URL)
+        url = _listening([check_url(each.strip(), URL) for each in os.environ[URL].split(",")])
         if not token:
             login = find_login(url)
             if login is not None:
@@ -119,6 +123,16 @@ def _signed_in(login: Login) -> Address:
         raise InputError(f"the sign-in at {login.url} has expired", hint=f"cress login {login.url}")
     check_sent(login.url)
     return Address(login.url, login.token, ca=authority() or (Path(login.ca) if login.ca else None))
+
+
+def _listening(urls: list[str]) -> str:
+    """The first of these addresses where somebody listens: of several centers, only the one in charge does."""
+    for url in urls[:-1]:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        with suppress(OSError), create_connection((parts.hostname or "", port), TRIAL_SECONDS):
+            return url
+    return urls[-1]
 
 
 def authority(folder: Path | None = None) -> Path | None:

@@ -22,7 +22,7 @@ import msgspec
 from cress.executor import log_cleanup, logs, ports
 from cress.executor.account_rules import write_rules
 from cress.executor.bundle import Bundle, BundleError
-from cress.executor.center_wire import BUNDLE_REMEDY, CenterWire, Closed, Impostor, NotReached, open_wire
+from cress.executor.center_wire import BUNDLE_REMEDY, CenterWire, Closed, Impostor, NotReached, open_any_wire
 from cress.executor.checks import Checks
 from cress.executor.exec.commands import Execs
 from cress.executor.exec.helper_process import HelperProcess
@@ -201,8 +201,8 @@ class Program:
     async def _talk_to_center(self) -> None:
         settings = self.settings
         try:
-            center = self._center = await open_wire(
-                settings.center_url,
+            center = self._center = await open_any_wire(
+                settings.center_url.split(","),
                 settings.token,
                 settings.tls,
                 ping_interval=settings.ping_interval,

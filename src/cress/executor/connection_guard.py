@@ -84,13 +84,13 @@ class ConnectionGuard:
 
     @functools.cached_property
     def _center(self) -> frozenset[str]:
-        """The addresses of the center's host."""
-        if not self._allowed.center:
-            return frozenset()
-        with contextlib.suppress(OSError, UnicodeError):
-            found = self._resolve(self._allowed.center, None, type=socket.SOCK_STREAM)
-            return frozenset(str(address) for each in found if (address := parse_address(str(each[4][0]))))
-        return frozenset()
+        """The addresses of the centers' hosts."""
+        known: set[str] = set()
+        for host in filter(None, self._allowed.center.split(",")):
+            with contextlib.suppress(OSError, UnicodeError):
+                found = self._resolve(host, None, type=socket.SOCK_STREAM)
+                known.update(str(address) for each in found if (address := parse_address(str(each[4][0]))))
+        return frozenset(known)
 
     def _resolved(self, host: Any, *arguments: Any, **more: Any) -> Any:
         """Resolve a name as the library does, and note for which name an address stands."""

@@ -19,7 +19,7 @@ LOAD_EVERY, LOAD_HALF_LIFE = 2.0, 10.0
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Identity of the executor, address of its center, and its behaviour.
 
-    ``center_url`` is ``ws://host:port`` of the center's listener for executors. ``resource`` as in a node file
+    ``center_url`` is ``ws://host:port`` of the center's listener for executors, or several such addresses, separated by commas. ``resource`` as in a node file
     (``<4,8G,1G,500M>``); empty: that of the machine. ``address`` is where tasks are reached; empty: that by which the
     center is reached. ``ports`` are the first and the last of the dynamic ports. ``grace``, ``ping_interval``, ``ping_timeout``, ``retry_first``
     and ``retry_most`` are seconds: the time of tasks between SIGTERM and SIGKILL, the interval of pings to a silent center and

@@ -48,7 +48,9 @@ class HostRule(msgspec.Struct, frozen=True):
 
 
 class AllowedSources(msgspec.Struct, frozen=True):
-    """The ``schemes`` and ``hosts`` (texts of rules) that jobs may name; ``center``: the center's host, if it is elsewhere."""
+    """The ``schemes`` and ``hosts`` (texts of rules) that jobs may name; ``center``: the hosts of the centers
+    that are elsewhere, separated by commas.
+    """
 
     schemes: tuple[str, ...] = SCHEMES
     hosts: tuple[str, ...] = (ANY,)

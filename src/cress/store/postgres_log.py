@@ -12,10 +12,13 @@ from urllib.parse import urlsplit
 import psycopg
 
 from cress.store.base import Damaged, Fenced, StoreError
+from cress.store.postgres_lead import PostgresLead
 from cress.store.shared_log import Head, Trimmed, Unreachable, another
 
 # Seconds within which a server answers, over all lost connections.
 PATIENCE = 6.0
+# Seconds after which a center that is gone loses the lead.
+SESSION = 2.0
 # Entries that are read at a time.
 AT_ONCE = 500
 # The lock under which the tables are made: one number of our own among the advisory locks of the database.
@@ -36,14 +39,20 @@ _T = TypeVar("_T")
 
 
 class PostgresLog:
-    """A ``SharedLog`` in the database at ``url`` (``postgresql://…``). ``patience`` is the time (s) that an operation may take."""
+    """A ``SharedLog`` in the database at ``url`` (``postgresql://…``). ``patience`` is the time (s) that an operation may take,
+    ``session`` that after which a center that is gone loses the lead.
+    """
 
-    def __init__(self, url: str, patience: float = PATIENCE) -> None:
+    def __init__(self, url: str, session: float = SESSION, patience: float = PATIENCE) -> None:
         self._url = url
-        self._patience = patience
+        self._session, self._patience = session, patience
         self.name = _without_password(url)
         self._connection: psycopg.Connection | None = None
         self._again(self._make_tables)
+
+    def lead(self, address: str) -> PostgresLead:
+        """See ``SharedLog.lead``."""
+        return PostgresLead(self._url, address, self._session)
 
     def close(self) -> None:
         """Close the connection."""

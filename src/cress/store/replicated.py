@@ -11,6 +11,7 @@ from cress.store.base import Batch, Changed, Fenced, Saved, StoreError
 from cress.store.checkpoint import state_in
 from cress.store.commit_journal import Commit
 from cress.store.finished import SqliteReader
+from cress.store.lead import Lead
 from cress.store.replica import Replica
 from cress.store.shared_log import Head, SharedLog, Trimmed, decode_entry, encode_entry
 
@@ -28,6 +29,10 @@ class ReplicatedStore:
         self._replica = Replica(path)
         # The replica is behind: what was stored last could not be applied, or nobody knows whether it is stored.
         self._behind = True
+
+    def lead(self, address: str) -> Lead:
+        """Return the lead of the log, for the center at ``address``."""
+        return self.log.lead(address)
 
     # --- following ---------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import msgspec
 
 from cress.store.base import Changed, Damaged, StoreError
 from cress.store.commit_journal import Commit
+from cress.store.lead import Lead
 
 # Entries above so many bytes are compressed.
 LARGE = 4096
@@ -72,6 +73,9 @@ class SharedLog(Protocol):
 
     def checkpoint(self) -> tuple[int, Iterator[bytes]]:
         """Return the newest checkpoint: the number of the last entry that it covers, and its pieces."""
+
+    def lead(self, address: str) -> Lead:
+        """Return the lead of this log, for the center at ``address``."""
 
     def close(self) -> None:
         """Close the connections."""

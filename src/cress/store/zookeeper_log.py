@@ -34,6 +34,7 @@ from kazoo.security import make_digest_acl
 
 from cress.store.base import Damaged, Fenced, StoreError
 from cress.store.shared_log import Head, Trimmed, Unreachable, another
+from cress.store.zookeeper_lead import ZooKeeperLead
 
 # Entries in a bucket.
 BUCKET = 1000
@@ -43,7 +44,8 @@ NODE = 500_000
 PATIENCE = 6.0
 # Requests that are under way at a time.
 AT_ONCE = 64
-SESSION = 4.0
+# Seconds after which the servers take a center for gone; they may agree to more only.
+SESSION = 2.0
 _LOST = (
     ConnectionLoss,
     ConnectionClosedError,
@@ -91,7 +93,7 @@ class ZooKeeperLog:
     ) -> None:
         self.name = f"zookeeper://{hosts}{root}"
         self._root = root
-        self._patience = patience
+        self._session, self._patience = session, patience
         retry = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1)
         user, _, password = login.partition(":")
         acl = [make_digest_acl(user, password, all=True)] if login else None
@@ -115,6 +117,10 @@ class ZooKeeperLog:
         except BaseException:
             self.close()
             raise
+
+    def lead(self, address: str) -> ZooKeeperLead:
+        """See ``SharedLog.lead``."""
+        return ZooKeeperLead(self.client, self._path("lead"), address, self._session)
 
     def close(self) -> None:
         """End the session."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -62,8 +62,10 @@ class Sessions:
     machine is told of noticeable changes only. ``name`` is the name of the cluster. Times are the center's clock.
     """
 
-    def __init__(self, loop: CommitLoop, name: str) -> None:
+    def __init__(self, loop: CommitLoop, name: str, in_charge: Callable[[], bool] = lambda: True) -> None:
         self.loop = loop
+        # Whether no other center can be in charge: only then a term is confirmed.
+        self._in_charge = in_charge
         self.name = name
         self.racks: Mapping[str, str] = {}
         self.loads: dict[str, Load] = {}
@@ -216,7 +218,7 @@ class Sessions:
         It registers when the center can store again: its session is closed then. A new node has no tasks, and waits.
         """
         loop = self.loop
-        if loop.is_replaced or session.name not in loop.machine.nodes:
+        if loop.is_replaced or not self._in_charge() or session.name not in loop.machine.nodes:
             return self._refuse(session, InputError(f"{CANNOT_STORE}: {loop.problem}"))
         loop.present[session.name] = loop.terms_only[session.name] = session
         return [self._welcome(session, hello, now)]
@@ -246,7 +248,7 @@ class Sessions:
         match message:
             case Beat():
                 # Terms bypass the machine and the store: neither a slow nor a full disk is a reason to stop a task.
-                if session.granted and not session.leaving:
+                if session.granted and not session.leaving and self._in_charge():
                     term = self._grant(session, now)
                     return [Send(session, Term(epoch=loop.epoch, sent=message.sent, term=term))]
             case Reports():

@@ -1,0 +1,30 @@
+"""The lead: at most one of the centers that share a store has it, and gives orders."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Lead(Protocol):
+    """The lead of a shared store, as one center tries to get and keep it. One thread at a time calls it."""
+
+    session: float
+    """Seconds after which a center that is gone loses the lead; ``claim`` is called several times in this time."""
+
+    until: int
+    """Until then (µs of ``CLOCK_BOOTTIME``) no other center can have the lead; 0: it is not this one's."""
+
+    def claim(self) -> bool:
+        """Take or keep the lead; False if another center has it. Raises ``Unreachable`` and ``StoreError``."""
+
+    def leader(self) -> str:
+        """Return the address of the center that has the lead, empty if none has."""
+
+    def release(self) -> None:
+        """Give the lead away, so that another center need not wait."""
+
+
+def boottime() -> int:
+    """Return the microseconds since the computer was started, time asleep included."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000

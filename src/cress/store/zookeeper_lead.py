@@ -1,0 +1,85 @@
+"""The lead in ZooKeeper: a node that vanishes with the session of its center."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TypeVar
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    OperationTimeoutError,
+    SessionExpiredError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+
+from cress.store.base import StoreError
+from cress.store.lead import boottime
+from cress.store.shared_log import Unreachable
+
+_T = TypeVar("_T")
+
+# The part of a session for which it is not relied on: the servers hear of what a client did with a delay of half a tick.
+MARGIN = 0.25
+
+
+class ZooKeeperLead:
+    """A ``Lead``: the node at ``path``, with the address of this center, in the session of ``client``, which lasts ``session`` (s) or longer."""
+
+    def __init__(self, client: KazooClient, path: str, address: str, session: float) -> None:
+        self._client = client
+        self._path = path
+        self._address = address.encode()
+        self.session = session
+        self.until = 0
+
+    def claim(self) -> bool:
+        """See ``Lead.claim``. Keeping the lead is a write, since only a write is answered by most of the servers."""
+        begin = boottime()
+        mine = self._told(self._claim)
+        self.until = begin + int(self.session * (1 - MARGIN) * 1e6) if mine else 0
+        return mine
+
+    def _claim(self) -> bool:
+        wait = self.session / 2
+        try:
+            self._client.create_async(self._path, self._address, ephemeral=True).get(timeout=wait)
+        except NodeExistsError:
+            try:
+                _, stat = self._client.get_async(self._path).get(timeout=wait)
+                if stat.ephemeralOwner != self._client.client_id[0]:
+                    return False
+                self._client.set_async(self._path, self._address).get(timeout=wait)
+            except NoNodeError:
+                return False
+        return True
+
+    def leader(self) -> str:
+        """See ``Lead.leader``."""
+        try:
+            data: bytes = self._told(lambda: self._client.get_async(self._path).get(timeout=self.session)[0])
+        except NoNodeError:
+            return ""
+        return data.decode(errors="replace")
+
+    def release(self) -> None:
+        """See ``Lead.release``."""
+        if self.until:
+            self.until = 0
+            with contextlib.suppress(KazooException, KazooTimeoutError):
+                self._client.delete_async(self._path).get(timeout=1)
+
+    def _told(self, work: Callable[[], _T]) -> _T:
+        try:
+            return work()
+        except (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError, KazooTimeoutError):
+            raise Unreachable("the servers of the store do not answer") from None
+        except NoNodeError:
+            raise
+        except KazooException as error:
+            raise StoreError(f"the lead cannot be claimed: {str(error) or type(error).__name__}") from None
