@@ -170,7 +170,6 @@ async def _run(
     listening += [directory.listen(name, BACKLOG) for name in (API_SOCKET, EXECUTOR_SOCKET)]
     public = [] if settings.socket is None else [public_socket(settings.socket, BACKLOG)]
     committer = Committer(store, settings, in_charge=in_charge)
-    listener = Listener(committer, token, tls)
     listener = Listener(committer, token, tls, signing_in)
     job_tokens = JobTokens(committer, token, _for_tasks(settings, address.url, tls), _own_authority(settings, tls))
     callers = Callers(committer, owner(directory.path), settings.visibility, job_tokens)
