@@ -123,7 +123,7 @@ def test_without_its_store_a_leader_confirms_no_term_for_longer_than_it_leads(
             executor.send(Beat(sent=1))
             assert isinstance(executor.receive(), Term)
             door.cut()
-            time.sleep(2.5)
+            time.sleep(4.2)
             executor.send(Beat(sent=2))
             with pytest.raises(TimeoutError):
                 executor.wire.recv(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from cress.model.errors import InputError
 from cress.store.replicated import ReplicatedStore
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cress.store.shared_log import SharedLog
 
 SQLITE, REPLICA = "cress.db", "replica.db"
+MOST_SESSION = 60
 KINDS = ("zookeeper://HOST,HOST,HOST/PATH", "postgresql://USER@HOST/DATABASE")
 
 
@@ -41,6 +42,8 @@ def check_address(address: str) -> None:
         raise InputError(
             f"{address.partition(':')[0]!r} is not a kind of store", hint=" or ".join(KINDS), field="--store"
         )
+    if parts.scheme == "zookeeper":
+        session_in(parts.query)
     if parts.scheme == "zookeeper" and not parts.path.strip("/"):
         hint = f"{KINDS[0]}: a path of its own, such as /cress"
         raise InputError("the address of the store has no path", hint=hint, field="--store")
@@ -61,7 +64,19 @@ def connected(address: str) -> SharedLog:
         raise _missing("kazoo", "zookeeper") from None
     parts = urlsplit(address)
     login, _, hosts = parts.netloc.rpartition("@")
-    return ZooKeeperLog(hosts, "/" + parts.path.strip("/"), unquote(login))
+    root, session = "/" + parts.path.strip("/"), session_in(parts.query)
+    return ZooKeeperLog(hosts, root, unquote(login), **({} if session is None else {"session": session}))
+
+
+def session_in(query: str) -> float | None:
+    """Return the seconds after ``session=`` in the query of an address, None without. Raises InputError."""
+    given = parse_qs(query).get("session")
+    if given is None:
+        return None
+    if not given[0].isdigit() or not 1 <= int(given[0]) <= MOST_SESSION:
+        hint = f"whole seconds from 1 to {MOST_SESSION}, such as ?session=4"
+        raise InputError(f"{given[0][:20]!r} is not the length of a session", hint=hint, field="--store")
+    return float(given[0])
 
 
 def _missing(package: str, extra: str) -> InputError:

@@ -18,7 +18,7 @@ from cress.store.shared_log import Head, Trimmed, Unreachable, another
 # Seconds within which a server answers, over all lost connections.
 PATIENCE = 6.0
 # Seconds after which a center that is gone loses the lead.
-SESSION = 2.0
+SESSION = 4.0
 # Entries that are read at a time.
 AT_ONCE = 500
 # The lock under which the tables are made: one number of our own among the advisory locks of the database.

@@ -45,7 +45,7 @@ PATIENCE = 6.0
 # Requests that are under way at a time.
 AT_ONCE = 64
 # Seconds after which the servers take a center for gone; they may agree to more only.
-SESSION = 2.0
+SESSION = 4.0
 _LOST = (
     ConnectionLoss,
     ConnectionClosedError,
