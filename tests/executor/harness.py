@@ -17,6 +17,7 @@ from cress.executor.folder import socket_path
 from cress.executor.frames import Frames, frame
 from cress.executor.processes import find_attempts
 from cress.executor.runtimes.cgroups import Cgroups
+from cress.executor.secret_files import SecretFiles
 from cress.model.reports import Ended, Report, Started
 from cress.model.run import Run
 from cress.protocol.messages import (
@@ -31,6 +32,7 @@ from cress.protocol.messages import (
     decode_from_supervisor,
     encode,
 )
+from cress.shell.executor.node_devices import key_of
 
 # Generous: the machine may be busy with other tests. Nobody waits for so long when all is well.
 PATIENCE = 60.0
@@ -193,6 +195,7 @@ class SupervisorProcess:
                 self.process.communicate()
         kill_attempts(self.directory)
         remove_groups(self.directory)
+        SecretFiles(key_of("node1", str(self.directory.absolute()))).resume(())
 
 
 def shut_down(client: Client, grace: float = 5.0) -> None:
