@@ -39,14 +39,21 @@ class Compilation:
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._task: asyncio.Task[None] | None = None
+        self._loaded: tuple[Dimensions, Options] | None = None
         KERNELS.interpret()
+
+    async def load(self, scheduler: Scheduler) -> None:
+        """Load the kernels for such a scheduler from the cache, as far as they are there."""
+        if self._loaded != (scheduler.dimensions, scheduler.options):
+            await _load(scheduler)
+            self._loaded = scheduler.dimensions, scheduler.options
 
     async def start(self, scheduler: Callable[[], Scheduler]) -> None:
         """Load the kernels from the cache; when some are not there, now or later, compile them in the background.
 
         ``scheduler`` returns the present one: it may get other dimensions, which need other kernels.
         """
-        await _load(scheduler())
+        await self.load(scheduler())
         self._task = asyncio.create_task(self._watch(scheduler), name="compilation")
 
     async def _watch(self, scheduler: Callable[[], Scheduler]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from cress.store.base import StoreError
 from cress.store.lead import Lead, boottime
@@ -31,15 +31,18 @@ class InCharge:
         """Return whether no other center can be in charge at this moment."""
         return self._lead is None or boottime() < self._lead.until
 
-    async def begin(self, stop: asyncio.Event, follow: Callable[[], object]) -> bool:
+    async def begin(
+        self, stop: asyncio.Event, follow: Callable[[], object], prepare: Callable[[], Awaitable[None]]
+    ) -> bool:
         """Stand by until this center is in charge; False when it is stopped before.
 
-        ``follow`` is called meanwhile, in a thread: it takes over what the leader stores.
+        ``prepare`` is called once if it has to stand by, and ``follow`` again and again, in a thread: it takes over what the
+        leader stores.
         """
         lead = self._lead
         if lead is None:
             return True
-        told = ""
+        told, prepared = "", False
         stopped = asyncio.create_task(stop.wait())
         while not stop.is_set():
             try:
@@ -50,6 +53,9 @@ class InCharge:
                 leader = await asyncio.to_thread(lead.leader)
                 problem = f"standing by; the center at {leader} is in charge" if leader else ""
                 await asyncio.to_thread(follow)
+                if not prepared:
+                    await prepare()
+                    prepared = True
             except StoreError as error:
                 problem = f"standing by; {error}"
             if problem and problem != told:

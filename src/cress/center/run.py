@@ -25,6 +25,7 @@ from cress.center.access.public_socket import public_socket
 from cress.center.api.app import make_app
 from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
 from cress.center.auth import ensure_token, owner
+from cress.center.clock import Clock
 from cress.center.committer import Committer
 from cress.center.compilation import Compilation
 from cress.center.core_dumps import forbid_core_dumps
@@ -49,6 +50,7 @@ from cress.center.listener import Listener
 from cress.center.local_zone import local_zone
 from cress.center.memory import Memory
 from cress.center.mover import Mover
+from cress.center.recovery import load_machine
 from cress.center.secrets.delivery import SecretDelivery
 from cress.center.secrets.key_file import KeyFile, MissingKeyFile, default_path
 from cress.center.secrets.vault import Vault
@@ -159,10 +161,9 @@ async def _run(
     store = open_store(settings.store, directory.path)
     for sentence in store.warnings:
         _say(sentence)
+    compilation = Compilation(_say)
     in_charge = InCharge(store.lead(address.url) if isinstance(store, ReplicatedStore) else None)
-    if isinstance(store, ReplicatedStore) and not await in_charge.begin(stop, store.follow):
-        await in_charge.end()
-        store.close()
+    if isinstance(store, ReplicatedStore) and not await _stand_by(store, in_charge, compilation, settings, stop):
         return False
     # A standby does not listen: clients and executors try the other addresses that they have.
     for each in listening:
@@ -207,7 +208,6 @@ async def _run(
     )
     serving: asyncio.Task[None] | None = None
     again = False
-    compilation = Compilation(_say)
     try:
         groups = GroupFile(settings, committer, _say)
         await committer.start(groups.read_first)
@@ -262,6 +262,22 @@ async def _run(
         if settings.socket is not None:
             settings.socket.unlink(missing_ok=True)
     return again
+
+
+async def _stand_by(
+    store: ReplicatedStore, in_charge: InCharge, compilation: Compilation, settings: Settings, stop: asyncio.Event
+) -> bool:
+    """Follow the store until this center is in charge; False when it is stopped before."""
+
+    async def prepare() -> None:
+        stored = await asyncio.to_thread(load_machine, store, settings, Clock())
+        await compilation.load(stored.machine.core)
+
+    if await in_charge.begin(stop, store.follow, prepare):
+        return True
+    await in_charge.end()
+    store.close()
+    return False
 
 
 async def _announce(directory: DataDirectory, address: Address, stop: asyncio.Event) -> None:
