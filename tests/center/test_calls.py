@@ -65,7 +65,8 @@ class Cut:
                 answer = _whole(center)
                 self._times -= data.startswith(b"POST")
                 if self._times < 0 or not data.startswith(b"POST"):
-                    caller.sendall(answer)
+                    # Else the client may send its next request into this connection before it notices the end.
+                    caller.sendall(answer.replace(b"\r\n", b"\r\nconnection: close\r\n", 1))
 
     def close(self) -> None:
         with socket.create_connection(("127.0.0.1", self.port)):

@@ -33,7 +33,8 @@ def shared() -> Iterator[Cluster]:
     cluster = Cluster()
     try:
         cluster.start_center()
-        cluster.start_executor()
+        # Files come from servers of this machine.
+        cluster.start_executor("n1", "<4, 8G>", "--allow-host", "any", "--allow-host", "127.0.0.1")
         yield cluster
     finally:
         cluster.stop()
