@@ -17,6 +17,7 @@ from cress.model.errors import InputError
 from cress.model.reports import Started
 from cress.protocol.messages import Beat, Reports, Term
 from cress.store.base import StoreError
+from cress.store.opening import open_store
 from tests.center.program import Center, ended, eventually
 from tests.servers.door import Door
 from tests.servers.logs import empty_place
@@ -225,6 +226,12 @@ class TestRefusals:
         assert code == 2
         assert why in text
         assert "--store" in text
+
+    def test_a_password_in_an_address_is_not_repeated(self, tmp_path: Path) -> None:
+        (tmp_path / "cress.db").touch()
+        with pytest.raises(InputError, match=r"cress store migrate .* zookeeper://ann@h1,h2/cress`") as error:
+            open_store("zookeeper://ann:pass@word@h1,h2/cress?session=2", tmp_path)
+        assert "pass@word" not in str(error.value)
 
     def test_a_directory_that_has_a_store_or_belongs_to_one_elsewhere(
         self, zookeeper: Ensemble, tmp_path: Path

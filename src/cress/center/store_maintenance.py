@@ -27,6 +27,7 @@ from cress.store.commit_journal import COMMITS as JOURNAL
 from cress.store.copying import copy_from_file
 from cress.store.history_mark import FILE as MARK_OF_HISTORY
 from cress.store.history_mark import check_history, read_mark
+from cress.store.shared_log import without_password
 from cress.store.sqlite import SqliteStore
 from cress.store.sqlite_file import MARK, beside
 from cress.store.tools import put_in_place, reading
@@ -37,6 +38,8 @@ __all__ = [
     "backup",
     "check",
     "restore",
+    "restore_shared",
+    "without_password",
 ]  # the command line needs these and nothing else of the store
 
 # The jump of the numbers when the count given out since a backup is unknown.

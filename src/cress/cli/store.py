@@ -60,7 +60,7 @@ def check(data: Directory = None, store: Address = "") -> None:
         found = upkeep.check(path)
         facts(
             [
-                ("store", f"{shown(store) or path}, {found.size:,} bytes"),
+                ("store", f"{upkeep.without_password(store) or path}, {found.size:,} bytes"),
                 ("state", f"snapshot of {found.snapshot:,} bytes and {count(found.records, 'record')} since"),
                 (
                     "alive",
@@ -108,7 +108,7 @@ def restore(
         place = data_directory(data)
         done = upkeep.restore_shared(store, file) if store else upkeep.restore(place, file)
         alive = f"{count(done.jobs, 'job')} and {count(done.attempts, 'attempt')} alive in it"
-        print(f"{shown(store) or place / upkeep.STORE} is {file} now, with {alive}")
+        print(f"{upkeep.without_password(store) or place / upkeep.STORE} is {file} now, with {alive}")
         if done.kept is not None:
             print(f"what was there is in {done.kept}")
         if done.jumped:
@@ -122,12 +122,13 @@ def migrate(
 ) -> None:
     """Move everything to a store of another kind, while tasks run; the center is stopped before, and started after."""
     with _told("migrate"):
+        from cress.center.store_maintenance import without_password
         from cress.center.store_migration import migrate
 
         kept = migrate(source, target)
-        print(f"{shown(target) or target} has all that was in {shown(source) or source}")
+        print(f"{without_password(target) or target} has all that was in {without_password(source) or source}")
         if kept is not None:
-            print(f"what was there is in {kept}; the center goes on with `--store {shown(target)}`")
+            print(f"what was there is in {kept}; the center goes on with `--store {without_password(target)}`")
 
 
 @contextmanager
@@ -142,12 +143,6 @@ def _file(data: Path | None, store: str) -> Iterator[Path]:
         return
     with as_file(store) as path:
         yield path
-
-
-def shown(address: str) -> str:
-    """Return the address of a store without a password."""
-    scheme, mark, rest = address.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}" if mark else ""
 
 
 @contextmanager

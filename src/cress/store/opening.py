@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from cress.model.errors import InputError
 from cress.store.replicated import ReplicatedStore
+from cress.store.shared_log import without_password
 from cress.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ def open_store(address: str, folder: Path) -> SqliteStore | ReplicatedStore:
         return SqliteStore(folder / SQLITE)
     if (folder / SQLITE).exists():
         what = f"{folder} has a store already, whose jobs the other one does not know"
-        raise InputError(what, hint=f"`cress store migrate {folder} {address}` moves it", field="--store")
+        raise InputError(
+            what, hint=f"`cress store migrate {folder} {without_password(address)}` moves it", field="--store"
+        )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return ReplicatedStore(connected(address), folder / REPLICA)
 

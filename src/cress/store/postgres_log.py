@@ -7,13 +7,12 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import psycopg
 
 from cress.store.base import Damaged, Fenced, StoreError
 from cress.store.postgres_lead import PostgresLead
-from cress.store.shared_log import Head, Trimmed, Unreachable, another
+from cress.store.shared_log import Head, Trimmed, Unreachable, another, without_password
 
 # Seconds within which a server answers, over all lost connections.
 PATIENCE = 6.0
@@ -46,7 +45,7 @@ class PostgresLog:
     def __init__(self, url: str, session: float = SESSION, patience: float = PATIENCE) -> None:
         self._url = url
         self._session, self._patience = session, patience
-        self.name = _without_password(url)
+        self.name = without_password(url)
         self._connection: psycopg.Connection | None = None
         self._again(self._make_tables)
 
@@ -202,14 +201,6 @@ def _put(connection: psycopg.Connection, number: int, pieces: list[bytes]) -> No
     connection.execute("UPDATE cress_fence SET before = checkpoint, checkpoint = %s", (number,))
     connection.execute("DELETE FROM cress_checkpoint WHERE number < %s", (number,))
     connection.execute("DELETE FROM cress_log WHERE number <= (SELECT before FROM cress_fence)")
-
-
-def _without_password(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url.partition("?")[0]
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{parts.username}@{host}{parts.path}"
 
 
 def _said(error: psycopg.Error) -> str:

@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
 
-from cress.model.records import JobRecord
 from cress.store.base import Damaged, Saved
 from cress.store.checkpoint import pieces_of, write_pieces
 from cress.store.commit_journal import Commit
-from cress.store.finished import SqliteReader, find_job, find_run
+from cress.store.lookups import Lookups
 from cress.store.sqlite_file import beside, connect, told, transaction
 from cress.store.sqlite_tables import (
-    CLUSTER,
     COMMITS,
     EPOCH,
     RECORDS,
     SCHEMA,
     create,
     encode,
-    fence,
     note,
     note_of,
     number_of,
     shorten,
-    write_batch,
     write_state,
 )
-from cress.store.sqlite_verify import defects, load
+from cress.store.sqlite_verify import apply_commit, defects, load
 
 # The note with the log that is followed, and with the chain at its last entry that was applied.
 LOG, CHAIN = "log", "chain"
 
-_T = TypeVar("_T")
 
-
-class Replica:
+class Replica(Lookups):
     """The rows of a log up to entry ``last``, in the file ``path``.
 
     The log has all of it: the file is not synced, and one that is damaged, or follows another log, begins anew.
@@ -47,8 +39,7 @@ class Replica:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._looking_up = threading.Lock()
+        super().__init__(path)
         with told(path, "cannot be opened"):
             try:
                 self._open()
@@ -117,16 +108,11 @@ class Replica:
         self.last, self.chain = self.last + 1, chain
 
     def _apply(self, commit: Commit, state: memoryview | None) -> None:
-        if commit.epoch:
-            fence(self._writer, commit.epoch)
-        if commit.cluster:
-            note(self._writer, {CLUSTER: commit.cluster.encode("ascii")})
+        apply_commit(self._writer, commit)
         if commit.covered is not None:
             assert state is not None
             shorten(self._writer, commit.covered)
             write_state(self._writer, state)
-        if commit.batch is not None:
-            write_batch(self._writer, commit.batch)
 
     # --- checkpoints -----------------------------------------------------------------------------------------------
 
@@ -150,28 +136,6 @@ class Replica:
         for name in (LOG, CHAIN):
             saved.meta.pop(name, None)
         return saved
-
-    def _at_one_moment(self, read: Callable[[sqlite3.Connection], _T]) -> _T:
-        with told(self.path, "cannot be read"), self._looking_up:
-            self._reader.execute("BEGIN")
-            try:
-                return read(self._reader)
-            finally:
-                self._reader.execute("COMMIT")
-
-    def job(self, job: int) -> JobRecord | None:
-        """Return a finished job."""
-        with told(self.path, "cannot be read"), self._looking_up:
-            return find_job(self._reader, job)
-
-    def run(self, job: int) -> bytes | None:
-        """Return the run of this job as it was stored."""
-        with told(self.path, "cannot be read"), self._looking_up:
-            return find_run(self._reader, job)
-
-    def reader(self) -> SqliteReader:
-        """Open a reader of finished work."""
-        return SqliteReader(self.path)
 
     def close(self) -> None:
         """Close the file."""

@@ -107,6 +107,13 @@ def decode_entry(entry: bytes, chain: int, what: str) -> tuple[Commit, int]:
         raise Damaged(f"{what} cannot be read: {error}") from None
 
 
+def without_password(address: str) -> str:
+    """Return the address of a store as it may be shown: without password and query; empty if it is none."""
+    scheme, mark, rest = address.partition("://")
+    login, at, place = rest.rpartition("@")
+    return f"{scheme}://{login.partition(':')[0]}{at}{place.partition('?')[0]}" if mark else ""
+
+
 def another(name: str, number: int) -> Changed:
     """Return the error for an entry whose number is taken."""
     return Changed(f"the store {name} has changed since it was read: there is another entry {number}")

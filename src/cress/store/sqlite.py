@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TypeVar
 
-from cress.model.records import JobRecord
 from cress.store.base import Batch, Changed, Damaged, Saved, StoreError
 from cress.store.commit_journal import COMMITS as JOURNAL
 from cress.store.commit_journal import Commit, CommitJournal, read_commits
-from cress.store.finished import SqliteReader, find_job, find_run
+from cress.store.lookups import Lookups
 from cress.store.sqlite_file import (
     MARK,
     begins_anew,
@@ -47,10 +44,8 @@ from cress.store.sqlite_verify import apply_commits, damaged_runs, defects, load
 # A checkpoint is made after so many commits, or so many bytes of them.
 CHECKPOINT_COMMITS, CHECKPOINT_BYTES = 200, 2 * 2**20
 
-_T = TypeVar("_T")
 
-
-class SqliteStore:
+class SqliteStore(Lookups):
     """A ``Store`` in the file ``path``, made if it does not exist.
 
     One connection writes, another one reads: a reader never waits for a commit, and sees whole batches. A file that is
@@ -63,12 +58,10 @@ class SqliteStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(path)
         self.warnings: list[str] = []
         self._journal = CommitJournal(beside(path, JOURNAL))
         self._next_checkpoint = CHECKPOINT_COMMITS, CHECKPOINT_BYTES
-        # A query that another thread has under way on the same connection would keep both at its old snapshot.
-        self._looking_up = threading.Lock()
         with told(path, "cannot be opened"):
             check_place(path)
             try:
@@ -146,14 +139,6 @@ class SqliteStore:
         """Return everything that a center needs to go on, as of one moment."""
         return self._at_one_moment(load)
 
-    def _at_one_moment(self, read: Callable[[sqlite3.Connection], _T]) -> _T:
-        with told(self.path, "cannot be read"), self._looking_up:
-            self._reader.execute("BEGIN")
-            try:
-                return read(self._reader)
-            finally:
-                self._reader.execute("COMMIT")
-
     def take_over(self, epoch: int, number: int, cluster: str) -> int:
         """Begin a new epoch behind a state that was loaded; see ``Store.take_over``."""
 
@@ -228,22 +213,6 @@ class SqliteStore:
         with suppress(OSError), beside(self.path, "-wal").open("rb") as file:
             return file.read(24)[12:]
         return b""
-
-    # --- looking up ------------------------------------------------------------------------------------------
-
-    def job(self, job: int) -> JobRecord | None:
-        """Return a finished job."""
-        with told(self.path, "cannot be read"), self._looking_up:
-            return find_job(self._reader, job)
-
-    def reader(self) -> SqliteReader:
-        """Open a reader of finished work."""
-        return SqliteReader(self.path)
-
-    def run(self, job: int) -> bytes | None:
-        """Return the run of this job as it was stored."""
-        with told(self.path, "cannot be read"), self._looking_up:
-            return find_run(self._reader, job)
 
     def close(self) -> None:
         """Close the file; without a close nothing is lost."""

@@ -124,15 +124,20 @@ def _lost(path: Path, number: int, journal: Commits) -> str:
     return f"{what}; {commits} cannot complete it. `cress store restore {path}` goes on without them"
 
 
+def apply_commit(writer: sqlite3.Connection, commit: Commit) -> None:
+    """Write the epoch, the cluster and the batch of a commit, inside a transaction."""
+    if commit.epoch:
+        fence(writer, commit.epoch)
+    if commit.cluster:
+        note(writer, {CLUSTER: commit.cluster.encode("ascii")})
+    if commit.batch is not None:
+        write_batch(writer, commit.batch)
+
+
 def apply_commits(writer: sqlite3.Connection, commits: Sequence[Commit]) -> None:
     """Apply commits of the journal again, as one transaction; call it inside ``told``."""
     with transaction(writer):
         for commit in commits:
             # A snapshot is not in the journal: the older one and the longer log give the same state.
-            if commit.epoch:
-                fence(writer, commit.epoch)
-            if commit.cluster:
-                note(writer, {CLUSTER: commit.cluster.encode("ascii")})
-            if commit.batch is not None:
-                write_batch(writer, commit.batch)
+            apply_commit(writer, commit)
         note(writer, {COMMITS: encode(number_of(writer, COMMITS) + len(commits))})

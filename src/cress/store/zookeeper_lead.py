@@ -24,6 +24,8 @@ from cress.store.shared_log import Unreachable
 
 _T = TypeVar("_T")
 
+# Errors after which nobody knows whether an operation was carried out.
+LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
 # The part of a session for which it is not relied on: the servers hear of what a client did with a delay of half a tick.
 MARGIN = 0.25
 
@@ -77,7 +79,7 @@ class ZooKeeperLead:
     def _told(self, work: Callable[[], _T]) -> _T:
         try:
             return work()
-        except (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError, KazooTimeoutError):
+        except LOST:
             raise Unreachable("the servers of the store do not answer") from None
         except NoNodeError:
             raise

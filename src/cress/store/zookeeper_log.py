@@ -18,15 +18,11 @@ import msgspec
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import (
     BadVersionError,
-    ConnectionClosedError,
-    ConnectionLoss,
     KazooException,
     NodeExistsError,
     NoNodeError,
-    OperationTimeoutError,
     RolledBackError,
     RuntimeInconsistency,
-    SessionExpiredError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
@@ -34,7 +30,7 @@ from kazoo.security import make_digest_acl
 
 from cress.store.base import Damaged, Fenced, StoreError
 from cress.store.shared_log import Head, Trimmed, Unreachable, another
-from cress.store.zookeeper_lead import ZooKeeperLead
+from cress.store.zookeeper_lead import LOST, ZooKeeperLead
 
 # Entries in a bucket.
 BUCKET = 1000
@@ -46,14 +42,6 @@ PATIENCE = 6.0
 AT_ONCE = 64
 # Seconds after which the servers take a center for gone; they may agree to more only.
 SESSION = 4.0
-_LOST = (
-    ConnectionLoss,
-    ConnectionClosedError,
-    SessionExpiredError,
-    OperationTimeoutError,
-    KazooTimeoutError,
-)
-
 # Lost connections are told by the errors of what needed them.
 _quiet = logging.getLogger("cress.zookeeper")
 _quiet.setLevel(logging.CRITICAL)
@@ -228,7 +216,7 @@ class ZooKeeperLog:
             self._fill(change, number, data, epoch, newest)
             try:
                 results = self._once(change.commit_async())
-            except _LOST:
+            except LOST:
                 in_doubt = True
                 if time.monotonic() >= deadline:
                     raise Unreachable(f"{self.name} does not answer") from None
@@ -326,7 +314,7 @@ class ZooKeeperLog:
                     self._once(result)
                 except NodeExistsError:
                     pass
-                except _LOST:
+                except LOST:
                     self._make(f"{place}/{at:06d}", piece)
             count += len(group)
         return count
@@ -342,7 +330,7 @@ class ZooKeeperLog:
         for first in range(0, len(paths), AT_ONCE):
             waiting = [self.client.delete_async(self._path(path)) for path in paths[first : first + AT_ONCE]]
             for result in waiting:
-                with contextlib.suppress(NoNodeError, *_LOST):
+                with contextlib.suppress(NoNodeError, *LOST):
                     self._once(result)
 
     def _children(self, path: str) -> list[str]:
@@ -359,7 +347,7 @@ class ZooKeeperLog:
         for path, result in zip(paths, waiting, strict=True):
             try:
                 found.append(self._once(result)[0])
-            except _LOST:
+            except LOST:
                 found.append(self._get(path)[0])
         return found
 
@@ -372,7 +360,7 @@ class ZooKeeperLog:
         while True:
             try:
                 return self._once(begin())
-            except _LOST:
+            except LOST:
                 if time.monotonic() >= deadline:
                     raise Unreachable(f"{self.name} does not answer") from None
                 time.sleep(0.02)
@@ -380,7 +368,7 @@ class ZooKeeperLog:
     def _once(self, result: Any) -> Any:
         try:
             return result.get(timeout=self._patience)
-        except (*_LOST, NoNodeError, NodeExistsError):
+        except (*LOST, NoNodeError, NodeExistsError):
             raise
         except KazooException as error:
             raise StoreError(f"{self.name}: {_said(error)}") from error
