@@ -10,9 +10,12 @@ from pathlib import Path
 
 from benchmarks import (
     bottleneck,
+    bulk,
+    centers,
     containers,
     core,
     disks,
+    executors,
     families,
     generated,
     lag,
@@ -23,8 +26,10 @@ from benchmarks import (
     reconcile,
     records,
     restarts,
+    shared_store,
     simulator,
     snapshots,
+    virtual_executors,
 )
 from benchmarks.result import Result
 
@@ -45,6 +50,11 @@ PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "snapshots": snapshots.results,
     "restarts": restarts.results,
     "lag": lag.results,
+    "centers": centers.results,
+    "shared-store": shared_store.results,
+    "executors": executors.results,
+    "virtual-executors": virtual_executors.results,
+    "bulk": bulk.results,
 }
 
 

@@ -10,7 +10,7 @@ from benchmarks.result import Result
 from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import Input, NodeJoined, Reported, Restarted, Scale, Submit, Update
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.name_service import resolve
+from cress.lifecycle.name_table import NameTable, Revision
 from cress.lifecycle.tables.family_rows import CronState
 from cress.model.family import Cron, FamilySpec, Service
 from cress.model.job import Job, JobType
@@ -27,6 +27,13 @@ NODE = DIMENSIONS.vector(cpu=64_000, memory=128 << 30)
 # So many tasks of a service are replaced at a time in the updates that are measured.
 AT_ONCE = 100
 SINGLE = 200
+
+
+def table_of(machine: Machine) -> NameTable:
+    """Return the name table of a machine."""
+    table = NameTable()
+    table.load(machine, Revision("", 0))
+    return table
 
 
 def job(name: str, tasks: int, type_: JobType, plan: FamilySpec) -> Job:
@@ -114,7 +121,8 @@ def large(tasks: int) -> Iterator[Result]:
     yield Result(f"{name}: submitted, placed, ready", spent, "s")
     yield from single(cluster, name)
     yield Result(f"{name}: next wakeup", 1000 * timed(machine.next_wakeup), "ms")
-    yield Result(f"{name}: who is there, by name", 1000 * timed(lambda: resolve(machine, "web")), "ms")
+    names = table_of(machine)
+    yield Result(f"{name}: who is there, by name", 1000 * timed(lambda: names.places("web")), "ms")
     exported: list[bytes] = []
     yield Result(f"{name}: export", timed(lambda: exported.append(machine.export())), "s")
     yield Result(f"{name}: restore", timed(lambda: Machine.restore(exported[0])), "s")
@@ -197,4 +205,5 @@ def small(count: int) -> Iterator[Result]:
     spent = timed(lambda: cluster.obey(cluster.step(Submit(jobs=jobs))))
     yield Result(f"{name}: submitted, placed, ready", spent, "s")
     yield from single(cluster, name)
-    yield Result(f"{name}: who is there, by name", 1000 * timed(lambda: resolve(cluster.machine, "s7")), "ms")
+    names = table_of(cluster.machine)
+    yield Result(f"{name}: who is there, by name", 1000 * timed(lambda: names.places("s7")), "ms")

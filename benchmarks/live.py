@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import subprocess
 import sys
@@ -22,26 +24,39 @@ THREADS = 32
 
 def results() -> Iterator[Result]:
     """All figures of the live cluster, as they are measured."""
+    with live_cluster() as (data, client):
+        yield from tasks(client)
+        yield from _command(data)
+        yield from _million(client)
+    from benchmarks import load
+
+    yield from load.results()
+
+
+@contextlib.contextmanager
+def live_cluster(store: str = "") -> Iterator[tuple[Path, Client]]:
+    """Run a cluster with two nodes of 32 slots; yield its data directory and a client. ``store``: the address of a shared one."""
     data = Path(tempfile.mkdtemp(prefix="cress-"))
     told = subprocess.run([*CRESS, "up", "-h"], capture_output=True, text=True, check=True).stdout
     # As releases before 0.2 call it.
     resource = "--node-resource" if "--node-resource" in told else "--resource"
     words = ("up", "--data", str(data), "--executors", "2", resource, "<32, 64G>")
-    cluster = subprocess.Popen([*CRESS, *words], stdout=subprocess.DEVNULL)
+    environment = {**os.environ, **({"CRESS_STORE": store} if store else {})}
+    cluster = subprocess.Popen([*CRESS, *words], stdout=subprocess.DEVNULL, env=environment)
     try:
         with _client(data, cluster) as client:
-            yield from _latency(client)
-            yield from _throughput(client)
-            yield from _submits(client)
-            yield from _command(data)
-            yield from _million(client)
+            yield data, client
     finally:
         cluster.terminate()
         cluster.wait()
         shutil.rmtree(data, ignore_errors=True)
-    from benchmarks import load
 
-    yield from load.results()
+
+def tasks(client: Client) -> Iterator[Result]:
+    """The figures of short tasks: latency, throughput, submits."""
+    yield from _latency(client)
+    yield from _throughput(client)
+    yield from _submits(client)
 
 
 def _client(data: Path, cluster: subprocess.Popen[bytes]) -> Client:

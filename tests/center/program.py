@@ -124,14 +124,26 @@ class Center:
         else:
             command = [sys.executable, "-c", _PROGRAM, *words]
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        if not standby:
+        if standby:
+            self.attach()
+        else:
             self.wait()
 
     def wait(self) -> None:
+        """Wait until it leads."""
+        self.attach()
+        eventually(self.leads)
+
+    def attach(self) -> None:
         """Wait until it listens."""
         self.address = eventually(self._address)
         self.token = (self.data / "token").read_text().strip()
         self.http = self.client()
+
+    def leads(self) -> bool:
+        """True if it leads, at least as far as it knows."""
+        centers = self.get("/v1/centers")["centers"]
+        return any(each["leads"] and each["here"] for each in centers)
 
     def _address(self) -> Any:
         assert self.process.poll() is None, self.process.communicate()[1]
@@ -198,37 +210,16 @@ class Center:
         return Executor(self, name, **hello)
 
 
-class Executor:
-    """An executor that starts nothing: the test says what becomes of its attempts."""
+class SealedWire:
+    """A connection to the executors' port as those of today open it: each side proves that it knows the token, and seals its messages."""
 
-    def __init__(
-        self,
-        center: Center,
-        name: str = "n1",
-        resource: str = "<4, 8G>",
-        reports: tuple[Report, ...] = (),
-        version: int = messages.VERSION,
-        boot: str = "b",
-        **more: Any,
-    ) -> None:
-        # As an executor of today: it proves that it knows the token, and all its messages are sealed.
+    def __init__(self, center: Center) -> None:
         proof = ExecutorProof(center.token, secrets.token_bytes(NONCE))
         self._opened = open_wire(center, headers={HEADER: proof.header})
         self.wire = self._opened.__enter__()
         assert self.wire.response is not None
         own, self.seals = proof.check(self.wire.response.headers.get(HEADER))
         self.wire.send(own)
-        self.send(
-            Hello(
-                version=version,
-                name=name,
-                resource=resource,
-                boot=boot,
-                reports=reports,
-                **{"attributes": {"os": "x"}, **more},
-            )
-        )
-        self.first = self.receive()
 
     def __enter__(self) -> Self:
         return self
@@ -246,6 +237,33 @@ class Executor:
         assert isinstance(data, bytes)
         message: messages.FromCenter = messages.decode_from_center(self.seals.into.open(data))
         return message
+
+
+class Executor(SealedWire):
+    """An executor that starts nothing: the test says what becomes of its attempts."""
+
+    def __init__(
+        self,
+        center: Center,
+        name: str = "n1",
+        resource: str = "<4, 8G>",
+        reports: tuple[Report, ...] = (),
+        version: int = messages.VERSION,
+        boot: str = "b",
+        **more: Any,
+    ) -> None:
+        super().__init__(center)
+        self.send(
+            Hello(
+                version=version,
+                name=name,
+                resource=resource,
+                boot=boot,
+                reports=reports,
+                **{"attributes": {"os": "x"}, **more},
+            )
+        )
+        self.first = self.receive()
 
     @property
     def epoch(self) -> int:

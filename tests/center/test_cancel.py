@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
+import pytest
+
+from cress.store.base import StoreError
 from tests.center.inside import Inside, inside
 
 
@@ -48,5 +52,33 @@ def test_a_thousand_are_cancelled_while_the_finished_ones_move(tmp_path: Path) -
             first = asyncio.create_task(center.call("POST", "/v1/jobs/cancel", {"jobs": ids}))
             second = await center.call("POST", "/v1/jobs/cancel", {"jobs": ids[::-1]})
             assert {job["state"] for job in (await first)["jobs"] + second["jobs"]} == {"cancelled"}
+
+    inside(tmp_path, story)
+
+
+def test_a_cancel_that_is_not_stored_yet_is_not_acknowledged_to_a_second_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+
+    def commit(*_: object) -> None:
+        gate.wait(10)
+        raise StoreError("the disk is full")
+
+    async def story(center: Inside) -> None:
+        job = await center.submit()
+        with monkeypatch.context() as patch:
+            patch.setattr(center.store, "commit", commit)
+            calls = []
+            for path, body in (
+                (f"/v1/jobs/{job}/cancel", {}),
+                (f"/v1/jobs/{job}/cancel", {}),
+                ("/v1/jobs/cancel", {"jobs": [job]}),
+            ):
+                calls.append(asyncio.create_task(center.http.post(path, json=body)))
+                await asyncio.sleep(0.1)
+            await asyncio.wait(calls, timeout=0.3, return_when=asyncio.FIRST_COMPLETED)
+            gate.set()
+            assert [answer.status_code for answer in await asyncio.gather(*calls)] == [503] * 3
 
     inside(tmp_path, story)

@@ -16,6 +16,7 @@ from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.access import Role, User
 from cress.model.job import Job
 from cress.model.run import Run
+from cress.store.base import StoreError
 
 SECRET = "x" * 43
 
@@ -31,13 +32,13 @@ def attempt(number: int = 7, job: int = 5, task: int = 0, node: str = "n1") -> L
 class Site:
     """A machine with one running attempt, and the tokens of its center."""
 
-    def __init__(self, secret: str = SECRET, ca: bytes = b"") -> None:
+    def __init__(self, secret: str = SECRET, ca: bytes = b"", others: Any = None) -> None:
         self.attempts: dict[int, LiveAttempt] = {7: attempt()}
         self.jobs = {5: live_job(), 6: live_job(6)}
         self.users: dict[str, User] = {}
         machine = SimpleNamespace(attempts=self.attempts, jobs=self.jobs, tables=SimpleNamespace(users=self.users))
         committer: Any = SimpleNamespace(machine=machine)
-        self.tokens = JobTokens(committer, secret, "https://center:1", ca)
+        self.tokens = JobTokens(committer, secret, "https://center:1", ca, others)
         self.callers = Callers(committer, "ann", job_tokens=self.tokens)
         self.text = self.tokens.text(self.attempts[7], self.jobs[5])
 
@@ -116,6 +117,25 @@ def test_only_jobs_that_ask_for_it_get_one() -> None:
     assert (given(wanted=False).environment, given(wanted=False).files) == ({}, {})
     assert site.text not in repr(given(wanted=True))
     assert Run(job=5, command=("true",), job_token=True).needs_material
+
+
+def test_a_task_knows_the_centers_that_stand_by() -> None:
+    answers: list[list[str] | StoreError] = [["https://b:1", "https://c:1"], StoreError("the servers do not answer")]
+
+    async def others() -> list[str]:
+        answer = answers.pop(0)
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+    def given(site: Site) -> Any:
+        starting = Starting(site.attempts[7], site.jobs[5], Run(job=5, command=("true",), job_token=True))
+        return asyncio.run(site.tokens.provide(starting)).environment["CRESS_URL"]
+
+    site = Site(others=others)
+    assert given(site) == b"https://center:1,https://b:1,https://c:1"
+    assert given(site) == b"https://center:1,https://b:1,https://c:1", "they are known for some seconds"
+    assert given(Site(others=others)) == b"https://center:1"
 
 
 @pytest.mark.parametrize(

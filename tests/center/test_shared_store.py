@@ -6,13 +6,18 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cress.center.store_migration import migrate
+from cress.client import connect
+from cress.client.http import Client
 from cress.model.errors import InputError
 from cress.model.reports import Started
 from cress.protocol.messages import Beat, Reports, Term
@@ -61,6 +66,12 @@ def test_another_center_on_another_machine_goes_on_after_a_kill(place: str, tmp_
         assert second.submit() == waits + 1
 
 
+def _with_a_node(center: Center) -> Any:
+    """What a center shows of the cluster, once a node is up there."""
+    shown = center.get("/v1/state")
+    return shown if shown["nodes_up"] else None
+
+
 def test_a_standby_takes_over_when_the_leader_dies_or_stops(zookeeper: Ensemble, tmp_path: Path) -> None:
     place = empty_place(zookeeper)
     with (
@@ -69,20 +80,22 @@ def test_a_standby_takes_over_when_the_leader_dies_or_stops(zookeeper: Ensemble,
         Center(tmp_path / "three", forked=True, store=place, standby=True) as third,
     ):
         jobs = [first.submit(name="first")]
+        with first.executor():
+            shown = [eventually(partial(_with_a_node, each)) for each in (second, third)]
+            assert [(each["nodes"], each["problem"]) for each in shown] == [(1, "")] * 2
         first.kill()
         killed = time.monotonic()
-        eventually(lambda: any((each.data / "center.json").exists() for each in (second, third)))
+        eventually(lambda: second.leads() or third.leads())
         taken = time.monotonic() - killed
-        leader, other = (second, third) if (second.data / "center.json").exists() else (third, second)
-        leader.wait()
+        leader, other = (second, third) if second.leads() else (third, second)
         assert leader.get(f"/v1/jobs/{jobs[0]}")["name"] == "first"
         jobs.append(leader.submit(name="second"))
         assert leader.process.poll() is other.process.poll() is None
-        assert not (other.data / "center.json").exists()
+        assert not other.leads()
         # One that stops gives the lead away at once.
         assert leader.stop() == 0
         stopped = time.monotonic()
-        other.wait()
+        eventually(other.leads)
         handed_over = time.monotonic() - stopped
         assert [other.get(f"/v1/jobs/{job}")["name"] for job in jobs] == ["first", "second"]
         # Not a measurement: a session lasts 2 s, or the 4 s that a server with usual ticks insists on.
@@ -96,21 +109,28 @@ def test_a_leader_that_sleeps_finds_another_one_and_stands_by(zookeeper: Ensembl
         with first.executor() as executor:
             attempt = executor.launches()[0].attempt
             executor.started(attempt)
-            with Center(tmp_path / "two", forked=True, store=place, standby=True) as second:
+            with (
+                Center(tmp_path / "two", forked=True, store=place, standby=True) as second,
+                first.http.stream("GET", "/v1/names/x/watch") as names,
+            ):
                 first.process.send_signal(signal.SIGSTOP)
-                second.wait()
+                eventually(second.leads)
                 here = second.submit(name="here")
                 executor.send(Beat(sent=1))
                 first.process.send_signal(signal.SIGCONT)
+                # It answers nothing from the time before it fell asleep.
+                answer = first.http.get(f"/v1/jobs/{here}")
+                assert (answer.status_code, answer.headers.get("Cress-Leader")) == (307, second.address["url"])
                 # It confirms no term, and gives no order.
                 assert executor.closed()
-                # It begins again as a standby, which does not listen.
-                eventually(lambda: not (first.data / "center.json").exists())
+                # It stands by then.
+                eventually(lambda: not first.leads())
                 assert first.process.poll() is None
+                # Who watches names has to go to the other one.
+                assert "data: " in "".join(names.iter_lines())
                 assert [second.get(f"/v1/jobs/{job}")["name"] for job in (kept, here)] == ["kept", "here"]
                 assert second.stop() == 0
-            first.http.close()
-            first.wait()
+            eventually(first.leads)
             assert [first.get(f"/v1/jobs/{job}")["name"] for job in (kept, here)] == ["kept", "here"]
 
 
@@ -128,6 +148,11 @@ def test_without_its_store_a_leader_confirms_no_term_for_longer_than_it_leads(
             executor.send(Beat(sent=2))
             with pytest.raises(TimeoutError):
                 executor.wire.recv(1)
+            # Another center may lead by now: what this one has may be old, and says so.
+            for path in ("/v1/jobs", "/v1/nodes/n1"):
+                answer = center.http.get(path)
+                assert (answer.status_code, float(answer.headers["Cress-Age"]) > 2) == (200, True)
+            assert "Retry-After" in center.http.get("/v1/nodes/n1", params={"stale": "no"}).headers
             door.closed = False
 
             def is_writable() -> bool:
@@ -245,3 +270,71 @@ class TestRefusals:
             pass
         code, text = cress("center", "--data", str(tmp_path / "shared"), "--port", "0")
         assert (code, "an empty cluster would begin" in text) == (2, True), text
+
+
+def _has_more_than(ids: list[int], count: int) -> bool:
+    return len(ids) > count
+
+
+def test_the_lead_is_handed_over_while_calls_come_in(
+    zookeeper: Ensemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = empty_place(zookeeper)
+    (tmp_path / "two").mkdir(mode=0o700)
+    with Center(tmp_path / "one", forked=True, store=place) as first, ExitStack() as stack:
+        shutil.copy(tmp_path / "one" / "token", tmp_path / "two" / "token")
+        assert (
+            first.http.post("/v1/centers/hand-over", json={}).json()["message"].startswith("no other center stands by")
+        )
+        second = stack.enter_context(Center(tmp_path / "two", forked=True, store=place, standby=True))
+        eventually(lambda: len(first.get("/v1/centers")["centers"]) == 2)
+        clients = [stack.enter_context(Client(each.address["url"], first.token)) for each in (first, second)]
+        ids: list[int] = []
+        failures: list[Exception] = []
+        stop = threading.Event()
+
+        def calls(client: Client) -> None:
+            try:
+                while not stop.is_set():
+                    ids.extend(job.id for job in client.submit([{"command": ["true"], "name": "x"}]).jobs)
+            except Exception as error:  # noqa: BLE001 – every one is a failure
+                failures.append(error)
+
+        threads = [threading.Thread(target=calls, args=(client,)) for client in clients]
+        for thread in threads:
+            thread.start()
+        for old, new in ((first, second), (second, first)):
+            eventually(old.leads)
+            count = len(ids)
+            leader = old.post("/v1/centers/hand-over")["leader"]
+            assert leader == new.address["url"]
+            eventually(new.leads)
+            eventually(partial(_has_more_than, ids, count + 10))
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert len(set(ids)) == len(ids)
+        # Lists come from any center, and say how old they may be.
+        answer = second.http.get("/v1/jobs", params={"limit": 500})
+        assert float(answer.headers["Cress-Age"]) < 5
+        eventually(lambda: max(ids) in {job["id"] for job in second.get("/v1/jobs")["jobs"]})
+        # What cannot wait goes to the leader, and so does what must be of this moment.
+        elsewhere: tuple[tuple[str, dict[str, str]], ...] = (
+            (f"/v1/jobs/{ids[0]}", {}),
+            ("/v1/jobs", {"stale": "no"}),
+            ("/v1/names/x", {"stale": "ok"}),
+        )
+        for path, query in elsewhere:
+            answer = second.http.get(path, params=query)
+            assert (answer.status_code, answer.headers["Cress-Leader"]) == (307, first.address["url"])
+        assert second.get(f"/v1/jobs/{ids[0]}", stale="ok")["name"] == "x"
+        assert second.get("/v1/jobs", 422, stale="maybe")["code"] == "bad_input"
+        # A client that knows several addresses stays through a death.
+        monkeypatch.setenv("CRESS_URL", ",".join(each.address["url"] for each in (first, second)))
+        monkeypatch.setenv("CRESS_TOKEN", first.token)
+        with connect() as client:
+            assert client.job(ids[0]).id == ids[0]
+            first.kill()
+            eventually(second.leads)
+            assert client.job(ids[0]).id == ids[0]

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from cress.center.clock import Clock
-from cress.center.run import _bound
+from cress.center.leading import bound_socket
 from cress.model.errors import InputError
 from cress.model.reports import Started
 from cress.model.times import DAY, SECOND
@@ -149,7 +149,7 @@ def test_a_taken_port_is_told_with_its_own_option() -> None:
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(InputError, match="another --executor-port, or 0"),
     ):
-        _bound("127.0.0.1", taken.getsockname()[1], "--executor-port")
+        bound_socket("127.0.0.1", taken.getsockname()[1], "--executor-port")
 
 
 def test_options_and_dimensions_stay_with_the_data_directory(tmp_path: Path) -> None:

@@ -155,7 +155,12 @@ LEAST = {
     ("GET", "/v1/jobs"): "viewer",
     ("GET", "/v1/groups"): "viewer",
     ("GET", "/v1/nodes"): "viewer",
+    ("GET", "/v1/config"): "viewer",
+    ("GET", "/v1/config/history"): "viewer",
+    ("GET", "/v1/config/history/1"): "viewer",
     ("GET", "/v1/licences"): "viewer",
+    ("GET", "/v1/centers"): "viewer",
+    ("POST", "/v1/centers/hand-over"): "admin",
     ("GET", "/v1/usage"): "viewer",
     ("GET", "/v1/tokens"): "viewer",
     ("GET", "/v1/names/x"): "viewer",
@@ -169,10 +174,13 @@ LEAST = {
     ("POST", "/v1/nodes/n1/uncordon"): "operator",
     ("POST", "/v1/nodes/n1/drain"): "operator",
     ("POST", "/v1/nodes/n1/forget"): "operator",
+    ("GET", "/v1/nodes/n1/settings"): "viewer",
+    ("POST", "/v1/nodes/n1/settings"): "operator",
     ("GET", "/v1/join-tokens"): "operator",
     ("POST", "/v1/join-tokens"): "operator",
     ("DELETE", "/v1/join-tokens/x"): "operator",
     ("PUT", "/v1/groups"): "admin",
+    ("PUT", "/v1/config"): "admin",
     ("GET", "/v1/users"): "admin",
     ("PUT", "/v1/users/x"): "admin",
     ("GET", "/v1/audit"): "admin",
@@ -195,7 +203,10 @@ def test_every_call_has_the_role_that_it_needs(own: Center) -> None:
     own_rules |= {("GET", "/v1/ca"), ("POST", "/v1/join")}
     # Of users who sign in, without a token yet.
     own_rules |= {("GET", "/v1/login"), ("POST", "/v1/login")}
-    named = {(method, path.replace("/n1", "/{name}").replace("/x", "/{name}")) for method, path in LEAST}
+    named = {
+        (method, path.replace("/n1", "/{name}").replace("/x", "/{name}").replace("/1", "/{number}"))
+        for method, path in LEAST
+    }
     seen = {("GET", "/v1/nodes/{name}"), ("GET", "/v1/names/{name}/watch")}
     assert known - of_jobs - free - own_rules - named - seen == set(), "a call without a rule"
     for (method, path), least in LEAST.items():

@@ -17,6 +17,8 @@ Usage: cress [OPTIONS] COMMAND [ARGS]...
 
 Options:
   --version             Show the version and exit.
+  -C, --cluster NAME    A cluster of ~/.config/cress/config.toml
+                        (docs/configuration.md).
   --install-completion  Install completion for the current shell.
   --show-completion     Show completion for the current shell, to copy it or
                         customize the installation.
@@ -39,7 +41,7 @@ Commands:
   scale     Give a service or database another number of tasks.
   resume    Run what did not succeed of a dag again.
   groups    List groups, or change them.
-  nodes     List nodes, or keep tasks off them.
+  nodes     List nodes, keep tasks off them, or set labels and more.
   licences  List the licences of the cluster.
   status    Show the cluster in a few lines.
   events    Show what happens on the cluster.
@@ -47,7 +49,7 @@ Commands:
 """
 VERBS = (
     "submit", "run", "apply", "validate", "schema", "jobs", "job", "logs", "exec", "resolve", "cancel", "hold", "release", "scale", "resume", "groups", "groups list", "groups show", "groups apply", "nodes",
-    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "licences", "status", "events", "usage", "up", "center", "executor", "tls", "tls init", "tls issue", "tls revoke", "tls show", "store", "store check", "store backup",
+    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "nodes label", "nodes set", "nodes settings", "nodes revert", "licences", "status", "events", "usage", "config", "config check", "up", "center", "executor", "tls", "tls init", "tls issue", "tls revoke", "tls show", "store", "store check", "store backup",
     "store restore", "simulate",
 )  # fmt: skip
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cress.client.config import Address, NoCenter, data_directory, find_center
+from cress.client.config import Address, NoCenter, choose_cluster, data_directory, find_center
 from cress.model.errors import InputError
 
 
 @pytest.fixture(autouse=True)
 def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("CRESS_URL", "CRESS_TOKEN", "CRESS_DATA", "XDG_DATA_HOME"):
+    for name in ("CRESS_URL", "CRESS_TOKEN", "CRESS_DATA", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
@@ -103,3 +103,82 @@ def test_a_mistake_in_the_environment_names_the_variable(
     with pytest.raises(InputError) as caught:
         find_center()
     assert caught.value.field == field
+
+
+def config_file(folder: Path, text: str) -> Path:
+    path = folder / "home/.config/cress/config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def _two_clusters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("XDG_CONFIG_HOME", "CRESS_SOCKET", "CRESS_CLUSTER", "CRESS_CA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("cress.client.config._chosen", [])
+    center(tmp_path / "test")
+    path = config_file(
+        tmp_path,
+        f'default = "prod"\n[clusters.prod]\nurl = "http://127.0.0.1:1,http://127.0.0.1:2"\ntoken-file = "prod.token"\nca = "ca.pem"\n'
+        f'[clusters.test]\ndata = "{tmp_path}/test"\n',
+    )
+    (path.parent / "prod.token").write_text("of-prod\n")
+    (path.parent / "prod.token").chmod(0o600)
+
+
+@pytest.mark.usefixtures("_two_clusters")
+def test_clusters_of_the_file_in_their_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "home/.config/cress"
+    prod = Address("http://127.0.0.1:2", "of-prod", ca=folder / "ca.pem")
+    test = Address("http://127.0.0.1:7411", "secret", tmp_path / "test")
+    assert find_center() == prod
+    monkeypatch.setenv("CRESS_CLUSTER", "test")
+    assert find_center() == test
+    monkeypatch.setenv("CRESS_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("CRESS_TOKEN", "of-another")
+    assert find_center().url == "http://127.0.0.1:9"
+    choose_cluster("prod")
+    assert find_center() == prod
+    assert find_center(tmp_path / "test") == test
+
+
+@pytest.mark.usefixtures("_two_clusters")
+def test_a_token_of_the_environment_is_not_sent_to_a_cluster_of_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config_file(tmp_path, '[clusters.prod]\nurl = "https://c:1"\n')
+    monkeypatch.setenv("CRESS_TOKEN", "of-another")
+    choose_cluster("prod")
+    with pytest.raises(
+        InputError, match=r"clusters.prod: has no token-file, and nobody is signed in there \(`cress login"
+    ):
+        find_center()
+
+
+@pytest.mark.usefixtures("_two_clusters")
+def test_a_cluster_that_is_not_there_is_told_with_those_that_are() -> None:
+    choose_cluster("prd")
+    with pytest.raises(InputError, match=r"-C: .*config.toml has no cluster 'prd' \(did you mean prod"):
+        find_center()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("defalt = 'a'", "{file}:1: defalt: is not a key (did you mean default?)"),
+        ("default = 'a'", "{file}:1: default: there is no cluster 'a' (a table [clusters.a] with url = …)"),
+        ("clusters = 3", "{file}:1: clusters: is a number (a table [clusters.NAME] for each)"),
+        ("[clusters]\na = 'x'", "{file}:2: clusters.a: is a text (a table [clusters.a] with url = …)"),
+        ("[clusters.a]\nurl = 3", "{file}:2: clusters.a.url: is a number (a text)"),
+        ("[clusters.a]\n\ntoken_file = 'x'", "{file}:3: clusters.a.token_file: is not a key (did you mean token-file?)"),
+        ("[clusters.a]\nca = 'x'", "{file}:1: clusters.a: has no place (one of url, socket, data)"),
+        ("[clusters.a]\nurl = 'x'\ndata = 'y'", "{file}:1: clusters.a: url and data are given (one of url, socket, data)"),
+        ("= 3", "{file}:1: is not valid TOML: "),
+    ],
+)  # fmt: skip
+def test_mistakes_in_the_file_say_where(text: str, sentence: str, tmp_path: Path) -> None:
+    file = config_file(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        find_center()
+    assert str(caught.value).startswith(sentence.format(file=file))

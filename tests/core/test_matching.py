@@ -255,6 +255,27 @@ def test_a_lost_claim_leaves_the_waiting_of_its_unit_as_it_was() -> None:
     assert core.core.jobs[core.ids["it"]].since == 0
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_waits_beside_a_claim_has_its_own_time(lost: bool) -> None:
+    core = World(group("lab", 16), group("other", 1), nodes=(NEW, OLD), node_order="first")
+    core.run(job("full").group("other").cpu(8).requires("Nodes in (old)"))
+    core.submit(lab("it").tasks(2).cpu(8).requires("SSD = True && f(x) = (Waittime > 20s)")).decide()
+    core.wait(17).cordon("new")
+    core.finish("it", again=True)
+    # Task 1 waits since 0, and takes the place of others at 20; task 0 waits since 17, and wants the disk until 37.
+    core.wake()
+    (claim,) = core.core.claims
+    assert (claim.tasks, core.victims()) == ([1], ["full"])
+    assert (core.state("it").since, core.state("it").soft) == (17 * SECOND, 0)
+    if lost:
+        # Its task waits as before.
+        core.cordon("old")
+        assert (core.state("it").since, core.state("it").soft) == (0, 1)
+    else:
+        core.yield_victims()
+        assert [(start.task, start.node) for start in core.starts[2:]] == [(1, "old")]
+
+
 def test_a_job_that_is_held_does_not_wait() -> None:
     core = world(OLD)
     core.submit(lab("it").requires("SSD = True && f(x) = (Waittime > 10s)")).hold("it").wait(60).hold("it", False)

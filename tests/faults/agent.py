@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # As in the program: how long a connection may take; when a lost one is tried again.
 OPEN_TIMEOUT = 10 * SECOND
 RETRY = (SECOND // 10, 5 * SECOND)
+# Time between two looks for another center.
+LOOK = SECOND // 5
 
 
 class Agent(Mortal):
@@ -161,7 +163,7 @@ class Agent(Mortal):
 
     def _connect(self, until: int) -> None:
         end = None
-        if not self.node.cable.whole:
+        if not self.node.reachable:
             if self.world.now <= until:
                 self._after(SECOND, self._connect, until)
                 return
@@ -171,11 +173,22 @@ class Agent(Mortal):
             self._happen(self.loop.center_failed, "the center cannot be reached")
             return
         self.up = end
+        if self.node.several:
+            self._after(LOOK, self._look_for_another)
         end.on_message = lambda message: self._happen(self.loop.from_center, message)
         end.on_close = lambda: self._happen(self.loop.center_closed, "it is gone")
         end.on_pong = self._pong
         self._after(self.node.ping_interval, self._ping)
         self._happen(self.loop.center_connected)
+
+    def _look_for_another(self) -> None:
+        """Leave the center when another one has begun to listen."""
+        assert self.up is not None
+        if self.node.moved(self.up):
+            self.say("leaves its center for another one")
+            self._happen(self.loop.center_closed, "another center is in charge")
+        else:
+            self._after(LOOK, self._look_for_another)
 
     def _hello(self) -> Hello:
         return Hello(

@@ -48,6 +48,8 @@ from tests.faults.world import Died, Mortal
 
 if TYPE_CHECKING:
     from tests.faults.cluster import Cluster
+    from tests.faults.host import Host
+    from tests.faults.shared_store import SharedStore
 
 Then = Callable[[Reply], None]
 
@@ -69,12 +71,14 @@ class Caller:
 class Center(Mortal):
     """One run of a center."""
 
-    def __init__(self, cluster: Cluster, number: int, *, doom: int) -> None:
+    def __init__(
+        self, cluster: Cluster, number: int, *, doom: int, host: Host | None = None, store: SharedStore | None = None
+    ) -> None:
         super().__init__(cluster.world, f"center {number}")
         self.cluster = cluster
-        self.host = cluster.host
+        self.host = host or cluster.host
         self.doom = doom
-        self.store = Access(cluster.store, self)
+        self.store: Access | SharedStore = store or Access(cluster.store, self)
         self.settings = Settings(data=Path("/center"), options=cluster.options, dimensions=cluster.dimensions)
         self.clock = Clock(self.host.boot, boottime=self.host.boottime, wall=self.host.wall)
         self.loop = (_Hasty if cluster.rules.acknowledges_first else _Watched)(self)
@@ -83,7 +87,14 @@ class Center(Mortal):
         self.steps = 0
         self._busy = True
         self._planned = -1
-        self.world.after(self.world.between(50 * MILLISECOND, SECOND), self, self._work)
+        self.world.after(self.world.between(50 * MILLISECOND, SECOND), self, self._start)
+
+    def _start(self) -> None:
+        self._work()
+
+    def may_confirm(self) -> bool:
+        """Return whether terms may be confirmed: no other center can be in charge at this moment."""
+        return True
 
     @property
     def machine(self) -> Machine | None:
@@ -132,7 +143,10 @@ class Center(Mortal):
     def _work(self) -> None:
         """Do what the commit loop asks for; a commit takes its time."""
         now = self.clock.now()
-        match work := self.loop.next(now, self.clock.utc()):
+        self._act(self.loop.next(now, self.clock.utc()), now)
+
+    def _act(self, work: Work, now: int) -> None:
+        match work:
             case Wait():
                 self._busy = False
                 if work.until is not None and work.until != self._planned:
@@ -140,12 +154,15 @@ class Center(Mortal):
                     self.world.after(work.until - now, self, self._due, work.until)
             case Commit():
                 self.carry_out(self.loop.early)
-                delay = self.world.random.randint(100, self.cluster.commit_time)
-                self.world.after(delay, self, self._commit, work.batch)
+                self._put(work.batch)
             case Snapshot():
                 self._snapshot(work)
             case Load():
                 self._load()
+
+    def _put(self, batch: Batch) -> None:
+        delay = self.world.random.randint(100, self.cluster.commit_time)
+        self.world.after(delay, self, self._commit, batch)
 
     def _go_on(self) -> None:
         self._busy = False
@@ -161,11 +178,14 @@ class Center(Mortal):
         except StoreError as error:
             self._fail(error)
         else:
-            effects = self.loop.committed()
-            self.cluster.check(self.loop.machine, thoroughly=self.steps % self.cluster.check_every == 0)
-            self.carry_out(effects)
-            if not self.gone:
-                self._go_on()
+            self._stored()
+
+    def _stored(self) -> None:
+        effects = self.loop.committed()
+        self.cluster.check(self.loop.machine, thoroughly=self.steps % self.cluster.check_every == 0)
+        self.carry_out(effects)
+        if not self.gone:
+            self._go_on()
 
     def _snapshot(self, work: Snapshot) -> None:
         """Store the state as it is now, while steps go on."""
@@ -253,6 +273,9 @@ class Center(Mortal):
     def _to(self, session: Session) -> Conversation:
         return self.conversations[session]
 
+    def decides(self) -> None:
+        """It makes a step."""
+
     def in_charge(self) -> bool:
         """Return whether it is in charge; it ends when another center has taken over."""
         if not self.gone and self.store.replaced:
@@ -280,6 +303,7 @@ class _Watched(CommitLoop):
 
     def _step(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[Step]:
         center, truth = self.center, self.center.cluster.truth
+        center.decides()
         twin = Machine.restore(self.machine.export()) if center.world.aside.random() < TWINS else None
         step = yield from super()._step(now, utc, inputs)
         if twin is not None:
@@ -319,7 +343,7 @@ class _WatchedSessions(Sessions):
     """Sessions that tell the world outside whose load is not known any more."""
 
     def __init__(self, center: Center) -> None:
-        super().__init__(center.loop, "one")
+        super().__init__(center.loop, "one", center.may_confirm)
         self.cluster = center.cluster
 
     def hello(self, session: Session, message: FromAgent | None, now: int, local: Local | None = None) -> list[Effect]:
@@ -413,6 +437,11 @@ class Conversation:
         if self._ending is None:
             self._ending = ending
             self.world.after(self.world.moment(), self.center, self._flush)
+
+    def hang_up(self) -> None:
+        """Close the connection at once, with what waits."""
+        self.end.close()
+        self._over()
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -17,6 +17,8 @@ from tests.faults.network import End, connect
 from tests.faults.node import Node
 from tests.faults.outside import GPU, Outside
 from tests.faults.owners import Owner
+from tests.faults.peer import Peer
+from tests.faults.peers import Peers
 from tests.faults.people import Person
 from tests.faults.rules import Rules
 from tests.faults.store import SimulatedStore
@@ -37,7 +39,7 @@ TERMS = (("term=8s", "term_margin=2s"), ("term=20s", "term_margin=3s"), ("term=6
 class Cluster:
     """Everything there is. ``center`` is the one that people and agents reach, None while there is none."""
 
-    def __init__(self, world: World, rules: Rules) -> None:
+    def __init__(self, world: World, rules: Rules, centers: int) -> None:
         random = world.random
         self.world = world
         self.rules = rules
@@ -61,6 +63,7 @@ class Cluster:
         self.host = Host(world, "center", self.truth)
         self.center: Center | None = None
         self.centers = 0
+        self.peers = Peers(self, centers) if centers > 1 else None
         self.nodes = [self._node(number) for number in range(random.randint(1, 4))]
         # Whether there are services and the like. They leave room, so that what is bound to a node finds some there.
         self.owned = world.chance(0.4)
@@ -77,6 +80,8 @@ class Cluster:
         node.devices, node.data = self.outside.fit_out(node.name)
         self.truth.capacity[node.name] = cpus
         node.dial_center = self._dial
+        if self.peers is not None:
+            self.peers.wire(node)
         return node
 
     def _apply_groups(self) -> None:
@@ -102,6 +107,9 @@ class Cluster:
 
     def start_center(self) -> None:
         """Start one, if there is none."""
+        if self.peers is not None:
+            self.peers.start()
+            return
         if self.center is not None or not self.host.up:
             return
         self.centers += 1
@@ -110,6 +118,9 @@ class Cluster:
 
     def center_gone(self, center: Center) -> None:
         """It is started again."""
+        if isinstance(center, Peer):
+            center.peers.gone(center)
+            return
         if self.center is center:
             self.center = None
             self.world.after(self.world.between(SECOND // 10, 5 * SECOND), None, self.start_center)
@@ -118,6 +129,8 @@ class Cluster:
         """The center stands still, another one takes over; then it goes on."""
         if self.center is not None and not self.center.problem:
             self.center.pause(pause)
+            if self.peers is not None:
+                return
             # By then it has noticed it, even if it has had nothing to store.
             self.world.after(pause + self.world.between(SECOND // 100, SECOND), None, self.center.in_charge)
             self.center = None
@@ -131,8 +144,16 @@ class Cluster:
         Conversation(center, theirs)
         return mine
 
-    def check(self, machine: Machine, *, thoroughly: bool) -> None:
-        """Whether all that the center believes is in order."""
+    def reach(self, person: str) -> tuple[Center | None, bool]:
+        """The center that takes a person's call, if any, and whether the call is lost."""
+        if self.peers is not None:
+            return self.peers.reach(person)
+        return self.center, self.center is not None and self.center.held is not None
+
+    def check(self, machine: Machine, *, thoroughly: bool, number: int | None = None) -> None:
+        """Whether all that the center believes is in order. One that is at record ``number`` may be behind."""
+        if number not in (None, self.store.number):
+            return
         self.truth.check_center(machine, self.store, thoroughly=thoroughly)
 
     # --- the end ---------------------------------------------------------------------------------------------
@@ -147,6 +168,8 @@ class Cluster:
             self.host.switch_on()
         if self.center is not None:
             self.center.doom = -1
+        if self.peers is not None:
+            self.peers.heal()
         self.start_center()
         for node in self.nodes:
             node.heal()
@@ -163,4 +186,5 @@ class Cluster:
             and not center.machine.families
             and all(person.done for person in self.people)
             and all(node.quiet for node in self.nodes)
+            and (self.peers is None or self.peers.settled)
         )

@@ -109,7 +109,8 @@ class Faults:
 
     def set_clock(self) -> None:
         """The wall clock of its computer is set, back by less than what is taken for a correction of cron jobs."""
-        host = self.cluster.host
+        peers = self.cluster.peers
+        host = self.cluster.host if peers is None else self.world.aside.choice(peers.places).host
         ahead = self.world.random.choice((-1, 1)) * self.world.between(SECOND, HOUR)
         self._tell("the center's wall clock is ahead by", ahead / SECOND)
         host.ahead = ahead
@@ -228,8 +229,7 @@ class Faults:
         term = self.cluster.parsed_options.term
         length = self.world.between(*self.world.random.choice(((SECOND // 10, term), (term, 4 * term))))
         self._tell("the cable of", node.name, "is cut:", ways, length / SECOND)
-        node.cable.cut = [old or new for old, new in zip(node.cable.cut, ways, strict=True)]
-        self.world.after(length, None, node.cable.mend)
+        node.cut(ways, length)
 
     def drop_connection(self) -> None:
         """A connection is lost with what was on its way; its ends notice it, or not."""

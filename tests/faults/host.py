@@ -72,6 +72,7 @@ class Host:
         self.children_ended: list[tuple[Process, int]] = []
         self.ends: list[End] = []
         self.ahead = 0  # of its wall clock, in µs
+        self.pace = 1.0  # of its clock
         self.breaks_starts = False
         self.strangers: dict[int, bool] = {}  # ports that somebody has who is not a task, and whether he listens
         self.wake = _nothing  # the supervisor, if any, looks at its children
@@ -85,7 +86,7 @@ class Host:
 
     def boottime(self) -> int:
         """CLOCK_BOOTTIME in microseconds."""
-        return self.world.now - self.booted
+        return int((self.world.now - self.booted) * self.pace)
 
     def wall(self) -> int:
         """The wall clock in microseconds."""

@@ -93,6 +93,7 @@ class End:
         self.on_close: Callable[[], None] = _nothing
         self.on_pong: Callable[[], None] = _nothing
         self.back: Pipe | None = None
+        self.peer: Mortal | None = None  # the process at the other end, where that matters
         host.ends.append(self)
 
     def send(self, frame: Frame) -> None:

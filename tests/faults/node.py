@@ -40,6 +40,9 @@ class Node:
             ((10 * SECOND, 20 * SECOND), (30 * SECOND, 120 * SECOND))
         )
         self.dial_center: Callable[[Node, Agent], End | None] = lambda _node, _agent: None
+        # With several centers, the cable to each of them, and whether another one than that of a connection listens.
+        self.cables: list[Cable] = []
+        self.moved: Callable[[End], bool] = lambda _end: False
         self.disturbed = False  # while faults happen, what starts may be killed soon
         self._supervisor: Supervisor | None = None
         self.calm_until = 0
@@ -68,6 +71,22 @@ class Node:
     def dial(self, agent: Agent) -> End | None:
         """Connect to the center."""
         return self.dial_center(self, agent)
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several centers."""
+        return bool(self.cables)
+
+    @property
+    def reachable(self) -> bool:
+        """Whether a cable to a center is whole."""
+        return any(cable.whole for cable in self.cables or (self.cable,))
+
+    def cut(self, ways: list[bool], length: int, cables: list[Cable] | None = None) -> None:
+        """Cut these ways of the cables to centers, all or some, for so long."""
+        for cable in cables or self.cables or [self.cable]:
+            cable.cut = [old or new for old, new in zip(cable.cut, ways, strict=True)]
+            self.world.after(length, None, cable.mend)
 
     # --- supervisor ------------------------------------------------------------------------------------------
 
@@ -144,7 +163,8 @@ class Node:
     def heal(self) -> None:
         """Nothing is wrong here any more."""
         self.disturbed = False
-        self.cable.mend()
+        for cable in (self.cable, *self.cables):
+            cable.mend()
         self._switch_on()
         self.host.disk.full = self.host.disk.ill = self.host.breaks_starts = False
         self.host.disk.slow = 2_000

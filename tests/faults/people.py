@@ -159,12 +159,12 @@ class Person(Mortal):
         world.after(TIMEOUT, self, self._timeout, question, question.tries)
 
     def _arrive(self, question: Question, number: int) -> None:
-        center = self.cluster.center
+        center, lost = self.cluster.reach(self.name)
         refused = partial(self._refused, question, number)
+        if lost:
+            return
         if center is None:
             refused("nobody listens")
-            return
-        if center.held is not None:
             return
         what = question.what
         if isinstance(what, Submit):

@@ -51,6 +51,10 @@ class Rules:
     silent_inventory: bool = False  # a supervisor does not tell a new agent what it knows
     drops_early: bool = False  # an agent drops what the supervisor reports before the center has answered
 
+    no_store_fence: bool = False  # the servers of a shared store take entries of any epoch
+    standby_decides: bool = False  # a center that stands by makes steps
+    late_terms: bool = False  # a center confirms terms after its session has ended
+
     @contextmanager
     def broken(self) -> Iterator[None]:
         """The lifecycle breaks the rules that it is to break."""
@@ -92,6 +96,11 @@ class Rules:
         sent.add(again)
         cores[again] = cores[launch.attempt]
         return msgspec.structs.replace(launch, attempt=again)
+
+    def stood_by(self, machine: Machine, now: int, utc: int) -> None:
+        """A center that stands by has taken in what the leader has stored."""
+        if self.standby_decides:
+            machine.step(now, utc, ())
 
     def manager(self, known: Known, driver: ProcessDriver, key: str) -> TaskManager:
         """The task manager of a supervisor."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cress.model.records import AttemptRecord, JobRecord
-from cress.store.base import Batch, Changed, Fenced, FinishedReader, Saved, StoreError
+from cress.store.base import Batch, Changed, Checkpoint, Fenced, FinishedReader, Saved, StoreError
 from tests.faults.world import Mortal
 
 
@@ -53,6 +53,13 @@ class SimulatedStore:
     def commit(self, batch: Batch, epoch: int) -> None:
         """See ``Store``."""
         self._fence(epoch)
+        self.check(batch)
+        self.epoch = max(self.epoch, epoch)
+        self.put(batch)
+        self.commits += 1
+
+    def check(self, batch: Batch) -> None:
+        """Refuse what is there already."""
         for what, new, old in (
             ("run", [*(job for job, _ in batch.runs), *(each[0] for each in batch.templates)], self.runs.keys()),
             ("job", [record.id for record in batch.jobs], self.finished_jobs.keys()),
@@ -60,7 +67,9 @@ class SimulatedStore:
         ):
             if len(set(new)) < len(new) or old & set(new):
                 raise StoreError(f"UNIQUE constraint failed: a {what} is there already")
-        self.epoch = max(self.epoch, epoch)
+
+    def put(self, batch: Batch) -> None:
+        """Write the rows."""
         self.records += batch.records
         self.number += len(batch.records)
         self.runs.update(batch.runs)
@@ -68,17 +77,32 @@ class SimulatedStore:
         self.meta.update(batch.meta)
         self.finished_jobs.update((record.id, record) for record in batch.jobs)
         self.finished.update((record.attempt, record) for record in batch.attempts)
-        self.commits += 1
 
-    def snapshot(self, state: bytes | memoryview, *, number: int, meta: Mapping[str, bytes], epoch: int) -> None:
+    def upload(self, state: bytes | memoryview, number: int) -> None:
+        """See ``Store``."""
+
+    def snapshot(
+        self,
+        state: bytes | memoryview,
+        *,
+        number: int,
+        meta: Mapping[str, bytes],
+        epoch: int,
+        uploaded: Checkpoint | None = None,
+    ) -> None:
         """See ``Store``."""
         self._fence(epoch)
+        self.cover(number, state)
+        self.epoch = max(self.epoch, epoch)
+        self.meta.update(meta)
+
+    def cover(self, number: int, state: bytes | memoryview) -> None:
+        """Put the state in the place of the log up to this record."""
         behind = max(0, self.number - number)
         if behind > len(self.records):
             raise StoreError("it is older than the snapshot that is stored")
-        self.epoch, self.number = max(self.epoch, epoch), max(self.number, number)
+        self.number = max(self.number, number)
         self.state, self.records = bytes(state), self.records[len(self.records) - behind :]
-        self.meta.update(meta)
 
     def _fence(self, epoch: int) -> None:
         if self.fenced and epoch < self.epoch:
@@ -132,7 +156,18 @@ class Access:
         self.store.commit(batch, epoch)
         self._answer(fault, "commit")
 
-    def snapshot(self, state: bytes | memoryview, *, number: int, meta: Mapping[str, bytes], epoch: int) -> None:
+    def upload(self, state: bytes | memoryview, number: int) -> None:
+        """See ``Store``."""
+
+    def snapshot(
+        self,
+        state: bytes | memoryview,
+        *,
+        number: int,
+        meta: Mapping[str, bytes],
+        epoch: int,
+        uploaded: Checkpoint | None = None,
+    ) -> None:
         """See ``Store``."""
         fault = self._fault("snapshot")
         self.store.snapshot(state, number=number, meta=meta, epoch=epoch)

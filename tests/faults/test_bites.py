@@ -33,6 +33,13 @@ FAMILIES = {
     "data lies where it was": (Rules(stale_places=True), "wants hdfs://"),
     "a moment makes two runs": (Rules(moments_twice=True), "made 2 runs"),
 }
+# With two or three centers, each within this many histories.
+SHARED_SEEDS = 100
+SHARED = {
+    "the servers of a shared store take entries of any epoch": (Rules(no_store_fence=True), "is stored after epoch"),
+    "a center that stands by decides": (Rules(standby_decides=True), "has another state than"),
+    "a term is confirmed after the session has ended": (Rules(late_terms=True), "confirms a term after its session"),
+}
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -45,6 +52,12 @@ def test_a_broken_rule_is_noticed(name: str) -> None:
 def test_a_broken_rule_is_noticed_by_what_happens(name: str) -> None:
     rules, said = FAMILIES[name]
     assert any(said in play(seed, rules).violation for seed in range(SEEDS))
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_broken_rule_of_centers_that_share_a_store_is_noticed(name: str) -> None:
+    rules, said = SHARED[name]
+    assert any(said in play(seed, rules, centers=2 + seed % 2).violation for seed in range(SHARED_SEEDS))
 
 
 def test_a_violation_is_told_with_what_led_to_it() -> None:

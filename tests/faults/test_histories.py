@@ -12,8 +12,9 @@ import pytest
 from tests.faults.history import play
 
 ROOT = Path(__file__).parents[2]
-CHUNK, CHUNKS = 15, 20
+CHUNK, CHUNKS = 15, 10
 LONG_CHUNK, LONG_CHUNKS = 250, 80
+SHARED_CHUNK, SHARED_CHUNKS = 100, 40
 
 
 def check(first: int, count: int) -> None:
@@ -23,7 +24,7 @@ def check(first: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_300_histories(chunk: int) -> None:
+def test_150_histories(chunk: int) -> None:
     check(chunk * CHUNK, CHUNK)
 
 
@@ -31,6 +32,14 @@ def test_300_histories(chunk: int) -> None:
 @pytest.mark.parametrize("chunk", range(LONG_CHUNKS))
 def test_20000_histories(chunk: int) -> None:
     check(CHUNK * CHUNKS + chunk * LONG_CHUNK, LONG_CHUNK)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("chunk", range(SHARED_CHUNKS))
+def test_4000_histories_of_several_centers(chunk: int) -> None:
+    for seed in range(chunk * SHARED_CHUNK, (chunk + 1) * SHARED_CHUNK):
+        outcome = play(seed, centers=2 + seed % 2)
+        assert not outcome.violation, "\n" + outcome.story()
 
 
 def test_a_seed_gives_the_same_history_whatever_the_order_of_sets() -> None:
@@ -67,7 +76,11 @@ def test_much_happens() -> None:
 
 def test_a_history_can_be_read() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.faults", "3"], cwd=ROOT, check=True, capture_output=True, text=True
+        [sys.executable, "-m", "tests.faults", "3", "--centers", "1"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     lines = done.stdout.splitlines()
     assert lines[-1] == "seed 3: all is well"

@@ -19,6 +19,8 @@ from cress.lifecycle.effects import (
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Cancel, Hold, Input, NodeJoined, NodeLeft, Reported, Restarted, Submit
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.name_service import Place, order, place_of
+from cress.lifecycle.name_table import NameTable, Revision
 from cress.lifecycle.record import Record, decode_record, encode_record, record_of
 from cress.model.errors import InputError
 from cress.model.group import Group, Quota
@@ -69,6 +71,9 @@ class World:
         self.said: list[tuple[int, int, tuple[Input, ...]]] = []
         self.over: dict[int, JobRecord] = {}
         self.records: list[Record] = []
+        self.names = NameTable()
+        self.names.load(self.machine, Revision("1", 0))
+        self._named = id(self.machine), self.machine.now
         self.follower = Follower.empty(DIMENSIONS, options or Options()) if followed else None
         self.last = self.step(Restarted(epoch=1))
 
@@ -93,10 +98,15 @@ class World:
 
     def _step(self, now: int, utc: int, inputs: tuple[Input, ...] = ()) -> Step:
         before = _shown(self.machine)
+        if self._named != (id(self.machine), self.machine.now):  # a test has exchanged or stepped the machine itself
+            self.names.load(self.machine, self.names.revision)
         step = self.machine.step(now, utc, inputs)
         assert step.notices == _different(self.machine, before) + [
             each for each in step.notices if isinstance(each, DataMissing | RolledBack)
         ]
+        self._named = id(self.machine), self.machine.now
+        self.names.stepped(self.machine, step.facts.rows, self.names.revision.number + 1)
+        assert sorted(self.names, key=order) == all_places(self.machine)
         if self.follower is not None:
             self.records.append(decode_record(encode_record(record_of(now, utc, inputs, step.facts))))
             self.follower.apply(self.records[-1])
@@ -156,6 +166,17 @@ class World:
         for attempt in self.machine.attempts.values():
             by_node.setdefault(attempt.node, []).append(started(attempt.id))
         return self.step(*(Reported(node=name, reports=tuple(said)) for name, said in by_node.items()))
+
+
+def all_places(machine: Machine) -> list[Place]:
+    """The places of all running tasks, found by a look at each attempt."""
+    found = (place_of(machine, machine.jobs[each.job], each) for each in machine.attempts.values())
+    return sorted((place for place in found if place is not None), key=order)
+
+
+def resolve(machine: Machine, name: str, group: str | None = None) -> list[Place]:
+    """The places of the jobs of a name."""
+    return [each for each in all_places(machine) if each.name == name and group in (None, each.group)]
 
 
 def _shown(machine: Machine) -> tuple[dict[str, tuple[bool, str]], dict[str, str]]:

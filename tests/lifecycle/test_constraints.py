@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cress.lifecycle.inputs import Cancel, Cordon, Drain, Hold, Input, NodeDead, NodeJoined, Submit
-from cress.lifecycle.name_service import resolve
 from cress.model.job import Job
 from cress.model.node import Node
 from cress.model.reports import Cause
-from tests.lifecycle.builders import World, ended, job, node
+from tests.lifecycle.builders import World, ended, job, node, resolve
 
 
 def cluster() -> World:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from random import Random
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
+    Configure,
     Cordon,
     Declare,
     Drain,
@@ -142,6 +144,13 @@ class Executors:
             # The jobs of the group that is removed go to the other one.
             names = random.choice([("a", "b"), ("a",), ("b",)])
             moves = tuple((each, names[0]) for each in ("a", "b") if each not in names)
+            if roll < 0.63:
+                changed = random.choice(
+                    ({"grace": SECOND}, {"drain_after": SECOND}, {"preempt_below": 0.5}, {"node_order": "best_fit"}, {"node_order": "balance"})
+                )  # fmt: skip
+                options = dataclasses.replace(world.machine.core.options, **changed)
+                groups = tuple(group(each, 4) for each in names)
+                return Configure(options=options, licences=(("x", 1),), groups=groups, moves=moves, by="eve")
             return ApplyGroups(groups=tuple(group(each, 4) for each in names), moves=moves)
         if name not in self.connected:
             self.connected.add(name)

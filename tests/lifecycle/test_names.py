@@ -6,11 +6,12 @@ from typing import Any
 
 from cress.lifecycle.inputs import ApplyGroups, Drain, NodeDead, NodeJoined
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.name_service import Place, resolve
+from cress.lifecycle.name_service import Place
+from cress.lifecycle.name_table import NameTable, PlaceChange, Revision, parse_revision
 from cress.model.job import Job
 from cress.model.node import Allocated, Device, Node
 from cress.model.vectors import parse_vector
-from tests.lifecycle.builders import DIMENSIONS, UTC_AT_START, World, group, job, node, started
+from tests.lifecycle.builders import DIMENSIONS, UTC_AT_START, World, group, job, node, resolve, started
 
 
 def web(tasks: int = 1, **more: Any) -> Job:
@@ -18,7 +19,7 @@ def web(tasks: int = 1, **more: Any) -> Job:
 
 
 def where(world: World, name: str = "web", group: str | None = None) -> list[tuple[int, int, str]]:
-    return [(each.job, each.task, each.node) for each in resolve(world.machine, name, group)]
+    return [(each.job, each.task, each.node) for each in world.names.places(name, group)]
 
 
 def cluster(*names: str, cpus: int = 1) -> World:
@@ -49,7 +50,7 @@ def test_a_place_says_where_a_task_is_reached_and_since_when() -> None:
     assert resolve(world.machine, "web") == [
         Place(
             job=number, name="web", group="default", task=0, attempt=1, node="n1", rack="r1", address="10.0.0.1",
-            ports=(), since=UTC_AT_START + 1,
+            ports=(), since=UTC_AT_START + 1, user="ann",
         )
     ]  # fmt: skip
 
@@ -121,3 +122,81 @@ def test_places_are_the_same_after_a_restart() -> None:
     world.submit(web())
     world.run_all()
     assert resolve(Machine.restore(world.machine.export()), "web") == resolve(world.machine, "web")
+
+
+# --- the table ---------------------------------------------------------------------------------------------------
+
+
+def changes(world: World, known: Revision, name: str = "web") -> list[tuple[int | None, ...]] | None:
+    """The attempts that a reader is told of behind a revision: gone and come."""
+    found = world.names.since(name, known)
+    if found is None:
+        return None
+    return [tuple(place.attempt if place else None for place in (each.before, each.after)) for each in found]
+
+
+def test_a_reader_goes_on_behind_the_revision_that_it_knows() -> None:
+    world = cluster("n1", "n2")
+    begin = world.names.revision
+    (number,) = world.submit(web(2))
+    world.report("n1", started(1))
+    known = world.names.revision
+    assert changes(world, begin) == [(None, 1)]
+    world.submit(job(name="db"))
+    assert changes(world, known) == []
+    world.report("n2", started(2))
+    world.finish(number)
+    assert changes(world, begin) == [(None, 1), (None, 2), (1, None), (2, None)]
+    assert changes(world, known) == [(None, 2), (1, None), (2, None)]
+    assert changes(world, known, "db") == []
+    assert changes(world, world.names.revision) == []
+
+
+def test_a_place_that_changes_is_told_again() -> None:
+    world = cluster("n1")
+    world.submit(web())
+    world.run_all()
+    known = world.names.revision
+    world.leave("n1")
+    moved = Node(name="n1", capacity=node("n1").capacity, rack="r7", address="10.0.0.7")
+    world.step(NodeJoined(node=moved, boot="b1", reports=(started(1),)))
+    (change,) = world.names.since("web", known) or [PlaceChange(0, None, None)]
+    assert change.before is not None
+    assert change.after is not None
+    assert (change.before.rack, change.after.rack, change.after.address) == ("", "r7", "10.0.0.7")
+
+
+def test_a_job_that_moves_to_another_group_is_found_there() -> None:
+    world = cluster("n1")
+    world.step(ApplyGroups(groups=(group("shop", 2),)))
+    (number,) = world.submit(web(group="shop"))
+    world.run_all()
+    known = world.names.revision
+    world.step(ApplyGroups(groups=(), moves=(("shop", "default"),)))
+    assert (where(world, group="shop"), where(world, group="default")) == ([], [(number, 0, "n1")])
+    assert changes(world, known) == [(1, 1)]
+
+
+def test_what_is_not_known_any_more_is_not_made_up() -> None:
+    world = cluster("n1", "n2")
+    world.names = NameTable(most_kept=2)
+    world.names.load(world.machine, Revision("1", 10))
+    world.submit(web(3))
+    first = world.names.revision
+    world.report("n1", started(1))
+    second = world.names.revision
+    world.report("n2", started(2))
+    assert changes(world, first) == [(None, 1), (None, 2)]
+    world.finish(1)
+    assert changes(world, first) is None
+    assert changes(world, second) is None
+    assert changes(world, world.names.revision) == []
+    assert changes(world, Revision("1", 9)) is changes(world, Revision("1", 1000)) is None
+    assert changes(world, world.names.revision._replace(epoch="2")) is None
+
+
+def test_a_revision_is_read_as_it_was_written() -> None:
+    for each in (Revision("1.1", 0), Revision("7.12", 10**12)):
+        assert parse_revision(str(each)) == each
+    for text in ("", "-", "7", "7.1-", "-7", "7.1-x", "7.1--3x", "7.1-²", "7.1-" + "9" * 30):
+        assert parse_revision(text) is None

@@ -8,14 +8,13 @@ import msgspec
 
 from cress.lifecycle.inputs import NodeJoined, NodeLeft, Ports, SetRacks
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.name_service import resolve
 from cress.model.events import Event, NodeChanged, Outcome, PortsSeen, RacksSet
 from cress.model.node import Node
 from cress.model.options import Options
 from cress.model.reports import Cause, Ended
 from cress.model.run import Host
 from cress.model.times import SECOND
-from tests.lifecycle.builders import World, job, launched, node, started
+from tests.lifecycle.builders import World, job, launched, node, resolve, started
 
 
 class Listening(World):

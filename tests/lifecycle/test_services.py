@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from cress.lifecycle.inputs import ApplyGroups, Cordon, Drain, NodeDead, Scale, Submit
-from cress.lifecycle.name_service import resolve
 from cress.model.events import Outcome
 from cress.model.family import Service
 from cress.model.job import Job
@@ -14,7 +13,7 @@ from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Cause
 from cress.model.times import HOUR, MINUTE, SECOND
-from tests.lifecycle.builders import after, ended, group, job, launched
+from tests.lifecycle.builders import after, ended, group, job, launched, resolve
 from tests.lifecycle.kept import Site, service, waits_for_restart
 
 

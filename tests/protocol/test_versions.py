@@ -40,6 +40,8 @@ def test_every_message_of_the_release_before_is_recorded() -> None:
         m.NewCertificate,
         m.AskMaterial,
         m.Material,
+        m.Bulk,
+        m.OpenBulk,
     }
 
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,23 +27,34 @@ def is_missing() -> str:
 class Ensemble:
     """``count`` servers whose files are in ``folder``; ``hosts`` is what clients are given."""
 
-    def __init__(self, folder: Path, count: int = 1) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        count: int = 1,
+        tick: int = 500,
+        addresses: Sequence[str] = (),
+        begin: Callable[[int], Sequence[str]] = lambda _: (),
+    ) -> None:
+        """``tick``: ms, in whole numbers of which sessions end. ``addresses`` are those of the servers, ``begin`` what their commands
+        begin with.
+        """
         if why := is_missing():
             pytest.skip(why)
-        self._folder = folder
-        ports = _free_ports(3 * count)
-        self._clients, peers = ports[:count], ports[count:]
-        self.hosts = ",".join(f"127.0.0.1:{port}" for port in self._clients)
-        for number, port in enumerate(self._clients, 1):
+        self._folder, self._begin = folder, begin
+        ports = free_ports(3 * count)
+        addresses = addresses or ["127.0.0.1"] * count
+        self._clients, peers = list(zip(addresses, ports[:count], strict=True)), ports[count:]
+        self.hosts = ",".join(f"{address}:{port}" for address, port in self._clients)
+        for number, (address, port) in enumerate(self._clients, 1):
             data = folder / str(number)
             data.mkdir(parents=True)
             lines = [
-                "tickTime=500",
+                f"tickTime={tick}",
                 "initLimit=20",
                 "syncLimit=8",
                 f"dataDir={data}",
                 f"clientPort={port}",
-                "clientPortAddress=127.0.0.1",
+                f"clientPortAddress={address}",
                 "admin.enableServer=false",
                 "4lw.commands.whitelist=srvr,mntr",
                 "minSessionTimeout=1000",
@@ -50,7 +62,8 @@ class Ensemble:
             if count > 1:
                 (data / "myid").write_text(f"{number}\n")
                 pairs = zip(peers[::2], peers[1::2], strict=True)
-                lines += [f"server.{each}=127.0.0.1:{a}:{b}" for each, (a, b) in enumerate(pairs, 1)]
+                places = enumerate(zip(addresses, pairs, strict=True), 1)
+                lines += [f"server.{each}={place}:{a}:{b}" for each, (place, (a, b)) in places]
             (data / "zoo.cfg").write_text("\n".join(lines) + "\n")
         self.servers: list[subprocess.Popen[bytes] | None] = [None] * count
         for number in range(count):
@@ -65,6 +78,7 @@ class Ensemble:
         data = self._folder / str(number + 1)
         with (data / "out").open("ab") as out:
             command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", _JARS, _MAIN]
+            command = [*self._begin(number), *command]
             self.servers[number] = subprocess.Popen([*command, str(data / "zoo.cfg")], stdout=out, stderr=out)
 
     def signal(self, number: int, which: signal.Signals) -> None:
@@ -83,7 +97,7 @@ class Ensemble:
         waiting = set(self._clients)
         while waiting:
             assert time.monotonic() < deadline, "ZooKeeper does not come up"
-            waiting -= {port for port in waiting if b"Mode:" in _asked(port)}
+            waiting -= {place for place in waiting if b"Mode:" in _asked(place)}
             time.sleep(0.1)
 
     def close(self) -> None:
@@ -93,16 +107,16 @@ class Ensemble:
                 self.kill(number)
 
 
-def _asked(port: int) -> bytes:
+def _asked(place: tuple[str, int]) -> bytes:
     try:
-        with socket.create_connection(("127.0.0.1", port), 1) as wire:
+        with socket.create_connection(place, 1) as wire:
             wire.sendall(b"srvr")
             return wire.recv(4096)
     except OSError:
         return b""
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [each.getsockname()[1] for each in sockets]

@@ -8,6 +8,7 @@ import pytest
 
 from cress.lifecycle.inputs import Restarted, Submit
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.slices import whole
 from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.reports import Started
@@ -209,6 +210,28 @@ def test_a_center_that_was_killed_meanwhile_starts_read_only_and_confirms_terms(
 def test_an_executor_that_was_not_welcomed_yet_connects_again(center: Center) -> None:
     session, _ = center.hello("n3")
     assert closed(center.fail()) == [session]
+
+
+def test_a_step_whose_callers_were_refused_at_a_pause_is_not_stored(center: Center) -> None:
+    """Found by a history of two centers: the step was stored in the epoch of the next center."""
+    job = Job(id=0, name="j", user="u", group="", request=Dimensions().vector(cpu=1))
+    for paused in range(1, 100):
+        center.loop.post(Call(Submit(jobs=(job,)), [Run(job=0, command=("true",))], caller="someone"))
+        slices = center.loop.slices(center.now, UTC + center.now)
+        try:
+            for _ in range(paused):
+                next(slices)
+        except StopIteration:
+            break
+        # Another center leads; what it has stored is shown.
+        refused = center.loop.step_aside("this center stands by")
+        assert [each.caller for each in refused if isinstance(each, Refuse)] == ["someone"]
+        center.epoch += 1
+        center.loop.show(center.opened())
+        assert isinstance(whole(slices), Wait)
+        assert not center.loop.committed()
+        center.loop.began(center.opened())
+    assert paused > 5
 
 
 def test_no_term_is_confirmed_when_another_center_is_in_charge(center: Center, n1: Session) -> None:

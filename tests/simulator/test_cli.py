@@ -368,7 +368,14 @@ def test_the_examples_fit_together(tmp_path: Path) -> None:
     assert {name for name, group in summary["groups"].items() if group["jobs"]} == {
         "default", "games", "mobile", "news", "research",
     }  # fmt: skip
-    live = {"small.conf", "sweep.yaml", "shop.yaml", "guestbook"}  # for a live cluster: the README shows them
+    live = {
+        "small.conf",
+        "sweep.yaml",
+        "shop.yaml",
+        "guestbook",
+        "config",
+        "systemd",
+    }  # for a live cluster: the README shows them
     assert {path.name for path in EXAMPLES.iterdir()} == {
         "Group.conf",
         "cluster.yaml",

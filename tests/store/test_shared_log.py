@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -47,10 +47,11 @@ class TestFollowing:
     def test_another_center_sees_what_is_stored_and_takes_over(self, connect: Connect, tmp_path: Path) -> None:
         with opened(connect, tmp_path / "a.db") as first, opened(connect, tmp_path / "b.db") as second:
             first.load()
+            assert second.follow() is None
             epoch = first.take_over(0, 0, "c1")
             batch = Batch(records=[b"one"], runs=[(1, b"run")], jobs=[record(1)], attempts=[attempt(1, 1, 0)])
             first.commit(batch, epoch)
-            assert [commit.batch for commit in second.follow()] == [None, batch]
+            assert [commit.batch for commit in second.follow() or ()] == [None, batch]
             assert second.follow() == []
             assert rows(second) == rows(first)
             saved = second.load()
@@ -74,7 +75,7 @@ class TestFollowing:
             first.commit(Batch(records=[b"one", b"two"], runs=[(1, b"run")]), 1)
             second.follow()
             first.snapshot(b"state", number=1, meta={"events": b"e"}, epoch=1)
-            assert [commit.covered for commit in second.follow()] == [1]
+            assert [commit.covered for commit in second.follow() or ()] == [1]
             assert rows(second) == rows(first)
             assert second.load().records == [b"two"]
 
@@ -93,6 +94,63 @@ class TestFollowing:
             assert rows(second) == rows(first)
             with opened(connect, tmp_path / "new.db") as third:
                 assert rows(third) == rows(first)
+
+    def test_batches_are_committed_while_a_snapshot_is_uploaded(self, connect: Connect, tmp_path: Path) -> None:
+        with opened(connect, tmp_path / "a.db") as first, opened(connect, tmp_path / "b.db") as second:
+            for number in range(2):
+                first.commit(Batch(records=[b"1", b"2", b"3"], runs=[(number + 1, b"run")]), 1)
+                if not number:
+                    second.follow()
+                place = first.upload(b"state %d" % number, 4 * number + 2)
+                first.commit(Batch(records=[b"4"], jobs=[record(number + 10)], meta={"clock": b"c"}), 1)
+                second.follow()
+                first.snapshot(
+                    b"state %d" % number, number=4 * number + 2, meta={"events": b"e"}, epoch=1, uploaded=place
+                )
+                first.commit(Batch(attempts=[attempt(number, number + 10, 0)]), 1)
+                assert (first.load().snapshot, first.load().records) == (b"state %d" % number, [b"3", b"4"])
+                assert rows(second) == rows(first)
+                with opened(connect, tmp_path / f"new{number}.db") as third:
+                    assert rows(third) == rows(first)
+
+    def test_a_snapshot_of_a_center_that_is_replaced_counts_for_nothing(self, connect: Connect, tmp_path: Path) -> None:
+        with opened(connect, tmp_path / "a.db") as first, opened(connect, tmp_path / "b.db") as second:
+            first.commit(Batch(records=[b"1", b"2"]), 1)
+            old = first.upload(b"old", 1)
+            second.load()
+            second.commit(Batch(records=[b"3"]), 2)
+            new = second.upload(b"new", 2)
+            with pytest.raises(Fenced):
+                first.snapshot(b"old", number=1, meta={}, epoch=1, uploaded=old)
+            second.snapshot(b"new", number=2, meta={}, epoch=2, uploaded=new)
+            with opened(connect, tmp_path / "new.db") as third:
+                assert (third.load().snapshot, third.load().records) == (b"new", [b"3"])
+
+    def test_a_center_that_slept_while_it_removed_the_old_spares_what_is_new(
+        self, zookeeper: Ensemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        root = f"/cress/slept{os.getpid()}"
+
+        def connect() -> ZooKeeperLog:
+            return ZooKeeperLog(zookeeper.hosts, root)
+
+        log = connect()
+        wakes: list[Callable[[], None]] = []
+        trim = log._trim
+        monkeypatch.setattr(log, "_trim", lambda newest: wakes.append(lambda: trim(newest)))
+        with closing(ReplicatedStore(log, tmp_path / "a.db")) as first, opened(connect, tmp_path / "b.db") as second:
+            first.commit(Batch(records=[b"1", b"2"]), 1)
+            first.snapshot(b"old", number=1, meta={}, epoch=1)
+            second.load()
+            second.commit(Batch(records=[b"3"]), 2)
+            place = second.upload(b"new", 2)
+            with suppress(Fenced):
+                wakes[0]()
+            second.snapshot(b"new", number=2, meta={}, epoch=2, uploaded=place)
+            with suppress(Fenced):
+                wakes[0]()
+            with opened(connect, tmp_path / "new.db") as third:
+                assert (third.load().snapshot, third.load().records) == (b"new", [b"3"])
 
 
 class TestReplica:

@@ -79,6 +79,12 @@ class Cluster:
         self.center.kill()
         self.center.wait()
 
+    def stop_center(self) -> None:
+        """Stop the center in good order."""
+        assert self.center is not None
+        self.center.terminate()
+        self.center.wait(PATIENCE)
+
     def _listens(self, center: subprocess.Popen[bytes]) -> bool:
         """Whether it is this center that has told where it listens: a killed one leaves its file behind."""
         with contextlib.suppress(OSError, msgspec.DecodeError):

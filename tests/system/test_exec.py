@@ -145,8 +145,8 @@ def test_no_tty_is_no_terminal(shared: Cluster, place: int, terminals: list[Term
     terminals.append(terminal := Terminal(shared, "exec", place, "--no-tty", "--", "tty"))
     terminal.expect("not a tty")
     assert terminal.ended() == 1
-    terminals.append(terminal := Terminal(shared, "exec", place, "-T", "--", "sleep", "1000"))
-    wait_until(lambda: _children_of_helper(shared), "the command")
+    terminals.append(terminal := Terminal(shared, "exec", place, "-T", "--", "sh", "-c", "echo begun; exec sleep 1000"))
+    terminal.expect("begun")
     terminal.type("\x03")
     terminal.expect("interrupted, and the command in the task was ended")
     assert terminal.ended() == 130

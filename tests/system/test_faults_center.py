@@ -21,6 +21,8 @@ def kill_again_and_again(cluster: Cluster, times: int, seed: int) -> None:
         job = {"command": script, "name": "keeps", "directory": str(cluster.folder), "tasks": 2, "resource": "<1, 1M>"}
         stays = client.submit([job]).jobs[0].id
         wait_until(lambda: noted(cluster.folder)["keeps"] == 2, "the tasks that are to stay")
+        # The center hears of it a moment later.
+        wait_until(lambda: {task.state for task in client.tasks(stays).tasks} == {"running"}, "the reports of both")
         before = client.tasks(stays).tasks
     with Submits(cluster) as submits:
         submits.wait_for_new()

@@ -34,6 +34,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "diagnostics",
         "scheduler",
         "widening",
+        "live_options",
         "warm",
     ),
     "lifecycle": (
@@ -54,7 +55,9 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "access",
         "node_membership",
         "name_service",
+        "name_table",
         "configure",
+        "configuration",
         "record",
         "snapshot",
         "invariants",

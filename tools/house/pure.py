@@ -20,7 +20,7 @@ PURE_ROOMS = ("model", "language", "core", "lifecycle", "shell")
 HARMLESS = frozenset(
     "__future__ abc array bisect calendar collections contextlib copy dataclasses datetime decimal difflib enum errno fnmatch fractions "
     "functools graphlib hashlib heapq hmac ipaddress itertools json keyword math numbers operator re statistics string struct "
-    "textwrap types typing unicodedata zlib zoneinfo".split()
+    "textwrap tomllib types typing unicodedata zlib zoneinfo".split()
 )
 
 # Parts of harmless modules and libraries that are not.

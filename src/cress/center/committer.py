@@ -18,6 +18,7 @@ from cress.center.event_log_check import check_witness, damaged_files
 from cress.center.finished import Finished
 from cress.center.history_reader import HistoryReader
 from cress.center.in_charge import InCharge
+from cress.center.naming.feed import NameFeed
 from cress.center.quarantine import QUARANTINE, Quarantine
 from cress.center.recovery import begin_epoch, load_machine
 from cress.center.settings import Settings
@@ -51,7 +52,7 @@ from cress.shell.center.effects import (
 )
 from cress.shell.center.log_entries import unpack
 from cress.shell.center.session import Sessions
-from cress.store.base import Batch, Changed, Damaged, Fenced, Store, StoreError
+from cress.store.base import Batch, Changed, Checkpoint, Damaged, Fenced, Store, StoreError
 
 _T = TypeVar("_T")
 
@@ -93,6 +94,7 @@ class Committer:
         self.materials = StartMaterials(self.loop, self.connections)
         self.started = self.clock.utc()
         self.events = EventFeed(self.loop)
+        self.names = NameFeed(self.loop)
         self.log = EventLog(settings.data / EVENTS, zone=settings.zone)
         self.finished = Finished(store)
         self._quarantine = Quarantine(settings.data / QUARANTINE)
@@ -100,6 +102,8 @@ class Committer:
         self.watchdog = Watchdog()
         self.turns = Turns()
         self._wake = asyncio.Event()
+        self._idle = asyncio.Event()  # nothing is to be done
+        self.is_finishing = False  # another center takes over
         self._postponed = 0
         self._watchers: dict[int, list[asyncio.Future[None]]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
@@ -140,15 +144,18 @@ class Committer:
         ``check`` may raise InputError after a look at the loaded machine; nothing was changed by then.
         """
         self.history.check()
-        opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
+        opened = await self.in_thread(partial(load_machine, self.store, self.settings, self.clock))
         if check is not None:
             check(opened.machine)
-        if not self.settings.store:
-            place = self.settings.data / STORE
-            await asyncio.to_thread(check_witness, self.log.folder, place, opened.number)
+        place = self.settings.data / STORE
+        await asyncio.to_thread(check_witness, self.log.folder, place, opened.number)
+        await self._start_with(opened)
+        await self.work()
+
+    async def work(self) -> None:
+        """Begin to work on what the loop has to do."""
         for sentence in await asyncio.to_thread(damaged_files, self.log.folder, older=False):
             _log.warning("%s", sentence)
-        await self._start_with(opened)
         self._task = asyncio.create_task(self._work(), name="committer")
         self._checking = asyncio.create_task(self._check_old_files(), name="event log")
 
@@ -156,7 +163,7 @@ class Committer:
         """Begin the first epoch; a center that cannot store it confirms the terms of what is stored, and tries again."""
         epoch = opened.epoch
         try:
-            await self._in_thread(partial(self._begin, opened))
+            await self.in_thread(partial(self._begin, opened))
         except (Fenced, Damaged, Changed):
             raise
         except StoreError as error:
@@ -165,8 +172,62 @@ class Committer:
             _log.warning("%s; the center starts read-only until it can store again", error)
             self._loaded = opened
             self.loop.started_read_only(opened, str(error), self.clock.now())
+            self.names.load()
         else:
-            self.carry_out(self.loop.began(opened))
+            self._began(opened)
+
+    # --- standing by ------------------------------------------------------------------------------------------
+
+    def show(self, opened: Opened) -> None:
+        """Show what another center has stored."""
+        self.loop.show(opened)
+        self._release_watchers()
+        self.events.tell()
+
+    async def take_over(self, opened: Opened) -> None:
+        """Begin an epoch with what another center has stored. Raises StoreError and InputError."""
+        await self.in_thread(partial(begin_epoch, self.store, opened, self.settings, self.clock))
+        self.log.begin_later(opened.number)
+        self._began(opened)
+        self._snapshot = asyncio.create_task(self._begin_event_log(), name="event log")
+
+    async def _begin_event_log(self) -> None:
+        """Begin a file of the event log with the present state, while the center works."""
+        self.log.mark()
+        state = await asyncio.to_thread(Export(self.machine, self.settings.data).state)
+        if state is not None:
+            await self.in_thread(partial(self.log.begin, state, self.clock.utc()))
+
+    async def finish(self, why: str, seconds: float) -> bool:
+        """Take no more inputs, and return when those that were taken are stored and answered.
+
+        False if that takes longer than so many seconds; then inputs are taken again.
+        """
+        self.is_finishing = True
+        self.loop.problem = why
+        self._idle.clear()
+        self._wake.set()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+                if self._snapshot is not None:
+                    await asyncio.shield(self._snapshot)
+        except TimeoutError:
+            self.is_finishing = False
+            if self.loop.problem == why:
+                self.loop.problem = ""
+            return False
+        return True
+
+    def step_aside(self, why: str) -> None:
+        """Give no orders and take no inputs from here on, since another center leads."""
+        self.is_finishing = False
+        self.carry_out(self.loop.step_aside(why))
+        self.log.close()
+        self._wake.set()
+        self._release_watchers()
+        self.events.tell()
+        self.names.tell()
 
     def lapsed(self) -> None:
         """Load the state again before anything else is decided: another center may have been in charge for a time."""
@@ -193,6 +254,7 @@ class Committer:
         self._wake.set()
         self._release_watchers()
         self.events.tell()
+        self.names.tell()
 
     async def stop(self) -> None:
         """Finish the queued inputs, store a snapshot, close the store."""
@@ -207,7 +269,7 @@ class Committer:
             self.log.mark()
             state = memoryview(self.machine.export())
             try:
-                await self._in_thread(partial(self._commit_snapshot, self.loop.snapshot(), state, self.epoch))
+                await self.in_thread(partial(self._commit_snapshot, self.loop.snapshot(), state, self.epoch))
             except StoreError as error:
                 # Nothing is lost: the log is complete without it.
                 _log.warning("no snapshot at the end: %s", error)
@@ -216,6 +278,7 @@ class Committer:
         self.history.close()
         self.finished.close()
         self.log.close()
+        await self.in_charge.end()
         self.store.close()
 
     # --- inputs ----------------------------------------------------------------------------------------------
@@ -264,7 +327,7 @@ class Committer:
     async def tidy(self, batch: Batch) -> None:
         """Store a batch without inputs of the machine, between its steps. Raises StoreError and NotStored."""
         self._check_open()
-        await self._in_thread(partial(self.store.commit, batch, self.epoch))
+        await self.in_thread(partial(self.store.commit, batch, self.epoch))
 
     def _check_open(self) -> None:
         if self.problem or self.stopping:
@@ -313,14 +376,16 @@ class Committer:
                     case Wait():
                         await self._pause(work.until, now)
                     case Commit():
-                        await self._in_thread(partial(self._commit, work.batch))
+                        await self.in_thread(partial(self._commit, work.batch, self.epoch))
                         self.carry_out(self.loop.committed())
                     case Snapshot():
+                        if self._snapshot is not None:
+                            await self._snapshot
                         self._begin_snapshot(work)
                     case Load():
                         await self._load()
                     case Rebuild():
-                        stored = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
+                        stored = await self.in_thread(partial(load_machine, self.store, self.settings, self.clock))
                         self.carry_out(self.loop.rebuilt(stored))
             except Fenced as error:
                 _log.error("%s", error)
@@ -337,13 +402,14 @@ class Committer:
         self._wake.clear()
         if self.stopping or self.loop.busy:
             return
+        self._idle.set()
         timer = asyncio.get_running_loop().call_later(delay, self._wake.set)
         await self._wake.wait()
         timer.cancel()
 
-    def _commit(self, batch: Batch) -> None:
+    def _commit(self, batch: Batch, epoch: int) -> None:
         """Store a batch, then append its record to the event log. Runs in the committing thread."""
-        self.store.commit(batch, self.epoch)
+        self.store.commit(batch, epoch)
         for record in batch.records:
             self.log.append(unpack(record).record)
 
@@ -358,7 +424,8 @@ class Committer:
         try:
             state = await asyncio.to_thread(export.state)
             if state is not None:
-                await self._in_thread(partial(self._commit_snapshot, work, state, epoch))
+                uploaded = await asyncio.to_thread(self.store.upload, state, work.number)
+                await self.in_thread(partial(self._commit_snapshot, work, state, epoch, uploaded))
                 size = len(state)
         except StoreError as error:
             # Nothing is lost: the log is complete without it.
@@ -370,7 +437,9 @@ class Committer:
         else:
             self.loop.snapshot_failed(work)
 
-    def _commit_snapshot(self, work: Snapshot, state: memoryview, epoch: int) -> None:
+    def _commit_snapshot(
+        self, work: Snapshot, state: memoryview, epoch: int, uploaded: Checkpoint | None = None
+    ) -> None:
         """Store a snapshot, unless the event log lacks records that would go. Runs in the committing thread."""
         utc = self.clock.utc()
         if not self.log.sync():
@@ -383,7 +452,7 @@ class Committer:
         self._postponed = 0
         if self.log.wants_new_file(utc):
             self.log.begin(state, utc)
-        self.store.snapshot(state, number=work.number, meta=work.meta, epoch=epoch)
+        self.store.snapshot(state, number=work.number, meta=work.meta, epoch=epoch, uploaded=uploaded)
 
     async def _load(self) -> None:
         """Read the state from the store, and begin a new epoch with it."""
@@ -392,15 +461,16 @@ class Committer:
                 raise StoreError("the servers of the store have not confirmed that this center is in charge")  # noqa: TRY301
             opened, self._loaded = self._loaded, None
             if opened is None:
-                opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
+                opened = await self.in_thread(partial(load_machine, self.store, self.settings, self.clock))
                 self.loop.restored(opened.machine)
                 self._release_watchers()
             if self.loop.is_replaced:
                 self.loop.stand_by(opened)
+                self.names.load()
                 return
             epoch = opened.epoch
             try:
-                await self._in_thread(partial(self._begin, opened))
+                await self.in_thread(partial(self._begin, opened))
             except StoreError as error:
                 if opened.epoch == epoch and not isinstance(error, Changed):
                     # Nothing was stored, and no step was made.
@@ -412,11 +482,18 @@ class Committer:
             _log.exception("the state cannot be loaded")
             self.loop.load_failed("the state cannot be loaded, the center's log says more", self.clock.now())
         else:
-            self.carry_out(self.loop.began(opened))
-            self.events.tell()
-            actions, self._when_writable = self._when_writable, []
-            for action in actions:
-                action()
+            # Another center may lead since the epoch was asked for: then this one stands by, and stays so.
+            if not self.loop.is_aside:
+                self._began(opened)
+
+    def _began(self, opened: Opened) -> None:
+        self.carry_out(self.loop.began(opened))
+        self._wake.set()
+        self.events.tell()
+        self.names.load()
+        actions, self._when_writable = self._when_writable, []
+        for action in actions:
+            action()
 
     def _begin(self, opened: Opened) -> None:
         """Begin a new epoch with the loaded state. Runs in the committing thread."""
@@ -449,6 +526,7 @@ class Committer:
                 case Stepped():
                     if self._watchers:
                         self._wake_watchers(effect)
+                    self.names.stepped(effect.step.facts.rows)
                     self.events.tell()
                 case SetAside():
                     place = self._quarantine.keep(effect.input, effect.why, self.clock.utc())
@@ -487,7 +565,8 @@ class Committer:
         for job in list(self._watchers):
             self._release(job)
 
-    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+    async def in_thread(self, work: Callable[[], _T]) -> _T:
+        """Do work in the committing thread, which has the store."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 

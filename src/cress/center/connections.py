@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import secrets
 
+from cress.center.bulk import PATIENCE as BULK_PATIENCE
+from cress.center.bulk import PAUSE, BulkWire, Pace
 from cress.center.commands import Command
 from cress.protocol import messages
 from cress.protocol.execution import ExecStart
-from cress.protocol.messages import ExecData, ExecOver, LogData, ReadLog
+from cress.protocol.messages import ExecData, ExecOver, LogData, OpenBulk, ReadLog
 from cress.shell.center.commit import CommitLoop
 from cress.shell.center.effects import Close, Session
 
@@ -34,6 +38,10 @@ class Connection:
         self._answers: dict[int, asyncio.Future[LogData]] = {}
         self._commands: dict[int, Command] = {}
         self._next = 1
+        self.ticket = secrets.token_hex(16)
+        self._bulk: BulkWire | None = None
+        self._opening: asyncio.Future[None] | None = None
+        self._no_bulk_until = 0.0
 
     @property
     def name(self) -> str:
@@ -58,12 +66,18 @@ class Connection:
         self.session.closed = True
         self.ending = self.ending or ending
         self._ready.set()
+        if self._bulk is not None:
+            self._bulk.abort()
+        self._lose(f"node {self.name} is away")
+
+    def _lose(self, why: str) -> None:
+        """Tell all who wait for an answer or a command that there is nothing to come."""
         for future in self._answers.values():
             if not future.done():
-                future.set_exception(Away(f"node {self.name} is away"))
+                future.set_exception(Away(why))
         self._answers.clear()
         for command in self._commands.values():
-            command.lost(f"node {self.name} is away: the command was ended there")
+            command.lost(f"{why}: the command was ended there")
         self._commands.clear()
 
     async def messages(self) -> list[bytes]:
@@ -85,7 +99,8 @@ class Connection:
         future: asyncio.Future[LogData] = asyncio.get_running_loop().create_future()
         self._answers[number] = future
         try:
-            self.put(ReadLog(id=number, attempt=attempt, stream=stream, offset=offset, limit=limit, wait=wait))
+            wire = await self._wire()
+            wire.put(ReadLog(id=number, attempt=attempt, stream=stream, offset=offset, limit=limit, wait=wait))
             async with asyncio.timeout(patience + wait / 1000):
                 return await future
         except TimeoutError:
@@ -99,13 +114,57 @@ class Connection:
         if future is not None and not future.done():
             future.set_result(data)
 
-    def run_inside(self, attempt: int, start: ExecStart) -> Command:
+    async def run_inside(self, attempt: int, start: ExecStart) -> Command:
         """Run a command in an attempt; the caller closes it. Raises Away."""
+        wire = await self._wire()
         if self.ending is not None:
             raise Away(f"node {self.name} is away")
         number, self._next = self._next, self._next + 1
-        command = self._commands[number] = Command(number, attempt, start, send=self.put, forget=self._forget)
+        command = self._commands[number] = Command(number, attempt, start, send=wire.put, forget=self._forget)
         return command
+
+    # --- the second connection -----------------------------------------------------------------------------------------
+
+    async def _wire(self) -> Connection | BulkWire:
+        """Return the connection for bulk data: the second one, which is opened if need be; this one if there is none."""
+        loop = asyncio.get_running_loop()
+        hello = self.session.hello
+        if self._bulk is None and hello is not None and hello.bulk and loop.time() >= self._no_bulk_until:
+            if self._opening is None:
+                self._opening = loop.create_future()
+                self.put(OpenBulk(ticket=self.ticket))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BULK_PATIENCE):
+                    await asyncio.shield(self._opening)
+            if self._bulk is None:
+                self._opening = None
+                self._no_bulk_until = loop.time() + PAUSE
+        return self._bulk or self
+
+    def opened(self, bulk: BulkWire) -> None:
+        """Use a second connection from now on."""
+        self._bulk = bulk
+        if self._opening is not None and not self._opening.done():
+            self._opening.set_result(None)
+
+    def closed(self, bulk: BulkWire, why: str) -> None:
+        """Use the second connection no more; ``why`` is empty if nobody needed it."""
+        if self._bulk is bulk:
+            self._bulk = self._opening = None
+            if why:
+                self._lose(why)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Return whether nobody waits for an answer or a command."""
+        return not self._answers and not self._commands
+
+    def heard(self, message: LogData | ExecData | ExecOver) -> None:
+        """Take what the executor sends for those who wait."""
+        if isinstance(message, LogData):
+            self.answered(message)
+        else:
+            self.told(message)
 
     def _forget(self, command: int) -> None:
         self._commands.pop(command, None)
@@ -118,9 +177,10 @@ class Connection:
 
 
 class Connections:
-    """The connections of all sessions."""
+    """The connections of all sessions; ``pace`` is that of the logs that are read over them."""
 
     def __init__(self, loop: CommitLoop) -> None:
+        self.pace = Pace()
         self._loop = loop
         self._by_session: dict[Session, Connection] = {}
 
@@ -135,6 +195,12 @@ class Connections:
     def of(self, session: Session) -> Connection | None:
         """Return the connection of a session, None when it has ended."""
         return self._by_session.get(session)
+
+    def with_ticket(self, node: str, ticket: str) -> Connection | None:
+        """Return the connection to a node that may open a second one with this ticket."""
+        session = self._loop.present.get(node)
+        found = None if session is None else self._by_session.get(session)
+        return found if found is not None and secrets.compare_digest(found.ticket, ticket) else None
 
     def __contains__(self, node: str) -> bool:
         """Return whether the node is connected."""

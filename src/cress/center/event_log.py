@@ -167,6 +167,12 @@ class EventLog:
             self._failed(error)
             self.give_up()
 
+    def begin_later(self, number: int) -> None:
+        """Go on after record ``number`` with a new file, which the next ``begin`` makes."""
+        self.close()
+        self.number, self._mark, self.gap = number, None, ""
+        self.give_up()
+
     def _gap(self, last: int | None, first: int, number: int) -> str:
         """Return which records are lost, as a sentence; ``last`` is in the files, the store has those after ``first``."""
         if not number or self._other_release:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cress.center.yaml_file import document, is_empty, is_kind, read_text
+from cress.center.yaml_file import Mistakes, document, is_empty, is_kind, read_text
 from cress.lifecycle.inputs import SetLicences
-from cress.model.errors import InputError, InputErrors
+from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences, amount, named
 from cress.model.units import closest
 
@@ -26,19 +27,15 @@ def read_licences(path: Path) -> Licences:
 
 def parse_licences(text: str, file: str) -> Licences:
     """Return the number of each licence from the text of a file."""
-    errors: list[InputError] = []
+    mistakes = Mistakes(file)
+    wrong = mistakes.add
     found: dict[str, int] = {}
-
-    def wrong(node: Any, field: str, error: InputError) -> None:
-        line = int(node.start_mark.line) + 1
-        errors.append(InputError(error.what, hint=error.hint, file=file, line=line, field=field))
-
     whole = document(text, file, HINT)
     if whole is None:
         raise InputError("there are no licences in it", hint=HINT, file=file)
     if not is_kind(whole, "map"):
         wrong(whole, "", InputError("is not a mapping", hint=HINT))
-        raise errors[0]
+        mistakes.check()
     given = False
     for key, value in whole.value:
         name = str(key.value)
@@ -49,19 +46,25 @@ def parse_licences(text: str, file: str) -> Licences:
             wrong(key, name, InputError("is given twice", hint=HINT))
         else:
             given = True
-            if is_kind(value, "map"):
-                for written, number in value.value:
-                    try:
-                        _add(found, written.value, number.value)
-                    except InputError as error:
-                        wrong(written, f"{name}.{written.value}", error)
-            elif not is_empty(value):
-                wrong(value, name, InputError("is not a mapping", hint="how many there are of each: {matlab: 5}"))
-    if not given and not errors:
+            found = counts_of(value, name, wrong)
+    if not given and not mistakes:
         wrong(whole, KEY, InputError("is missing", hint=HINT))
-    if errors:
-        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+    mistakes.check()
     return tuple(sorted(found.items()))
+
+
+def counts_of(node: Any, field: str, wrong: Callable[[Any, str, InputError], None]) -> dict[str, int]:
+    """Return the number of each licence in a mapping; ``wrong`` is told the mistakes, with their nodes and fields."""
+    found: dict[str, int] = {}
+    if is_kind(node, "map"):
+        for written, number in node.value:
+            try:
+                _add(found, written.value, number.value)
+            except InputError as error:
+                wrong(written, f"{field}.{written.value}", error)
+    elif not is_empty(node):
+        wrong(node, field, InputError("is not a mapping", hint="how many there are of each: {matlab: 5}"))
+    return found
 
 
 def set_licences(committer: Committer, licences: Licences | None) -> None:

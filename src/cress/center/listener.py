@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from http import HTTPStatus
@@ -12,6 +13,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
+from cress.center.bulk import BulkWire
 from cress.center.committer import Committer
 from cress.center.connections import Connection
 from cress.center.executor_wire import MOST_BYTES, Handshake, Wire
@@ -22,7 +24,7 @@ from cress.center.topology import Topology
 from cress.lifecycle.inputs import SetRacks
 from cress.model.errors import InputError
 from cress.model.times import SECOND
-from cress.protocol.messages import ExecData, ExecOver, Hello, LogData, Refused
+from cress.protocol.messages import Bulk, ExecData, ExecOver, Hello, LogData, Refused
 from cress.protocol.proof import ProofError
 from cress.shell.center.effects import Close, Effect, Ping, Send, Session
 from cress.shell.center.session import decoded
@@ -140,11 +142,15 @@ class Listener:
             server.close()
         for server in self._servers:
             await server.wait_closed()
+        self._servers.clear()
 
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
         refusal = self._handshake.check(connection, request)
-        if refusal is None and self._committer.loop.is_replaced:
-            return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, self._committer.problem + "\n")
+        committer = self._committer
+        # A leader that wakes does not know yet whether another one leads; an executor that comes now would leave that one.
+        if refusal is None and (committer.loop.is_replaced or committer.is_finishing or not committer.in_charge()):
+            problem = committer.problem or "another center may be in charge"
+            return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, problem + "\n")
         return refusal
 
     async def _serve(self, connection: ServerConnection) -> None:
@@ -165,6 +171,11 @@ class Listener:
         if isinstance(wire.connection, _Connection):
             wire.connection.known()
         session, committer = _session(wire), self._committer
+        with contextlib.suppress(InputError):
+            hello = decoded(first, session)
+            if isinstance(hello, Bulk):
+                await self._converse_in_bulk(wire, hello)
+                return
         sessions = committer.sessions
         connection = Connection(session)
         committer.connections.add(connection)
@@ -187,10 +198,8 @@ class Listener:
             await self._carry_out(sessions.hello(session, hello, committer.clock.now(), local))
             while True:
                 message = decoded(await wire.receive(), session)
-                if isinstance(message, LogData):
-                    connection.answered(message)
-                elif isinstance(message, (ExecData, ExecOver)):
-                    connection.told(message)
+                if isinstance(message, (LogData, ExecData, ExecOver)):
+                    connection.heard(message)
                 elif message is not None:
                     committer.carry_out(sessions.received(session, message, committer.clock.now()))
         except InputError as error:
@@ -209,6 +218,22 @@ class Listener:
             await writer
             committer.connections.remove(connection)
             del self._wires[session]
+
+    async def _converse_in_bulk(self, wire: Wire, hello: Bulk) -> None:
+        """Pass on logs and commands over the second connection of an executor."""
+        connection = self._committer.connections.with_ticket(hello.name, hello.ticket)
+        known = wire.certified is None or hello.name in wire.certified
+        if connection is None or connection.ending is not None or not known or self._is_revoked(wire):
+            await wire.close(POLICY, "no session of this executor has such a ticket")
+            return
+        session = connection.session
+        bulk = BulkWire(wire, lambda data: decoded(data, session), connection.heard, lambda: connection.is_quiet)
+        connection.opened(bulk)
+        why = ""
+        try:
+            why = await bulk.serve()
+        finally:
+            connection.closed(bulk, why)
 
     def _is_revoked(self, wire: Wire) -> bool:
         return self._tls is not None and wire.certified is not None and self._tls.is_revoked(wire.certificate)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
+from cress.center.bulk import PartSize
 from cress.center.committer import Committer
 from cress.center.connections import Away
 from cress.center.lookup import Task, find_job, find_tasks
@@ -14,7 +15,6 @@ from cress.model.errors import NotAccepted
 from cress.protocol.logs import Part, Shown, frame
 from cress.protocol.messages import LogData
 
-LIMIT = 262_144
 # Milliseconds that an executor waits for more output; further seconds that it has to answer.
 WAIT = 5_000
 PATIENCE = 10.0
@@ -22,10 +22,16 @@ PATIENCE = 10.0
 LOOK_AGAIN = 2.0
 # Seconds for which a follower waits for a node to come back.
 MOST_AWAY = 600.0
+# Seconds of silence after which a follower gets a sign of life.
+SIGN = 5.0
 
 
 class NoAttempt(Exception):
     """The task has no such attempt."""
+
+
+class Unfinished(Exception):
+    """The center cannot read on, and another one, or the same later, may: what was read is not all."""
 
 
 class LogReader:
@@ -50,14 +56,17 @@ class LogReader:
         self._task = task
         self._stream = stream
         self._offset = offset
+        self._attempt_now = 0
         self._away_since = 0.0
         self._only = attempt
         self._since = since
+        self._part = PartSize()
 
     async def read(self, *, follow: bool) -> AsyncIterator[Part]:
         """Yield the parts; with ``follow`` until the task is over, attempt by attempt.
 
-        Raises Away when the node is not connected, NotAccepted when there is nothing to read.
+        Raises Away when the node is not connected, NotAccepted when there is nothing to read, and Unfinished when this center
+        stops or another one leads before the task is over.
         """
         attempt = 0
         while True:
@@ -66,10 +75,11 @@ class LogReader:
                 task = await self._now()
                 latest = self._wanted(task, attempt)
                 if latest is None or latest[0] == attempt:
-                    if not follow or self._only or await self._over(task) or self._committer.stopping:
+                    if not follow or self._only or await self._over(task):
                         if latest is None and attempt == 0:
                             raise NotAccepted(f"task {self._task} of job {self._job} has not been started yet")
                         return
+                    self._check_in_charge()
                     await _settled(change)
                     continue
             finally:
@@ -77,6 +87,7 @@ class LogReader:
             if attempt or (self._since is not None and latest[0] != self._since):
                 self._offset = 0
             attempt, node = latest
+            self._attempt_now = attempt
             try:
                 async for part in self._attempt(attempt, node, follow=follow):
                     yield part
@@ -99,9 +110,14 @@ class LogReader:
         if latest is not None and (task.live is None or task.live.id != latest[0]) and await self._over(task):
             self._committer.connections.to(latest[1])
 
+    def sign(self) -> Part:
+        """Return an empty part at the place that the reader has come to."""
+        return Part(self._attempt_now, self._offset)
+
     async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[Part]:
-        # Once the center stops no wait blocks: a loop without this check would never end.
-        while not self._committer.stopping:
+        while True:
+            # Once the center stops no wait blocks: a loop without this check would never end.
+            self._check_in_charge()
             live = self._committer.machine.attempts.get(attempt)
             if live is not None and not live.started:
                 # Its executor may not have received it.
@@ -128,18 +144,23 @@ class LogReader:
     async def _ask(self, attempt: int, node: str, *, follow: bool) -> LogData | None:
         """Read the next part; None to try again, since the node of a running attempt may come back."""
         wait = WAIT if follow else 0
+        begun = asyncio.get_running_loop().time()
         try:
             connection = self._committer.connections.to(node)
             data = await connection.read_log(
-                attempt, self._stream, self._offset, limit=LIMIT, wait=wait, patience=PATIENCE
+                attempt, self._stream, self._offset, limit=self._part.now, wait=wait, patience=PATIENCE
             )
         except Away:
+            self._part.answered(0, 0.0)
             now = asyncio.get_running_loop().time()
             since = self._away_since = self._away_since or now
             if not follow or attempt not in self._committer.machine.attempts or now - since >= MOST_AWAY:
                 raise
         else:
             self._away_since = 0.0
+            if data.data:
+                self._part.answered(len(data.data), asyncio.get_running_loop().time() - begun)
+                await self._committer.connections.pace.passed(len(data.data))
             return data
         change = self._committer.watch(self._job)
         try:
@@ -150,7 +171,8 @@ class LogReader:
 
     async def _until_changed(self, attempt: int, *, started: bool) -> None:
         """Wait until the attempt has started or ended, as far as the center knows."""
-        while not self._committer.stopping:
+        while True:
+            self._check_in_charge()
             change = self._committer.watch(self._job)
             try:
                 live = self._committer.machine.attempts.get(attempt)
@@ -159,6 +181,10 @@ class LogReader:
                 await _settled(change)
             finally:
                 self._committer.unwatch(self._job, change)
+
+    def _check_in_charge(self) -> None:
+        if self._committer.stopping or self._committer.loop.is_aside:
+            raise Unfinished
 
     async def _now(self) -> Task:
         (task,) = await find_tasks(self._committer, self._job, self._task, self._task)
@@ -187,10 +213,13 @@ async def _settled(change: asyncio.Future[None]) -> None:
             await asyncio.shield(change)
 
 
-async def answered(reader: LogReader, *, follow: bool, framed: bool = False) -> AsyncIterator[bytes]:
+async def answered(
+    reader: LogReader, *, follow: bool, framed: bool = False, abort: Callable[[], None] | None = None
+) -> AsyncIterator[bytes]:
     """Return the bytes of an answer, ``framed`` or plain. Errors known at once are raised here, before the answer begins.
 
-    A follower gets the beginning of the answer at once, even without output.
+    A follower gets the beginning of the answer at once, even without output, and signs of life if it is framed. ``abort`` breaks the connection off
+    when it cannot get the rest here: a part must not look like all of it.
     """
     parts = reader.read(follow=follow)
     shown = Shown()
@@ -207,10 +236,30 @@ async def answered(reader: LogReader, *, follow: bool, framed: bool = False) -> 
     async def all_of() -> AsyncIterator[bytes]:
         for data in first:
             yield data
-        # An answer that has begun cannot carry an error: it ends.
-        with contextlib.suppress(Away, NotAccepted):
-            async for part in parts:
+        try:
+            async for part in _with_signs(parts, reader) if follow and framed else parts:
                 for data in put(part):
                     yield data
+        except NotAccepted:
+            # An answer that has begun cannot carry an error: it ends.
+            return
+        except (Away, Unfinished):
+            if follow and abort is not None:
+                abort()
 
     return all_of()
+
+
+async def _with_signs(parts: AsyncIterator[Part], reader: LogReader) -> AsyncIterator[Part]:
+    """Yield the parts, and an empty one after each ``SIGN`` seconds without any."""
+    while True:
+        coming = asyncio.ensure_future(anext(parts))
+        try:
+            while not (await asyncio.wait((coming,), timeout=SIGN))[0]:
+                yield reader.sign()
+            part = await coming
+        except StopAsyncIteration:
+            return
+        finally:
+            coming.cancel()
+        yield part

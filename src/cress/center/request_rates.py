@@ -17,11 +17,11 @@ MOST_NAMES = 10_000
 
 
 class Buckets:
-    """A bucket for each name, which fills with ``rate`` a second up to ``BURST`` seconds' worth; rate 0: no limit."""
+    """A bucket for each name, which fills with ``rate`` a second up to ``burst`` seconds' worth; rate 0: no limit."""
 
-    def __init__(self, rate: int) -> None:
+    def __init__(self, rate: int, burst: int = BURST) -> None:
         self._rate = rate
-        self._most = float(rate * BURST)
+        self._most = float(rate * burst)
         self._levels: dict[str, tuple[float, float]] = {}  # level, and when it was; the latest last
 
     def take(self, name: str, now: float) -> float:

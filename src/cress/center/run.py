@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import uvicorn
 import uvloop
@@ -24,8 +25,8 @@ from cress.center.access.job_tokens import JobTokens
 from cress.center.access.public_socket import public_socket
 from cress.center.api.app import make_app
 from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
+from cress.center.asgi import App
 from cress.center.auth import ensure_token, owner
-from cress.center.clock import Clock
 from cress.center.committer import Committer
 from cress.center.compilation import Compilation
 from cress.center.core_dumps import forbid_core_dumps
@@ -34,29 +35,28 @@ from cress.center.data_directory import (
     API_SOCKET,
     CA,
     CENTER_CERTIFICATE,
-    EXECUTOR_SOCKET,
     TLS,
     Address,
     DataDirectory,
 )
-from cress.center.data_locations.hdfs import Hdfs
-from cress.center.data_locations.locator import Locator
 from cress.center.data_locations.namenodes import Namenodes
+from cress.center.dns.server import DnsServer, check_dns
 from cress.center.garbage import Collector
 from cress.center.group_file import GroupFile
 from cress.center.in_charge import InCharge
+from cress.center.leadership import Leadership
+from cress.center.leading import BACKLOG, Leading, bound_socket, executor_sockets
 from cress.center.licence_file import read_licences, set_licences
 from cress.center.listener import Listener
 from cress.center.local_zone import local_zone
 from cress.center.memory import Memory
-from cress.center.mover import Mover
-from cress.center.recovery import load_machine
 from cress.center.secrets.delivery import SecretDelivery
 from cress.center.secrets.key_file import KeyFile, MissingKeyFile, default_path
 from cress.center.secrets.vault import Vault
 from cress.center.security import LOCAL_NAMES
 from cress.center.settings import Settings
 from cress.center.sign_ins import SlowSignIns
+from cress.center.standby import Standby
 from cress.center.topology import Topology, read_topology
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
@@ -75,7 +75,6 @@ FAILED, BAD_INPUT = 1, 2
 GRACE = 1
 # Addresses at which it listens, and at which nobody calls it.
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 – only compared
-BACKLOG = 2048
 # Seconds that an idle connection is kept: longer than clients do, so that they do not write into one that ends.
 KEEP_ALIVE = 75
 # Seconds within which a client must have agreed on TLS.
@@ -111,13 +110,14 @@ def run_center(settings: Settings) -> int:
         settings = _with_zone(settings)
         topology, licences = _topology(settings), _licences(settings)
         tls = _tls(settings)
+        check_dns(settings.dns)
         directory = DataDirectory(settings.data)
     except InputError as error:
         _say(error)
         return BAD_INPUT
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            again = runner.run(_run(settings, directory, topology, licences, tls, signing_in))
+            runner.run(_run(settings, directory, topology, licences, tls, signing_in))
     except InputError as error:
         _say(error)
         return BAD_INPUT
@@ -126,9 +126,6 @@ def run_center(settings: Settings) -> int:
         return FAILED
     finally:
         directory.close()
-    if again:
-        # All anew, as after a crash: nothing of the time in charge is left.
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 – no shell is wanted
     return 0
 
 
@@ -143,8 +140,8 @@ async def _run(
     licences: Licences | None,
     tls: CenterTls | None,
     signing_in: int,
-) -> bool:
-    """Run until it is stopped; return whether it is to begin again, as a standby."""
+) -> None:
+    """Run until it is stopped."""
     namenodes = Namenodes(settings.webhdfs)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -153,131 +150,166 @@ async def _run(
     if settings.parent_pipe:
         await _stop_with_parent(stop)
     token = ensure_token(directory.path)
-    listening = [
-        _bound(settings.host, settings.port, "--port"),
-        _bound(settings.host, settings.executor_port, "--executor-port"),
-    ]
-    address = _address(settings.host, listening[0], listening[1], tls)
+    api = bound_socket(settings.host, settings.port, "--port")
+    executors = bound_socket(settings.host, settings.executor_port, "--executor-port")
+    address = _address(settings.host, api, executors, tls)
+    place = _for_others(settings, address.url, tls)
     store = open_store(settings.store, directory.path)
     for sentence in store.warnings:
         _say(sentence)
     compilation = Compilation(_say)
-    in_charge = InCharge(store.lead(address.url) if isinstance(store, ReplicatedStore) else None)
-    if isinstance(store, ReplicatedStore) and not await _stand_by(store, in_charge, compilation, settings, stop):
-        return False
-    # A standby does not listen: clients and executors try the other addresses that they have.
-    for each in listening:
-        each.listen(BACKLOG)
-    listening += [directory.listen(name, BACKLOG) for name in (API_SOCKET, EXECUTOR_SOCKET)]
-    public = [] if settings.socket is None else [public_socket(settings.socket, BACKLOG)]
+    in_charge = InCharge(store.lead(place) if isinstance(store, ReplicatedStore) else None, place)
     committer = Committer(store, settings, in_charge=in_charge)
+    standby = Standby(committer, store, in_charge) if isinstance(store, ReplicatedStore) else None
+    leadership = Leadership(committer, in_charge, standby, place)
     listener = Listener(committer, token, tls, signing_in)
-    job_tokens = JobTokens(committer, token, _for_tasks(settings, address.url, tls), _own_authority(settings, tls))
+    own, others = _for_tasks(settings, address.url, tls), in_charge.others if settings.store else None
+    job_tokens = JobTokens(committer, token, own, _own_authority(settings, tls), others)
     callers = Callers(committer, owner(directory.path), settings.visibility, job_tokens)
     vault = Vault(committer, partial(_key_file, settings, committer))
     committer.materials.providers += (job_tokens.provide, SecretDelivery(committer, vault))
     names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names, *(tls.names if tls else ()))
+    if standby is not None:
+        names = (*names, urlsplit(place).hostname or "")
     server = _Server(
-        uvicorn.Config(
-            SlowSignIns(
-                make_app(
-                    committer,
-                    token=token,
-                    callers=callers,
-                    vault=vault,
-                    names=names,
-                    provider=_provider(settings, owner(directory.path)),
-                    admission=_admission(settings, tls, listening[1].getsockname()[1]),
-                )
-            ),
-            http=TimedProtocol,
-            ws="websockets-sansio",
-            ws_max_size=MOST_MESSAGE,
-            ws_per_message_deflate=False,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            headers=HEADERS,
-            # Nobody in front of it may say where a request comes from.
-            proxy_headers=False,
-            backlog=BACKLOG,
-            timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=GRACE,
+        _config(
+            make_app(
+                committer,
+                token=token,
+                callers=callers,
+                vault=vault,
+                names=names,
+                leadership=leadership,
+                provider=_provider(settings, owner(directory.path)),
+                admission=_admission(settings, tls, executors.getsockname()[1]),
+            )
         )
     )
+    groups = GroupFile(settings, committer, _say)
+    sockets = executor_sockets(settings.host, executors, directory)
+    leading = Leading(settings, committer, listener, groups, topology, licences, namenodes, sockets)
     serving: asyncio.Task[None] | None = None
-    again = False
+    # From here on clients wait until they are served.
+    api.listen(BACKLOG)
+    public = [directory.listen(API_SOCKET, BACKLOG)]
+    if settings.socket is not None:
+        public.append(public_socket(settings.socket, BACKLOG))
     try:
-        groups = GroupFile(settings, committer, _say)
-        await committer.start(groups.read_first)
-        _check_key_file(settings, committer)
-        await compilation.start(lambda: committer.machine.core)
-        committer.when_writable(partial(listener.arrange, topology))
-        committer.when_writable(partial(set_licences, committer, licences))
-        committer.when_writable(groups.apply)
+        if standby is None:
+            executors.listen(BACKLOG)
+            await _start(committer, groups, compilation, leading)
+        else:
+            await _first_look(standby, committer, groups)
         loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer, groups, tls))
-        await listener.start(listening[1], listening[3])
-        plain = [listening[2], *public, *([] if tls else listening[:1])]
-        serving = asyncio.create_task(server.serve(sockets=plain))
-        while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
-            await asyncio.sleep(0.002)
+        serving = await server.begin([*public, *([] if tls else [api])])
         if tls is not None:
-            await server.serve_tls(listening[0], tls.api)
+            await server.serve_tls(api, tls.api)
         await _announce(directory, address, stop)
         background: list[asyncio.Task[Any]] = [
-            # In a thread: the first expression of a user does not wait for it, and nothing else does.
-            asyncio.create_task(asyncio.to_thread(committer.machine.core.prepare_match), name="parser"),
-            asyncio.create_task(Mover(committer).run(), name="mover"),
-            asyncio.create_task(Locator(committer, Hdfs(namenodes), settings.data_age).run(), name="locator"),
             asyncio.create_task(close_overdue(lambda: server.server_state.connections), name="patience"),
             asyncio.create_task(Collector().run(), name="collector"),
             asyncio.create_task(Memory(committer).run(), name="memory"),
             asyncio.create_task(committer.watchdog.run(), name="watchdog"),
+            *_responder(settings, committer),
         ]
         if tls is not None:
             background.append(asyncio.create_task(tls.run(), name="certificates"))
-        lead = asyncio.create_task(in_charge.watch(committer.lapsed), name="lead")
-        background.append(lead)
+        turns = asyncio.create_task(_in_turns(leadership, leading, compilation), name="leadership")
         stopped = asyncio.create_task(stop.wait())
-        await asyncio.wait((stopped, serving, lead), return_when=asyncio.FIRST_COMPLETED)
-        if lead.done():
-            again = True
-            _say(f"{lead.result()}; this one stands by")
-            committer.carry_out(committer.loop.fenced(lead.result()))
-        for task in (stopped, *background):
+        await asyncio.wait((stopped, serving, turns), return_when=asyncio.FIRST_COMPLETED)
+        if turns.done():
+            turns.result()
+        await leadership.resign()
+        for task in (stopped, turns, *background):
             task.cancel()
-        await asyncio.wait(background)
+        await asyncio.wait((turns, *background))
     finally:
         server.should_exit = True
         committer.leave()
-        await listener.stop()
+        await leading.end()
         if serving is not None:
             await serving
         await compilation.stop()
         await committer.stop()
-        await in_charge.end()
-        for each in (*listening, *public):
+        for each in (api, executors, *public):
             each.close()
         if settings.socket is not None:
             settings.socket.unlink(missing_ok=True)
-    return again
 
 
-async def _stand_by(
-    store: ReplicatedStore, in_charge: InCharge, compilation: Compilation, settings: Settings, stop: asyncio.Event
-) -> bool:
-    """Follow the store until this center is in charge; False when it is stopped before."""
+def _config(app: App) -> uvicorn.Config:
+    return uvicorn.Config(
+        SlowSignIns(app),
+        http=TimedProtocol,
+        ws="websockets-sansio",
+        ws_max_size=MOST_MESSAGE,
+        ws_per_message_deflate=False,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        headers=HEADERS,
+        # Nobody in front of it may say where a request comes from.
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=GRACE,
+    )
+
+
+async def _start(committer: Committer, groups: GroupFile, compilation: Compilation, leading: Leading) -> None:
+    """Begin to work on a store of its own. Raises StoreError and InputError."""
+    await committer.start(groups.read_first)
+    _check_key_file(leading.settings, committer)
+    await compilation.start(lambda: committer.machine.core)
+    await leading.begin()
+
+
+async def _first_look(standby: Standby, committer: Committer, groups: GroupFile) -> None:
+    """Load and show what is stored. Raises StoreError."""
+    if not committer.settings.history:
+        _say(
+            "finished work is kept on this machine only, where other centers do not find it; --history names a database"
+        )
+    committer.history.check()
+    await standby.load()
+    committer.step_aside("this center stands by; try again")
+    await committer.work()
+    groups.read_first(committer.machine)
+
+
+async def _in_turns(leadership: Leadership, leading: Leading, compilation: Compilation) -> None:
+    """Stand by and lead in turns, if there may be other centers."""
+    if not leadership.is_shared:
+        await asyncio.Event().wait()
 
     async def prepare() -> None:
-        stored = await asyncio.to_thread(load_machine, store, settings, Clock())
-        await compilation.load(stored.machine.core)
+        await compilation.load(leading.committer.machine.core)
 
-    if await in_charge.begin(stop, store.follow, prepare):
-        return True
-    await in_charge.end()
-    store.close()
-    return False
+    async def begin() -> None:
+        _check_key_file(leading.settings, leading.committer)
+        await leading.begin()
+        await compilation.start(lambda: leading.committer.machine.core)
+
+    async def end() -> None:
+        await compilation.stop()
+        await leading.end()
+
+    await leadership.run(prepare, begin, end)
+
+
+def _responder(settings: Settings, committer: Committer) -> list[asyncio.Task[Any]]:
+    """Return the task that answers DNS questions, where it is wanted."""
+    if settings.dns is None:
+        return []
+    server = DnsServer(
+        committer.names,
+        settings.dns,
+        settings.dns_domain,
+        services=lambda: committer.machine.named,
+        is_serving=lambda: not committer.loop.is_replaced,
+    )
+    return [asyncio.create_task(server.run(_say), name="dns")]
 
 
 async def _announce(directory: DataDirectory, address: Address, stop: asyncio.Event) -> None:
@@ -377,6 +409,13 @@ def _read_anew(
 class _Server(uvicorn.Server):
     """A server that leaves the signals to the center, and serves some sockets with TLS and others without."""
 
+    async def begin(self, sockets: list[socket.socket]) -> asyncio.Task[None]:
+        """Return the task that serves these sockets, when it does."""
+        serving = asyncio.create_task(self.serve(sockets=sockets))
+        while not self.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
+            await asyncio.sleep(0.002)
+        return serving
+
     async def serve_tls(self, sock: socket.socket, context: ssl.SSLContext) -> None:
         """Serve on one more socket; call it when the server has started."""
         protocol = partial(
@@ -437,25 +476,6 @@ def _admission(settings: Settings, tls: CenterTls | None, executor_port: int) ->
     return Admission(tls.authority, executor_port)
 
 
-def _bound(host: str, port: int, option: str) -> socket.socket:
-    """Return a listening socket. Raises InputError with a sentence."""
-    where = f"{host}:{port}"
-    try:
-        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except OSError as error:
-        raise InputError(f"{host!r} is not an address: {error.strerror}", hint="127.0.0.1", field="--host") from None
-    bound = socket.socket(family, kind, proto)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        bound.setblocking(False)
-    except OSError as error:
-        bound.close()
-        hint = f"another {option}, or 0 for any free one"
-        raise InputError(f"cannot listen at {where}: {error.strerror}", hint=hint) from None
-    return bound
-
-
 def _address(host: str, api: socket.socket, executors: socket.socket, tls: CenterTls | None) -> Address:
     name, secured = _in_url(host), "" if tls is None else "s"
     if tls is not None and host in EVERYWHERE:
@@ -472,6 +492,13 @@ def _for_tasks(settings: Settings, url: str, tls: CenterTls | None) -> str:
     if tls is None and settings.host in EVERYWHERE and settings.names:
         return url.replace(_in_url(settings.host), settings.names[0], 1)
     return url
+
+
+def _for_others(settings: Settings, url: str, tls: CenterTls | None) -> str:
+    """Return the address of the API for clients that another center sends here."""
+    found = _for_tasks(settings, url, tls)
+    everywhere = next((host for host in EVERYWHERE if f"//{_in_url(host)}:" in found), "")
+    return found.replace(_in_url(everywhere), socket.getfqdn(), 1) if everywhere else found
 
 
 def _own_authority(settings: Settings, tls: CenterTls | None) -> bytes:

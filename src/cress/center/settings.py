@@ -51,6 +51,7 @@ class Settings:
     this machine; ``visibility`` says whose jobs users see; ``oidc`` where they sign in. One user has at most ``user_jobs`` and
     ``user_tasks`` that are not over, and sends ``user_rate`` requests a second, one address ``address_rate`` (0: no limit).
     ``secrets_key`` is the file with the keys of the secrets, outside ``data``; None: a file of the cluster in the configuration of the account.
+    ``dns`` is the IP address and port at which DNS questions about names below ``dns_domain`` are answered; None: nowhere.
     ``webhdfs`` gives the addresses of namenodes (``namenodes.Namenodes``), ``data_age`` the greatest age (µs) of a
     location of data while a job waits for it.
     """
@@ -88,5 +89,7 @@ class Settings:
     user_rate: int = USER_RATE
     address_rate: int = ADDRESS_RATE
     secrets_key: Path | None = None
+    dns: tuple[str, int] | None = None
+    dns_domain: str = "cress"
     webhdfs: tuple[str, ...] = ()
     data_age: int = 10 * MINUTE

@@ -27,6 +27,7 @@ from cress.store.commit_journal import COMMITS as JOURNAL
 from cress.store.copying import copy_from_file
 from cress.store.history_mark import FILE as MARK_OF_HISTORY
 from cress.store.history_mark import check_history, read_mark
+from cress.store.opening import check_address
 from cress.store.shared_log import without_password
 from cress.store.sqlite import SqliteStore
 from cress.store.sqlite_file import MARK, beside
@@ -37,6 +38,7 @@ __all__ = [
     "StoreError",
     "backup",
     "check",
+    "check_address",
     "restore",
     "restore_shared",
     "without_password",

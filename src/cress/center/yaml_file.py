@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cress.model.errors import InputError
+from cress.model.errors import InputError, InputErrors
 
 MOST_BYTES = 16 * 2**20
 
@@ -47,6 +47,32 @@ def document(text: str, file: str, hint: str) -> Any:
         line = int(documents[1].start_mark.line) + 1
         raise InputError("has more than one document", hint=hint, file=file, line=line)
     return documents[0] if documents else None
+
+
+class Mistakes:
+    """The mistakes that are found in a file."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._errors: list[InputError] = []
+
+    def add(self, node: Any, field: str, error: InputError) -> None:
+        """Add a mistake in a node; ``field`` names it."""
+        line = int(node.start_mark.line) + 1
+        self._errors.append(InputError(error.what, hint=error.hint, file=self._file, line=line, field=field))
+
+    def add_all(self, error: InputError) -> None:
+        """Add mistakes that know their lines."""
+        self._errors += error.errors if isinstance(error, InputErrors) else [error]
+
+    def __bool__(self) -> bool:
+        return bool(self._errors)
+
+    def check(self) -> None:
+        """Raise InputError, or InputErrors with all mistakes in the order of their lines, if there are any."""
+        if self._errors:
+            errors = sorted(self._errors, key=lambda each: each.line)
+            raise errors[0] if len(errors) == 1 else InputErrors(errors)
 
 
 def is_kind(node: Any, kind: str) -> bool:

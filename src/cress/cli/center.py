@@ -19,12 +19,14 @@ from cress.cli.common import (
     UserTasks,
     WhoSees,
     Zone,
+    connect,
     duration_of,
     licences_of,
     names_of,
     size_of,
     time_zone_of,
 )
+from cress.cli.configured import Check, Config
 from cress.cli.errors import told
 from cress.model.access import ADDRESS_RATE, USER_JOBS, USER_RATE, USER_TASKS, Role, Visibility, role_of
 from cress.model.errors import InputError
@@ -40,6 +42,8 @@ Example:
 \b
 It writes where it listens into center.json in the data directory, and at its first start the token that opens it.
 SIGTERM stops it; tasks go on. `cress up` starts it together with executors.
+Each option is also a key of the file (--executor-port: executor-port = 7412) and an environment variable
+(CRESS_CENTER_EXECUTOR_PORT); flags come before variables, variables before the file. SIGHUP does not read it again.
 Exit codes: 0 stopped as asked, 1 it could not go on, 2 bad input.
 """
 
@@ -123,6 +127,16 @@ def center(
     ] = "user",
     oidc_life: Annotated[str, typer.Option(metavar="DURATION", help="How long a sign-in lasts.")] = "12h",
     secrets_key: SecretsKey = None,
+    dns: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS:PORT",
+            help="Answer DNS questions about the names of running tasks there (docs/names.md), for everybody who can ask.",
+        ),
+    ] = "",
+    dns_domain: Annotated[
+        str, typer.Option(metavar="DOMAIN", help="The domain of these names: web.research.DOMAIN.")
+    ] = "cress",
     webhdfs: Annotated[
         list[str] | None,
         typer.Option(
@@ -152,6 +166,15 @@ def center(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen on any address without TLS: whoever can listen in reads all.")
     ] = False,
+    config: Config = "",  # noqa: ARG001 – read before the other options
+    check: Check = False,
+    hand_over: Annotated[
+        bool,
+        typer.Option(
+            "--hand-over",
+            help="Have another center lead, instead of the one that runs on --data and shares its store; then end.",
+        ),
+    ] = False,
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
 ) -> None:
     """Run a center until it is stopped."""
@@ -160,10 +183,15 @@ def center(
         from cress.center.settings import Settings
         from cress.client.config import data_directory
         from cress.executor.hidden_folders import is_private, note_home
+        from cress.model.option_text import parse_assignments
         from cress.model.resources import Dimensions
 
+        if hand_over:
+            hand_the_lead_over(data)
+            return
         if (tls_cert is None) != (tls_key is None):
             raise InputError("a certificate and its key go together", hint="both files", field="--tls-cert, --tls-key")
+        dns_address, domain = dns_of(dns, dns_domain)
         settings = Settings(
             data=data_directory(data),
             host=host,
@@ -197,14 +225,40 @@ def center(
             address_rate=address_rate,
             secrets_key=secrets_key,
             visibility=visibility,
+            dns=dns_address,
+            dns_domain=domain,
             webhdfs=tuple(webhdfs or ()),
             data_age=duration_of(data_age, "--data-age"),
         )
+        if check:
+            from cress.center.store_maintenance import check_address
+
+            parse_assignments(settings.options)
+            if store:
+                check_address(store)
+            raise typer.Exit
         note_home(settings.data)
         if secrets_key is not None and is_private(secrets_key.absolute().parent):
             note_home(secrets_key.absolute().parent)
         code = run_center(settings)
     raise typer.Exit(code)
+
+
+def dns_of(address: str, domain: str) -> tuple[tuple[str, int] | None, str]:
+    """The values of ``--dns`` and ``--dns-domain``. Raises InputError, also when dnspython is missing."""
+    from cress.center.dns.labels import check_domain
+    from cress.center.dns.server import check_library, parse_address
+
+    if not address:
+        return None, check_domain(domain)
+    check_library()
+    return parse_address(address), check_domain(domain)
+
+
+def hand_the_lead_over(data: Path | None) -> None:
+    """Have another center lead, and say which one does."""
+    with connect(data) as client:
+        typer.echo(f"the center at {client.hand_over().leader} leads now")
 
 
 def oidc_of(issuer: str, client: str, claim: str, domain: str, role: str, life: str) -> Oidc | None:

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import typer
 
@@ -15,9 +16,22 @@ from cress.model.errors import InputError, InputErrors, NotAccepted
 
 BAD_INPUT, NOT_ACCEPTED, INTERRUPTED = 2, 3, 130
 
+# The place of the value of an option, as the place of an error.
+_place: ContextVar[Callable[[str], InputError | None]] = ContextVar("place", default=lambda _: None)
+
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C, with a sentence about the state of the operation."""
+
+
+@contextmanager
+def told_at(place: Callable[[str], InputError | None]) -> Iterator[None]:
+    """Have errors about options name the place of the value; ``place`` returns it for a flag, None for the flag itself."""
+    token = _place.set(place)
+    try:
+        yield
+    finally:
+        _place.reset(token)
 
 
 @contextmanager
@@ -27,7 +41,7 @@ def told(verb: str, extra: str = "", interrupted: str = "interrupted") -> Iterat
         yield
     except InputError as error:
         errors = error.errors if isinstance(error, InputErrors) else [error]
-        _say(verb, *map(str, errors))
+        _say(verb, *(str(_placed(each)) for each in errors))
         # What cannot be accepted as it stands is told before what could be accepted elsewhere.
         bad = any(not isinstance(each, NotAccepted) for each in errors)
         raise typer.Exit(BAD_INPUT if bad else NOT_ACCEPTED) from None
@@ -54,6 +68,13 @@ def told(verb: str, extra: str = "", interrupted: str = "interrupted") -> Iterat
         code, sentences = known
         _say(verb, *sentences)
         raise typer.Exit(code) from None
+
+
+def _placed(error: InputError) -> InputError:
+    place = _place.get()(error.field) if error.field and not error.file else None
+    if place is None:
+        return error
+    return InputError(error.what, hint=error.hint, file=place.file, line=place.line, field=place.field)
 
 
 def _say(verb: str, *sentences: str) -> None:

@@ -23,6 +23,7 @@ from cress.cli.common import (
     pairs,
     size_of,
 )
+from cress.cli.configured import Check, Config
 from cress.cli.errors import told
 from cress.model.attributes import parse_ports
 from cress.model.devicefile import Configured
@@ -46,6 +47,8 @@ Example:
 \b
 SIGTERM stops it and its tasks; with --keep-tasks they go on, and the next executor on the same directory takes them
 up again. It connects again by itself when the center was away, and starts its agent again when that dies.
+Each option is also a key of the file (--keep-logs: keep-logs = "7d") and an environment variable
+(CRESS_EXECUTOR_KEEP_LOGS); flags come before variables, variables before the file.
 Exit codes: 0 stopped as asked, 2 bad input, 3 it cannot work (the center refuses it, say).
 """
 
@@ -138,6 +141,8 @@ def executor(
         bool, typer.Option("--no-discovery", help="No disks and GPUs but those that --devices names.")
     ] = False,
     load_pace: Annotated[float, typer.Option("--load-pace", hidden=True)] = 1.0,
+    config: Config = "",  # noqa: ARG001 – read before the other options
+    check: Check = False,
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
     kept: Annotated[bool, typer.Option("--kept", hidden=True)] = False,
 ) -> None:
@@ -158,8 +163,11 @@ def executor(
                 hint="ws://HOST:PORT or wss://HOST:PORT, executor_url in center.json, or unix:DATA/executors.sock on the same machine",
                 field="--center",
             )
-        _check_tls(center, tls)
         configured = Configured()
+        if check:  # the files that it names may be on another machine
+            tls, token_file, devices = None, None, None
+        else:
+            _check_tls(center, tls)
         if devices is not None:
             from cress.cli.devicefile import read_device_file
 
@@ -170,7 +178,7 @@ def executor(
             name=node,
             directory=data or home / "executors" / node,
             center_url=center,
-            token=read_token(token_file or home / TOKEN_FILE) if tls is None else "",
+            token="" if check or tls is not None else read_token(token_file or home / TOKEN_FILE),
             tls=None if tls is None else tls.absolute(),
             resource=resource,
             rack=rack,
@@ -198,6 +206,8 @@ def executor(
             data=tuple(dict.fromkeys((*configured.data, *(data_pattern_of(each) for each in data_path or ())))),
             discover=not no_discovery,
         )
+        if check:
+            raise typer.Exit
         note_home(settings.directory)
         # `cress up` keeps its agents itself.
         code = run(settings) if parent_pipe or kept else keep(settings, [sys.executable, "-m", "cress", *_again()])

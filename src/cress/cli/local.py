@@ -202,7 +202,8 @@ class LocalCluster:
             # The executors and clients know where it listened.
             urls = urlsplit(self.endpoint.url), urlsplit(self.endpoint.executor_url)
             ports = [url.port or 0 for url in urls]
-        command = ["center", "--data", str(setup.data), "--host", setup.host]
+        # No files: this cluster is what `cress up` says, whatever programs this machine runs besides.
+        command = ["center", "--config", "", "--data", str(setup.data), "--host", setup.host]
         if setup.socket is None:
             # One user, the owner of this machine: any namenode may be asked.
             command += ["--webhdfs", "any"]
@@ -237,7 +238,7 @@ class LocalCluster:
         setup = self.setup
         # Nobody else can listen in the data directory, while a port is free for all when the center is down.
         center = f"unix:{setup.data.absolute() / self.endpoint.executor_socket}"
-        command = ["executor", "--center", center, "--token-file", str(setup.data / "token")]
+        command = ["executor", "--config", "", "--center", center, "--token-file", str(setup.data / "token")]
         command += ["--name", name, "--data", str(setup.data / "executors" / name)]
         command += ["--resource", setup.resource or _part_of_this_machine(setup.executors)]
         number = self.names.index(name)

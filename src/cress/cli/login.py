@@ -46,19 +46,26 @@ def login(
         import httpx
 
         from cress.client import access_calls
-        from cress.client.config import URL, authority, check_sent, check_url
+        from cress.client.config import URL, authority, check_sent, check_url, find_cluster
         from cress.client.device_flow import ANSWER_SECONDS, DeviceFlow, sent_by
         from cress.client.logins import Login, find_login, keep_login
         from cress.client.single_calls import ask
         from cress.client.tls import trusting
 
         last = find_login(url)
-        place = url or os.environ.get(URL, "").strip() or (last.url if last else "")
+        cluster = None if url else find_cluster()
+        named = cluster.url[0] if cluster is not None and cluster.url else ""
+        place = url or named or os.environ.get(URL, "").strip() or (last.url if last else "")
         if not place:
             raise InputError("it is not said at which center", hint="cress login https://HOST:PORT", field="URL")
         place = check_url(place, "URL")
         check_sent(place)
-        trusted = ca or authority(None) or (Path(last.ca) if last and last.url == place and last.ca else None)
+        trusted = (
+            ca
+            or (cluster and cluster.ca)
+            or authority(None)
+            or (Path(last.ca) if last and last.url == place and last.ca else None)
+        )
         context = trusting(trusted) if place.startswith("https:") else None
         provider = ask(place, access_calls.provider(), context)
         with httpx.Client(timeout=ANSWER_SECONDS) as http:

@@ -14,11 +14,10 @@ from cress.cli import (
     apply,
     audit,
     cancel,
-    center,
+    config,
     demo,
     events,
     execution,
-    executor,
     groups,
     hold,
     job,
@@ -44,6 +43,7 @@ from cress.cli import (
     users,
     validate,
 )
+from cress.cli.programs import add_programs
 from cress.model.foreign_words import option_for, verb_for
 from cress.model.units import closest
 
@@ -55,7 +55,7 @@ class InOrder(TyperGroup):
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "licences status events usage login logout whoami token secret users audit up center executor join tls store demo "
+        "licences status events usage login logout whoami token secret users audit config up center executor join tls store demo "
         "simulate".split()
     )  # a verb that is not in it comes last
 
@@ -111,11 +111,21 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _cress(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
+    cluster: Annotated[
+        str,
+        typer.Option(
+            "--cluster", "-C", metavar="NAME", help="A cluster of ~/.config/cress/config.toml (docs/configuration.md)."
+        ),
+    ] = "",
 ) -> None:
     """Cluster resource manager and job scheduler."""
+    if cluster:
+        from cress.client.config import choose_cluster
+
+        choose_cluster(cluster)
 
 
 app.command(epilog=submit.EPILOG)(submit.submit)
@@ -146,9 +156,9 @@ app.add_typer(tokens.app, name="token")
 app.add_typer(secrets.app, name="secret")
 app.add_typer(users.app, name="users")
 app.command(epilog=audit.EPILOG)(audit.audit)
+app.add_typer(config.app, name="config")
 app.command(epilog=up.EPILOG)(up.up)
-app.command(epilog=center.EPILOG)(center.center)
-app.command(epilog=executor.EPILOG)(executor.executor)
+add_programs(app)
 app.command(epilog=join.EPILOG)(join.join)
 app.add_typer(tls.app, name="tls")
 app.add_typer(store.app, name="store")

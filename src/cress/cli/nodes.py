@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli import devices
+from cress.cli import devices, node_settings
 from cress.cli.common import Columns, Data, Json, Wide, connect, duration_of, moment, print_json, selection_of
 from cress.cli.default_verb import WithDefaultOf
 from cress.cli.errors import told
 from cress.cli.node_matching import show_matches
 from cress.cli.resolve import ports
-from cress.cli.tables import Cell, Column, Selection, clean, facts, show, shown, state
+from cress.cli.tables import Cell, Column, Selection, clean, facts, show, state
 from cress.model.errors import InputError
 from cress.model.resources import BASE_DIMENSIONS
 
@@ -32,6 +32,11 @@ Examples:
   cress nodes uncordon node1
   cress nodes forget node1                      it is dead: what it ran runs elsewhere
   cress nodes drain node1 --deadline 10m        the same as cordon; what still runs there then runs elsewhere
+  cress nodes label node1 zone=eu ssd=true old- labels over those of the executor; without `old` of the center
+  cress nodes set node1 rack=r7 reserve='<2, 8G>' note='fan is loud'
+                                                also judged=false: its load does not count; rack-: as the executor says
+  cress nodes settings node1                    what is set of it, and every change
+  cress nodes revert node1 3                    what was set at revision 3; 0: nothing
 
 \b
 Columns of the list: name, state, rack, tasks, each resource (cpu, memory, …), load, reason; a narrow terminal leaves
@@ -53,7 +58,16 @@ MOST_TASKS = 100
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A node.")]
 
-app = typer.Typer(cls=WithDefaultOf, help="List nodes, or keep tasks off them.", epilog=EPILOG, rich_markup_mode=None)
+app = typer.Typer(
+    cls=WithDefaultOf,
+    help="List nodes, keep tasks off them, or set labels and more.",
+    epilog=EPILOG,
+    rich_markup_mode=None,
+)
+app.command("label")(node_settings.label)
+app.command("set")(node_settings.set_)
+app.command("settings")(node_settings.settings)
+app.command("revert")(node_settings.revert)
 
 
 @app.command("list")
@@ -197,13 +211,17 @@ def table(nodes: Sequence[NodeView]) -> tuple[list[Column], list[list[Cell]]]:
     columns += [Column(name.upper(), right=True, hides=_hides(name)) for name in names]
     loads = any(node.load is not None for node in nodes)
     columns += [*[Column("LOAD", right=True, hides=4)] * loads, Column("REASON", gives=True, least=20)]
+    note_column, notes = node_settings.note_column(nodes)
+    columns += note_column
     rows: list[list[Cell]] = []
-    for node in nodes:
+    for node, note in zip(nodes, notes, strict=True):
         used: list[Cell] = [
             f"{node.used.get(name, '0')}/{node.capacity[name]}" if name in node.capacity else "-" for name in names
         ]
         load = [devices.load_cell(node)] * loads
-        rows.append([node.name, state(node.state), node.rack or "-", str(node.running), *used, *load, node.reason])
+        rows.append(
+            [node.name, state(node.state), node.rack or "-", str(node.running), *used, *load, node.reason, *note]
+        )
     return columns, rows
 
 
@@ -219,16 +237,21 @@ def about(node: NodeView) -> list[tuple[str, Cell]]:
         ("State", state(node.state)),
         ("Reason", node.reason),
         ("Empty at", "" if node.drained_at is None else moment(node.drained_at)),
-        ("Rack", node.rack),
+        ("Rack", node_settings.rack_of(node)),
         ("Address", node.address),
         ("Tasks", str(node.running)),
+        *node_settings.told_of(node),
         *((name, f"{node.used.get(name, '0')} of {amount} used") for name, amount in node.capacity.items()),
         ("Disks", f"{node.disks_free} of {node.disks} free" if node.disks else ""),
         ("Load", devices.load(node)),
         ("Data", devices.data(node.data)),
         ("Ports", _ports(node)),
         ("Not limited", "; ".join(node.unlimited)),
-        *((name, shown(value)) for name, value in node.attributes.items() if not (node.disks and name == "Disks")),
+        *(
+            (name, node_settings.attribute(node, name, value))
+            for name, value in node.attributes.items()
+            if not (node.disks and name == "Disks")
+        ),
     ]
 
 

@@ -175,13 +175,15 @@ def copy(
             for piece in client.logs(job, task, stream, offset, follow=follow, attempt=attempt, since=since):
                 offset, since = piece.end, piece.attempt
                 away = None
-                output.write(task, stream, piece)
+                if piece:
+                    output.write(task, stream, piece)
             break
         except (Unreachable, Unavailable):
             away = away or time.monotonic()
             if not follow or time.monotonic() - away > PATIENCE:
                 raise
             time.sleep(AGAIN)
+            client.look()
     output.end(task, stream)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from cress.cli.common import Data, Json, connect, count, duration, moment, print_json
@@ -9,7 +10,7 @@ from cress.cli.errors import told
 from cress.cli.tables import Cell, facts
 
 if TYPE_CHECKING:
-    from cress.client import StateView
+    from cress.client import CentersPage, StateView
 
 # Delays of the center from which on they are shown, in seconds.
 SHOWN = 0.25
@@ -23,13 +24,18 @@ Exit codes: 0 the center answers, 2 bad input, 3 no center could be asked.
 def status(as_json: Json = False, data: Data = None) -> None:
     """Show the cluster in a few lines."""
     with told("status"):
+        from cress.client import NotFound
+
         with connect(data) as client:
             view = client.state()
             url = client.url
+            centers = None
+            with contextlib.suppress(NotFound):  # an older center
+                centers = client.centers()
         if as_json:
             print_json(view)
         else:
-            facts(about(view, url))
+            facts(about(view, url, centers))
 
 
 def _delay(view: StateView) -> str:
@@ -39,10 +45,21 @@ def _delay(view: StateView) -> str:
     return f"{view.delay.length:.2f} s at {moment(view.delay.at)}, the longest of the last hour: {view.delay.what}"
 
 
-def about(view: StateView, url: str) -> list[tuple[str, Cell]]:
+def _others(page: CentersPage | None) -> str:
+    """Return what the other centers do, if there are some."""
+    if page is None:
+        return ""
+    found = [f"{each.address} {'leads' if each.leads else 'stands by'}" for each in page.centers if not each.here]
+    if found and page.age:
+        found.append(f"this answer may be {page.age:.1f} s old")
+    return "; ".join(found)
+
+
+def about(view: StateView, url: str, centers: CentersPage | None = None) -> list[tuple[str, Cell]]:
     """Describe a cluster."""
     return [
         ("Center", f"{url}, version {view.version}"),
+        ("Centers", _others(centers)),
         ("Since", f"{moment(view.started)}, for {duration(view.now - view.started)}"),
         ("Problem", (view.problem, "bold red")),
         ("Delay", _delay(view)),

@@ -37,7 +37,7 @@ from cress.cli.common import (
 from cress.cli.errors import told
 from cress.cli.executor import account_rules_of, folder_of, runtime_of, sources_of, task_env_of
 from cress.cli.local import LocalCluster, LocalSetup, NotStarted
-from cress.client.config import data_directory
+from cress.client.config import data_directory, find_cluster
 from cress.model.access import ADDRESS_RATE, USER_JOBS, USER_RATE, USER_TASKS, Visibility
 from cress.model.errors import InputError
 from cress.model.node import DISK_KIND
@@ -226,13 +226,21 @@ def _labels(texts: list[str] | None) -> tuple[str, ...]:
 def _greet(cluster: LocalCluster) -> None:
     setup = cluster.setup
     assert cluster.endpoint is not None
-    default = setup.data == data_directory(None)
+    default = setup.data == data_directory(None) and not _other_cluster()
     where = "" if default else f"CRESS_DATA={shlex.quote(str(setup.data))} "
     print(
         f"Cress is up: {cluster.endpoint.url}, {setup.executors} executor{'s' * (setup.executors > 1)}, data in {setup.data}"
     )
     print(f"Try it:      {where}cress run -- echo hello")
     print("Stop it:     Ctrl-C", flush=True)
+
+
+def _other_cluster() -> bool:
+    """Return whether commands mean a cluster of the configuration file, if they are told nothing else."""
+    try:
+        return find_cluster() is not None
+    except InputError:
+        return True
 
 
 def _say(sentence: str) -> None:

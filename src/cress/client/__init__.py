@@ -5,6 +5,7 @@ Cheap to import: names are loaded when they are used, since every worker of ``Cl
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
         UsersPage,
         UserView,
     )
+    from cress.protocol.configviews import ConfiguredView, ConfigView, RevisionView
     from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
+    from cress.protocol.leadership import CentersPage, CenterView, HandedOver
     from cress.protocol.licenceviews import LicencesPage, LicenceUse, LicenceView
     from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
     from cress.protocol.views import (
@@ -54,6 +57,8 @@ if TYPE_CHECKING:
         JobView,
         LoadView,
         MatchView,
+        NodeSettingsPage,
+        NodeSettingsView,
         NodesPage,
         NodeTask,
         NodeView,
@@ -77,8 +82,12 @@ __all__ = [
     "AuditPage",
     "Broken",
     "CallerView",
+    "CenterView",
+    "CentersPage",
     "Client",
     "ClientError",
+    "ConfigView",
+    "ConfiguredView",
     "CronView",
     "DagView",
     "DeviceUser",
@@ -88,6 +97,7 @@ __all__ = [
     "Fault",
     "GroupView",
     "GroupsPage",
+    "HandedOver",
     "HeldDevice",
     "JobView",
     "JobsPage",
@@ -101,12 +111,15 @@ __all__ = [
     "NewJoinToken",
     "NewToken",
     "NoCenter",
+    "NodeSettingsPage",
+    "NodeSettingsView",
     "NodeTask",
     "NodeView",
     "NodesPage",
     "NotFound",
     "PlaceView",
     "Refused",
+    "RevisionView",
     "SecretView",
     "SecretsPage",
     "ServiceView",
@@ -139,8 +152,10 @@ _PLACES = (
     "cress.protocol.views",
     "cress.protocol.familyviews",
     "cress.protocol.licenceviews",
+    "cress.protocol.leadership",
     "cress.protocol.accessviews",
     "cress.protocol.secretviews",
+    "cress.protocol.configviews",
 )
 
 
@@ -163,4 +178,5 @@ def connect(data: Path | None = None) -> Client:
     address = find_center(data)
     folder = address.data
     advice = f"start one with `cress up --data {folder}`" if folder else ""
-    return Client(address.url, address.token, advice=advice, socket=address.socket, ca=address.ca)
+    find = partial(find_center, data)
+    return Client(address.url, address.token, advice=advice, find=find, socket=address.socket, ca=address.ca)

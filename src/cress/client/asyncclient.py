@@ -14,9 +14,9 @@ from cress.client.asynchttp import AsyncHttp
 from cress.client.asyncmapping import AsyncResults
 from cress.client.client import MOST_JOBS, PATIENCE, JobLike, found, several
 from cress.client.effects import RetryBudget, aiterate, arun, retried
-from cress.client.http import ANSWER_SECONDS
 from cress.client.job_keywords import CallKeys
 from cress.client.jobs import JobFile
+from cress.client.leader import ANSWER_SECONDS
 from cress.protocol.licenceviews import LicenceView
 from cress.protocol.views import AppliedJob, JobView, NodeView, PlaceView, StateView, Submitted
 

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
+from cress.protocol.leadership import CentersPage, HandedOver
 from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.logs import Parts, Piece, Shown
 from cress.protocol.views import (
@@ -164,9 +165,12 @@ class Pieces:
         self._shown = Shown()
 
     def feed(self, data: bytes) -> Iterator[Piece]:
-        """Return the part that is shown."""
+        """Return what is shown; a sign of life is an empty piece."""
         for part in self._parts.feed(data):
-            yield from self._shown.show(part)
+            if part.data or part.gone:
+                yield from self._shown.show(part)
+            elif part.attempt:
+                yield Piece(b"", part.attempt, part.end)
 
 
 # --- groups, nodes, the whole -----------------------------------------------------------------------------------------
@@ -185,6 +189,16 @@ def nodes(where: str = "", rank: str = "", after: str = "") -> Call[NodesPage]:
 def node(name: str) -> Call[NodeView]:
     """One node."""
     return Call(NodeView, "GET", f"/v1/nodes/{quote(name, safe='')}")
+
+
+def centers() -> Call[CentersPage]:
+    """The centers that share a store."""
+    return Call(CentersPage, "GET", "/v1/centers")
+
+
+def hand_over() -> Call[HandedOver]:
+    """Have another center lead."""
+    return Call(HandedOver, "POST", "/v1/centers/hand-over", body={})
 
 
 def licences() -> Call[LicencesPage]:

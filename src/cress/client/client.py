@@ -13,10 +13,10 @@ from cress.client import calls, mapping, operations
 from cress.client.config import TOKEN, Address, authority, check_token, check_url, find_center
 from cress.client.effects import RetryBudget, iterate, retried, run
 from cress.client.handles import JobHandle
-from cress.client.http import ANSWER_SECONDS
 from cress.client.http import Client as Http
 from cress.client.job_keywords import CallKeys
 from cress.client.jobs import JobFile
+from cress.client.leader import ANSWER_SECONDS
 from cress.client.mapping import Results
 from cress.model.errors import InputError
 from cress.protocol.licenceviews import LicenceView

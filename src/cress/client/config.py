@@ -5,6 +5,9 @@ is one of those that the system trusts; ``CRESS_SOCKET`` the socket of one for a
 Without them, and whenever a data directory is asked for, its files ``center.json`` (``{"url": …, "socket": …}``), ``token`` and
 ``ca.pem`` say where its center listens, what opens it and how it is known. Without such a directory a center at
 ``/run/cress/api.sock`` is meant, or that of the last ``cress login``, which also serves ``CRESS_URL`` without ``CRESS_TOKEN``.
+
+A cluster of the user's configuration file (``config_file``) comes before all of these if ``cress -C NAME`` names it; that of
+``CRESS_CLUSTER``, or the default of the file, comes after ``CRESS_URL``, ``CRESS_SOCKET`` and ``CRESS_DATA``.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from cress.client.config_file import CLUSTER, Cluster, read_client_file
 from cress.client.logins import Login, find_login
 from cress.model.errors import InputError
 from cress.protocol.join_tokens import PREFIX as JOIN_TOKEN
@@ -39,6 +43,10 @@ TRIAL_SECONDS = 1.0
 CENTER_FILE, TOKEN_FILE = "center.json", "token"
 # The authority of the center's certificate: beside its address, or where `cress tls init` has made it.
 CA_FILES = ("ca.pem", "tls/ca.pem")
+
+
+# The cluster that this process was told to use.
+_chosen: list[str] = []
 
 
 class NoCenter(Exception):
@@ -73,11 +81,29 @@ def data_directory(data: Path | None = None) -> Path:
     return (Path(base) if base.startswith("/") else Path.home() / ".local" / "share") / "cress"
 
 
+def choose_cluster(name: str) -> None:
+    """Use a cluster of the configuration file in this process, whatever the environment says."""
+    _chosen[:] = [name]
+
+
+def find_cluster() -> Cluster | None:
+    """Return the cluster of the configuration file that is meant, None if another center is. Raises InputError."""
+    if _chosen:
+        return read_client_file().cluster(_chosen[0], "-C")
+    if any(os.environ.get(each) for each in (URL, SOCKET, DATA)):
+        return None
+    file, named = read_client_file(), os.environ.get(CLUSTER, "")
+    return file.cluster(named or file.default, CLUSTER) if named or file.default else None
+
+
 def find_center(data: Path | None = None) -> Address:
     """The center to speak to; ``data`` names its data directory and comes before the environment.
 
     Raises ``NoCenter``, and ``InputError`` when what names the center is itself wrong.
     """
+    cluster = find_cluster() if data is None else None
+    if cluster is not None:
+        return _address_of(cluster)
     if data is None and os.environ.get(URL):
         token = os.environ.get(TOKEN, "").strip()
         url = _listening([check_url(each.strip(), URL) for each in os.environ[URL].split(",")])
@@ -96,7 +122,7 @@ def find_center(data: Path | None = None) -> Address:
         return _public(Path(public))
     folder = data_directory(data)
     try:
-        url, socket = _read_place(folder)
+        return _local(folder)
     except NoCenter:
         if data is None and not os.environ.get(DATA) and PUBLIC_SOCKET.is_socket():
             return _public(PUBLIC_SOCKET)
@@ -104,16 +130,45 @@ def find_center(data: Path | None = None) -> Address:
         if login is not None:
             return _signed_in(login)
         raise
+
+
+def _local(folder: Path) -> Address:
+    """The center that runs on a data directory. Raises NoCenter."""
+    url, socket = _read_place(folder)
     return Address(url, read_token(folder / TOKEN_FILE), folder, socket, authority(folder))
 
 
-def check_sent(url: str) -> None:
+def _address_of(cluster: Cluster) -> Address:
+    """The center of a cluster of the configuration file; the token of the environment belongs to another one."""
+    where = f"clusters.{cluster.name}"
+    if cluster.data is not None:
+        return _local(cluster.data)
+    token = read_token(cluster.token_file) if cluster.token_file is not None else ""
+    if cluster.socket is not None:
+        if not cluster.socket.is_socket():
+            raise NoCenter(f"no center listens at {cluster.socket} ({where}.socket)")
+        return Address("http://localhost", token, socket=cluster.socket.absolute())
+    urls = [check_url(each, f"{where}.url") for each in cluster.url]
+    if token:
+        url = _listening(urls)
+        if token.startswith(USER_TOKEN):
+            check_sent(url, f"{where}.url")
+        return Address(url, token, ca=cluster.ca or authority())
+    login = next(filter(None, map(find_login, urls)), None)
+    if login is None:
+        hint = f"`cress login {urls[0]}`, or token-file in [{where}]"
+        raise InputError("has no token-file, and nobody is signed in there", hint=hint, field=where)
+    signed_in = _signed_in(login)
+    return signed_in._replace(url=_listening(urls), ca=cluster.ca or signed_in.ca)
+
+
+def check_sent(url: str, where: str = URL) -> None:
     """Raise InputError if a user's token would travel to ``url`` unencrypted."""
     if not url.startswith("https:") and not os.environ.get(INSECURE):
         raise InputError(
             f"the token would travel to {url} unencrypted",
             hint=f"https://…, the socket of a center on this machine ({SOCKET}), or {INSECURE}=1 if nobody else can listen",
-            field=URL,
+            field=where,
         )
 
 

@@ -40,6 +40,14 @@ class Unavailable(ClientError):
     """The center is there and cannot do it now: it starts, stops, or cannot store."""
 
 
+class Elsewhere(ClientError):
+    """The center stands by; the one at ``leader`` leads. The client goes there by itself."""
+
+    def __init__(self, leader: str) -> None:
+        super().__init__(f"the center stands by; the one at {leader} is in charge")
+        self.leader = leader
+
+
 class Refused(ClientError):
     """The center understood and said no. ``code`` is ``bad_input`` or ``not_accepted``; ``faults`` say what is wrong."""
 

@@ -12,6 +12,7 @@ import msgspec
 
 from cress.client import calls
 from cress.client.errors import Broken, Unavailable, Unreachable
+from cress.client.leader import elsewhere
 from cress.protocol.execution import ERROR, ExecNews, ExecStart, ExecWord
 from cress.protocol.messages import EXEC_INPUT
 from cress.protocol.proof import ProofError, Seals
@@ -208,6 +209,9 @@ def run_inside(
         )
         wire = opened.enter_context(opening)
     except InvalidStatus as error:
+        moved = elsewhere(error.response.status_code, error.response.headers)
+        if moved is not None:
+            raise moved from None
         raise calls.refusal(error.response.status_code, bytes(error.response.body or b""), url) from None
     except (OSError, InvalidHandshake, EOFError) as error:
         why = calls.cause_of(error)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
@@ -13,8 +12,10 @@ import msgspec
 
 from cress.client import calls
 from cress.client.calls import Call
-from cress.client.config import Address, address_again
 from cress.client.errors import Broken, ClientError, Unreachable
+from cress.client.leader import MOST_MOVES, LeaderClient, elsewhere, no_leader
+from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
+from cress.protocol.leadership import CentersPage, HandedOver
 from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.logs import Piece
 from cress.protocol.views import (
@@ -26,6 +27,7 @@ from cress.protocol.views import (
     HeldJobs,
     JobsPage,
     JobView,
+    NodeSettingsPage,
     NodesPage,
     NodeView,
     PlacesChange,
@@ -35,6 +37,7 @@ from cress.protocol.views import (
     TasksPage,
     TaskView,
     UsagePage,
+    Value,
 )
 
 if TYPE_CHECKING:
@@ -43,61 +46,36 @@ if TYPE_CHECKING:
     from cress.client.execution import Command
 
 CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 30.0
 # The center gives a sign of life every 15 s to those who follow its events.
 EVENT_SECONDS = 45.0
+# And every 5 s to those who follow a log.
+LOG_SECONDS = 20.0
 # More connections than this at once only wait for each other.
 CONNECTIONS = 100
 
 _T = TypeVar("_T")
 
 
-class Client:
+class Client(LeaderClient):
     """A connection to a center, for use by several threads; close it, or use it in a ``with``.
 
-    ``timeout`` is what an answer may take, in seconds; waiting that was asked for comes on top. ``advice`` is said when
-    nothing listens there; ``find`` says where the center is when it may have moved. Over ``socket``, a Unix socket, the token is
-    sent, over TCP never: requests are signed. ``ca`` is the authority of the certificate of a center at ``https://``. Every method raises ``ClientError``: ``Unreachable``, ``Unauthorized``, ``NotFound``,
-    ``Refused`` or ``Unavailable``.
+    Waiting that was asked for comes on top of ``timeout``. Every method raises ``ClientError``: ``Unreachable``, ``Unauthorized``,
+    ``NotFound``, ``Refused`` or ``Unavailable``.
     """
 
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        timeout: float = ANSWER_SECONDS,
-        advice: str = "",
-        find: Callable[[], Address] | None = None,
-        socket: Path | None = None,
-        ca: Path | None = None,
-    ) -> None:
-        self.url = url.rstrip("/")
-        self.timeout = timeout
-        self._advice = f"; {advice}" if advice else ""
-        self._find = find
-        self._address = Address(self.url, token, socket=socket, ca=ca)
-        self._closing = ExitStack()
-        self._open()
-
     def _open(self) -> None:
-        """Open the way to the present address; connections to the one before are closed with the client."""
         import httpx  # a tenth of a second, which nobody pays who only asks for help
 
-        from cress.client.route import Route
-
-        self._route = Route(self._address)
-        self._closing.callback(self._route.close)
+        route = self._open_route()
         limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
         self._http = httpx.Client(
-            base_url=self._route.url,
-            headers=self._route.headers,
-            auth=self._route.auth,
+            base_url=route.url,
+            headers=route.headers,
+            auth=route.auth,
             timeout=self._timeouts(0.0),
             # A proxy for the world outside would be asked for a center on this machine.
             trust_env=False,
-            transport=httpx.HTTPTransport(
-                verify=self._route.tls, uds=self._route.socket or None, limits=limits, trust_env=False
-            ),
+            transport=httpx.HTTPTransport(verify=route.tls, uds=route.socket or None, limits=limits, trust_env=False),
         )
         self._closing.callback(self._http.close)
 
@@ -216,7 +194,7 @@ class Client:
 
         With ``follow`` it goes on until the task is over, and with the next attempt when it is tried again. When the
         connection breaks off, go on with the ``end`` of the last piece as ``offset``, and its ``attempt`` as ``since``.
-        What the log has not kept is a piece that says so.
+        What the log has not kept is a piece that says so, and an empty one is a sign of life.
         """
         call = calls.logs(id, task, stream, offset, follow=follow, attempt=attempt, since=since)
         yield from self.read(call, follow=follow)
@@ -235,8 +213,12 @@ class Client:
 
         path = f"/v1/jobs/{id}/tasks/{task}/exec"
         given = dict(environment or {})
-        with self._told():
-            return run_inside(self._route, path, command, environment=given, terminal=terminal, advice=self._advice)
+
+        def begin() -> Command:
+            with self._told():
+                return run_inside(self._route, path, command, environment=given, terminal=terminal, advice=self._advice)
+
+        return self._following(begin)
 
     # --- groups, nodes, the whole -------------------------------------------------------------------------------------
 
@@ -251,6 +233,46 @@ class Client:
         query = {"dry_run": "true" if dry_run else ""}
         body = {"text": text, "file": file, "moves": dict(moves or {})}
         return self._call(Applied, "PUT", "/v1/groups", query=query, body=body)
+
+    def config(self) -> ConfigView:
+        """Return the configuration of the cluster."""
+        return self._call(ConfigView, "GET", "/v1/config")
+
+    def change_config(
+        self,
+        text: str | None = None,
+        *,
+        options: Mapping[str, str | None] | None = None,
+        licences: Mapping[str, int | None] | None = None,
+        revision: int = 0,
+        what: str = "",
+        file: str = "",
+        moves: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+    ) -> ConfiguredView:
+        """Make a document the configuration of the cluster, or change single options and licences (None: the default, none).
+
+        Refused unless ``revision`` is the present one (0: any). ``what`` is told in the history, ``file`` in messages.
+        """
+        body = {
+            "text": text,
+            "options": dict(options or {}),
+            "licences": dict(licences or {}),
+            "revision": revision,
+            "what": what,
+            "file": file,
+            "moves": dict(moves or {}),
+        }
+        query = {"dry_run": "true" if dry_run else ""}
+        return self._call(ConfiguredView, "PUT", "/v1/config", query=query, body=body)
+
+    def config_history(self) -> tuple[RevisionView, ...]:
+        """Return the revisions of the configuration that are kept, newest first, without their documents."""
+        return self._call(HistoryView, "GET", "/v1/config/history").revisions
+
+    def config_revision(self, number: int) -> RevisionView:
+        """Return a revision of the configuration with its document."""
+        return self._call(RevisionView, "GET", f"/v1/config/history/{number}")
 
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes, in the order in which they registered."""
@@ -286,6 +308,27 @@ class Client:
         body = {"deadline": deadline, "reason": reason}
         return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/drain", body=body)
 
+    def node_settings(self, name: str) -> NodeSettingsPage:
+        """Return what is set of a node in the center, what its executor reports, and the revisions."""
+        return self._call(NodeSettingsPage, "GET", f"/v1/nodes/{quote(name, safe='')}/settings")
+
+    def set_node(
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, Value | None] | None = None,
+        revert: int | None = None,
+        revision: int | None = None,
+        **values: str | bool | None,
+    ) -> NodeSettingsPage:
+        """Set ``labels`` of a node (None: remove it), and of the ``values`` ``rack``, ``reserve``, ``judged`` and ``note`` those that are given (None:
+        what its executor reports); or go back to a revision. Tasks that run there go on.
+
+        It is refused unless ``revision`` is the present one, if it is given.
+        """
+        body = {"labels": dict(labels or {}), "revert": revert, "revision": revision, **values}
+        return self._call(NodeSettingsPage, "POST", f"/v1/nodes/{quote(name, safe='')}/settings", body=body)
+
     def usage(
         self, *, group: str = "", since: float | None = None, until: float | None = None, by: str = "hour"
     ) -> UsagePage:
@@ -295,6 +338,14 @@ class Client:
     def licences(self) -> LicencesPage:
         """The licences of the cluster, and who has some."""
         return self.ask(calls.licences())
+
+    def centers(self) -> CentersPage:
+        """The centers that share a store: which one leads, which one answers."""
+        return self.ask(calls.centers())
+
+    def hand_over(self) -> HandedOver:
+        """Have another center lead; this one must lead itself."""
+        return self.ask(calls.hand_over())
 
     def state(self) -> StateView:
         """The cluster in a few numbers."""
@@ -336,33 +387,37 @@ class Client:
 
     # --- how ----------------------------------------------------------------------------------------------------------
 
-    def look(self) -> None:
-        """Look again where the center is."""
-        found = address_again(self._find)
-        if found is not None and found._replace(data=None) != self._address:
-            self._address, self.url = found._replace(data=None), found.url
-            self._open()
-
     def ask(self, call: Call[_T]) -> _T:
         """The answer to one call."""
         content, headers = calls.content_of(call)
-        with self._told():
-            answer = self._http.request(
-                call.method,
-                call.path,
-                params=calls.query_of(call.query),
-                content=content,
-                headers=headers,
-                timeout=self._timeouts(call.wait),
-            )
-        if not answer.is_success:
-            raise refusal_of(answer)
-        return calls.answer_of(call, answer.content, self.url)
+        for _ in range(MOST_MOVES):
+            try:
+                with self._told():
+                    answer = self._http.request(
+                        call.method,
+                        call.path,
+                        params=calls.query_of(call.query),
+                        content=content,
+                        headers=headers,
+                        timeout=self._timeouts(call.wait),
+                    )
+            except Unreachable:
+                # Of several centers another one may answer.
+                if call.again and self.look():
+                    continue
+                raise
+            moved = elsewhere(answer.status_code, answer.headers)
+            if moved is None:
+                if not answer.is_success:
+                    raise refusal_of(answer)
+                return calls.answer_of(call, answer.content, self.url)
+            self._follow(moved)
+        raise no_leader()
 
     def read(self, call: Call[bytes], *, follow: bool) -> Iterator[Piece]:
-        """A log piece by piece; ``follow``: it says nothing for as long as there is nothing to say."""
+        """A log piece by piece; ``follow``: with signs of life while there is nothing to say."""
         pieces = calls.Pieces()
-        with self._answer(call, None if follow else self.timeout) as answer:
+        with self._answer(call, LOG_SECONDS if follow else self.timeout) as answer:
             for data in answer.iter_bytes():
                 yield from pieces.feed(data)
 
@@ -393,11 +448,17 @@ class Client:
 
         budget = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=silence)
         query = calls.query_of(call.query)
-        with self._told(), self._http.stream(call.method, call.path, params=query, timeout=budget) as answer:
-            if answer.status_code != httpx.codes.OK:
-                answer.read()
-                raise refusal_of(answer)
-            yield answer
+        for _ in range(MOST_MOVES):
+            with self._told(), self._http.stream(call.method, call.path, params=query, timeout=budget) as answer:
+                moved = elsewhere(answer.status_code, answer.headers)
+                if moved is None:
+                    if answer.status_code != httpx.codes.OK:
+                        answer.read()
+                        raise refusal_of(answer)
+                    yield answer
+                    return
+            self._follow(moved)
+        raise no_leader()
 
     def _timeouts(self, wait: float) -> httpx.Timeout:
         import httpx

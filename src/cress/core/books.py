@@ -190,7 +190,9 @@ class Books:
         if again:
             for task in claim.tasks:
                 claim.job.put_back(task, claim.since)
-            if not claim.job.queued and self.can_wait(claim.job):
+            if claim.job.queued:
+                self.refit(claim.job)
+            elif self.can_wait(claim.job):
                 self.enqueue(claim.job)
 
     def void_claims(self, f: int) -> None:

@@ -476,6 +476,9 @@ class Ledger(Books):
         self.add_claim(ClaimEntry(job, list(fact.tasks), reservation, charge, list(fact.victims), fact.expected, since))
         if not self.can_wait(job):
             self.dequeue(job)
+        elif job.constraints is not None:
+            # Its next task may have waited for less long.
+            self.refit(job)
         self.timeline.reserve(reservation, NEVER)
         for number in fact.victims:
             victim = self.attempts[number]

@@ -13,18 +13,18 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from typing import Any
 
-import msgspec
-
-from cress.executor import log_cleanup, logs, ports
+from cress.executor import log_cleanup, ports
 from cress.executor.account_rules import write_rules
+from cress.executor.bulk import BulkService, serve_bulk
 from cress.executor.bundle import Bundle, BundleError
-from cress.executor.center_wire import BUNDLE_REMEDY, CenterWire, Closed, Impostor, NotReached, open_any_wire
+from cress.executor.center_wire import BUNDLE_REMEDY, CenterWire, Closed, Impostor, NotReached
+from cress.executor.centers import Centers
 from cress.executor.checks import Checks
-from cress.executor.exec.commands import Execs
+from cress.executor.exec.commands import Send
 from cress.executor.exec.helper_process import HelperProcess
 from cress.executor.folder import FolderInUseError, Lock, take_directory
 from cress.executor.frames import FrameError
@@ -33,15 +33,23 @@ from cress.executor.load import LoadReporter, Sampler
 from cress.executor.node_facts import NodeFacts
 from cress.executor.settings import Settings
 from cress.model.reports import Ended, Report, Started
-from cress.protocol.messages import Exec, ExecInput, ExecOver, ExecSize, FromAgent, Load, ReadLog, Reports
+from cress.protocol.messages import (
+    Exec,
+    ExecInput,
+    ExecOver,
+    ExecSize,
+    FromAgent,
+    Load,
+    OpenBulk,
+    ReadLog,
+    Reports,
+)
 from cress.protocol.proof import ProofError
 from cress.shell.executor import agent_effects as effects
 from cress.shell.executor.agent import REFUSED, Agent, Phase
 
 # Seconds between two checks for a nearly full disk, and for old output.
 TIDY_LOOK, TIDY_EVERY = 30.0, 600.0
-# Requests for logs that may wait at a time.
-MOST_READS = 1_000
 
 
 class Program:
@@ -72,13 +80,19 @@ class Program:
         self.checks = Checks(self.directory / "checks", self.helper)
         self.sampler = Sampler(settings.resource, settings.load_every, settings.load_half_life)
         self.facts = NodeFacts(settings, self._say)
+        self.centers = Centers(
+            settings.center_url.split(","),
+            settings.token,
+            settings.tls,
+            ping_interval=settings.ping_interval,
+            ping_timeout=settings.ping_timeout,
+        )
         self._said = ""
         self._center: CenterWire | None = None
         self._link: Link | None = None
-        self._execs: Execs | None = None
+        self._services: list[BulkService] = []  # of the first connection, and of the second one while it is open
         self._session: set[asyncio.Task[None]] = set()  # ended when the connections are closed
         self._jobs: set[asyncio.Task[None]] = set()
-        self._reads = 0
         self._timer: asyncio.TimerHandle | None = None
         self._asked = 0
 
@@ -171,11 +185,12 @@ class Program:
 
     async def _close(self) -> None:
         """Close both connections, and end the work that needs them."""
-        center, link, execs = self._center, self._link, self._execs
-        self._center = self._link = self._execs = None
+        center, link, services = self._center, self._link, self._services
+        self._center = self._link = None
+        self._services = []
         await _cancel(*(task for task in self._session if task is not asyncio.current_task()))
-        if execs is not None:
-            await execs.close()
+        for service in services:
+            await service.close()
         if link is not None:
             link.close()
         if center is not None:
@@ -199,15 +214,8 @@ class Program:
         await self._happen(self.agent.supervisor_closed)
 
     async def _talk_to_center(self) -> None:
-        settings = self.settings
         try:
-            center = self._center = await open_any_wire(
-                settings.center_url.split(","),
-                settings.token,
-                settings.tls,
-                ping_interval=settings.ping_interval,
-                ping_timeout=settings.ping_timeout,
-            )
+            center = self._center = await self.centers.connect()
         except NotReached as error:
             await self._happen(partial(self.agent.center_failed, str(error), permanent=error.permanent))
             return
@@ -243,10 +251,11 @@ class Program:
     # --- services of the agent itself --------------------------------------------------------------------------------
 
     def _begin_services(self) -> None:
-        self._execs = Execs(self.helper, lambda attempt: self.agent.first.get(attempt, 0), self._tell)
+        self._services.append(self._service(self._tell))
         self._start(self._session, self._tell_load())
         self._start(self._session, self._tell_checks())
         self._start(self._session, self._watch_facts())
+        self._start(self._session, self._watch_centers())
 
     async def _tell(self, message: FromAgent) -> None:
         await self._happen(self.agent.tell, message)
@@ -270,11 +279,15 @@ class Program:
         await self.facts.changed()
         await self._happen(self.agent.facts_changed)
 
+    async def _watch_centers(self) -> None:
+        url = await self.centers.moved()
+        await self._happen(self.agent.center_closed, f"the center at {url} is in charge")
+
     async def _prepare(self, ended: tuple[int, ...], without: frozenset[int] | None) -> None:
         for attempt in ended:
             self.checks.ended(attempt)
-            if self._execs is not None:
-                await self._execs.ended(attempt)
+            for service in self._services:
+                await service.ended(attempt)
         listening = None if without is None else await asyncio.to_thread(ports.listening) - without
         await self._happen(self.agent.reports_ready, listening)
 
@@ -292,21 +305,29 @@ class Program:
     async def _look_at_data(self) -> None:
         await self._happen(self.agent.data_found, await self.facts.datasets.look())
 
-    def _serve(self, order: ReadLog | Exec | ExecInput | ExecSize | ExecOver) -> None:
-        if isinstance(order, ReadLog):
-            if self._reads >= MOST_READS:
-                order = msgspec.structs.replace(order, wait=0)
-            self._start(self._session, self._read_log(order))
-        elif self._execs is not None:
-            self._execs.obey(order)
+    def _serve(self, order: ReadLog | Exec | ExecInput | ExecSize | ExecOver | OpenBulk) -> None:
+        if isinstance(order, OpenBulk):
+            self._start(self._session, self._talk_in_bulk(order.ticket))
+        elif self._services:
+            self._services[0].obey(order)
 
-    async def _read_log(self, order: ReadLog) -> None:
-        self._reads += 1
+    def _service(self, send: Send) -> BulkService:
+        return BulkService(self.directory / "attempts", self.agent, self.helper, send)
+
+    async def _talk_in_bulk(self, ticket: str) -> None:
+        with contextlib.suppress(NotReached, ProofError, Impostor):
+            await serve_bulk(self.settings.name, ticket, self.centers.connect_again(), self._second_service)
+
+    @contextlib.asynccontextmanager
+    async def _second_service(self, send: Send) -> AsyncIterator[BulkService]:
+        service = self._service(send)
+        self._services.append(service)
         try:
-            data = await logs.read(self.directory / "attempts", order, self.agent.live.__contains__)
+            yield service
         finally:
-            self._reads -= 1
-        await self._tell(data)
+            if service in self._services:
+                self._services.remove(service)
+            await service.close()
 
     async def _tidy(self) -> None:
         """Remove old output of tasks at intervals; only while the running tasks are known."""

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import secrets
 import ssl
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -79,15 +78,9 @@ class CenterWire:
         """End the connection."""
         await self._connection.close()
 
-
-async def open_any_wire(
-    urls: Sequence[str], token: str, bundle: Path | None = None, *, ping_interval: float, ping_timeout: float
-) -> CenterWire:
-    """Connect to the first of these addresses where a center is in charge; raises as ``open_wire`` for the last one."""
-    for url in urls[:-1]:
-        with contextlib.suppress(NotReached):
-            return await open_wire(url, token, bundle, ping_interval=ping_interval, ping_timeout=ping_timeout)
-    return await open_wire(urls[-1], token, bundle, ping_interval=ping_interval, ping_timeout=ping_timeout)
+    def abort(self) -> None:
+        """End the connection at once."""
+        self._connection.transport.abort()
 
 
 async def open_wire(

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import msgspec
 
+from cress.core.live_options import are_live, take_over
 from cress.core.scheduler import Scheduler
 from cress.core.widening import widened
 from cress.lifecycle.facts import Configured, Widened
@@ -19,13 +20,19 @@ from cress.model.resources import Dimensions
 _replace = msgspec.structs.replace
 
 
-def configured(core: Scheduler, tables: Tables, fact: Configured | Widened) -> Scheduler:
-    """Return a scheduler that goes on from where one is, as the fact says; the rows follow, without notes."""
+def configured(core: Scheduler, tables: Tables, fact: Configured | Widened, *, anew: bool = False) -> Scheduler:
+    """Return a scheduler that goes on from where one is, as the fact says; the rows follow, without notes.
+
+    It is the same one, if all that changes are options that are live, unless it is to be made ``anew``.
+    """
     if isinstance(fact, Widened):
         dimensions = Dimensions(fact.dimensions)
         wider = widened(core, dimensions)
         _pad_rows(tables, dimensions)
         return wider
+    if not anew and are_live(core.options, fact.options):
+        take_over(core, fact.options)
+        return core
     state = core.export()
     state["options"] = asdict(fact.options)
     return Scheduler.restore(state)
@@ -53,6 +60,8 @@ def _pad_rows(tables: Tables, dimensions: Dimensions) -> None:
             state.write_silently("good", Version(state.good.template, _job(state.good.job, dimensions)))
     for node in tables.nodes.values():
         node.write_silently("node", _node(node.node, dimensions))
+        if node.reported is not None:
+            node.write_silently("reported", _node(node.reported, dimensions))
 
 
 def _job(job: Job, dimensions: Dimensions) -> Job:

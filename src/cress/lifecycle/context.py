@@ -40,7 +40,7 @@ class Context:
 
     Times: ``now`` is the shell's clock, which never goes back; ``utc`` the wall clock, only shown and handed to quota
     timetables; both in microseconds. Indices: ``attempts_on`` by node; ``behind`` the jobs that come after a job that is
-    alive; ``placed`` the jobs with attempts by name; ``named`` the families that are alive by group and name; ``standings`` the state of the tasks of services;
+    alive; ``named`` the families that are alive by group and name; ``standings`` the state of the tasks of services;
     ``homes``, by node, the databases with a task that is bound to it (and some that have none there any more).
     """
 
@@ -53,6 +53,8 @@ class Context:
         self.more = False
         # Whether the step is one of a log without facts, which must be decided as it was.
         self.as_version_5 = False
+        # Whether changes of the configuration are kept as revisions: since version 6.5.
+        self.keeps_revisions = True
         self.out = Step()
         self.unsettled = Unsettled()
         self.noticed = Noticed()
@@ -68,7 +70,6 @@ class Context:
         self.timers = Timers(tables.timers)
         self.attempts_on: dict[str, dict[int, LiveAttempt]] = {}
         self.behind: dict[int, list[int]] = {}
-        self.placed: dict[str, dict[int, None]] = {}
         self.named: dict[tuple[str, str], int] = {}
         self.standings: dict[int, Standing] = {}
         self.homes: dict[str, set[int]] = {}
@@ -121,7 +122,6 @@ class Context:
         """Enter an attempt in the indices by job and by node."""
         job = self.jobs[attempt.job]
         job.attempts[attempt.id] = attempt
-        self.placed.setdefault(job.job.name, {})[attempt.job] = None
         self.attempts_on.setdefault(attempt.node, {})[attempt.id] = attempt
 
     def remove(self, attempt: LiveAttempt) -> None:
@@ -129,11 +129,6 @@ class Context:
         del self.attempts[attempt.id]
         job = self.jobs[attempt.job]
         del job.attempts[attempt.id]
-        if not job.attempts:
-            there = self.placed[job.job.name]
-            del there[attempt.job]
-            if not there:
-                del self.placed[job.job.name]
         here = self.attempts_on[attempt.node]
         del here[attempt.id]
         if not here:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from cress.model.access import JoinToken, Token, User
+from cress.model.bounds import Amount
 from cress.model.group import Group
 from cress.model.job import Job
-from cress.model.node import Load, Local, Node
+from cress.model.node import Load, Local, Node, Value
 from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Report
@@ -86,12 +88,29 @@ class Hold(_Input, frozen=True):
 class ApplyGroups(_Input, frozen=True):
     """The whole list of groups from now on; ``moves`` says where the jobs of removed groups go.
 
-    ``zone`` is the time zone of their timetables; empty: that of the cluster.
+    ``zone`` is the time zone of their timetables; empty: that of the cluster. ``by`` is the user, empty for a file of the center.
     """
 
     groups: tuple[Group, ...]
     moves: tuple[tuple[str, str], ...] = ()
     zone: str = ""
+    by: str = ""
+
+
+class Configure(_Input, frozen=True):
+    """The whole configuration from now on: options, licences, groups; ``moves`` and ``zone`` as in ``ApplyGroups``.
+
+    It is refused unless ``base`` is the number of the present revision (0: any). ``by`` and ``what`` are the user and the action.
+    """
+
+    options: Options
+    licences: tuple[tuple[str, int], ...]
+    groups: tuple[Group, ...]
+    moves: tuple[tuple[str, str], ...] = ()
+    zone: str = ""
+    base: int = 0
+    by: str = ""
+    what: str = ""
 
 
 class NodeJoined(_Input, frozen=True):
@@ -175,6 +194,7 @@ class SetLicences(_Input, frozen=True):
     """The whole list of licences of the cluster, and how many there are of each."""
 
     counts: tuple[tuple[str, int], ...]
+    by: str = ""
 
 
 class Declare(_Input, frozen=True):
@@ -198,6 +218,25 @@ class Drain(_Input, frozen=True):
     deadline: int
     reason: str = ""
     by: str = ""
+
+
+class SetNode(_Input, frozen=True):
+    """An operator changes settings of a node (``NodeSettings``), or goes back to those of revision ``revert``; 0: to none.
+
+    ``labels`` are set, or removed (``None``); of the rest what is given holds from now on. It is refused unless ``base`` is the
+    number of the present revision (-1: any). ``by`` and ``what`` are the user and the action.
+    """
+
+    name: str
+    labels: tuple[tuple[str, Value | None], ...] = ()
+    rack: str | UnsetType | None = UNSET
+    reserve: tuple[tuple[str, Amount], ...] | UnsetType = UNSET
+    judged: bool | UnsetType | None = UNSET
+    note: str | UnsetType = UNSET
+    revert: int | None = None
+    base: int = -1
+    by: str = ""
+    what: str = ""
 
 
 class SetUser(_Input, frozen=True):
@@ -272,6 +311,7 @@ Input: TypeAlias = (
     | Scale
     | Hold
     | ApplyGroups
+    | Configure
     | NodeJoined
     | NodeLeft
     | NodeDead
@@ -285,6 +325,7 @@ Input: TypeAlias = (
     | Declare
     | Cordon
     | Drain
+    | SetNode
     | SetUser
     | AddToken
     | RevokeToken

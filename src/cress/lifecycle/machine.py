@@ -13,7 +13,7 @@ import msgspec
 
 from cress.core import admission
 from cress.core.scheduler import Scheduler
-from cress.lifecycle import access, node_membership, snapshot
+from cress.lifecycle import access, configuration, node_membership, snapshot
 from cress.lifecycle.attempts import end_reasons
 from cress.lifecycle.attempts.reports import reported
 from cress.lifecycle.configure import configured, padded
@@ -24,6 +24,7 @@ from cress.lifecycle.families import families
 from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
+    Configure,
     Cordon,
     DataFound,
     Declare,
@@ -40,6 +41,7 @@ from cress.lifecycle.inputs import (
     Restarted,
     Scale,
     SetLicences,
+    SetNode,
     SetRacks,
     Submit,
     Update,
@@ -59,7 +61,7 @@ from cress.lifecycle.tables.tables import Tables, place
 from cress.lifecycle.tables.timers import DRAIN, MEASURED, REST
 from cress.model.decisions import Preempt, Start, Stop
 from cress.model.errors import InputError, NotAccepted
-from cress.model.events import ClockSet, GroupsApplied, RacksSet, ZoneSet
+from cress.model.events import ClockSet, GroupsApplied, LicencesSet, RacksSet, ZoneSet
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.options import Options
@@ -118,6 +120,8 @@ class Machine(Context):
         for each in inputs:
             try:
                 out.replies.append((yield from self._take(padded(each, self.core.dimensions))))
+                if isinstance(each, configuration.CHANGING) and self.keeps_revisions:
+                    configuration.note(self, each)
             except InputError as error:
                 out.replies.append(error)
             self._settle()
@@ -178,7 +182,7 @@ class Machine(Context):
                 return updates.update(self, each)
             case Scale():
                 updates.scale(self, each)
-            case NodeJoined() | NodeLeft() | NodeDead() | Ports():
+            case NodeJoined() | NodeLeft() | NodeDead() | Ports() | SetNode():
                 node_membership.take(self, each)
             case LoadReported() | LocateData() | DataFound() | SetLicences():
                 node_observations.take(self, each)
@@ -189,6 +193,8 @@ class Machine(Context):
                 cordons.take(self, each)
             case ApplyGroups():
                 self._apply_groups(each)
+            case Configure():
+                self._set_configuration(each)
             case Restarted() | Declare():
                 self._reconfigure(each)
             case _:
@@ -207,6 +213,32 @@ class Machine(Context):
             if name not in kept:
                 job.job = msgspec.structs.replace(job.job, group=moves[name])
         self.named = self.by_name()
+
+    def _set_configuration(self, each: Configure) -> None:
+        """Change options, licences and groups, all or nothing."""
+        before = self.core
+        self.check_configuration(each)
+        if each.options.accounting != before.options.accounting:
+            # Quotas are checked as they will be counted. There are no groups and jobs, so this is quick.
+            self.core = configured(before, self.tables, Configured(each.options))
+            try:
+                self.check_groups(_groups_of(each))
+            finally:
+                self.core = before
+        if each.options != before.options:
+            self._go_on(Configured(each.options))
+        if (each.groups, each.zone) != (self.core.groups.configured, self.core.groups.own_zone):
+            self._apply_groups(_groups_of(each))
+        if dict(each.licences) != self.core.relations.licences.counts:
+            self.observe(LicencesSet(each.licences))
+
+    def check_configuration(self, each: Configure) -> None:
+        """Raise ``InputError`` if this configuration cannot be applied now."""
+        configuration.check_base(self, each.base)
+        configuration.check_options(self, each.options)
+        self._check_options(each.options)
+        if each.options.accounting == self.core.options.accounting:  # else quotas are checked as they will be counted
+            self.check_groups(_groups_of(each))
 
     def check_groups(self, applied: ApplyGroups) -> None:
         """Raise ``InputError`` if these groups cannot be applied now."""
@@ -254,6 +286,11 @@ class Machine(Context):
 
     def _configure(self, options: Options) -> None:
         """The scheduler goes on from where it is, with other options."""
+        self._check_options(options)
+        # As releases before 6.5 did it, whose logs are stepped through by this one.
+        self._go_on(Configured(options), anew=True)
+
+    def _check_options(self, options: Options) -> None:
         old = self.core.options.accounting
         if options.accounting != old and (self.core.groups.configured or self.jobs):
             raise InputError(
@@ -261,10 +298,9 @@ class Machine(Context):
                 hint=f"start it with --option accounting={old}",
                 field="accounting",
             )
-        self._go_on(Configured(options))
 
-    def _go_on(self, fact: Configured | Widened) -> None:
-        self.core = configured(self.core, self.tables, fact)
+    def _go_on(self, fact: Configured | Widened, *, anew: bool = False) -> None:
+        self.core = configured(self.core, self.tables, fact, anew=anew)
         self.told.append(fact)
 
     def _declare(self, declare: Declare) -> None:
@@ -338,3 +374,7 @@ class Machine(Context):
         """Return the machine that ``export`` wrote, in this release or an older one; raises ``ValueError``."""
         tables, core, stored = snapshot.decode(data)
         return cls.of(tables, core, stored.now, stored.utc, more=stored.more)
+
+
+def _groups_of(each: Configure) -> ApplyGroups:
+    return ApplyGroups(groups=each.groups, moves=each.moves, zone=each.zone)

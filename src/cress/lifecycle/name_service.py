@@ -1,11 +1,9 @@
-"""The name service: where the running tasks of a job are. A view of the context, so a task is gone with its end.
+"""The places of running tasks: what the name service tells of them.
 
 Source E §3.2: jobs ask by name for host, rack, address, disk and ports of the jobs that they work with.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -21,7 +19,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     ``address`` is the name of the node where that has no other. ``ports`` are names and numbers. ``devices`` are those
     that it has, ``disk`` the path of the disk among them (its id, where that has none; empty: it has none), for itself or with
-    others; several are separated by ``:``.
+    others; several are separated by ``:``. ``user`` is the owner of the job.
     """
 
     job: int
@@ -36,29 +34,17 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     since: int
     disk: str = ""
     devices: tuple[Allocated, ...] = ()
+    user: str = ""
 
 
-def resolve(context: Context, name: str, group: str | None = None) -> list[Place]:
-    """The running tasks of all jobs of that name, in one group or in any, by job and task.
+def place_of(context: Context, job: LiveJob, attempt: LiveAttempt) -> Place | None:
+    """Return the place of an attempt of a job; None if it cannot be found by its name.
 
-    Running: its program was started, and it was not told to stop; of a service or database, whose tasks are those of its
-    members, ready too.
+    It can from the start of its program until it ends or is told to stop; that of a service or database while it is ready.
     """
-    return sorted(places(context, candidates(context, name, group)), key=order)
-
-
-def candidates(context: Context, name: str, group: str | None = None) -> list[LiveJob]:
-    """Return the jobs of that name with running attempts, in one group or in any."""
-    found = (context.jobs[number] for number in context.placed.get(name, ()))
-    return [job for job in found if group is None or (job.job.group or DEFAULT_GROUP) == group]
-
-
-def places(context: Context, jobs: Iterable[LiveJob]) -> Iterator[Place]:
-    """Yield the running tasks of these jobs that can be found; a job may end in the meantime."""
-    for job in jobs:
-        for attempt in list(job.attempts.values()):
-            if _can_be_found(job, attempt) and attempt.node in context.nodes:
-                yield _place(context, job, attempt)
+    if _can_be_found(job, attempt) and attempt.node in context.nodes:
+        return _place(context, job, attempt)
+    return None
 
 
 def order(place: Place) -> tuple[int, int]:
@@ -92,6 +78,7 @@ def _place(context: Context, job: LiveJob, attempt: LiveAttempt) -> Place:
         since=attempt.started,
         disk=disk_of(node, attempt.devices),
         devices=attempt.devices,
+        user=job.job.user,
     )
 
 

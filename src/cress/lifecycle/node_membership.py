@@ -6,8 +6,8 @@ from cress.lifecycle.attempts.reports import lost, reported
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.families import databases
-from cress.lifecycle.inputs import NodeDead, NodeJoined, NodeLeft, Ports
-from cress.lifecycle.nodes import cordons, node_observations, ports
+from cress.lifecycle.inputs import NodeDead, NodeJoined, NodeLeft, Ports, SetNode
+from cress.lifecycle.nodes import cordons, node_observations, ports, settings
 from cress.lifecycle.tables.rows import LiveAttempt, LiveNode
 from cress.lifecycle.tables.timers import DRAIN, MEASURED, REST
 from cress.model.devices import devices_of
@@ -21,7 +21,7 @@ SILENT = "its node was not heard from for longer than a term"
 DEAD = "its node is dead"
 
 
-def take(context: Context, word: NodeJoined | NodeLeft | NodeDead | Ports) -> None:
+def take(context: Context, word: NodeJoined | NodeLeft | NodeDead | Ports | SetNode) -> None:
     """Take in an input about a node."""
     match word:
         case NodeJoined():
@@ -32,6 +32,8 @@ def take(context: Context, word: NodeJoined | NodeLeft | NodeDead | Ports) -> No
             dead(context, word)
         case Ports():
             ports.seen(context, cordons.node_of(context, word.name), word.ports)
+        case SetNode():
+            settings.set_node(context, word)
 
 
 def joined(context: Context, word: NodeJoined) -> None:
@@ -52,8 +54,7 @@ def joined(context: Context, word: NodeJoined) -> None:
     for report in word.reports:
         reported(context, name, report)
     _repair(context, mine, {report.attempt for report in word.reports})
-    if known.node != word.node:
-        _change(context, known, word.node)
+    _change(context, known, word.node)
     ports.seen(context, known, word.ports)
     node_observations.expect_load(context, name)
 
@@ -76,10 +77,10 @@ def _repair(context: Context, mine: list[LiveAttempt], told: set[int]) -> None:
 def _change(context: Context, known: LiveNode, node: Node) -> None:
     """Describe a node anew; what runs on it goes on. One with less than its tasks hold gets no new ones until enough end."""
     if context.as_version_5:
-        _change_as_version_5(context, known, node)
-        return
-    known.node = node
-    context.observe(NodeChanged(node))
+        if known.node != node:
+            _change_as_version_5(context, known, node)
+    elif settings.describe(context, known, node):
+        context.observe(NodeChanged(known.node))
 
 
 def _change_as_version_5(context: Context, known: LiveNode, node: Node) -> None:

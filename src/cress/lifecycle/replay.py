@@ -62,8 +62,9 @@ def replay(machine: Machine, records: Iterable[Record]) -> Difference | None:
 def stepped(machine: Machine, record: Record) -> Step:
     """Step a machine through the inputs of a record, by the rules of the release that wrote it."""
     machine.as_version_5 = not has_facts(record)
+    machine.keeps_revisions = record.version >= (6, 5)
     step = machine.step(record.now, record.utc, inputs_of(record))
-    machine.as_version_5 = False
+    machine.as_version_5, machine.keeps_revisions = False, True
     return step
 
 

@@ -16,6 +16,7 @@ from cress.lifecycle.tables.tables import General, Tables
 from cress.lifecycle.tables.timers import Key
 from cress.model.access import JoinToken, Token, User
 from cress.model.records import JobState
+from cress.model.revisions import Revision
 from cress.model.secrets import Secret
 
 
@@ -45,6 +46,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     join_tokens: dict[str, JoinToken] = {}
     joined: list[tuple[tuple[str, str], bytes]] = []
     secrets: list[Secret] = []
+    revisions: list[Revision] = []
 
 
 class _Version(msgspec.Struct):
@@ -80,6 +82,7 @@ def encode(tables: Tables, core: Scheduler, now: int, utc: int, *, more: bool) -
             join_tokens=tables.join_tokens,
             joined=list(tables.joined.items()),
             secrets=list(tables.secrets.values()),
+            revisions=list(tables.revisions.values()),
         )
     )
 
@@ -103,6 +106,7 @@ def decode(data: bytes) -> tuple[Tables, Scheduler, Snapshot]:
     tables.join_tokens.fill(stored.join_tokens)
     tables.joined.fill(dict(stored.joined))
     tables.secrets.fill({secret.id: secret for secret in stored.secrets})
+    tables.revisions.fill({revision.number: revision for revision in stored.revisions})
     return tables, Scheduler.restore(stored.core), stored
 
 

@@ -2,7 +2,7 @@
 
 A frame is a head of 36 bytes, big-endian: attempt, offset, gone, kept (8 bytes each), size (4); then ``size`` bytes.
 Readers who break off go on behind what they have; those without frames (``curl``) get the same bytes, and a line for
-what is gone.
+what is gone. A frame without data is a sign of life for a reader who follows.
 """
 
 from __future__ import annotations

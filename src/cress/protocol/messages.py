@@ -49,7 +49,8 @@ class Hello(Struct, frozen=True):
     has had orders of, from the cluster with the id ``cluster`` (empty: none yet). ``unlimited`` are sentences about limits
     that do not hold there. ``devices``, ``data`` and ``judged`` as in ``Node``.
 
-    ``protocol`` is the newest version that the agent speaks, ``oldest`` the oldest major one; ``version`` is 5.
+    ``protocol`` is the newest version that the agent speaks, ``oldest`` the oldest major one; ``version`` is 5. ``bulk``: it
+    opens a second connection when ``OpenBulk`` asks for one.
     """
 
     version: Small
@@ -73,11 +74,22 @@ class Hello(Struct, frozen=True):
     judged: bool = True
     protocol: tuple[Small, Small] = UNSAID
     oldest: Small = VERSION
+    bulk: bool = False
 
     @property
     def speaks(self) -> tuple[int, int]:
         """The newest version of the protocol that the agent speaks."""
         return (self.version, 0) if self.protocol == UNSAID else self.protocol
+
+
+class Bulk(Struct, frozen=True):
+    """First message of an agent on its second connection, with the ``ticket`` that it was given for it.
+
+    Over it go ``ReadLog``, commands, and the answers to what was asked there.
+    """
+
+    name: str
+    ticket: str
 
 
 class Beat(Struct, frozen=True):
@@ -188,6 +200,12 @@ class Term(Struct, frozen=True):
     epoch: Epoch
     sent: Count
     term: Count
+
+
+class OpenBulk(Struct, frozen=True):
+    """Open a second connection to the same address, and say this ``ticket`` there."""
+
+    ticket: str
 
 
 class Refused(Struct, frozen=True):
@@ -366,9 +384,10 @@ class Inventory(Struct, frozen=True):
     oldest: Small = VERSION
 
 
-FromAgent: TypeAlias = Hello | Beat | Reports | Ports | Load | Data | LogData | ExecData | ExecOver | AskMaterial
+FromAgent: TypeAlias = Hello | Bulk | Beat | Reports | Ports | Load | Data | LogData | ExecData | ExecOver | AskMaterial
 FromCenter: TypeAlias = (
     Welcome
+    | OpenBulk
     | Refused
     | NewCertificate
     | Term

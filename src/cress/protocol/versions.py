@@ -43,7 +43,7 @@ def _leave_out(_: Fields) -> None:
 
 # By major version, what it has changed of the one before.
 STEPS: Mapping[int, Step] = {
-    6: Step(newer={}, older=dict.fromkeys(("Greeting", "AskMaterial", "Material"), _leave_out))
+    6: Step(newer={}, older=dict.fromkeys(("Greeting", "AskMaterial", "Material", "Bulk", "OpenBulk"), _leave_out))
 }
 
 

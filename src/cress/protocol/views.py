@@ -201,6 +201,42 @@ class MatchView(View, frozen=True):
     rank: str = ""
 
 
+class NodeSettingsView(View, frozen=True):
+    """Settings of a node from the center, over what its executor reports: since when, by which user and action.
+
+    ``labels`` are added to its attributes, ``reserve`` is kept back from its capacity; ``rack`` and ``judged`` are null where the executor's
+    hold. Revision 0 is a node of which nothing was ever set.
+    """
+
+    revision: int = 0
+    at: float | None = None
+    by: str = ""
+    what: str = ""
+    labels: dict[str, Value] = {}
+    rack: str | None = None
+    reserve: Resources = {}
+    judged: bool | None = None
+    note: str = ""
+
+
+class NodeReportView(View, frozen=True):
+    """Report of the executor about what can be set of its node; of the attributes those that a label of the center replaces."""
+
+    attributes: dict[str, Value] = {}
+    rack: str = ""
+    judged: bool = True
+    capacity: Resources = {}
+
+
+class NodeSettingsPage(View, frozen=True):
+    """The settings of a node, what its executor reports, and the revisions that are kept, newest first."""
+
+    node: str
+    settings: NodeSettingsView
+    reported: NodeReportView
+    revisions: tuple[NodeSettingsView, ...] = ()
+
+
 class NodeView(View, frozen=True):
     """A node: ``state`` is up, overloaded, cordoned or away.
 
@@ -210,6 +246,7 @@ class NodeView(View, frozen=True):
     who is not a task; its ``devices`` one by one; ``disks_free`` of ``disks`` belong to no task; ``data`` are the paths that
     it has. ``unlimited`` are sentences about limits that do not hold there.
     ``drained_at`` is when what still runs there is stopped, because an operator drains it.
+    ``settings`` are there if something of it is set in the center, and ``reported`` says what its executor reports instead.
     """
 
     name: str
@@ -230,6 +267,8 @@ class NodeView(View, frozen=True):
     load: LoadView | None = None
     judged: bool = True
     drained_at: float | None = None
+    settings: NodeSettingsView | None = None
+    reported: NodeReportView | None = None
     devices: tuple[DeviceView, ...] = ()
     data: tuple[str, ...] = ()
     # Raw amounts by dimension, for programs that draw.
@@ -341,7 +380,7 @@ class PlaceView(View, frozen=True):
     """The place of a running task: the name of its node, its rack and address, its ports by name.
 
     ``disk`` is the path of the disk that it has, for itself or with others (its id, where that has no path; several are
-    separated by ``:``), ``devices`` all that it has.
+    separated by ``:``), ``devices`` all that it has. ``dns`` is its name in the DNS, where the center answers there.
     """
 
     job: int
@@ -356,23 +395,26 @@ class PlaceView(View, frozen=True):
     since: float
     disk: str = ""
     devices: tuple[HeldDevice, ...] = ()
+    dns: str = ""
 
 
 class PlacesPage(View, frozen=True):
-    """The running tasks of all jobs of a name, by job and task."""
+    """The running tasks of all jobs of a name, by job and task; a watch goes on behind ``revision``."""
 
     places: tuple[PlaceView, ...]
+    revision: str = ""
 
 
 class PlacesChange(View, frozen=True):
     """A change of the places of a name: the tasks that run now, and the attempts that are ``gone``.
 
-    The first one of a stream has them ``all``: what was known before counts no more.
+    One that has them ``all`` replaces what was known before. ``revision`` is where the next watch goes on.
     """
 
     places: tuple[PlaceView, ...] = ()
     gone: tuple[int, ...] = ()
     all: bool = False
+    revision: str = ""
 
 
 class GroupsPage(View, frozen=True):

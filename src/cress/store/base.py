@@ -102,6 +102,15 @@ class Saved(msgspec.Struct, kw_only=True):
     cluster: str = ""
 
 
+class Checkpoint(msgspec.Struct, frozen=True):
+    """A checkpoint that covers a shared log up to entry ``number``, in ``pieces`` pieces at ``place``; ``entry`` is the one that announced it."""
+
+    number: int
+    place: str
+    pieces: int
+    entry: int = 0
+
+
 class Store(Protocol):
     """The log of a cluster, its last snapshot, and the runs of its jobs.
 
@@ -121,7 +130,21 @@ class Store(Protocol):
     def commit(self, batch: Batch, epoch: int) -> None:
         """Store a batch. Raises ``Fenced`` when ``epoch`` is older than the newest; a newer one begins."""
 
-    def snapshot(self, state: bytes | memoryview, *, number: int, meta: Mapping[str, bytes], epoch: int) -> None:
+    def upload(self, state: bytes | memoryview, number: int) -> Checkpoint | None:
+        """Do what takes long of a snapshot of the state after record ``number``; the result goes to ``snapshot``.
+
+        Another thread than the one that writes calls it, while batches are committed.
+        """
+
+    def snapshot(
+        self,
+        state: bytes | memoryview,
+        *,
+        number: int,
+        meta: Mapping[str, bytes],
+        epoch: int,
+        uploaded: Checkpoint | None = None,
+    ) -> None:
         """Store the state after record ``number``, in place of the last snapshot and of the log up to there.
 
         A ``number`` beyond the last record takes the place of the whole log. Raises ``Fenced`` as ``commit`` does.

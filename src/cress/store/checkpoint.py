@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Collection, Iterable, Iterator
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ import msgspec
 from cress.model.records import AttemptRecord, JobRecord
 from cress.store.base import Batch, Damaged
 from cress.store.finished import ATTEMPT_COLUMNS, JOB_COLUMNS, attempt_of, job_of
+from cress.store.shared_log import LARGE
 from cress.store.sqlite_file import opened
 from cress.store.sqlite_tables import CLUSTER, fence, note, shorten, write_batch, write_state
 from cress.store.sqlite_verify import load
@@ -37,24 +39,38 @@ class Piece(msgspec.Struct, array_like=True, omit_defaults=True):
     batch: Batch | None = None
 
 
+# The first byte of a piece that is compressed; no other piece begins with it.
+_COMPRESSED = b"\x78"
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Piece).decode
 
 
-def pieces_of(connection: sqlite3.Connection, chain: int, without: Collection[str] = ()) -> Iterator[bytes]:
+def pieces_of(
+    connection: sqlite3.Connection,
+    chain: int,
+    without: Collection[str] = (),
+    snapshot: tuple[memoryview, int] | None = None,
+) -> Iterator[bytes]:
     """Return the rows of a store as a checkpoint, without these notes; call it inside ``told``.
 
-    ``chain`` is that of the shared log after the last entry that is covered.
+    ``chain`` is that of the shared log after the last entry that is covered. ``snapshot``: a state that takes the place of the one
+    that is stored, and of the records up to this number.
     """
     saved = load(connection)
     state = memoryview(saved.snapshot or b"")
-    yield _encode(Piece(chain, saved.epoch, saved.cluster, saved.number - len(saved.records), len(state)))
+    covered = saved.number - len(saved.records)
+    if snapshot is not None:
+        state, number = snapshot
+        saved.records = saved.records[number - covered :]
+        covered = number
+    yield _packed(Piece(chain, saved.epoch, saved.cluster, covered, len(state)))
     for at in range(0, len(state), PIECE):
-        yield _encode(Piece(state=bytes(state[at : at + PIECE])))
+        yield _packed(Piece(state=bytes(state[at : at + PIECE])))
     notes = {key: value for key, value in saved.meta.items() if key not in without}
-    yield _encode(Piece(batch=Batch(meta=notes)))
+    yield _packed(Piece(batch=Batch(meta=notes)))
     for batch in _batches(connection, saved.records):
-        yield _encode(Piece(batch=batch))
+        yield _packed(Piece(batch=batch))
 
 
 def _batches(connection: sqlite3.Connection, records: list[bytes]) -> Iterator[Batch]:
@@ -123,9 +139,14 @@ def _incomplete() -> Damaged:
 def _decoded(pieces: Iterable[bytes]) -> Iterator[Piece]:
     try:
         for piece in pieces:
-            yield _decode(piece)
-    except msgspec.MsgspecError as error:
+            yield _decode(zlib.decompress(piece) if piece[:1] == _COMPRESSED else piece)
+    except (msgspec.MsgspecError, zlib.error) as error:
         raise Damaged(f"a checkpoint cannot be read: {error}") from None
+
+
+def _packed(piece: Piece) -> bytes:
+    data = _encode(piece)
+    return zlib.compress(data, 1) if len(data) > LARGE else data
 
 
 def _grouped(rows: Iterator[_T]) -> Iterator[list[_T]]:

@@ -62,4 +62,5 @@ def copy_from_file(path: Path, address: str, *, over: bool = False) -> None:
             number, cluster = number_of(connection, RECORDS), cluster_of(connection)
             entry, chain = encode_entry(Commit(epoch, cluster=cluster, covered=number), 0)
             # Behind a gap: what comes from here on follows from nothing that was there.
-            log.put_checkpoint(head.last + 2, pieces_of(connection, chain), entry, epoch)
+            last = head.last + 2
+            log.append(last, entry, epoch, log.put_checkpoint(last, pieces_of(connection, chain)))

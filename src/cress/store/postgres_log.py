@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import psycopg
 
-from cress.store.base import Damaged, Fenced, StoreError
+from cress.store.base import Checkpoint, Damaged, Fenced, StoreError
 from cress.store.postgres_lead import PostgresLead
 from cress.store.shared_log import Head, Trimmed, Unreachable, another, without_password
 
@@ -18,6 +18,8 @@ from cress.store.shared_log import Head, Trimmed, Unreachable, another, without_
 PATIENCE = 6.0
 # Seconds after which a center that is gone loses the lead.
 SESSION = 4.0
+# Seconds between two looks at whether there is another entry.
+POLL = 0.02
 # Entries that are read at a time.
 AT_ONCE = 500
 # The lock under which the tables are made: one number of our own among the advisory locks of the database.
@@ -29,6 +31,8 @@ CREATE TABLE IF NOT EXISTS cress_fence (
     checkpoint BIGINT NOT NULL, before BIGINT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS cress_log (number BIGINT PRIMARY KEY, entry BYTEA NOT NULL);
+ALTER TABLE cress_fence ADD COLUMN IF NOT EXISTS place BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE cress_fence ADD COLUMN IF NOT EXISTS announced BIGINT NOT NULL DEFAULT 0;
 CREATE TABLE IF NOT EXISTS cress_checkpoint (
     number BIGINT NOT NULL, piece INTEGER NOT NULL, data BYTEA NOT NULL, PRIMARY KEY (number, piece)
 );
@@ -47,6 +51,7 @@ class PostgresLog:
         self._session, self._patience = session, patience
         self.name = without_password(url)
         self._connection: psycopg.Connection | None = None
+        self._watching: psycopg.Connection | None = None
         self._again(self._make_tables)
 
     def lead(self, address: str) -> PostgresLead:
@@ -54,17 +59,20 @@ class PostgresLog:
         return PostgresLead(self._url, address, self._session)
 
     def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """Close the connections."""
+        for each in (self._connection, self._watching):
+            if each is not None:
+                each.close()
+        self._connection = self._watching = None
 
     def _make_tables(self, connection: psycopg.Connection) -> None:
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
             connection.execute(_TABLES)
             connection.execute(
-                "INSERT INTO cress_fence VALUES (1, %s, 0, 0, 0, 0) ON CONFLICT DO NOTHING", (secrets.token_hex(8),)
+                "INSERT INTO cress_fence (one, id, epoch, last, checkpoint, before) VALUES (1, %s, 0, 0, 0, 0)"
+                " ON CONFLICT DO NOTHING",
+                (secrets.token_hex(8),),
             )
 
     # --- reading -------------------------------------------------------------------------------------------------
@@ -86,39 +94,58 @@ class PostgresLog:
             if not rows:
                 raise Trimmed(f"{self.name} does not go back to entry {after + 1}")
 
-    def checkpoint(self) -> tuple[int, Iterator[bytes]]:
-        """See ``SharedLog.checkpoint``."""
-        number = self.head().checkpoint
-        if not number:
-            raise Damaged(f"{self.name} begins with entries that are gone, and has no checkpoint")
-        return number, self._pieces(number)
+    def wait(self, after: int, seconds: float) -> bool:
+        """See ``SharedLog.wait``."""
+        end = time.monotonic() + seconds
+        try:
+            if self._watching is None or self._watching.closed:
+                self._watching = self._connect(autocommit=True)
+            while _head(self._watching).last <= after:
+                left = end - time.monotonic()
+                if left <= 0:
+                    return False
+                time.sleep(min(POLL, left))
+        except psycopg.Error as error:
+            raise Unreachable(f"{self.name} does not answer: {_said(error)}") from None
+        return True
 
-    def _pieces(self, number: int) -> Iterator[bytes]:
+    def checkpoint(self) -> tuple[Checkpoint, Iterator[bytes]]:
+        """See ``SharedLog.checkpoint``."""
+        found = self._again(_newest)
+        if not found.number:
+            raise Damaged(f"{self.name} begins with entries that are gone, and has no checkpoint")
+        return found, self._pieces(found)
+
+    def _pieces(self, found: Checkpoint) -> Iterator[bytes]:
         count = 0
         while True:
-            data = self._again(_piece(number, count))
+            data = self._again(_piece(int(found.place), count))
             if data is None:
                 break
             yield data
             count += 1
-        if self.head().checkpoint != number:
+        if self._again(_newest).place != found.place:
             raise Trimmed("there is a newer checkpoint")
 
     # --- writing -------------------------------------------------------------------------------------------------
 
-    def append(self, number: int, entry: bytes, epoch: int) -> None:
-        """See ``SharedLog.append``."""
-        self._append(number, entry, epoch)
-
-    def put_checkpoint(self, number: int, pieces: Iterable[bytes], entry: bytes, epoch: int) -> None:
+    def put_checkpoint(self, number: int, pieces: Iterable[bytes]) -> Checkpoint:
         """See ``SharedLog.put_checkpoint``."""
-        self._append(number, entry, epoch, list(pieces))
+        place, count = secrets.randbits(62), 0
+        try:
+            with self._connect() as connection, connection.cursor() as cursor:
+                for count, data in enumerate(pieces, 1):
+                    cursor.execute("INSERT INTO cress_checkpoint VALUES (%s, %s, %s)", (place, count - 1, data))
+        except psycopg.Error as error:
+            raise Unreachable(f"{self.name} does not take a checkpoint: {_said(error)}") from None
+        return Checkpoint(number, str(place), count)
 
-    def _append(self, number: int, entry: bytes, epoch: int, pieces: list[bytes] | None = None) -> None:
+    def append(self, number: int, entry: bytes, epoch: int, checkpoint: Checkpoint | None = None) -> None:
+        """See ``SharedLog.append``."""
         deadline = time.monotonic() + self._patience
         while True:
             try:
-                return self._try_append(self._connected(), number, entry, epoch, pieces)
+                return self._try_append(self._connected(), number, entry, epoch, checkpoint)
             except psycopg.OperationalError as error:
                 self.close()
                 if time.monotonic() >= deadline:
@@ -128,18 +155,18 @@ class PostgresLog:
                 raise StoreError(f"{self.name} refuses a change: {_said(error)}") from error
 
     def _try_append(
-        self, connection: psycopg.Connection, number: int, entry: bytes, epoch: int, pieces: list[bytes] | None
+        self, connection: psycopg.Connection, number: int, entry: bytes, epoch: int, checkpoint: Checkpoint | None
     ) -> None:
         with connection.transaction():
             # The row is locked from here on: nobody else appends before the end of the transaction.
             fence = connection.execute(
                 "UPDATE cress_fence SET epoch = %s, last = %s WHERE epoch <= %s AND (last = %s OR %s AND last < %s)",
-                (epoch, number, epoch, number - 1, pieces is not None, number),
+                (epoch, number, epoch, number - 1, checkpoint is not None, number),
             )
             if fence.rowcount:
                 connection.execute("INSERT INTO cress_log VALUES (%s, %s)", (number, entry))
-                if pieces is not None:
-                    _put(connection, number, pieces)
+                if checkpoint is not None:
+                    _announce(connection, number, checkpoint)
                 return
         there = connection.execute("SELECT entry FROM cress_log WHERE number = %s", (number,)).fetchone()
         if there is not None and there[0] == entry:
@@ -153,9 +180,12 @@ class PostgresLog:
 
     def _connected(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:
-            self._connection = psycopg.connect(self._url, autocommit=True, connect_timeout=max(2, int(self._patience)))
+            self._connection = self._connect(autocommit=True)
             self._connection.execute("SET synchronous_commit = on")
         return self._connection
+
+    def _connect(self, *, autocommit: bool = False) -> psycopg.Connection:
+        return psycopg.connect(self._url, autocommit=autocommit, connect_timeout=max(2, int(self._patience)))
 
     def _again(self, work: Callable[[psycopg.Connection], _T]) -> _T:
         """Return the result of work that may be repeated. Raises ``Unreachable``."""
@@ -178,6 +208,14 @@ def _head(connection: psycopg.Connection) -> Head:
     return Head(*row)
 
 
+def _newest(connection: psycopg.Connection) -> Checkpoint:
+    row = connection.execute("SELECT checkpoint, place, announced FROM cress_fence").fetchone()
+    assert row is not None
+    number, place, announced = row
+    # Earlier releases have neither place nor entry: both are the number.
+    return Checkpoint(number, str(place or number), 0, announced or number)
+
+
 def _entries_after(number: int) -> Callable[[psycopg.Connection], list[tuple[int, bytes]]]:
     sql = "SELECT number, entry FROM cress_log WHERE number > %s ORDER BY number LIMIT %s"
     return lambda connection: connection.execute(sql, (number, AT_ONCE)).fetchall()
@@ -192,14 +230,13 @@ def _piece(number: int, piece: int) -> Callable[[psycopg.Connection], bytes | No
     return read
 
 
-def _put(connection: psycopg.Connection, number: int, pieces: list[bytes]) -> None:
-    """Write a checkpoint, and remove the older one and the entries before that."""
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "INSERT INTO cress_checkpoint VALUES (%s, %s, %s)", [(number, at, data) for at, data in enumerate(pieces)]
-        )
-    connection.execute("UPDATE cress_fence SET before = checkpoint, checkpoint = %s", (number,))
-    connection.execute("DELETE FROM cress_checkpoint WHERE number < %s", (number,))
+def _announce(connection: psycopg.Connection, entry: int, checkpoint: Checkpoint) -> None:
+    """Make a checkpoint the newest one, and remove the older ones and the entries before the last."""
+    connection.execute(
+        "UPDATE cress_fence SET before = checkpoint, checkpoint = %s, place = %s, announced = %s",
+        (checkpoint.number, int(checkpoint.place), entry),
+    )
+    connection.execute("DELETE FROM cress_checkpoint WHERE number <> %s", (int(checkpoint.place),))
     connection.execute("DELETE FROM cress_log WHERE number <= (SELECT before FROM cress_fence)")
 
 

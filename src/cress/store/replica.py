@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from cress.store.base import Damaged, Saved
 from cress.store.checkpoint import pieces_of, write_pieces
@@ -29,6 +30,8 @@ from cress.store.sqlite_verify import apply_commit, defects, load
 
 # The note with the log that is followed, and with the chain at its last entry that was applied.
 LOG, CHAIN = "log", "chain"
+
+_T = TypeVar("_T")
 
 
 class Replica(Lookups):
@@ -116,9 +119,15 @@ class Replica(Lookups):
 
     # --- checkpoints -----------------------------------------------------------------------------------------------
 
-    def pieces(self, chain: int) -> Iterator[bytes]:
-        """Return the rows as a checkpoint, with an entry that is being applied; ``chain`` is the one after it."""
-        return pieces_of(self._writer, chain, without=(LOG, CHAIN))
+    def checkpoint(self, state: memoryview, number: int, put: Callable[[int, Iterator[bytes]], _T]) -> _T:
+        """Return what ``put`` gives for the rows of this moment as a checkpoint: the last entry, and the pieces.
+
+        ``state`` is the one after record ``number``. Any thread may call it; entries are applied meanwhile.
+        """
+        with told(self.path, "cannot be read"), closing(connect(self.path, read_only=True)) as view:
+            view.execute("BEGIN")
+            last, chain = number_of(view, COMMITS), number_of(view, CHAIN)
+            return put(last, pieces_of(view, chain, (LOG, CHAIN), (state, number)))
 
     def restore(self, log: str, last: int, pieces: Iterable[bytes]) -> None:
         """Begin anew with a checkpoint that covers the log up to entry ``last``. Raises ``Damaged``."""

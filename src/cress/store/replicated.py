@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from cress.model.records import JobRecord
-from cress.store.base import Batch, Changed, Fenced, Saved, StoreError
+from cress.store.base import Batch, Changed, Checkpoint, Fenced, Saved, StoreError
 from cress.store.checkpoint import state_in
 from cress.store.commit_journal import Commit
 from cress.store.finished import SqliteReader
@@ -36,51 +36,62 @@ class ReplicatedStore:
 
     # --- following ---------------------------------------------------------------------------------------------
 
-    def follow(self) -> list[Commit]:
+    def follow(self) -> list[Commit] | None:
         """Apply what the log has more than the replica, and return it.
 
-        The rows come from a checkpoint when the log does not go back far enough; then nothing is returned.
+        None: the rows come from a checkpoint, since the log does not go back far enough, and the state must be loaded.
         """
+        return self._follow(keep=True)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until there is something to follow, at most so long; return whether there may be."""
+        return self.log.wait(self._replica.last, seconds)
+
+    def _follow(self, *, keep: bool) -> list[Commit] | None:
         head = self.log.head()
         replica = self._replica
+        applied: list[Commit] | None = [] if keep else None
         if replica.log != head.id or replica.last > head.last:
             replica.begin(head.id)
-        applied: list[Commit] = []
+            applied = None
         if not replica.last and head.checkpoint:
             self._restore(head)
+            applied = None
         while replica.last < head.last:
             try:
-                applied += self._follow()
+                for commit in self._entries():
+                    if applied is not None:
+                        applied.append(commit)
             except Trimmed:
-                applied = []
+                applied = None
                 self._restore(head)
         self._behind = False
         return applied
 
-    def _follow(self) -> list[Commit]:
+    def _entries(self) -> Iterator[Commit]:
+        """Apply the entries behind the last one, and yield them."""
         replica = self._replica
-        applied: list[Commit] = []
         for entry in self.log.entries(replica.last):
             commit, chain = decode_entry(entry, replica.chain, f"entry {replica.last + 1} of {self.log.name}")
             state = None if commit.covered is None else self._state_at(replica.last + 1)
             with replica.applied(commit, chain, state):
-                applied.append(commit)
-        return applied
+                pass
+            yield commit
 
     def _restore(self, head: Head) -> None:
-        last, pieces = self.log.checkpoint()
-        self._replica.restore(head.id, last, pieces)
+        checkpoint, pieces = self.log.checkpoint()
+        self._replica.restore(head.id, checkpoint.number, pieces)
 
     def _state_at(self, number: int) -> memoryview:
         """Return the state that was stored with this entry. Raises ``Trimmed`` if there is a newer one by now."""
-        last, pieces = self.log.checkpoint()
-        if last != number:
+        checkpoint, pieces = self.log.checkpoint()
+        if checkpoint.entry != number:
             raise Trimmed(f"there is a newer checkpoint than that of entry {number}")
         return memoryview(state_in(pieces))
 
     def load(self) -> Saved:
         """Return everything that a center needs to go on, with the newest entries of the log."""
-        self.follow()
+        self._follow(keep=False)
         return self._replica.load()
 
     # --- writing -----------------------------------------------------------------------------------------------
@@ -88,7 +99,7 @@ class ReplicatedStore:
     def take_over(self, epoch: int, number: int, cluster: str) -> int:
         """Begin a new epoch behind a state that was loaded; see ``Store.take_over``."""
         if self._behind:
-            self.follow()
+            self._follow(keep=False)
         if (self._replica.epoch, self._replica.number) != (epoch, number):
             raise Changed(f"the store {self.log.name} has changed since it was read")
         self._append(Commit(epoch + 1, cluster=cluster), epoch + 1)
@@ -98,24 +109,38 @@ class ReplicatedStore:
         """Store all of the batch durably, or nothing; see ``Store.commit``."""
         self._append(Commit(epoch, batch), epoch)
 
-    def snapshot(self, state: bytes | memoryview, *, number: int, meta: Mapping[str, bytes], epoch: int) -> None:
-        """Store a snapshot in place of the log that it covers; see ``Store.snapshot``."""
-        self._append(Commit(epoch, Batch(meta=dict(meta)), covered=number), epoch, memoryview(state))
+    def upload(self, state: bytes | memoryview, number: int) -> Checkpoint:
+        """Put a snapshot where ``snapshot`` finds it; see ``Store.upload``."""
+        return self._replica.checkpoint(memoryview(state), number, self.log.put_checkpoint)
 
-    def _append(self, commit: Commit, epoch: int, state: memoryview | None = None) -> None:
+    def snapshot(
+        self,
+        state: bytes | memoryview,
+        *,
+        number: int,
+        meta: Mapping[str, bytes],
+        epoch: int,
+        uploaded: Checkpoint | None = None,
+    ) -> None:
+        """Store a snapshot in place of the log that it covers; see ``Store.snapshot``."""
+        if self._behind:
+            self._follow(keep=False)
+        uploaded = uploaded or self.upload(state, number)
+        self._append(Commit(epoch, Batch(meta=dict(meta)), covered=number), epoch, memoryview(state), uploaded)
+
+    def _append(
+        self, commit: Commit, epoch: int, state: memoryview | None = None, checkpoint: Checkpoint | None = None
+    ) -> None:
         replica = self._replica
         if self._behind:
-            self.follow()
+            self._follow(keep=False)
         if epoch < replica.epoch:
             raise Fenced(epoch, replica.epoch)
         entry, chain = encode_entry(commit, replica.chain)
         with replica.applied(commit, chain, state):
             # Whatever happens from here on: what the log has is found out before the next change.
             self._behind = True
-            if state is None:
-                self.log.append(replica.last + 1, entry, epoch)
-            else:
-                self.log.put_checkpoint(replica.last + 1, replica.pieces(chain), entry, epoch)
+            self.log.append(replica.last + 1, entry, epoch, checkpoint)
         self._behind = False
 
     # --- looking up --------------------------------------------------------------------------------------------

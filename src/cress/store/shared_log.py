@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from cress.store.base import Changed, Damaged, StoreError
+from cress.store.base import Changed, Checkpoint, Damaged, StoreError
 from cress.store.commit_journal import Commit
 from cress.store.lead import Lead
 
@@ -53,8 +53,12 @@ class SharedLog(Protocol):
     def head(self) -> Head:
         """Return the end of the log, not older than the newest entry that any center was told is stored."""
 
-    def append(self, number: int, entry: bytes, epoch: int) -> None:
+    def append(self, number: int, entry: bytes, epoch: int, checkpoint: Checkpoint | None = None) -> None:
         """Append an entry. Raises ``Fenced`` for an epoch older than the newest; a newer one begins.
+
+        With a ``checkpoint`` that was put before, that is the newest one from here on, and what nobody needs any more is removed.
+        A ``number`` behind a gap makes it the beginning of all that follows. Entries are kept from the last checkpoint but one on:
+        centers that follow closely need no checkpoint.
 
         Raises ``Changed`` if there is another entry with that number. An answer that got lost is found out: when
         this returns the entry is stored, and after ``Fenced`` or ``Changed`` it is not.
@@ -63,16 +67,20 @@ class SharedLog(Protocol):
     def entries(self, after: int) -> Iterator[bytes]:
         """Return the entries after number ``after``, in order. Raises ``Trimmed``."""
 
-    def put_checkpoint(self, number: int, pieces: Iterable[bytes], entry: bytes, epoch: int) -> None:
-        """Store a checkpoint, and with it the entry ``number`` as ``append`` does; remove what nobody needs any more.
+    def wait(self, after: int, seconds: float) -> bool:
+        """Wait until there is an entry after number ``after``, at most so long; return whether there may be one.
 
-        A ``number`` behind a gap makes the checkpoint the beginning of all that follows.
-
-        Entries are kept from the last checkpoint but one on: centers that follow closely need no checkpoint.
+        Another thread than that of the others may call it.
         """
 
-    def checkpoint(self) -> tuple[int, Iterator[bytes]]:
-        """Return the newest checkpoint: the number of the last entry that it covers, and its pieces."""
+    def put_checkpoint(self, number: int, pieces: Iterable[bytes]) -> Checkpoint:
+        """Store the pieces of a checkpoint that covers the log up to entry ``number``, for ``append``.
+
+        Another thread than that of the others may call it, while entries are appended.
+        """
+
+    def checkpoint(self) -> tuple[Checkpoint, Iterator[bytes]]:
+        """Return the newest checkpoint and its pieces."""
 
     def lead(self, address: str) -> Lead:
         """Return the lead of this log, for the center at ``address``."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from cress.store.base import Batch, Changed, Damaged, Saved, StoreError
+from cress.store.base import Batch, Changed, Checkpoint, Damaged, Saved, StoreError
 from cress.store.commit_journal import COMMITS as JOURNAL
 from cress.store.commit_journal import Commit, CommitJournal, read_commits
 from cress.store.lookups import Lookups
@@ -159,7 +159,18 @@ class SqliteStore(Lookups):
 
         self._write(write, Commit(epoch, batch))
 
-    def snapshot(self, state: bytes | memoryview, *, number: int, meta: Mapping[str, bytes], epoch: int) -> None:
+    def upload(self, state: bytes | memoryview, number: int) -> None:
+        """Do nothing; see ``Store.upload``."""
+
+    def snapshot(
+        self,
+        state: bytes | memoryview,
+        *,
+        number: int,
+        meta: Mapping[str, bytes],
+        epoch: int,
+        uploaded: Checkpoint | None = None,
+    ) -> None:
         """Store a snapshot in place of the log that it covers; see ``Store.snapshot``."""
 
         def write(writer: sqlite3.Connection) -> None:

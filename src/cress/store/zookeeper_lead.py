@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from kazoo.client import KazooClient
@@ -31,11 +33,16 @@ MARGIN = 0.25
 
 
 class ZooKeeperLead:
-    """A ``Lead``: the node at ``path``, with the address of this center, in the session of ``client``, which lasts ``session`` (s) or longer."""
+    """A ``Lead``: the node at ``path``, with the address of this center, in the session of ``client``, which lasts ``session`` (s) or longer.
 
-    def __init__(self, client: KazooClient, path: str, address: str, session: float) -> None:
+    Centers that stand by have such nodes too, below ``centers``.
+    """
+
+    def __init__(self, client: KazooClient, path: str, centers: str, address: str, session: float) -> None:
         self._client = client
         self._path = path
+        self._centers = centers
+        self._changed = threading.Event()
         self._address = address.encode()
         self.session = session
         self.until = 0
@@ -64,9 +71,46 @@ class ZooKeeperLead:
     def leader(self) -> str:
         """See ``Lead.leader``."""
         try:
-            data: bytes = self._told(lambda: self._client.get_async(self._path).get(timeout=self.session)[0])
+            return self._told(partial(self._read, self._path))
         except NoNodeError:
             return ""
+
+    def wait(self, seconds: float) -> None:
+        """See ``Lead.wait``: ZooKeeper says when the leader's node vanishes."""
+        self._changed.clear()
+        with contextlib.suppress(*LOST, KazooException):
+            if self._client.exists_async(self._path, self._note).get(timeout=seconds) is None:
+                return
+        self._changed.wait(seconds)
+
+    def _note(self, _: object) -> None:
+        self._changed.set()
+
+    def stand_by(self) -> None:
+        """See ``Lead.stand_by``."""
+
+        def note() -> None:
+            with contextlib.suppress(NodeExistsError):
+                self._client.create_async(self._place(), self._address, ephemeral=True).get(timeout=self.session)
+
+        self._told(note)
+
+    def _place(self) -> str:
+        return f"{self._centers}/{(self._client.client_id or (0,))[0]:016x}"
+
+    def others(self) -> list[str]:
+        """See ``Lead.others``."""
+        own = self._place().rpartition("/")[2]
+        names: list[str] = self._told(lambda: self._client.get_children_async(self._centers).get(timeout=self.session))
+        found: list[str] = []
+        for name in sorted(names):
+            with contextlib.suppress(NoNodeError):
+                if name != own:
+                    found.append(self._told(partial(self._read, f"{self._centers}/{name}")))
+        return found
+
+    def _read(self, path: str) -> str:
+        data: bytes = self._client.get_async(path).get(timeout=self.session)[0]
         return data.decode(errors="replace")
 
     def release(self) -> None:
@@ -75,6 +119,11 @@ class ZooKeeperLead:
             self.until = 0
             with contextlib.suppress(KazooException, KazooTimeoutError):
                 self._client.delete_async(self._path).get(timeout=1)
+
+    def close(self) -> None:
+        """See ``Lead.close``."""
+        with contextlib.suppress(KazooException, KazooTimeoutError):
+            self._client.delete_async(self._place()).get(timeout=1)
 
     def _told(self, work: Callable[[], _T]) -> _T:
         try:

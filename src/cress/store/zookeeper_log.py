@@ -1,6 +1,6 @@
 """A shared log in ZooKeeper.
 
-Below the root stand ``id``, ``fence`` (the newest epoch; each append names its version), ``log/BUCKET/NUMBER`` (the
+Below the root stand ``id``, ``lead`` and ``centers`` (see ``zookeeper_lead``), ``fence`` (the newest epoch; each append names its version), ``log/BUCKET/NUMBER`` (the
 entries), ``checkpoint`` (which one is the newest), ``checkpoints/PLACE/PIECE``, and ``parts/PLACE/PIECE``
 for entries that are too large for one node. No node has more than a few thousand children.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -28,7 +29,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.retry import KazooRetry
 from kazoo.security import make_digest_acl
 
-from cress.store.base import Damaged, Fenced, StoreError
+from cress.store.base import Checkpoint, Damaged, Fenced, StoreError
 from cress.store.shared_log import Head, Trimmed, Unreachable, another
 from cress.store.zookeeper_lead import LOST, ZooKeeperLead
 
@@ -38,8 +39,8 @@ BUCKET = 1000
 NODE = 500_000
 # Seconds that an operation may take, over all lost connections.
 PATIENCE = 6.0
-# Requests that are under way at a time.
-AT_ONCE = 64
+# Requests that are under way at a time; large ones, which commits wait behind.
+AT_ONCE, LARGE_AT_ONCE = 64, 2
 # Seconds after which the servers take a center for gone; they may agree to more only.
 SESSION = 4.0
 # Lost connections are told by the errors of what needed them.
@@ -54,12 +55,13 @@ class _Fence(msgspec.Struct, array_like=True):
 
 
 class _Newest(msgspec.Struct, array_like=True):
-    """The newest checkpoint: the last entry that it covers, its place, its pieces, and the last entry of the one before."""
+    """The newest checkpoint, as a ``Checkpoint`` has it; ``before`` is the last entry that the one before it covers."""
 
     number: int = 0
     place: str = ""
     pieces: int = 0
     before: int = 0
+    entry: int = 0
 
 
 class _Parts(msgspec.Struct, array_like=True):
@@ -94,6 +96,8 @@ class ZooKeeperLog:
             default_acl=acl,
         )
         self._fence_version = self._epoch = -1
+        self._news = threading.Event()
+        self._awaited = 0
         try:
             self.client.start(timeout=self._patience)
         except KazooTimeoutError:
@@ -108,7 +112,7 @@ class ZooKeeperLog:
 
     def lead(self, address: str) -> ZooKeeperLead:
         """See ``SharedLog.lead``."""
-        return ZooKeeperLead(self.client, self._path("lead"), address, self._session)
+        return ZooKeeperLead(self.client, self._path("lead"), self._path("centers"), address, self._session)
 
     def close(self) -> None:
         """End the session."""
@@ -164,22 +168,36 @@ class ZooKeeperLog:
                     raise Trimmed(f"{self.name} has been shortened") from None
             number = until
 
+    def wait(self, after: int, seconds: float) -> bool:
+        """See ``SharedLog.wait``: ZooKeeper says when the next entry is there."""
+        if self._awaited != after + 1:
+            self._news.clear()
+            self._awaited = after + 1
+            if self._again(lambda: self.client.exists_async(self._path(_entry(after + 1)), self._note)) is not None:
+                self._news.set()
+        return self._news.wait(seconds)
+
+    def _note(self, _: object) -> None:
+        self._awaited = 0
+        self._news.set()
+
     def _whole(self, data: bytes) -> bytes:
         if data[:1] != _IN_PARTS:
             return data[1:]
         parts = _decoded(data[1:], _Parts, self.name)
         return b"".join(self._pieces(f"parts/{parts.place}", parts.pieces))
 
-    def checkpoint(self) -> tuple[int, Iterator[bytes]]:
+    def checkpoint(self) -> tuple[Checkpoint, Iterator[bytes]]:
         """See ``SharedLog.checkpoint``."""
         newest = self._newest()
         if not newest.number:
             raise Damaged(f"{self.name} begins with entries that are gone, and has no checkpoint")
-        return newest.number, self._checkpoint(newest)
+        found = Checkpoint(newest.number, newest.place, newest.pieces, newest.entry or newest.number)
+        return found, self._checkpoint(found)
 
-    def _checkpoint(self, newest: _Newest) -> Iterator[bytes]:
+    def _checkpoint(self, found: Checkpoint) -> Iterator[bytes]:
         try:
-            yield from _joined(self._pieces(f"checkpoints/{newest.place}", newest.pieces))
+            yield from _joined(self._pieces(f"checkpoints/{found.place}", found.pieces))
         except NoNodeError:
             raise Trimmed("there is a newer checkpoint") from None
 
@@ -189,9 +207,16 @@ class ZooKeeperLog:
 
     # --- writing -------------------------------------------------------------------------------------------------
 
-    def append(self, number: int, entry: bytes, epoch: int) -> None:
+    def append(self, number: int, entry: bytes, epoch: int, checkpoint: Checkpoint | None = None) -> None:
         """See ``SharedLog.append``."""
-        self._append(number, self._fitting(number, entry), epoch)
+        if checkpoint is None:
+            self._append(number, self._fitting(number, entry), epoch)
+            return
+        before = self._newest()
+        newest = _Newest(checkpoint.number, checkpoint.place, checkpoint.pieces, before.number, number)
+        self._append(number, self._fitting(number, entry), epoch, newest)
+        with contextlib.suppress(StoreError, NoNodeError):
+            self._trim(newest)
 
     def _fitting(self, number: int, entry: bytes) -> bytes:
         """Return the data of an entry's node; a large entry is put elsewhere first."""
@@ -254,18 +279,16 @@ class ZooKeeperLog:
             raise another(self.name, number)
         raise StoreError(f"{self.name} refuses a change: {_said(failed)}")
 
-    def put_checkpoint(self, number: int, pieces: Iterable[bytes], entry: bytes, epoch: int) -> None:
+    def put_checkpoint(self, number: int, pieces: Iterable[bytes]) -> Checkpoint:
         """See ``SharedLog.put_checkpoint``."""
-        before = self._newest()
         place = _place(number)
-        count = self._put_pieces(f"checkpoints/{place}", _cut(pieces))
-        newest = _Newest(number, place, count, before.number)
-        self._append(number, self._fitting(number, entry), epoch, newest)
-        with contextlib.suppress(StoreError, NoNodeError):
-            self._trim(newest)
+        return Checkpoint(number, place, self._put_pieces(f"checkpoints/{place}", _cut(pieces)))
 
     def _trim(self, newest: _Newest) -> None:
-        """Remove older checkpoints, and the entries that the one before the newest covers. Repeated by the next one."""
+        """Remove older checkpoints, and the entries that the one before the newest covers. Repeated by the next one.
+
+        Behind the fence: to a center that slept meanwhile, the checkpoint of the one that leads looks like an older one.
+        """
         for place in self._children("checkpoints"):
             if place != newest.place:
                 self._remove(f"checkpoints/{place}")
@@ -289,6 +312,7 @@ class ZooKeeperLog:
             "checkpoint": msgspec.msgpack.encode(_Newest()),
             "checkpoints": b"",
             "parts": b"",
+            "centers": b"",
             "log": b"",
             f"log/{0:010d}": b"",
             "id": secrets.token_hex(8).encode("ascii"),
@@ -304,7 +328,7 @@ class ZooKeeperLog:
         """Put pieces below ``place``, several at a time; return their number."""
         self._make(place)
         count = 0
-        for group in _groups(pieces, AT_ONCE // 8):
+        for group in _groups(pieces, LARGE_AT_ONCE):
             waiting = [
                 (at, piece, self.client.create_async(self._path(f"{place}/{at:06d}"), piece))
                 for at, piece in enumerate(group, count)
@@ -327,11 +351,26 @@ class ZooKeeperLog:
         self._delete_all([place])
 
     def _delete_all(self, paths: Sequence[str]) -> None:
+        """Delete nodes while the epoch of the last entry is the newest. Raises ``Fenced``."""
         for first in range(0, len(paths), AT_ONCE):
-            waiting = [self.client.delete_async(self._path(path)) for path in paths[first : first + AT_ONCE]]
-            for result in waiting:
-                with contextlib.suppress(NoNodeError, *LOST):
-                    self._once(result)
+            self._delete(paths[first : first + AT_ONCE])
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        change = self.client.transaction()
+        change.check(self._path("fence"), self._fence_version)
+        for path in paths:
+            change.delete(self._path(path))
+        try:
+            results = self._once(change.commit_async())
+        except LOST:
+            return
+        failed = next((each for each in results if isinstance(each, KazooException) and not _follows(each)), None)
+        if isinstance(failed, BadVersionError):
+            raise Fenced(self._epoch, self._epoch + 1)
+        if failed is not None and len(paths) > 1:
+            # One of them is gone already.
+            for path in paths:
+                self._delete([path])
 
     def _children(self, path: str) -> list[str]:
         found: list[str] = self._again(lambda: self.client.get_children_async(self._path(path)))

@@ -12,7 +12,16 @@ from cress.protocol.accessviews import AuditEntry
 
 REFUSED = frozenset({401, 403, 429})
 # Beginnings of paths whose calls, unless they only read, administer the cluster.
-ADMINISTRATIVE = ("/v1/nodes/", "/v1/groups", "/v1/users", "/v1/tokens", "/v1/join", "/v1/login", "/v1/secret")
+ADMINISTRATIVE = (
+    "/v1/nodes/",
+    "/v1/groups",
+    "/v1/config",
+    "/v1/users",
+    "/v1/tokens",
+    "/v1/join",
+    "/v1/login",
+    "/v1/secret",
+)
 MOST_PATH = 300
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.start_material import StartMaterial
+from cress.store.base import StoreError
 
 if TYPE_CHECKING:
     from cress.center.committer import Committer
@@ -19,19 +22,30 @@ if TYPE_CHECKING:
 PREFIX = "cress_job_"
 # The file with the center's authority in the folder of an attempt's secrets; the client finds it there.
 CA_FILE = "cress-ca.pem"
+# Seconds between two looks for the centers that stand by.
+LOOK = 5.0
 _TEXT = re.compile(r"cress_job_([1-9][0-9]{0,18})_[A-Za-z0-9_-]{43}")
 
 
 class JobTokens:
     """Makes and checks the tokens of jobs. ``secret`` is that of the data directory, ``url`` where tasks find the center.
 
-    ``ca`` is the certificate of the authority by which a task knows the center; empty: one that its system trusts, or none is needed.
+    ``others`` returns the addresses of the centers that stand by: one of them may lead before the task is over. ``ca`` is the certificate of the authority by which a task knows the center; empty: one that its system trusts, or none is needed.
     """
 
-    def __init__(self, committer: Committer, secret: str, url: str, ca: bytes = b"") -> None:
+    def __init__(
+        self,
+        committer: Committer,
+        secret: str,
+        url: str,
+        ca: bytes = b"",
+        others: Callable[[], Awaitable[Sequence[str]]] | None = None,
+    ) -> None:
         self._committer = committer
         self._key = hmac.digest(secret.encode(), b"cress tokens of jobs", hashlib.sha256)
-        self._environment: Mapping[str, bytes] = {"CRESS_URL": url.encode()}
+        self._url, self._others = url, others
+        self._known: Sequence[str] = ()
+        self._look_at = 0.0
         self._files = {CA_FILE: ca} if ca else {}
 
     async def provide(self, starting: Starting) -> StartMaterial:
@@ -39,7 +53,17 @@ class JobTokens:
         if not starting.run.job_token:
             return StartMaterial()
         token = self.text(starting.attempt, starting.job)
-        return StartMaterial(environment={**self._environment, "CRESS_TOKEN": token.encode()}, files=self._files)
+        environment = {"CRESS_URL": ",".join(await self._urls()).encode(), "CRESS_TOKEN": token.encode()}
+        return StartMaterial(environment=environment, files=self._files)
+
+    async def _urls(self) -> list[str]:
+        """Return where tasks find the centers, this one first."""
+        now = time.monotonic()
+        if self._others is not None and now >= self._look_at:
+            self._look_at = now + LOOK
+            with contextlib.suppress(StoreError):
+                self._known = await self._others()
+        return [self._url, *self._known]
 
     def text(self, attempt: LiveAttempt, job: LiveJob) -> str:
         """Return the token of an attempt."""

@@ -35,8 +35,10 @@ class Action(Enum):
     STEER_NODES = "change nodes"
     ADMIT_NODES = "make tokens by which nodes join"
     CHANGE_GROUPS = "change groups"
+    CHANGE_CONFIG = "change the configuration of the cluster"
     CHANGE_USERS = "change users, tokens of others, or the key of the secrets"
     READ_AUDIT = "read the audit log"
+    HAND_OVER = "have another center take over"
 
 
 LEAST: dict[Action, Role] = {
@@ -44,8 +46,10 @@ LEAST: dict[Action, Role] = {
     Action.STEER_NODES: Role.OPERATOR,
     Action.ADMIT_NODES: Role.OPERATOR,
     Action.CHANGE_GROUPS: Role.ADMIN,
+    Action.CHANGE_CONFIG: Role.ADMIN,
     Action.CHANGE_USERS: Role.ADMIN,
     Action.READ_AUDIT: Role.ADMIN,
+    Action.HAND_OVER: Role.ADMIN,
 }
 
 

@@ -14,6 +14,8 @@ from cress.center.access.callers import Callers
 from cress.center.api import (
     access,
     cancel,
+    centers,
+    config,
     docs_page,
     errors,
     events,
@@ -26,6 +28,7 @@ from cress.center.api import (
     licences,
     login,
     logs,
+    node_settings,
     nodes,
     schemas,
     secrets,
@@ -33,8 +36,10 @@ from cress.center.api import (
 )
 from cress.center.api import names as name_service
 from cress.center.api.context import Readers
+from cress.center.api.standing import Standing
 from cress.center.asgi import App
 from cress.center.committer import Committer
+from cress.center.leadership import Leadership
 from cress.center.request_rates import RequestRates
 from cress.center.secrets.vault import Vault
 from cress.center.security import Guard
@@ -51,6 +56,7 @@ def make_app(
     callers: Callers,
     vault: Vault,
     names: Iterable[str],
+    leadership: Leadership | None = None,
     admission: Admission | None = None,
     provider: Provider | None = None,
 ) -> App:
@@ -58,6 +64,7 @@ def make_app(
 
     ``admission`` makes the certificates of nodes that join, at ``provider`` users sign in.
     """
+    leadership = leadership or Leadership(committer, committer.in_charge, None, "")
     # Not the framework's pages of documentation: they load scripts from elsewhere.
     app = FastAPI(title="Cress", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.committer = committer
@@ -65,6 +72,7 @@ def make_app(
     app.state.admission = admission
     app.state.provider = provider
     app.state.vault = vault
+    app.state.leadership = leadership
     app.state.audit = audit = Audit(committer.settings.data)
     routes = (
         jobs,
@@ -74,8 +82,10 @@ def make_app(
         logs,
         execution,
         groups,
+        node_settings,
         nodes,
         licences,
+        config,
         name_service,
         events,
         usage,
@@ -83,6 +93,7 @@ def make_app(
         join,
         login,
         secrets,
+        centers,
     )
     for module in routes:
         app.include_router(module.router)
@@ -91,7 +102,8 @@ def make_app(
     _prepare(app)
     app.openapi = partial(schemas.openapi, app)  # type: ignore[method-assign]
     rates = RequestRates(committer.settings.user_rate, committer.settings.address_rate)
-    return Audited(Guard(Readers(cast(App, app)), token=token, names=names, callers=callers, rates=rates), audit)
+    guarded = Guard(Readers(cast(App, app)), token=token, names=names, callers=callers, rates=rates)
+    return Standing(Audited(guarded, audit), leadership)
 
 
 def _prepare(app: FastAPI) -> None:

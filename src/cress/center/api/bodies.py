@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from fastapi import Request, Response
+from msgspec import UNSET, Meta, UnsetType
 
 from cress.center.api.errors import TooLarge
 from cress.model.bounds import Real, Whole
 from cress.model.errors import InputError
+from cress.model.node import Value
 from cress.protocol.views import View, to_json
 
 # Seconds within which a body must arrive.
@@ -138,6 +140,22 @@ class GroupsBody(Body, frozen=True):
     moves: dict[str, str] = {}
 
 
+class ConfigBody(Body, frozen=True):
+    """A change of the configuration: a document, or single options and licences (null: the default, none).
+
+    It is refused unless ``revision`` is the present one (0: any). ``what`` is told in the history, ``file`` is the name of the
+    document in messages, ``moves`` as in ``GroupsBody``.
+    """
+
+    text: str | None = None
+    options: dict[str, str | None] = {}
+    licences: dict[str, int | None] = {}
+    revision: int = 0
+    what: str = ""
+    file: str = ""
+    moves: dict[str, str] = {}
+
+
 class CordonBody(Body, frozen=True):
     """The reason why a node accepts no new tasks."""
 
@@ -149,6 +167,22 @@ class DrainBody(Body, frozen=True):
 
     deadline: Real
     reason: str = ""
+
+
+class NodeSettingsBody(Body, frozen=True):
+    """A change of the settings of a node; what is not named stays, null goes back to what the executor reports.
+
+    ``reserve`` is a text such as ``<2, 8G>``. ``revert`` is a revision to go back to (0: nothing is set), alone. The change is refused unless
+    ``revision`` is the present one, if it is given.
+    """
+
+    labels: dict[str, Value | None] = {}
+    rack: str | UnsetType | None = UNSET
+    reserve: str | UnsetType | None = UNSET
+    judged: bool | UnsetType | None = UNSET
+    note: str | UnsetType | None = UNSET
+    revert: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
+    revision: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
 
 
 async def read(request: Request, kind: type[_T], most: int = SMALL) -> _T:

@@ -32,7 +32,12 @@ async def cancel_jobs(request: Request) -> Response:
     committer = committer_of(request)
     numbers = await read_ids(request, MOST_JOBS)
     before = await all_jobs(request, numbers, "cancelled")
-    alive = [number for number, job in zip(numbers, before, strict=True) if not isinstance(job, JobRecord)]
+    ending = committer.loop.uncommitted.jobs
+    alive = [
+        number
+        for number, job in zip(numbers, before, strict=True)
+        if not isinstance(job, JobRecord) or number in ending
+    ]
     user = user_of(request)
     await committer.submit_each([Cancel(job=number, by=user) async for number in in_turns(alive)])
     after = await all_jobs(request, numbers, "cancelled")
@@ -70,6 +75,8 @@ async def cancel(request: Request, id: str) -> Response:
     """Cancel a job and all its tasks; a finished job stays as it is."""
     committer = committer_of(request)
     number = id_of(await own_job(request, id))
-    if number in committer.machine.jobs or number in committer.machine.families:
+    # An end that is being stored may be lost: what is said about it has to wait for that.
+    known = (committer.machine.jobs, committer.machine.families, committer.loop.uncommitted.jobs)
+    if any(number in each for each in known):
         await committer.submit(Cancel(job=number, by=user_of(request)))
     return reply(job_view(committer, await seen_job(request, id)))

@@ -45,7 +45,7 @@ async def run_inside(socket: WebSocket, id: str, task: str) -> None:
         try:
             async with asyncio.timeout(PATIENCE):
                 start = _checked(_decoded(await socket.receive_text(), ExecStart))
-            command = connection.run_inside(attempt, start)
+            command = await connection.run_inside(attempt, start)
         except (InputError, Away) as error:
             await _last(socket, str(error))
         except (TimeoutError, KeyError):

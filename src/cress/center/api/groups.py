@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from cress.center.access.rights import Action
 from cress.center.api.bodies import GroupsBody, decoded, receive, reply
-from cress.center.api.context import committer_of, demand
+from cress.center.api.context import committer_of, demand, user_of
 from cress.center.api.jobs import checked_body
 from cress.center.committer import Committer
 from cress.center.group_file import checked_quotas
@@ -80,9 +80,9 @@ async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> 
 
     body, parsed = await checked_body(committer, len(data), checked)
     core = committer.machine.core
-    moves = _moves(committer, body.moves, parsed)
+    moves = checked_moves(committer, body.moves, parsed)
     warnings = checked_quotas(committer.machine, parsed, accounting)
-    applied = ApplyGroups(groups=parsed.groups, moves=moves, zone=parsed.zone)
+    applied = ApplyGroups(groups=parsed.groups, moves=moves, zone=parsed.zone, by=user_of(request))
     old, new = _with_default(committer, core.groups.configured), _with_default(committer, parsed.groups)
     changes = diff_groups(old, new, dimensions=core.dimensions, accounting=accounting)
     changes += diff_zones(core.groups.own_zone, parsed.zone)
@@ -98,7 +98,8 @@ def _shortened(priority: str) -> str:
     return priority if len(priority) <= MOST_DIGITS else f"{Decimal(priority):.16e}"
 
 
-def _moves(committer: Committer, moves: dict[str, str], parsed: ParsedGroups) -> tuple[tuple[str, str], ...]:
+def checked_moves(committer: Committer, moves: dict[str, str], parsed: ParsedGroups) -> tuple[tuple[str, str], ...]:
+    """Return the new groups of the jobs of removed groups. Raises InputError."""
     new = [*(group.name for group in parsed.groups), DEFAULT_GROUP]
     old = list(committer.machine.core.groups.by_name)
     for source, target in moves.items():

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from fastapi import APIRouter, Request, Response
 
 from cress.center.api.bodies import reply
-from cress.center.api.context import committer_of, sees_number
+from cress.center.api.context import committer_of, sight_of
 from cress.center.api.stream import HEARTBEAT, Stream
+from cress.center.settings import Settings
 from cress.center.show.jobs import place_view
-from cress.center.turns import chunks, in_turns
-from cress.lifecycle.name_service import Place, candidates, order, places, resolve
+from cress.center.turns import in_turns
+from cress.lifecycle.name_service import Place
+from cress.lifecycle.name_table import PlaceChange, Revision, parse_revision
+from cress.model.errors import InputError
 from cress.protocol.views import PlacesChange, PlacesPage, to_json
 
 # Seconds between two messages to one reader: thousands of tasks that start together need a few messages.
-PACE = 0.2
+PACE = 0.05
 
 router = APIRouter(prefix="/v1/names")
 
@@ -23,69 +27,100 @@ router = APIRouter(prefix="/v1/names")
 @router.get("/{name}")
 async def names(request: Request, name: str, group: str = "") -> Response:
     """Return the running tasks of the jobs of a name, in one group or in all: node, rack, address, ports."""
-    committer = committer_of(request)
+    committer, sight = committer_of(request), sight_of(request)
     async with committer.turns.long_answer():
-        machine = committer.machine
-        found: list[Place] = []
-        async for part in in_turns(chunks(candidates(machine, name, group or None))):
-            found += (place for place in places(machine, part) if sees_number(request, place.job))
-        views = [place_view(each) async for each in in_turns(sorted(found, key=order))]
-        return reply(PlacesPage(places=tuple(views)))
+        table, domain = committer.names.table, domain_of(committer.settings)
+        revision = str(table.revision)
+        seen = [place for place in table.places(name, group or None) if sight.has(place.user, place.group)]
+        views = [place_view(each, domain) async for each in in_turns(seen)]
+        return reply(PlacesPage(places=tuple(views), revision=revision))
 
 
 @router.get("/{name}/watch")
-async def watch(request: Request, name: str, group: str = "", follow: bool = True) -> Response:
+async def watch(request: Request, name: str, group: str = "", after: str = "", follow: bool = True) -> Response:
     """Stream the running tasks of the jobs of a name as server-sent events: first all of them, then every change.
 
-    A reader that was cut off calls again, and begins with all of them. Without ``follow`` the answer ends there.
+    With ``after``, a ``revision``, it goes on behind that, if the changes since then are still known. The header
+    ``Last-Event-ID``, which clients send by themselves, overrides it. Without ``follow`` the answer ends at the present.
     """
-    return PlacesStream(request, name, group or None, follow=follow)
+    last = request.headers.get("last-event-id", "") or after
+    revision = parse_revision(last) if last else None
+    if last and revision is None:
+        raise InputError(f"{last[:40]!r} is not a revision", hint="one that an answer about names had", field="after")
+    return PlacesStream(request, name, group or None, revision, follow=follow)
+
+
+def domain_of(settings: Settings) -> str:
+    """Return the domain in which the center answers DNS questions; empty if it does not."""
+    return settings.dns_domain if settings.dns is not None else ""
 
 
 class PlacesStream(Stream):
-    """The answer; it knows the attempts that it has sent."""
+    """The answer; its only state is the revision up to which it has told."""
 
-    def __init__(self, request: Request, name: str, group: str | None, *, follow: bool) -> None:
+    def __init__(self, request: Request, name: str, group: str | None, after: Revision | None, *, follow: bool) -> None:
         super().__init__(committer_of(request))
-        self._request = request
+        self._sight = sight_of(request)
+        self._domain = domain_of(self.committer.settings)
         self._follow = follow
         self._name = name
         self._group = group
-        self._told: dict[int, Place] | None = None
-        self._next = b""
+        self._told = after
+        self._next_at = 0.0
 
     def greeting(self) -> bytes:
         """Return the first message for the reader."""
-        return b": all places first, then changes\n\n"
+        return b": all places first, then changes; resume with Last-Event-ID\n\n"
+
+    def sign(self) -> bytes:
+        """Return a sign of life, from which a reader can resume too."""
+        return b": \n\n" if self._told is None else b"id: %s\n: \n\n" % str(self._told).encode()
 
     def over(self) -> bool:
-        """Return whether the stream is over: the center stops, or the reader does not follow."""
-        return super().over() or not self._follow
+        """Return whether the stream is over: the center stops or does not lead any more, or the reader does not follow."""
+        return super().over() or not self._follow or self.committer.loop.is_aside
 
     def part(self) -> bytes:
-        """Return the changes since the last part; empty if there are none."""
-        part, self._next = self._next or self._look(), b""
-        return part
+        """Return all places, or the changes since the last part; empty if there are none."""
+        table = self.committer.names.table
+        changes = None if self._told is None else table.since(self._name, self._told)
+        self._told = table.revision
+        if changes is None:
+            places = [each for each in table.places(self._name) if self._shows(each)]
+            return self._message(places, (), whole=True)
+        fresh: dict[int, Place] = {}
+        gone: dict[int, None] = {}
+        for change in changes:
+            self._count(change, fresh, gone)
+        return self._message(fresh.values(), gone, whole=False) if fresh or gone else b""
 
     async def wait(self) -> None:
-        """Wait until something has changed."""
-        news, loop = self.committer.events, asyncio.get_running_loop()
-        until = loop.time() + HEARTBEAT
-        while not self._next and not self.committer.stopping and loop.time() < until:
-            # Every step counts, also one without an event: a task that was ordered to stop.
-            await news.wait(news.last, until - loop.time())
-            if not self.committer.stopping:
-                await asyncio.sleep(PACE)
-                self._next = self._look()
+        """Wait until something about the name has changed."""
+        loop, names = asyncio.get_running_loop(), self.committer.names
+        if self._told is not None:
+            await names.wait(self._name, self._told, HEARTBEAT)
+        early = self._next_at - loop.time()
+        if early > 0 and not self.committer.stopping:
+            await asyncio.sleep(early)
+        self._next_at = loop.time() + PACE
 
-    def _look(self) -> bytes:
-        found = resolve(self.committer.machine, self._name, self._group)
-        now = {place.attempt: place for place in found if sees_number(self._request, place.job)}
-        told, self._told = self._told, now
-        known = told or {}
-        fresh = [place for attempt, place in now.items() if known.get(attempt) != place]
-        gone = [attempt for attempt in known if attempt not in now]
-        if told is not None and not fresh and not gone:
-            return b""
-        change = PlacesChange(places=tuple(map(place_view, fresh)), gone=tuple(gone), all=told is None)
-        return b"event: places\ndata: %s\n\n" % to_json(change)
+    def _shows(self, place: Place | None) -> bool:
+        """Return whether the reader asked for a place and sees it."""
+        if place is None or self._group not in (None, place.group):
+            return False
+        return self._sight.has(place.user, place.group)
+
+    def _count(self, change: PlaceChange, fresh: dict[int, Place], gone: dict[int, None]) -> None:
+        """Note what a change is to the reader."""
+        if change.after is not None and self._shows(change.after):
+            fresh[change.after.attempt] = change.after
+            gone.pop(change.after.attempt, None)
+        elif change.before is not None and self._shows(change.before):
+            fresh.pop(change.before.attempt, None)
+            gone[change.before.attempt] = None
+
+    def _message(self, places: Iterable[Place], gone: Iterable[int], *, whole: bool) -> bytes:
+        revision = str(self._told)
+        views = tuple(place_view(place, self._domain) for place in places)
+        change = PlacesChange(places=views, gone=tuple(gone), all=whole, revision=revision)
+        return b"id: %s\nevent: places\ndata: %s\n\n" % (revision.encode(), to_json(change))

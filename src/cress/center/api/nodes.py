@@ -70,7 +70,7 @@ async def nodes(
 async def node(request: Request, name: str) -> Response:
     """Return one node, with its tasks and the ports in use."""
     committer = committer_of(request)
-    view = whole_node_view(committer, _node(committer, name))
+    view = whole_node_view(committer, known_node(committer, name))
     seen = tuple(task for task in view.tasks if sees_number(request, task.job))
     devices = tuple(
         msgspec.structs.replace(each, tasks=tuple(task for task in each.tasks if sees_number(request, task.job)))
@@ -97,12 +97,12 @@ async def drain(request: Request, name: str) -> Response:
     committer = committer_of(request)
     demand(request, Action.STEER_NODES)
     body = await read(request, DrainBody)
-    _node(committer, name)
+    known_node(committer, name)
     if not 0 <= body.deadline <= MOST_DEADLINE:
         raise InputError(f"{body.deadline:g} is not a deadline", hint=f"0 to {MOST_DEADLINE} seconds", field="deadline")
     reason = body.reason[:MOST_REASON]
     await committer.submit(Drain(name=name, deadline=seconds(body.deadline), reason=reason, by=user_of(request)))
-    return reply(node_view(committer, _node(committer, name)))
+    return reply(node_view(committer, known_node(committer, name)))
 
 
 @router.post("/nodes/{name}/forget")
@@ -114,7 +114,7 @@ async def forget(request: Request, name: str) -> Response:
     committer = committer_of(request)
     demand(request, Action.STEER_NODES)
     await read(request, Body)
-    view = node_view(committer, _node(committer, name))
+    view = node_view(committer, known_node(committer, name))
     await committer.submit(NodeDead(name=name, forget=True))
     return reply(view)
 
@@ -153,7 +153,8 @@ async def state(request: Request) -> Response:
             tasks_running=len(machine.attempts),
             capacity=resources(capacity, dimensions),
             used=resources(used, dimensions),
-            problem=committer.problem,
+            # That it stands by is none: the center that leads stores what comes in.
+            problem="" if committer.loop.is_aside else committer.problem,
             delay=_delay(committer),
         )
     )
@@ -178,12 +179,13 @@ async def _cordon(request: Request, name: str, *, cordoned: bool) -> Response:
     committer = committer_of(request)
     demand(request, Action.STEER_NODES)
     body = await read(request, CordonBody)
-    _node(committer, name)
+    known_node(committer, name)
     await committer.submit(Cordon(name=name, cordoned=cordoned, reason=body.reason[:MOST_REASON] if cordoned else ""))
-    return reply(node_view(committer, _node(committer, name)))
+    return reply(node_view(committer, known_node(committer, name)))
 
 
-def _node(committer: Committer, name: str) -> LiveNode:
+def known_node(committer: Committer, name: str) -> LiveNode:
+    """Return the node of that name. Raises NotFound."""
     nodes = committer.machine.nodes
     if name not in nodes:
         hint = one_of(name, list(nodes)[:20]) if nodes else "no node has registered yet"

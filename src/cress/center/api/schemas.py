@@ -12,6 +12,7 @@ from fastapi.openapi.utils import get_openapi
 import cress
 from cress.center.api.bodies import (
     ApplyBody,
+    ConfigBody,
     CordonBody,
     DrainBody,
     GroupsBody,
@@ -19,6 +20,7 @@ from cress.center.api.bodies import (
     JoinBody,
     JoinTokenBody,
     LoginBody,
+    NodeSettingsBody,
     RotateKeyBody,
     ScaleBody,
     SecretBody,
@@ -42,6 +44,8 @@ from cress.protocol.accessviews import (
     UsersPage,
     UserView,
 )
+from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
+from cress.protocol.leadership import CentersPage, HandedOver
 from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
 from cress.protocol.views import (
@@ -54,6 +58,7 @@ from cress.protocol.views import (
     HeldJobs,
     JobsPage,
     JobView,
+    NodeSettingsPage,
     NodesPage,
     NodeView,
     PlacesChange,
@@ -95,12 +100,18 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("get", "/v1/jobs/{id}/logs"): (None, None),
     ("get", "/v1/groups"): (None, GroupsPage),
     ("put", "/v1/groups"): (GroupsBody, Applied),
+    ("get", "/v1/config"): (None, ConfigView),
+    ("put", "/v1/config"): (ConfigBody, ConfiguredView),
+    ("get", "/v1/config/history"): (None, HistoryView),
+    ("get", "/v1/config/history/{number}"): (None, RevisionView),
     ("get", "/v1/nodes"): (None, NodesPage),
     ("get", "/v1/nodes/{name}"): (None, NodeView),
     ("post", "/v1/nodes/{name}/cordon"): (CordonBody, NodeView),
     ("post", "/v1/nodes/{name}/uncordon"): (CordonBody, NodeView),
     ("post", "/v1/nodes/{name}/drain"): (DrainBody, NodeView),
     ("post", "/v1/nodes/{name}/forget"): (None, NodeView),
+    ("get", "/v1/nodes/{name}/settings"): (None, NodeSettingsPage),
+    ("post", "/v1/nodes/{name}/settings"): (NodeSettingsBody, NodeSettingsPage),
     ("get", "/v1/names/{name}"): (None, PlacesPage),
     ("get", "/v1/names/{name}/watch"): (None, PlacesChange),
     ("get", "/v1/licences"): (None, LicencesPage),
@@ -126,6 +137,8 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("get", "/v1/audit"): (None, AuditPage),
     ("get", "/v1/events"): (None, EventView),
     ("get", "/v1/state"): (None, StateView),
+    ("get", "/v1/centers"): (None, CentersPage),
+    ("post", "/v1/centers/hand-over"): (None, HandedOver),
     ("get", "/v1/health"): (None, None),
 }
 _KEY = _header("Idempotency-Key", "the same submit with the same key gets the same answer", 200)
@@ -137,6 +150,9 @@ _HEADERS = {
     ("post", "/v1/jobs"): [_KEY],
     ("post", "/v1/jobs/{id}/resume"): [_KEY],
     ("get", "/v1/events"): [_header("Last-Event-ID", "go on behind this event; counts for more than after", 18)],
+    ("get", "/v1/names/{name}/watch"): [
+        _header("Last-Event-ID", "go on behind this revision; counts for more than after", 60)
+    ],
 }
 # Errors of a call, besides those of every call.
 _EVERY = {"401": "no token, or a wrong one", "403": "the Host is not the center's, or the caller may not do this"}

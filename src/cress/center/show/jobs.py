@@ -9,6 +9,7 @@ import msgspec
 
 from cress.center.access.redaction import redacted
 from cress.center.committer import Committer
+from cress.center.dns.labels import dns_name
 from cress.center.history_reader import HistoryJob
 from cress.center.lookup import AnyJob, Task, id_of, state_of
 from cress.center.show.devices import device_views, held, held_then, load_view, overload
@@ -22,6 +23,7 @@ from cress.center.show.families import (
     service_view,
     whole_dag_view,
 )
+from cress.center.show.node_settings import set_here
 from cress.core.jobs import GroupState
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.families import families
@@ -221,11 +223,12 @@ def _running(attempt: LiveAttempt, names: list[str]) -> AttemptView:
     )
 
 
-def place_view(place: Place) -> PlaceView:
-    """Return the place where a task runs."""
+def place_view(place: Place, domain: str = "") -> PlaceView:
+    """Return the place where a task runs; with its name in the ``domain`` where the center answers in the DNS."""
     values = msgspec.structs.asdict(place)
+    del values["user"]
     shown = {"ports": dict(place.ports), "since": place.since / SECOND, "devices": held(place.devices)}
-    return PlaceView(**values | shown)
+    return PlaceView(**values | shown, dns=dns_name(place, domain) if domain else "")
 
 
 def node_view(committer: Committer, node: LiveNode) -> NodeView:
@@ -297,8 +300,8 @@ def _node_task(committer: Committer, attempt: LiveAttempt) -> NodeTask:
 
 
 def is_up(committer: Committer, node: LiveNode) -> bool:
-    """Return whether a node's executor is connected."""
-    return node.connected and node.node.name in committer.connections
+    """Return whether a node's executor is connected, to the center that leads."""
+    return node.connected and (committer.loop.is_aside or node.node.name in committer.connections)
 
 
 def used_of(committer: Committer, node: LiveNode) -> ResourceVector:
@@ -319,6 +322,7 @@ def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
         state, why = "cordoned", why_closed(committer.machine, node, committer.clock.now())
     if not is_up(committer, node):
         state, why = "away", AWAY
+    settings, reported = set_here(node, dimensions)
     return NodeView(
         name=node.node.name,
         state=state,
@@ -333,6 +337,8 @@ def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
         load=load_view(committer.sessions.loads.get(node.node.name, node.load)),
         judged=node.node.judged,
         drained_at=_drained_at(committer, node),
+        settings=settings,
+        reported=reported,
         capacity_amounts=dict(zip(dimensions.names, node.node.capacity, strict=True)),
         used_amounts=dict(zip(dimensions.names, used, strict=True)),
     )

@@ -105,7 +105,7 @@ class Groups:
         return touched
 
     def _default_quota(self) -> Quota:
-        there = sum(not lost for lost in self.cluster.lost)
+        there = self.cluster.lost.count(False)
         capacity = self.cluster.capacity()
         return default_group(capacity, there, self.options, dimensions=self.dimensions).quota
 

@@ -6,7 +6,7 @@ import msgspec
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.inputs import DataFound, LoadReported, LocateData, SetLicences
-from cress.lifecycle.nodes import cordons
+from cress.lifecycle.nodes import cordons, settings
 from cress.lifecycle.tables.rows import LiveNode
 from cress.lifecycle.tables.timers import MEASURED
 from cress.model.events import DataLocated, LicencesSet, LoadSeen, NodeChanged
@@ -37,7 +37,8 @@ def take(context: Context, word: LoadReported | LocateData | DataFound | SetLice
             node = cordons.node_of(context, word.name)
             if node.node.data != word.data:
                 context.noticed.load(context.core, word.name)
-                node.node = msgspec.structs.replace(node.node, data=word.data)
+                reported = settings.reported_of(node)
+                settings.describe(context, node, msgspec.structs.replace(reported, data=word.data))
                 context.observe(NodeChanged(node.node))
         case SetLicences():
             context.observe(LicencesSet(word.counts))

@@ -9,6 +9,7 @@ from cress.model.events import Outcome
 from cress.model.family import Database, Service
 from cress.model.job import Condition, Job
 from cress.model.node import Allocated, Load, Local, Node
+from cress.model.node_settings import NodeRevision
 from cress.model.run import Host
 
 AWAY = "its executor is not connected"
@@ -114,7 +115,8 @@ class LiveNode(Row, kw_only=True):
     itself keeps tasks off it for a while. ``failures`` are the programs in a row that could not be started there and ran
     elsewhere, of the jobs ``failed_jobs`` (two are kept), and ``rests`` how often it rested meanwhile. ``terms`` and ``local`` as in
     ``NodeJoined``. ``away_since`` (µs, the machine's clock): since when its executor is not connected. ``ports`` are those that somebody listens on who is not a task of the cluster, in order.
-    ``load`` is what was measured there, as far as the core knows.
+    ``load`` is what was measured there, as far as the core knows. ``node`` is what holds: ``reported``, as its executor describes it, with the settings
+    of the last of the ``revisions`` over it. Where nothing is set, ``reported`` is ``None``.
     """
 
     node: Node
@@ -133,6 +135,8 @@ class LiveNode(Row, kw_only=True):
     failed_jobs: tuple[int, ...] = ()
     ports: tuple[int, ...] = ()
     load: Load | None = None
+    reported: Node | None = None
+    revisions: tuple[NodeRevision, ...] = ()
 
     @property
     def barred(self) -> tuple[bool, str]:

@@ -12,6 +12,7 @@ from cress.lifecycle.tables.tracked import Journal, Row, Table
 from cress.model.access import JoinToken, Token, User
 from cress.model.decisions import Start
 from cress.model.records import JobState
+from cress.model.revisions import Revision
 from cress.model.secrets import Secret
 
 
@@ -31,7 +32,7 @@ class Tables:
     ``answers`` what submits with a key were answered, oldest first; ``ended`` the jobs that ended a moment ago, with state
     and time: the shell may not have seen that yet when somebody submits a job that comes after one of them. ``users`` are
     those with a role of their own, ``tokens`` and ``join_tokens`` go by id; ``joined`` has for each join token (by id) and node the
-    digest of the key with which the node joined. ``secrets`` go by owner and name. ``general`` has one row, with the key 0.
+    digest of the key with which the node joined. ``secrets`` go by owner and name, ``revisions`` of the configuration by number, the present one last. ``general`` has one row, with the key 0.
     """
 
     def __init__(self) -> None:
@@ -50,6 +51,7 @@ class Tables:
         self.join_tokens: Table[str, JoinToken] = Table(journal, ("join_tokens",))
         self.joined: Table[tuple[str, str], bytes] = Table(journal, ("joined",))
         self.secrets: Table[tuple[str, str], Secret] = Table(journal, ("secrets",))
+        self.revisions: Table[int, Revision] = Table(journal, ("revisions",))
         self.general: Table[int, General] = Table(journal, ("general",))
         self.general.put(0, General())
 
@@ -74,6 +76,7 @@ TYPES: dict[str, tuple[Any, Any]] = {
     "tokens": (str, Token),
     "join_tokens": (str, JoinToken),
     "secrets": (tuple[str, str], Secret),
+    "revisions": (int, Revision),
     "joined": (tuple[str, str], bytes),
 }
 

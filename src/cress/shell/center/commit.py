@@ -189,9 +189,11 @@ class CommitLoop:
         self._rebuilding = False  # whether the machine is ahead of the store, which is read again
         self._notes: list[EventView] = []  # events that go with the next step
         self._round: _Round | None = None
+        self._given_up = 0  # how often what was under way was given up
         self._loading = True
         self._retry_at = 0
         self._replaced = ""
+        self._aside = False  # another center leads, and what it stores is shown
         self._snapshot_size = self._log_size = self._log_count = 0
         self._least_records = 0  # of the log, before a snapshot is tried again
         self._covered: tuple[Snapshot, int, int] | None = None  # the snapshot under way, the records and bytes of it
@@ -250,6 +252,8 @@ class CommitLoop:
     def slices(self, now: int, utc: int, *, snapshot: bool = False) -> Slices[Work]:
         """Do ``next`` in slices: at a pause inputs may be posted, and everything may be read."""
         assert self._round is None
+        if self._aside:
+            return Wait(None)
         if self._loading:
             return Load() if now >= self._retry_at else Wait(self._retry_at)
         if self._rebuilding:
@@ -257,7 +261,7 @@ class CommitLoop:
         self._alone = bool(self._suspects)
         if self._suspects:
             self._calls = [self._suspects.pop(0)]
-            return (yield from self._commit(now, utc, self._calls))
+            return (yield from self._unless_given_up(self._commit(now, utc, self._calls), now))
         if not self._queue and not self._notes:
             due = None if self._replaced else self.machine.next_wakeup()
             if due is None or due > now:
@@ -271,7 +275,21 @@ class CommitLoop:
                 break
             count += 1
         self._calls, self._queue = self._queue[:count], self._queue[count:]
-        return (yield from self._commit(now, utc, self._calls))
+        return (yield from self._unless_given_up(self._commit(now, utc, self._calls), now))
+
+    def _unless_given_up(self, step: Slices[Commit], now: int) -> Slices[Work]:
+        """Go on with a step unless it is given up at a pause: its callers are refused then, and it must not be stored."""
+        before = self._given_up
+        while True:
+            try:
+                next(step)
+            except StopIteration as done:
+                commit: Commit = done.value
+                return commit
+            yield
+            if self._given_up != before:
+                step.close()
+                return Wait(now)
 
     def snapshot(self) -> Snapshot:
         """Return the order to store the state as it is now, between two steps."""
@@ -338,7 +356,8 @@ class CommitLoop:
     def committed(self) -> list[Effect]:
         """Note that the batch is durable; return the effects of its step."""
         done, self._round, self._calls = self._round, None, []
-        assert done is not None
+        if done is None:
+            return []  # it was given up meanwhile; what is stored will be loaded
         self.number += 1
         self._log_size += done.size
         self._log_count += 1
@@ -413,6 +432,7 @@ class CommitLoop:
         Executors that were welcomed stay connected: what runs there is stored, and its terms need no commit.
         """
         self._round = None
+        self._given_up += 1
         waiting = [*self._calls, *self._suspects, *self._queue]
         self._queue, self._calls, self._suspects, self._rebuilding = [], [], [], False
         self.problem = why
@@ -450,6 +470,24 @@ class CommitLoop:
         self._loading = False
         self.problem = self._replaced
 
+    def step_aside(self, why: str) -> list[Effect]:
+        """Give no orders and take no input until ``began``; ``show`` is told what another center stores."""
+        effects = [*self.commit_failed(why), *self.step_back(why)]
+        self._aside, self._loading = True, False
+        return effects
+
+    @property
+    def is_aside(self) -> bool:
+        """Return whether this center stands by."""
+        return self._aside
+
+    def show(self, opened: Opened) -> None:
+        """Show the state that another center has stored."""
+        self.machine, self.events = opened.machine, opened.events
+        self.epoch, self.cluster, self.number = opened.epoch, opened.cluster, opened.number
+        self.uncommitted = Uncommitted()
+        self.runs.clear()
+
     def restored(self, machine: Machine) -> None:
         """Take over the stored state, before it is known whether it can be added to."""
         self.machine = machine
@@ -479,6 +517,8 @@ class CommitLoop:
         self._log_count = opened.log_count
         self._least_records = 0
         self._loading = False
+        if self._aside:
+            self._aside, self._replaced = False, ""
         self.problem = self._replaced
         return self.close_all("the center can store again")
 

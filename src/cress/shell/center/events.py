@@ -13,6 +13,7 @@ from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
+    Configure,
     Declare,
     Drain,
     Hold,
@@ -168,7 +169,9 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
         case Submit() | Cancel() | Update() | Scale() | Hold():
             yield from _of_job(machine, each, ids, groups)
         case ApplyGroups():
-            yield EventView(at=at, kind="groups.applied")
+            yield EventView(at=at, kind="groups.applied", user=each.by)
+        case Configure():
+            yield EventView(at=at, kind="config.changed", user=each.by, text=each.what)
         case Declare():
             yield EventView(at=at, kind="dimensions.declared", text=", ".join(each.dimensions))
         case SetLicences():

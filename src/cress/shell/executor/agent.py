@@ -42,6 +42,7 @@ from cress.protocol.messages import (
     Inventory,
     Launches,
     NewCertificate,
+    OpenBulk,
     Ports,
     ReadLog,
     Refused,
@@ -233,6 +234,7 @@ class Agent:
             cluster=known.cluster,
             supervisor=Supervisor(known.pid, known.ticks, known.attempts),
             unlimited=known.unlimited,
+            bulk=True,
         )
         self.phase = Phase.HELLO
         self._due["answer"] = self.now + ANSWER
@@ -262,7 +264,7 @@ class Agent:
             return self._answered(order)
         if self.phase is not Phase.REGISTERED:
             return []
-        if isinstance(order, (ReadLog, Exec, ExecInput, ExecSize, ExecOver)):
+        if isinstance(order, (ReadLog, Exec, ExecInput, ExecSize, ExecOver, OpenBulk)):
             return [Serve(order)]
         if isinstance(order, Refused):
             return self._end()

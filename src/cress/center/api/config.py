@@ -1,0 +1,123 @@
+"""Calls about the configuration of the cluster: options, licences and groups as one document with revisions."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from cress.center.access.rights import Action
+from cress.center.api.bodies import ConfigBody, decoded, receive, reply
+from cress.center.api.context import committer_of, demand, user_of
+from cress.center.api.errors import NotFound
+from cress.center.api.groups import MOST_FILE, MOST_GROUPS, checked_moves
+from cress.center.api.jobs import checked_body
+from cress.center.config_document import Document, parse_document, with_counts, with_values
+from cress.center.group_file import checked_quotas
+from cress.lifecycle import configuration
+from cress.lifecycle.inputs import Configure
+from cress.model.errors import InputError
+from cress.model.groups.conf import ParsedGroups
+from cress.model.option_text import format_option
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+from cress.model.revisions import Revision, format_document
+from cress.model.times import SECOND
+from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
+
+MOST_WHAT = 200
+DOCUMENT = "configuration"
+
+router = APIRouter(prefix="/v1/config")
+
+
+@router.get("")
+async def config(request: Request) -> Response:
+    """Return the configuration as a document, and its options and licences one by one."""
+    committer = committer_of(request)
+    machine = committer.machine
+    options = machine.core.options
+    # A center that could not store anything yet has no revision.
+    nothing = Revision(number=0, utc=0, by="", what="", text="")
+    present = machine.tables.revisions.get(configuration.last(machine), nothing)
+    return reply(
+        ConfigView(
+            revision=present.number,
+            at=present.utc / SECOND,
+            by=present.by,
+            what=present.what,
+            text=configuration.document(machine),
+            options={
+                each.name: format_option(each.name, getattr(options, each.name)) for each in dataclasses.fields(Options)
+            },
+            licences=dict(sorted(machine.core.relations.licences.counts.items())),
+        )
+    )
+
+
+@router.put("")
+async def change(request: Request, dry_run: Annotated[bool, Query()] = False) -> Response:
+    """Change the configuration, all or nothing: by a document, or single options and licences; a dry run only checks."""
+    committer = committer_of(request)
+    demand(request, Action.CHANGE_CONFIG)
+    data = await receive(request, MOST_GROUPS)
+    accounting = committer.machine.core.options.accounting
+
+    def checked(dimensions: Dimensions) -> tuple[ConfigBody, Document]:
+        body = decoded(data, ConfigBody)
+        if body.text is None:
+            return body, Document()
+        if body.options or body.licences:
+            raise InputError("is given beside options or licences", hint="one of both", field="text")
+        file = body.file[:MOST_FILE] or DOCUMENT
+        return body, parse_document(body.text, file, dimensions=dimensions, accounting=accounting)
+
+    body, document = await checked_body(committer, len(data), checked)
+    machine = committer.machine
+    core = machine.core
+    counts = core.relations.licences.counts
+    options = document.options or with_values(core.options, body.options)
+    licences = with_counts(counts, body.licences) if document.licences is None else document.licences
+    groups = document.groups or ParsedGroups(core.groups.configured, zone=core.groups.own_zone)
+    input_ = Configure(
+        options=options,
+        licences=licences,
+        groups=groups.groups,
+        moves=checked_moves(committer, body.moves, groups),
+        zone=groups.zone,
+        base=body.revision,
+        by=user_of(request),
+        what=body.what[:MOST_WHAT] or "configuration changed",
+    )
+    machine.check_configuration(input_)
+    warnings = checked_quotas(machine, groups, options.accounting) if document.groups and groups.groups else ()
+    before = configuration.document(machine)
+    text = format_document(options, dict(licences), groups.groups, dimensions=core.dimensions, zone=groups.zone)
+    if not dry_run and text != before:
+        await committer.submit(input_)
+    notes = tuple(map(str, (*groups.notes, *warnings)))
+    return reply(ConfiguredView(revision=configuration.last(committer.machine), before=before, text=text, notes=notes))
+
+
+@router.get("/history")
+async def history(request: Request) -> Response:
+    """List the revisions that are kept, newest first, without their documents."""
+    revisions = committer_of(request).machine.tables.revisions
+    return reply(HistoryView(tuple(_view(each) for each in reversed(revisions.values()))))
+
+
+@router.get("/history/{number}")
+async def revision(request: Request, number: int) -> Response:
+    """Return a revision with its document."""
+    revisions = committer_of(request).machine.tables.revisions
+    if number not in revisions:
+        first, last = next(iter(revisions), 0), next(reversed(revisions), 0)
+        raise NotFound(f"there is no revision {number} (those from {first} to {last} are kept)")
+    return reply(_view(revisions[number], whole=True))
+
+
+def _view(each: Revision, *, whole: bool = False) -> RevisionView:
+    return RevisionView(
+        revision=each.number, at=each.utc / SECOND, by=each.by, what=each.what, text=each.text if whole else ""
+    )

@@ -1,0 +1,81 @@
+"""Calls about settings of nodes: labels and the rest that operators set over what executors report."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from msgspec import UNSET, UnsetType
+
+from cress.center.access.rights import Action
+from cress.center.api.bodies import NodeSettingsBody, read, reply
+from cress.center.api.context import committer_of, demand, user_of
+from cress.center.api.nodes import known_node
+from cress.center.show.node_settings import settings_page
+from cress.lifecycle.inputs import SetNode
+from cress.model.errors import InputError
+from cress.model.node import Value
+from cress.model.resources import Dimensions
+from cress.model.vectors import parse_vector
+
+MOST_WHAT = 200
+
+router = APIRouter(prefix="/v1/nodes/{name}/settings")
+
+
+@router.get("")
+async def settings(request: Request, name: str) -> Response:
+    """Return what is set of a node in the center, what its executor reports, and the revisions."""
+    committer = committer_of(request)
+    return reply(settings_page(known_node(committer, name), committer.machine.core.dimensions))
+
+
+@router.post("")
+async def change(request: Request, name: str) -> Response:
+    """Change settings of a node, all or nothing; they hold at once, and tasks that run there go on."""
+    committer = committer_of(request)
+    demand(request, Action.STEER_NODES)
+    body = await read(request, NodeSettingsBody)
+    known_node(committer, name)
+    changes = _changes(body)
+    if body.revert is not None and changes:
+        raise InputError(
+            f"is given beside {changes[0]}", hint="a revision to go back to is a change by itself", field="revert"
+        )
+    dimensions = committer.machine.core.dimensions
+    word = SetNode(
+        name=name,
+        labels=tuple(body.labels.items()),
+        rack=body.rack,
+        reserve=_reserve(body.reserve, dimensions),
+        judged=body.judged,
+        note="" if body.note is None else body.note,
+        revert=body.revert,
+        base=-1 if body.revision is None else body.revision,
+        by=user_of(request),
+        what=" ".join(changes)[:MOST_WHAT] if body.revert is None else f"back to revision {body.revert}",
+    )
+    await committer.submit(word)
+    return reply(settings_page(known_node(committer, name), committer.machine.core.dimensions))
+
+
+def _changes(body: NodeSettingsBody) -> list[str]:
+    """Return the changes as words: ``zone=eu``, ``rack-``."""
+    values: dict[str, Value | UnsetType | None] = {
+        **body.labels, "rack": body.rack, "reserve": body.reserve, "judged": body.judged, "note": body.note,
+    }  # fmt: skip
+    return [
+        f"{name}-" if value is None else f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in values.items()
+        if value is not UNSET
+    ]
+
+
+def _reserve(text: str | UnsetType | None, dimensions: Dimensions) -> tuple[tuple[str, int], ...] | UnsetType:
+    if isinstance(text, UnsetType):
+        return UNSET
+    if text is None:
+        return ()
+    try:
+        amounts = parse_vector(text, dimensions)
+    except InputError as error:
+        raise error.at(field="reserve") from None
+    return tuple((name, amount) for name, amount in zip(dimensions.names, amounts, strict=True) if amount)

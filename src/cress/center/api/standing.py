@@ -1,0 +1,132 @@
+"""Requests on a center that stands by: lists are answered with what it has, everything else is sent to the leader. Pure ASGI."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from cress.center.asgi import App, Message, Receive, Scope, Send
+from cress.center.leadership import PATIENCE, Leadership
+from cress.protocol.leadership import AGE, LEADER, STALE
+from cress.protocol.signatures import PATH
+from cress.protocol.views import ErrorView, to_json
+
+# What every center answers by itself.
+OWN = frozenset({"/v1/health", "/v1/centers", "/v1/ca", "/openapi.json", "/docs", "/v1/schema", PATH})
+# Lists and explanations, which may be a moment old unless the request says otherwise.
+LISTS = re.compile(r"/v1/(jobs|nodes|groups|licences|usage|state)(/[^/]+/explain)?")
+# What only the center that leads has.
+LEADERS = re.compile(r"/v1/names/.*|/v1/jobs/[^/]+/logs")
+# Seconds that a read waits until it is certain that no other center leads; then the answer says how old it may be.
+CERTAIN = 3.0
+NO_LEADER = "no center is in charge at the moment; try again"
+
+
+class Standing:
+    """Answers a request here, or says where the center is that can.
+
+    ``?stale=ok`` lets a center that stands by answer any GET, ``?stale=no`` none. Its answers say how old they may be (seconds, in
+    the header ``Cress-Age``). So do those of a leader to which the servers of the store have not confirmed for some time that it leads.
+    """
+
+    def __init__(self, app: App, leadership: Leadership) -> None:
+        self._app = app
+        self._leadership = leadership
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, pass it on, or redirect it."""
+        if scope["type"] not in ("http", "websocket") or not self._leadership.is_shared or scope["path"] in OWN:
+            await self._app(scope, receive, send)
+            return
+        wish = _wish(scope["query_string"])
+        if wish not in ("", "ok", "no"):
+            message = f"stale: {wish[:20]!r} is not ok or no (whether the answer may come from a center that stands by)"
+            await _answer(scope, send, 422, ErrorView(code="bad_input", message=message), {})
+            return
+        if not self._leadership.leads and _may_be_stale(scope, wish):
+            await self._app(scope, receive, self._with_age(send))
+            return
+        leader = await self._leadership.settled()
+        if self._leadership.leads and _reads(scope):
+            patience = 0.0 if _may_be_stale(scope, wish) else PATIENCE if wish == "no" else CERTAIN
+            await self._leadership.confirmed(patience)
+            leader = await self._leadership.settled()
+        if not self._leadership.leads:
+            await self._redirect(scope, send, leader)
+        elif not self._leadership.age or not _reads(scope):
+            await self._app(scope, receive, self._or_redirect(scope, send))
+        elif wish == "no":
+            await self._redirect(scope, send, "")
+        else:
+            await self._app(scope, receive, self._with_age(send))
+
+    def _with_age(self, send: Send) -> Send:
+        async def told(message: Message) -> None:
+            if message["type"].endswith("response.start"):
+                headers = {AGE: f"{self._leadership.age:.3f}", LEADER: self._leadership.leader}
+                message["headers"] = [*message.get("headers", ()), *_encoded(headers)]
+            await send(message)
+
+        return told
+
+    def _or_redirect(self, scope: Scope, send: Send) -> Send:
+        """Return a ``send`` that redirects what was refused since another center leads by now."""
+        dropped = False
+
+        async def told(message: Message) -> None:
+            nonlocal dropped
+            if message["type"].endswith("response.start") and message["status"] == 503:
+                leader = await self._leadership.settled() if self._leadership.is_changing else ""
+                if leader and not self._leadership.leads:
+                    dropped = True
+                    await self._redirect(scope, send, leader)
+                    return
+            if not dropped:
+                await send(message)
+
+        return told
+
+    async def _redirect(self, scope: Scope, send: Send, leader: str) -> None:
+        if not leader:
+            view = ErrorView(code="unavailable", message=NO_LEADER)
+            await _answer(scope, send, 503, view, {"Retry-After": "1"})
+            return
+        target: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+        query: bytes = scope["query_string"]
+        place = leader + (target + (b"?" + query if query else b"")).decode("ascii", errors="replace")
+        view = ErrorView(code="elsewhere", message=f"this center stands by; the one at {leader} is in charge")
+        await _answer(scope, send, 307, view, {"Location": place, LEADER: leader})
+
+
+def _wish(query: bytes) -> str:
+    """Return what a query says about stale answers; empty if nothing."""
+    if STALE.encode() not in query:
+        return ""
+    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    return next((value or "ok" for name, value in pairs if name == STALE), "")
+
+
+def _reads(scope: Scope) -> bool:
+    return scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+
+
+def _may_be_stale(scope: Scope, wish: str) -> bool:
+    reads = _reads(scope)
+    if wish == "ok":
+        return reads and LEADERS.fullmatch(scope["path"]) is None
+    return reads and not wish and LISTS.fullmatch(scope["path"]) is not None
+
+
+async def _answer(scope: Scope, send: Send, status: int, view: ErrorView, headers: dict[str, str]) -> None:
+    prefix = "websocket." if scope["type"] == "websocket" else ""
+    body = to_json(view)
+    # The body of the request is not read.
+    told = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Connection": "close", **headers}
+    start: dict[str, Any] = {"type": prefix + "http.response.start", "status": status, "headers": _encoded(told)}
+    await send(start)
+    await send({"type": prefix + "http.response.body", "body": body})
+
+
+def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode("latin-1", errors="replace")) for name, value in headers.items()]

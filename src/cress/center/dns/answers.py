@@ -1,0 +1,168 @@
+"""Answers to DNS questions: what a question about the zone is answered with (RFC 1035, 2308, 2782, 6891, 8482)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import dns.message
+import dns.opcode
+
+from cress.center.dns import records
+from cress.center.dns.labels import labels_of
+from cress.center.dns.records import Message, Name, Record, ip_of, wire_name
+from cress.center.dns.zone import Found, Zone
+from cress.lifecycle.name_service import Place
+
+# Seconds for which an answer may be kept: none, so that a task that ended is gone at once; of an answer without records, one.
+TTL, NEGATIVE_TTL = 0, 1
+# Bytes of a UDP answer to a question without EDNS; of an answer over a stream; of a question: longer ones are not even read.
+PLAIN_UDP, MOST_STREAM, MOST_QUESTION = 512, 65_535, 1_024
+# Records of one answer: of more some are chosen at random. Bytes of the shortest record. Targets that come with their addresses.
+MOST_RECORDS, LEAST_RECORD, MOST_ADDITIONAL = 1_000, 12, 50
+
+_ADDRESSES = (records.A, records.AAAA)
+_TRANSFERS = (records.AXFR, records.IXFR)
+
+
+class Answers:
+    """Answers questions about a zone. ``serial`` is its revision, ``is_serving`` whether it may be told at this moment."""
+
+    def __init__(
+        self,
+        zone: Zone,
+        domain: str,
+        servers: Sequence[str],
+        serial: Callable[[], int],
+        is_serving: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """``servers`` are the addresses of the responder itself, as far as they are known."""
+        self._zone = zone
+        self._origin: Name = tuple(label.encode() for label in domain.split("."))
+        self._origin_wire = wire_name(self._origin)
+        self._servers = servers
+        self._serial = serial
+        self._is_serving = is_serving
+
+    def answer(self, wire: bytes, *, stream: bool) -> bytes | None:
+        """Return the answer to a message that came by UDP or over a ``stream``; None for what is not a question."""
+        if len(wire) < records.HEADER or wire[2] & 0x80:
+            return None  # too short to be answered, or itself an answer: two responders must not talk to each other for ever
+        id, flags = int.from_bytes(wire[:2], "big"), int.from_bytes(wire[2:4], "big") & records.REPEATED
+        if len(wire) > MOST_QUESTION:
+            return _refusal(id, flags, records.FORMERR)
+        try:
+            query = dns.message.from_wire(wire)
+        except Exception:  # noqa: BLE001 – whatever the parser makes of garbage, the sender gets the same answer
+            return _refusal(id, flags, records.FORMERR)
+        if query.opcode() != dns.opcode.QUERY:
+            return _refusal(id, flags, records.NOTIMP)
+        if len(query.question) != 1:
+            return _refusal(id, flags, records.FORMERR)
+        asked = query.question[0]
+        question = (
+            wire_name(asked.name.labels[:-1]) + asked.rdtype.to_bytes(2, "big") + asked.rdclass.to_bytes(2, "big")
+        )
+        message = Message(id, flags, question, None if query.edns < 0 else query.ednsflags & 0x8000)
+        size = PLAIN_UDP if query.edns < 0 else min(records.MOST_UDP, max(PLAIN_UDP, query.payload))
+        # One record more than could ever fit says that they do not.
+        size, most = (MOST_STREAM, MOST_RECORDS) if stream else (size, size // LEAST_RECORD + 1)
+        if query.edns > 0:
+            message = message._replace(code=records.BADVERS)
+        else:
+            message = self._answered(message, asked.name.labels[:-1], asked.rdtype, asked.rdclass, most)
+        return message.rendered(size, cut=not stream)
+
+    def _answered(self, message: Message, name: Name, kind: int, of: int, most: int) -> Message:
+        """Return the message with a code, and with at most so many records for a question."""
+        lower = tuple(label.lower() for label in name)
+        depth = len(lower) - len(self._origin)
+        if of != records.INTERNET or kind in _TRANSFERS or depth < 0 or lower[depth:] != self._origin:
+            return message._replace(code=records.REFUSED)
+        if not self._is_serving():
+            return message._replace(code=records.SERVFAIL)
+        message = message._replace(flags=message.flags | records.AUTHORITATIVE)
+        found = self._zone.find([label.decode("latin-1") for label in lower[:depth]])
+        if found is not None and len(found.places) > most and kind not in _ADDRESSES:
+            found = found._replace(places=random.sample(found.places, most))
+        data = [] if found is None else self._records(found, kind, at_apex=not depth)
+        if not data:
+            begin = self._soa().of(self._origin_wire, NEGATIVE_TTL)
+            code = records.NXDOMAIN if found is None else records.NOERROR
+            return message._replace(code=code, authority=(begin,))
+        if len(data) > most:
+            data = random.sample(data, most)
+        random.shuffle(data)
+        additional = self._addresses_of(found.places) if found and kind == records.SRV else ()
+        return message._replace(answer=[each.of(records.QUESTION, TTL) for each in data], additional=additional)
+
+    def _records(self, found: Found, kind: int, *, at_apex: bool) -> list[Record]:
+        if at_apex:
+            return self._of_apex(kind)
+        if kind == records.ANY and found.places:
+            # All there is would be an amplifier for forged questions (RFC 8482).
+            return [records.hinfo("RFC8482")]
+        if kind == records.SRV:
+            return [
+                records.srv(number, self._target(place))
+                for place in found.places
+                for name, number in place.ports
+                if found.port in ("", name.lower())
+            ]
+        if found.is_service:
+            return []
+        if kind in _ADDRESSES:
+            return _addresses([place.address for place in found.places], kind)
+        if kind == records.TXT:
+            return [records.txt(_texts(place)) for place in found.places]
+        return []
+
+    def _of_apex(self, kind: int) -> list[Record]:
+        if kind in _ADDRESSES:
+            return _addresses(self._servers, kind)
+        if kind == records.SOA:
+            return [self._soa()]
+        return [Record(records.NS, self._origin_wire)] if kind == records.NS else []
+
+    def _soa(self) -> Record:
+        return records.soa(self._origin, self._serial(), NEGATIVE_TTL)
+
+    def _target(self, place: Place) -> Name:
+        """Return the name at which a place is: that of its task, or of its attempt if several jobs of that name have such a task."""
+        if ip_of(place.address) is None and (host := records.host_of(place.address)) is not None:
+            return host
+        group, job = labels_of(place)
+        label = str(place.task) if self._zone.is_alone(place) else f"a{place.attempt}"
+        return (label.encode(), job.encode(), group.encode(), *self._origin)
+
+    def _addresses_of(self, places: Sequence[Place]) -> list[bytes]:
+        """Return the addresses of the targets, so that nobody has to ask for them; of many none."""
+        if len(places) > MOST_ADDITIONAL:
+            return []
+        found = ((place, ip_of(place.address)) for place in places)
+        return [ip.of(wire_name(self._target(place)), TTL) for place, ip in found if ip is not None]
+
+
+def _refusal(id: int, flags: int, code: int) -> bytes:
+    """Return a header with a code, for a message of which nothing else can be used."""
+    return Message(id, flags, b"", None, code).rendered(records.HEADER, cut=False)
+
+
+def _addresses(texts: Sequence[str], kind: int) -> list[Record]:
+    """Return the different addresses among texts, of one kind."""
+    return list(dict.fromkeys(ip for text in texts if (ip := ip_of(text)) is not None and ip.kind == kind))
+
+
+def _texts(place: Place) -> list[str]:
+    """Return what is known of a place, one text for each: ``rack=r1``."""
+    words = {
+        "task": str(place.task),
+        "attempt": str(place.attempt),
+        "node": place.node,
+        "rack": place.rack,
+        "address": place.address,
+        **{f"port.{name}": str(number) for name, number in place.ports},
+        "disk": place.disk,
+        "devices": ",".join(f"{each.kind}:{each.id}" for each in place.devices),
+    }
+    return [f"{key}={value}" for key, value in words.items() if value]

@@ -1,0 +1,256 @@
+"""``cress config``: files of configuration, and the configuration of the cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cress.cli.common import Data, Json, connect, moment, pairs, print_json, read_text
+from cress.cli.errors import told
+
+if TYPE_CHECKING:
+    from cress.client import Client, ConfiguredView
+
+EPILOG = """\
+\b
+Examples:
+  cress config get                            the configuration of the cluster, as a document
+  cress config get grace
+  cress config set grace 30s                  an option; licences.matlab is a licence
+  cress config edit                           the document in $EDITOR
+  cress config history
+  cress config diff 3                         what has changed since revision 3
+  cress config revert 3
+  cress config check                          the files that are read by default
+  cress config check /etc/cress/center.toml --json
+
+\b
+Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center could be asked.
+Keys, and the document of the cluster: docs/configuration.md.
+"""
+
+app = typer.Typer(
+    help="Show and change the configuration of the cluster, or check files.",
+    epilog=EPILOG,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+
+Moves = Annotated[
+    list[str] | None,
+    typer.Option("--move", metavar="OLD=NEW", help="The group to which the jobs of a removed group move."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+
+
+@app.command()
+def get(
+    key: Annotated[
+        str, typer.Argument(metavar="[KEY]", help="An option, licences.NAME, or groups. Default: the whole document.")
+    ] = "",
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Print the configuration of the cluster, or one value."""
+    with told("config get"):
+        from cress.cli.cluster_config import value_of
+
+        with connect(data) as client:
+            view = client.config()
+        if as_json and not key:
+            print_json(view)
+        elif as_json:
+            print_json(value_of(view, key))
+        else:
+            print(value_of(view, key) if key else f"# Revision {view.revision}\n{view.text}", end="\n" if key else "")
+
+
+@app.command("set")
+def change(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="An option, or licences.NAME.")],
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="The value; default: that of an option, or no such licence.")
+    ],
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Set an option or the number of a licence."""
+    with told("config set"):
+        from cress.cli.cluster_config import LICENCES, count_of, option_of
+
+        what, given = f"config set {key} {value}"[:200], None if value == "default" else value
+        section, _, name = key.partition(".")
+        with connect(data) as client:
+            if section == LICENCES and name:
+                counts = {name: None if given is None else count_of(key, given)}
+                done = client.change_config(licences=counts, what=what, dry_run=dry_run)
+            else:
+                done = client.change_config(options={option_of(key): given}, what=what, dry_run=dry_run)
+        _tell(done, dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+def edit(
+    file: Annotated[
+        str, typer.Option(metavar="FILE", help="Take this document instead of an editor; - is standard input.")
+    ] = "",
+    revision: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Refuse unless this is the present revision. Default: that of now.")
+    ] = 0,
+    move: Moves = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Change the document with options, licences and groups in $EDITOR, and apply it: all or nothing."""
+    with told("config edit"):
+        from cress.cli.cluster_config import forget, in_editor
+
+        moves = pairs(move, "--move", "OLD=NEW")
+        with connect(data) as client:
+            view = client.config()
+            base = revision or view.revision
+            path, name = None, "standard input" if file == "-" else file
+            if file:
+                text = read_text(file, "a configuration")
+            else:
+                path, text = in_editor(f"# Revision {base}. Sections that are removed stay as they are.\n{view.text}")
+                name = str(path)
+            try:
+                done = client.change_config(
+                    text, revision=base, what="config edit", file=name, moves=moves, dry_run=dry_run
+                )
+            except BaseException:
+                if path is not None:
+                    _say(
+                        f"nothing was changed; the edited text is in {path} (compare it with `cress config get`, then `cress config edit --file {path}`)"
+                    )
+                raise
+        if path is not None:
+            forget(path)
+        _tell(done, dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+def diff(
+    old: Annotated[int, typer.Argument(metavar="[N]", min=0, help="A revision. Default: the one before the last.")] = 0,
+    new: Annotated[int, typer.Argument(metavar="[M]", min=0, help="Another one. Default: the present one.")] = 0,
+    data: Data = None,
+) -> None:
+    """Show what changed between two revisions; exit code 0 also if something did."""
+    with told("config diff"):
+        from cress.cli.cluster_config import difference, revision_text
+
+        with connect(data) as client:
+            if not old:
+                kept = client.config_history()
+                if len(kept) < 2:
+                    print("nothing has changed yet")
+                    return
+                old = kept[1].revision
+            (before, first), (after, second) = revision_text(client, old), revision_text(client, new)
+        _print_difference(difference(before, after, (first, second)))
+
+
+@app.command()
+def history(as_json: Json = False, data: Data = None) -> None:
+    """List the revisions: when, by whom, and what was done."""
+    with told("config history"):
+        from cress.cli.tables import Column, clean, show
+
+        with connect(data) as client:
+            revisions = client.config_history()
+        if as_json:
+            print_json(revisions)
+            return
+        columns = (Column("REVISION", right=True), Column("TIME"), Column("USER"), Column("WHAT", gives=True))
+        rows = [(str(each.revision), moment(each.at), each.by or "-", clean(each.what)) for each in revisions]
+        show(columns, rows)
+
+
+@app.command()
+def revert(
+    number: Annotated[int, typer.Argument(metavar="N", min=1, help="The revision to go back to.")],
+    move: Moves = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Make the configuration what it was as revision N; this is a new revision."""
+    with told("config revert"):
+        moves = pairs(move, "--move", "OLD=NEW")
+        with connect(data) as client:
+            present = client.config().revision
+            done = _reverted(client, number, present, moves, dry_run=dry_run)
+        _tell(done, dry_run=dry_run, as_json=as_json)
+
+
+def _reverted(client: Client, number: int, present: int, moves: dict[str, str], *, dry_run: bool) -> ConfiguredView:
+    text = client.config_revision(number).text
+    return client.change_config(
+        text, revision=present, what=f"config revert {number}", file=f"revision {number}", moves=moves, dry_run=dry_run
+    )
+
+
+def _tell(done: ConfiguredView, *, dry_run: bool, as_json: bool) -> None:
+    from cress.cli.cluster_config import difference
+
+    if as_json:
+        print_json(done)
+        return
+    for note in done.notes:
+        _say(f"note: {note}")
+    lines = difference(done.before, done.text)
+    _print_difference(lines)
+    if not lines:
+        return
+    print("would be changed" if dry_run else f"revision {done.revision}")
+
+
+def _print_difference(lines: list[str]) -> None:
+    from cress.cli.tables import clean
+
+    for line in lines or ["nothing changed"]:
+        print(clean(line))
+
+
+def _say(sentence: str) -> None:
+    typer.echo(sentence, err=True)
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", help="Files of programs or users.")] = None,
+    kind: Annotated[
+        str, typer.Option(metavar="KIND", help="center, executor or client. Default: as its name and keys say.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Check configuration files, and show the values that hold with them and where each comes from."""
+    with told("config check"):
+        from cress.cli.config_check import files_of, values_of
+        from cress.cli.tables import Column, clean, show
+
+        checked = [(file, which, values_of(file, which)) for file, which in files_of(files or [], kind)]
+        if as_json:
+            print_json(
+                [
+                    {
+                        "file": str(file),
+                        "kind": which,
+                        "values": [
+                            {"key": each.key, "value": each.text, "from": each.origin.kind, "place": each.origin.place}
+                            for each in values
+                        ],
+                    }
+                    for file, which, values in checked
+                ]
+            )
+            return
+        columns = (Column("KEY"), Column("VALUE", gives=True), Column("FROM"))
+        for file, which, values in checked:
+            print(f"{file} ({which}): all is well")
+            show(columns, [(each.key, clean(each.text), str(each.origin)) for each in values])

@@ -1,0 +1,118 @@
+"""The way to the leader: a center that stands by says where the one is that leads."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from cress.client.config import USER_TOKEN, Address, address_again, check_sent, check_url
+from cress.client.errors import Elsewhere, Unavailable
+from cress.model.errors import InputError
+from cress.protocol.leadership import LEADER
+
+if TYPE_CHECKING:
+    from cress.client.route import Route
+
+MOVED = 307
+# Centers that a call is sent to, one after the other, while they change.
+MOST_MOVES = 5
+ANSWER_SECONDS = 30.0
+_NO_LEADER = "the centers send calls to each other, and none leads; try again"
+
+_T = TypeVar("_T")
+
+
+class LeaderClient(ABC):
+    """The part of a client that knows where the center is, and finds the one that leads.
+
+    ``timeout`` is what an answer may take, in seconds. ``advice`` is said when nothing listens there; ``find`` says where the
+    center is when it may have moved. Over ``socket``, a Unix socket, the token is sent, over TCP never: requests are signed.
+    ``ca`` is the authority of the certificate of a center at ``https://``.
+    """
+
+    _route: Route
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        timeout: float = ANSWER_SECONDS,
+        advice: str = "",
+        find: Callable[[], Address] | None = None,
+        socket: Path | None = None,
+        ca: Path | None = None,
+    ) -> None:
+        self.timeout = timeout
+        self._advice = f"; {advice}" if advice else ""
+        self._find = find
+        self._address = Address(url.rstrip("/"), token, socket=socket, ca=ca)
+        self._closing = ExitStack()
+        self._open()
+
+    @property
+    def url(self) -> str:
+        """The address of the center."""
+        return self._address.url
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Open the route to the present address; connections to the one before are closed with the client."""
+
+    def _open_route(self) -> Route:
+        from cress.client.route import Route
+
+        self._route = Route(self._address)
+        self._closing.callback(self._route.close)
+        return self._route
+
+    def look(self) -> bool:
+        """Look again where the center is; return whether that is another place."""
+        found = address_again(self._find)
+        if found is None or found._replace(data=None) == self._address:
+            return False
+        self._address = found._replace(data=None)
+        self._open()
+        return True
+
+    def _follow(self, moved: Elsewhere) -> None:
+        """Go to the center that leads. Raises ``Unavailable``."""
+        self._address = address_there(self._address, moved.leader)
+        self._open()
+
+    def _following(self, ask: Callable[[], _T]) -> _T:
+        """Return what ``ask`` returns; it is asked again at the center that leads when it raises ``Elsewhere``."""
+        for _ in range(MOST_MOVES):
+            try:
+                return ask()
+            except Elsewhere as error:
+                self._follow(error)
+        raise no_leader()
+
+
+def no_leader() -> Unavailable:
+    """Return the error for centers that send a call to each other."""
+    return Unavailable(_NO_LEADER)
+
+
+def elsewhere(status: int, headers: Mapping[str, str]) -> Elsewhere | None:
+    """Return where an answer sends a call; None if it is an answer."""
+    leader = headers.get(LEADER, "")
+    return Elsewhere(leader) if status == MOVED and leader else None
+
+
+def address_there(address: Address, leader: str) -> Address:
+    """Return the address of the center that leads, opened as the one at ``address`` is. Raises ``Unavailable``."""
+    if not address.token:
+        raise Unavailable(
+            f"the center of this machine stands by; the one at {leader} leads, which needs a token (docs/users.md)"
+        )
+    try:
+        url = check_url(leader, LEADER)
+        if address.token.startswith(USER_TOKEN):
+            check_sent(url)
+    except InputError as error:
+        raise Unavailable(f"the center at {leader} leads: {error}") from None
+    return Address(url, address.token, ca=address.ca)

@@ -1,0 +1,35 @@
+"""Options that a scheduler takes over in place; others shape its columns, queues or orders, which are built anew."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from cress.core.scheduler import Scheduler
+from cress.model.option_text import resolve_options
+from cress.model.options import Options
+
+# Options that are read where they count.
+LIVE = frozenset(
+    "drain_after preemption preempt_within preempt_below preempt_above cooling cooling_above_quota grace min_runtime "
+    "max_per_round backoff_most start_tries start_backoff start_rest_most start_failures gate_hold".split()
+)
+
+
+def changed_names(before: Options, options: Options) -> list[str]:
+    """Return the names of the options that differ."""
+    return [each.name for each in fields(Options) if getattr(before, each.name) != getattr(options, each.name)]
+
+
+def are_live(before: Options, options: Options) -> bool:
+    """Return whether all options that differ can be taken over in place."""
+    return LIVE.issuperset(changed_names(before, options))
+
+
+def take_over(core: Scheduler, options: Options) -> None:
+    """Take over options that are live; whatever failed under the old ones is tried again."""
+    core.options = core.groups.options = options
+    for group in core.groups:
+        group.configure(group.spec, resolve_options(options, group.spec), group.policy)
+        group.failed = group.no_victims = None
+    core.running.forget()
+    core.cluster.loosened += 1

@@ -1,0 +1,91 @@
+"""Logs and commands in tasks, as the center asks for them over one connection; and the second connection, which is only for them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from cress.executor import logs
+from cress.executor.center_wire import CenterWire, Closed
+from cress.executor.exec.commands import Execs, Send
+from cress.executor.exec.helper_process import HelperProcess
+from cress.protocol.messages import (
+    Bulk,
+    Exec,
+    ExecInput,
+    ExecOver,
+    ExecSize,
+    FromAgent,
+    ReadLog,
+    decode_from_center,
+    encode,
+)
+from cress.protocol.proof import ProofError
+from cress.shell.executor.agent import Agent
+
+# Requests for logs that may wait at a time.
+MOST_READS = 1_000
+
+
+class BulkService:
+    """Answers what the center asks for over one connection: ``send`` sends there."""
+
+    def __init__(self, folder: Path, agent: Agent, helper: HelperProcess, send: Send) -> None:
+        self._folder = folder
+        self._agent = agent
+        self._send = send
+        self._execs = Execs(helper, lambda attempt: agent.first.get(attempt, 0), send)
+        self._reads: set[asyncio.Task[None]] = set()
+
+    def obey(self, order: ReadLog | Exec | ExecInput | ExecSize | ExecOver) -> None:
+        """Carry out an order of the center."""
+        if not isinstance(order, ReadLog):
+            self._execs.obey(order)
+            return
+        if len(self._reads) >= MOST_READS:
+            order = msgspec.structs.replace(order, wait=0)
+        task = asyncio.create_task(self._read(order))
+        self._reads.add(task)
+        task.add_done_callback(self._reads.discard)
+
+    async def ended(self, attempt: int) -> None:
+        """End the commands of an attempt that is over."""
+        await self._execs.ended(attempt)
+
+    async def close(self) -> None:
+        """End all commands: the connection is lost."""
+        for task in self._reads:
+            task.cancel()
+        await self._execs.close()
+
+    async def _read(self, order: ReadLog) -> None:
+        await self._send(await logs.read(self._folder, order, self._agent.live.__contains__))
+
+
+async def serve_bulk(
+    name: str,
+    ticket: str,
+    opening: Awaitable[CenterWire],
+    service_of: Callable[[Send], contextlib.AbstractAsyncContextManager[BulkService]],
+) -> None:
+    """Open the second connection and serve it until it ends; the center asks for another one when it needs one."""
+    wire = await opening
+    try:
+        await wire.send(encode(Bulk(name=name, ticket=ticket)))
+
+        async def send(message: FromAgent) -> None:
+            await wire.send(encode(message))
+
+        async with service_of(send) as service:
+            while True:
+                order = decode_from_center(await wire.receive())
+                if isinstance(order, (ReadLog, Exec, ExecInput, ExecSize, ExecOver)):
+                    service.obey(order)
+    except (Closed, ProofError, msgspec.MsgspecError):
+        return
+    finally:
+        await wire.close()

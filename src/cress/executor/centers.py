@@ -1,0 +1,143 @@
+"""The centers of an executor: it connects to the one that leads, and notices when another one does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cress.executor.center_wire import CenterWire, Impostor, NotReached, open_wire
+from cress.protocol.proof import ProofError
+
+# Seconds after which the next address is tried beside one that does not answer.
+STAGGER = 0.1
+# Seconds for which the center that takes over is looked for without a word, and between two tries: in the first second, and later.
+HURRY, SOON, PAUSE = 10.0, 0.03, 0.1
+# Seconds between two looks whether another center listens for executors: only the one that leads does.
+LOOK = 0.2
+
+
+class Centers:
+    """The addresses ``urls`` of centers, of which one leads."""
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        token: str,
+        bundle: Path | None = None,
+        *,
+        ping_interval: float,
+        ping_timeout: float,
+    ) -> None:
+        self._urls = list(urls)
+        self._token, self._bundle = token, bundle
+        self._pings = {"ping_interval": ping_interval, "ping_timeout": ping_timeout}
+        self._connected = ""
+        self._quiet: set[str] = set()  # addresses where nobody has listened since this one is connected
+        self._next: CenterWire | None = None  # to the center that has taken over
+
+    async def connect(self) -> CenterWire:
+        """Connect to the center that leads. Raises as ``open_wire`` does, for the last address if none is wrong.
+
+        After a connection is lost each address is tried for a while: another center takes over. One that does not answer holds
+        up none of the others.
+        """
+        if len(self._urls) == 1:
+            return await self._open(self._urls[0])
+        if self._next is not None:
+            wire, self._next = self._next, None
+            return wire
+        begin = asyncio.get_running_loop().time()
+        end = begin + (HURRY if self._connected else 0.0)
+        self._connected, self._quiet = "", set()
+        trying = {
+            asyncio.create_task(self._try(url, begin + number * STAGGER, end)): url
+            for number, url in enumerate(self._urls)
+        }
+        failures: dict[str, NotReached] = {}
+        try:
+            while trying:
+                done, _ = await asyncio.wait(trying, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    url = trying.pop(task)
+                    try:
+                        wire = task.result()
+                    except NotReached as error:
+                        failures[url] = error
+                    else:
+                        self._found(url)
+                        return wire
+        finally:
+            for task in trying:
+                task.add_done_callback(_drop)
+                task.cancel()
+        raise failures[self._urls[-1]]
+
+    async def _try(self, url: str, begin: float, end: float) -> CenterWire:
+        """Connect to one address, from ``begin`` on and again until ``end``."""
+        now = asyncio.get_running_loop().time
+        await asyncio.sleep(begin - now())
+        while True:
+            try:
+                return await self._open(url)
+            except NotReached as error:
+                self._quiet.add(url)
+                if error.permanent or now() >= end:
+                    raise
+            pause = SOON if now() < begin + 1 else PAUSE
+            await asyncio.sleep(pause * (0.5 + random.random()))  # noqa: S311 – only spreads them out
+
+    async def connect_again(self) -> CenterWire:
+        """Open a further connection to the center that was connected last; raises as ``open_wire`` does."""
+        return await self._open(self._connected or self._urls[0])
+
+    async def _open(self, url: str) -> CenterWire:
+        return await open_wire(url, self._token, self._bundle, **self._pings)
+
+    def _found(self, url: str) -> None:
+        self._connected = url
+        # The next time it goes last: then it is gone, or does not lead.
+        self._urls.remove(url)
+        self._urls.append(url)
+
+    async def moved(self) -> str:
+        """Return the address of another center when that begins to listen for executors: it leads. ``connect`` goes there.
+
+        A look costs a center that stands by nothing: its kernel refuses the connection. Only one that begins to listen is asked
+        whether it leads: one that was asleep, and wakes, is no leader any more.
+        """
+        while True:
+            await asyncio.sleep(LOOK)
+            for url in [each for each in self._urls if self._is_another(each)]:
+                if not await _listens(url):
+                    self._quiet.add(url)
+                elif url in self._quiet:
+                    with contextlib.suppress(NotReached, ProofError, Impostor):
+                        self._next = await self._open(url)
+                        self._found(url)
+                        return url
+
+    def _is_another(self, url: str) -> bool:
+        return len(self._urls) > 1 and url != self._connected and url.startswith("ws")
+
+
+async def _listens(url: str) -> bool:
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "wss" else 80)
+    try:
+        async with asyncio.timeout(LOOK):
+            _, writer = await asyncio.open_connection(parts.hostname, port)
+    except (OSError, TimeoutError):
+        return False
+    writer.transport.abort()
+    return True
+
+
+def _drop(opened: asyncio.Task[CenterWire]) -> None:
+    """Close a connection that came too late."""
+    with contextlib.suppress(asyncio.CancelledError, NotReached, ProofError, Impostor):
+        wire = opened.result()
+        wire.abort()

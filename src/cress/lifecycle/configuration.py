@@ -1,0 +1,99 @@
+"""The configuration of the cluster: options, licences and groups change together, and each change is a revision."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from cress.core.live_options import LIVE, are_live, changed_names
+from cress.lifecycle.context import Context
+from cress.lifecycle.inputs import ApplyGroups, Configure, Restarted, SetLicences
+from cress.model.errors import InputError, NotAccepted
+from cress.model.option_text import format_option
+from cress.model.options import Options
+from cress.model.revisions import MOST_CHARACTERS, MOST_REVISIONS, Revision, format_document
+
+# Inputs that may change the configuration.
+Changing: TypeAlias = Restarted | Configure | ApplyGroups | SetLicences
+CHANGING = (Restarted, Configure, ApplyGroups, SetLicences)
+# Options of which executors were told at a start.
+FIXED = ("term", "term_margin")
+# Jobs and running tasks with which the scheduler may be built anew: 20,000 take about two seconds.
+MOST_REBUILT = 20_000
+
+
+def last(context: Context) -> int:
+    """Return the number of the present revision; 0 before the first start."""
+    return next(reversed(context.tables.revisions), 0)
+
+
+def document(context: Context) -> str:
+    """Return the present configuration as a document."""
+    core = context.core
+    return format_document(
+        core.options,
+        core.relations.licences.counts,
+        core.groups.configured,
+        dimensions=core.dimensions,
+        zone=core.groups.own_zone,
+    )
+
+
+def check_base(context: Context, base: int) -> None:
+    """Raise NotAccepted if the configuration is not at revision ``base`` any more; 0: any will do."""
+    number = last(context)
+    if base and base != number:
+        by = context.tables.revisions[number].by if number else ""
+        raise NotAccepted(
+            f"the configuration is at revision {number}{f' by {by}' if by else ''}, and the change is based on {base}",
+            hint="read it again, and repeat the change",
+            field="revision",
+        )
+
+
+def check_options(context: Context, options: Options) -> None:
+    """Raise InputError if an option would change that holds from the start of a center on, or takes too long to change."""
+    before = context.core.options
+    for name in FIXED:
+        if getattr(before, name) != getattr(options, name):
+            text = format_option(name, getattr(options, name))
+            raise InputError(
+                f"{name} cannot change while the center runs",
+                hint=f"start it with --option {name}={text}",
+                field=name,
+            )
+    work = len(context.jobs) + len(context.attempts)
+    if work > MOST_REBUILT and not are_live(before, options):
+        name = next(each for each in changed_names(before, options) if each not in LIVE)
+        raise NotAccepted(
+            f"{name} cannot change while there are {work:,} jobs and running tasks: the center would answer nobody for seconds",
+            hint=f"start it with --option {name}={format_option(name, getattr(options, name))}",
+            field=name,
+        )
+
+
+def note(context: Context, each: Changing) -> None:
+    """Keep a revision if an input has changed the configuration."""
+    revisions = context.tables.revisions
+    number, text = last(context), document(context)
+    if number and revisions[number].text == text:
+        return
+    by = "" if isinstance(each, Restarted) else each.by
+    revisions[number + 1] = Revision(number=number + 1, utc=context.utc, by=by, what=_what(each), text=text)
+    size = sum(len(revision.text) for revision in revisions.values())
+    for old in list(revisions)[:-2]:
+        if len(revisions) <= MOST_REVISIONS and size <= MOST_CHARACTERS:
+            break
+        size -= len(revisions[old].text)
+        del revisions[old]
+
+
+def _what(each: Changing) -> str:
+    match each:
+        case Restarted():
+            return "start of the center"
+        case Configure():
+            return each.what
+        case ApplyGroups():
+            return "groups applied" if each.by else "file of groups"
+        case SetLicences():
+            return "licences"

@@ -1,0 +1,88 @@
+"""Settings of nodes: what operators set in the center holds over what executors report, with revisions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cress.lifecycle.context import Context
+from cress.lifecycle.inputs import SetNode
+from cress.lifecycle.nodes.cordons import node_of
+from cress.lifecycle.tables.rows import LiveNode
+from cress.model.errors import InputError, NotAccepted
+from cress.model.events import NodeChanged
+from cress.model.node import Node
+from cress.model.node_settings import (
+    MOST_REVISIONS,
+    NOTHING_SET,
+    NodeRevision,
+    NodeSettings,
+    check_settings,
+    patched_labels,
+    with_settings,
+)
+
+
+def settings_of(node: LiveNode) -> NodeSettings:
+    """Return what is set of a node in the center."""
+    return node.revisions[-1].settings if node.revisions else NOTHING_SET
+
+
+def reported_of(node: LiveNode) -> Node:
+    """Return a node as its executor reports it."""
+    return node.node if node.reported is None else node.reported
+
+
+def describe(context: Context, node: LiveNode, reported: Node) -> bool:
+    """Take over what the executor of a node reports, under what is set of it; return whether the node is another one now."""
+    settings = settings_of(node)
+    now = with_settings(reported, settings, context.core.dimensions)
+    kept = None if settings == NOTHING_SET else reported
+    if node.reported != kept:
+        node.reported = kept
+    if now == node.node:
+        return False
+    node.node = now
+    return True
+
+
+def set_node(context: Context, word: SetNode) -> None:
+    """Change the settings of a node, all or nothing; what runs there goes on."""
+    node = node_of(context, word.name)
+    last = node.revisions[-1].number if node.revisions else 0
+    if word.base not in (-1, last):
+        raise NotAccepted(
+            f"the settings of node {word.name} are at revision {last}, and the change is based on {word.base}",
+            hint="read them again, and repeat the change",
+            field="revision",
+        )
+    settings = _changed(node, word)
+    check_settings(settings, context.core.dimensions)
+    if settings == settings_of(node):
+        return
+    revision = NodeRevision(number=last + 1, utc=context.utc, by=word.by, what=word.what, settings=settings)
+    reported = reported_of(node)
+    context.noticed.load(context.core, word.name)
+    node.revisions = (*node.revisions, revision)[-MOST_REVISIONS:]
+    if describe(context, node, reported):
+        context.observe(NodeChanged(node.node))
+
+
+def _changed(node: LiveNode, word: SetNode) -> NodeSettings:
+    """Return the settings of a node after a change. Raises InputError."""
+    if word.revert is not None:
+        if word.revert == 0:
+            return NOTHING_SET
+        for each in node.revisions:
+            if each.number == word.revert:
+                return each.settings
+        kept = (
+            f"{node.revisions[0].number} to {node.revisions[-1].number} are kept" if node.revisions else "none is kept"
+        )
+        raise InputError(f"node {word.name} has no revision {word.revert}", hint=f"{kept}; 0: nothing is set")
+    settings = settings_of(node)
+    values: dict[str, object] = {"labels": patched_labels(settings.labels, word.labels)}
+    for name in ("rack", "reserve", "judged", "note"):
+        value = getattr(word, name)
+        if value is not msgspec.UNSET:
+            values[name] = value
+    return msgspec.structs.replace(settings, **values)

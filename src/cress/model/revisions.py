@@ -1,0 +1,71 @@
+"""The configuration of a cluster as one document, and its revisions."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from cress.model.group import Group
+from cress.model.groups.conf import format_groups
+from cress.model.option_text import format_option
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+
+# Revisions that are kept, and characters of them; the last two are kept in any case.
+MOST_REVISIONS, MOST_CHARACTERS = 100, 4_000_000
+
+_PLAIN = re.compile(r"[A-Za-z0-9][\w.%/-]*")
+# Words that YAML takes for something else than a text.
+_TAKEN = re.compile(r"(?i:on|off|yes|no|true|false|null|y|n)")
+
+
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
+    """A state of the configuration: its number, since when it holds (µs), the user and action that led to it, the document.
+
+    ``by`` is empty if no user did it: the start of a center, or a file that it read.
+    """
+
+    number: int
+    utc: int
+    by: str
+    what: str
+    text: str
+
+
+def changed_options(options: Options) -> dict[str, str]:
+    """Return the options that differ from their defaults, as texts."""
+    return {
+        each.name: format_option(each.name, getattr(options, each.name))
+        for each in dataclasses.fields(Options)
+        if getattr(options, each.name) != each.default
+    }
+
+
+def format_document(
+    options: Options,
+    licences: Mapping[str, int],
+    groups: Sequence[Group],
+    *,
+    dimensions: Dimensions,
+    zone: str = "",
+) -> str:
+    """Return the document: options that differ from their defaults, licences, and groups as in ``Group.conf``."""
+    text = format_groups(groups, dimensions=dimensions, accounting=options.accounting, zone=zone)
+    lines = [_section("options", changed_options(options)), _section("licences", dict(sorted(licences.items())))]
+    body = "".join(f"  {line}\n" if line else "\n" for line in text.removesuffix("\n").split("\n"))
+    return "".join(lines) + (f"groups: |\n{body}" if text else 'groups: ""\n')
+
+
+def _section(name: str, values: Mapping[str, str | int]) -> str:
+    if not values:
+        return f"{name}: {{}}\n"
+    return f"{name}:\n" + "".join(f"  {_word(key)}: {_word(str(value))}\n" for key, value in values.items())
+
+
+def _word(text: str) -> str:
+    plain = _PLAIN.fullmatch(text) and not _TAKEN.fullmatch(text)
+    return text if plain else json.dumps(text, ensure_ascii=False)

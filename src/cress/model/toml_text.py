@@ -1,0 +1,76 @@
+"""TOML texts that know the lines of their keys."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+from cress.model.errors import InputError
+
+_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+class TomlText:
+    """The values of a TOML text, and where its keys stand. Raises InputError if it is not one."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.file = file
+        self._lines = text.splitlines()
+        try:
+            self.values: dict[str, Any] = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            place = _PLACE.search(str(error))
+            line = int(place[1] or len(self._lines) or 1) if place else 0
+            what = f"is not valid TOML: {_PLACE.sub('', str(error))}"
+            raise InputError(
+                what, hint='lines such as port = 7411 or host = "10.0.0.1"', file=file, line=line
+            ) from None
+        except RecursionError:
+            raise InputError("has too many levels", hint="values, and tables of values", file=file) from None
+
+    def line_of(self, *keys: str) -> int:
+        """Return the line on which the value with this path of keys begins; 0 if it cannot be told."""
+        # The value begins on the first line with which the text up to there has it, or cannot be read any more.
+        name = re.compile(rf"""(?<![\w-])["']?{re.escape(keys[-1])}["']?(?![\w-])""")
+        for number, line in enumerate(self._lines, 1):
+            if not name.search(line.partition("#")[0]):
+                continue
+            before = self._read(number - 1)
+            if before is None or _has(before, keys):
+                continue
+            after = self._read(number)
+            if after is None or _has(after, keys):
+                return number
+        return 0
+
+    def wrong(self, error: InputError, *keys: str) -> InputError:
+        """Return the error with the place of the value."""
+        return error.at(file=self.file, line=self.line_of(*keys), field=".".join(keys))
+
+    def _read(self, lines: int) -> dict[str, Any] | None:
+        try:
+            return tomllib.loads("\n".join(self._lines[:lines]))
+        except tomllib.TOMLDecodeError:
+            return None
+
+
+def kind_of(value: Any) -> str:
+    """Return the type of a value in words."""
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if isinstance(value, str):
+        return "a text"
+    if isinstance(value, list):
+        return "a list"
+    return "a table" if isinstance(value, dict) else "a date"
+
+
+def _has(values: Any, keys: tuple[str, ...]) -> bool:
+    for key in keys:
+        if not isinstance(values, dict) or key not in values:
+            return False
+        values = values[key]
+    return True

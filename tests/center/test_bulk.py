@@ -1,0 +1,168 @@
+"""The second connection of an executor: when it is asked for, what goes over it, and who may open it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from cress.center.bulk import LEAST_PART, MOST_PART, Pace, PartSize
+from cress.protocol import messages
+from cress.protocol.messages import Bulk, LogData, OpenBulk, ReadLog
+from tests.center.program import PATIENCE, Center, Executor, SealedWire
+
+
+class Second(SealedWire):
+    """A second connection, of the executor of a node."""
+
+    def __init__(self, center: Center, name: str, ticket: str) -> None:
+        super().__init__(center)
+        self.send(Bulk(name=name, ticket=ticket))
+
+    def answer(self, text: bytes) -> None:
+        question = self.receive()
+        assert isinstance(question, ReadLog)
+        self.send(LogData(id=question.id, data=text[question.offset :], over=True))
+
+
+@contextlib.contextmanager
+def asked(center: Center, job: int) -> Iterator[Future[str]]:
+    """A reader of the log of a job, who waits."""
+    answer: Future[str] = Future()
+
+    def read() -> None:
+        try:
+            with center.client() as calls:
+                found = calls.get(f"/v1/jobs/{job}/logs")
+            answer.set_result(found.text if found.status_code == 200 else f"{found.status_code} {found.text}")
+        except BaseException as error:  # noqa: BLE001 – it belongs to the test
+            answer.set_exception(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    yield answer
+    thread.join()
+
+
+@pytest.fixture
+def executor(center: Center) -> Iterator[Executor]:
+    with center.executor(bulk=True, protocol=messages.PROTOCOL) as found:
+        yield found
+
+
+def running(center: Center, executor: Executor) -> int:
+    job = center.submit()
+    (launch,) = executor.launches()
+    executor.started(launch.attempt)
+    return job
+
+
+def ticket_of(executor: Executor) -> str:
+    """The ticket with which the center asks for a second connection."""
+    order = executor.receive()
+    assert isinstance(order, OpenBulk)
+    return order.ticket
+
+
+def test_logs_go_over_the_second_connection_which_stays_open(center: Center, executor: Executor) -> None:
+    job = running(center, executor)
+    with asked(center, job) as answer:
+        ticket = ticket_of(executor)
+        with Second(center, "n1", ticket) as second:
+            second.answer(b"first\n")
+            assert answer.result(PATIENCE) == "first\n"
+            with asked(center, job) as again:
+                second.answer(b"second\n")
+                assert again.result(PATIENCE) == "second\n"
+            # The first connection goes on beside it.
+            center.submit()
+            (launch,) = executor.launches()
+            executor.started(launch.attempt)
+            assert executor.ended(launch.attempt).attempts == (launch.attempt,)
+
+
+def test_a_second_connection_that_is_lost_is_asked_for_again(center: Center, executor: Executor) -> None:
+    job = running(center, executor)
+    with asked(center, job) as answer:
+        ticket = ticket_of(executor)
+        with Second(center, "n1", ticket) as second:
+            assert isinstance(second.receive(), ReadLog)
+        assert answer.result(PATIENCE).startswith("503 ")
+        assert "the connection for bulk data is gone" in answer.result()
+    with asked(center, job) as answer:
+        ticket = ticket_of(executor)
+        with Second(center, "n1", ticket) as second:
+            second.answer(b"there\n")
+            assert answer.result(PATIENCE) == "there\n"
+
+
+def test_without_a_second_connection_logs_go_over_the_first(center: Center, executor: Executor) -> None:
+    job = running(center, executor)
+    with asked(center, job) as answer:
+        assert isinstance(executor.receive(), OpenBulk)  # which is not obeyed
+        executor.answer_logs(b"late\n", over=True)
+        assert answer.result(PATIENCE) == "late\n"
+    with asked(center, job) as answer:
+        executor.answer_logs(b"at once\n", over=True)
+        assert answer.result(PATIENCE) == "at once\n"
+
+
+@pytest.mark.parametrize("name", ["n1", "n2"])
+def test_a_second_connection_needs_the_ticket_of_its_session(center: Center, executor: Executor, name: str) -> None:
+    with asked(center, running(center, executor)) as answer:
+        ticket = ticket_of(executor)
+        wrong = "0" * 32 if name == "n1" else ticket
+        with (
+            Second(center, name, wrong) as second,
+            pytest.raises(ConnectionClosed, match="no session of this executor"),
+        ):
+            second.receive()
+        with Second(center, "n1", ticket) as second:
+            second.answer(b"mine\n")
+            assert answer.result(PATIENCE) == "mine\n"
+
+
+def test_the_second_connection_ends_with_the_first(center: Center) -> None:
+    with (
+        center.executor(bulk=True, protocol=messages.PROTOCOL) as executor,
+        asked(center, running(center, executor)) as answer,
+    ):
+        ticket = ticket_of(executor)
+        with Second(center, "n1", ticket) as second:
+            assert isinstance(second.receive(), ReadLog)
+            executor.wire.close()
+            assert answer.result(PATIENCE).startswith("503 ")
+            with pytest.raises(ConnectionClosed):
+                second.receive()
+
+
+def test_parts_are_small_over_a_slow_link_and_grow_over_a_fast_one() -> None:
+    part = PartSize()
+    for _ in range(5):
+        part.answered(part.now, 0.01)
+    assert part.now == MOST_PART
+    part.answered(100, 5.0)  # it came late because there was nothing before
+    assert part.now == MOST_PART
+    for _ in range(10):
+        part.answered(part.now, 3.0)
+    assert part.now == LEAST_PART
+    part.answered(part.now, 0.5)
+    assert part.now == LEAST_PART
+    part.answered(part.now, 0.01)
+    part.answered(0, 0.0)
+    assert part.now == LEAST_PART
+
+
+def test_all_readers_together_have_one_pace() -> None:
+    async def read() -> float:
+        pace, loop = Pace(rate=1e6, burst=1e4), asyncio.get_running_loop()
+        begun = loop.time()
+        await asyncio.gather(*(pace.passed(20_000) for _ in range(10)))
+        return loop.time() - begun
+
+    assert 0.15 < asyncio.run(read()) < 1

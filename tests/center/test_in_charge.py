@@ -1,0 +1,86 @@
+"""Being in charge: what a center finds out about the time in which it could not be."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cress.center.in_charge import InCharge, Lapses
+from cress.store.lead import boottime
+
+
+class Lead:
+    """A ``Lead`` that no other center wants."""
+
+    session = 0.06
+
+    def __init__(self) -> None:
+        self.until = 0
+
+    def claim(self) -> bool:
+        self.until = boottime() + 1_000_000
+        return True
+
+    def leader(self) -> str:
+        return ""
+
+    def wait(self, seconds: float) -> None: ...
+
+    def stand_by(self) -> None: ...
+
+    def others(self) -> list[str]:
+        return []
+
+    def release(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def watched(lead: Lead, *, is_replaced: bool = False) -> tuple[int, str]:
+    """How many lapses a center sees within a few claims, and why it stops watching."""
+    lapses: list[None] = []
+
+    async def run() -> str:
+        in_charge = InCharge(lead, "http://a")
+        in_charge.start()
+        await in_charge.wait_for_leader(1)
+        while not in_charge.is_mine:
+            await in_charge.news(1)
+        try:
+            async with asyncio.timeout(0.2):
+                return await in_charge.watch(lambda: lapses.append(None), lambda: is_replaced)
+        except TimeoutError:
+            return ""
+        finally:
+            await in_charge.end()
+
+    why = asyncio.run(run())
+    return len(lapses), why
+
+
+def test_a_lead_that_is_kept_in_time_does_not_lapse() -> None:
+    assert watched(Lead()) == (0, "")
+
+
+def test_a_center_that_was_replaced_while_it_slept_stands_by_though_the_lead_is_its_own_again() -> None:
+    """Found by a history of two centers: it kept the lead for ever, took no input and gave no order."""
+    assert watched(Lead(), is_replaced=True)[1] == "another center was in charge meanwhile"
+
+
+def test_a_lapse_is_noticed_after_the_lead_was_claimed_again() -> None:
+    """The timers of a computer that sleeps stand still: the claim may come before the look."""
+    lapses = Lapses()
+    assert not lapses.noticed(valid=True)
+    lapses.claimed(now=10, until=20)
+    assert not lapses.noticed(valid=True)
+    lapses.claimed(now=30, until=20)
+    assert lapses.noticed(valid=True)
+    assert not lapses.noticed(valid=True)
+
+
+def test_a_lapse_is_told_once() -> None:
+    lapses = Lapses()
+    assert lapses.noticed(valid=False)
+    assert not lapses.noticed(valid=False)
+    lapses.claimed(now=30, until=20)
+    assert not lapses.noticed(valid=True)
+    assert lapses.noticed(valid=False)

@@ -1,0 +1,134 @@
+"""An executor that has the addresses of several centers finds the one that leads, and notices when another one does."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+
+import pytest
+
+from cress.executor.center_wire import NotReached
+from cress.executor.centers import Centers
+from tests.executor.centers import TOKEN, Center
+
+PATIENCE = 30.0
+
+
+@contextmanager
+def asleep() -> Iterator[str]:
+    """The address of a center that is stopped: the kernel takes its connections, and nobody answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"ws://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def centers(*urls: str) -> Centers:
+    return Centers(urls, TOKEN, ping_interval=20, ping_timeout=20)
+
+
+def url_of(port: int) -> str:
+    return f"ws://127.0.0.1:{port}"
+
+
+def test_one_that_sleeps_holds_up_none_of_the_others() -> None:
+    with closing(Center()) as old, asleep() as sleeping:
+        port = free_port()
+
+        async def story() -> float:
+            known = centers(url_of(old.port), sleeping, url_of(port))
+            await (await known.connect()).close()
+            old.close()
+            # What sleeps has been tried several times by now.
+            looking = asyncio.create_task(known.connect())
+            await asyncio.sleep(4.5)
+            assert not looking.done()
+            begin = time.monotonic()
+            with closing(Center(port)):
+                wire = await asyncio.wait_for(looking, PATIENCE)
+                spent = time.monotonic() - begin
+                await wire.close()
+            return spent
+
+        # Three seconds if the one that sleeps is waited for, a fifth of a second otherwise.
+        assert asyncio.run(story()) < 2
+
+
+def test_another_one_that_begins_to_listen_is_noticed_and_the_next_one() -> None:
+    port = free_port()
+
+    async def story() -> None:
+        with closing(Center()) as first:
+            known = centers(url_of(port), url_of(first.port))
+            wire = await known.connect()
+            moved = asyncio.create_task(known.moved())
+            await asyncio.sleep(0.5)
+            assert not moved.done()
+            with closing(Center(port)):
+                assert await asyncio.wait_for(moved, PATIENCE) == url_of(port)
+                await wire.close()
+                wire = await known.connect()
+                # The one that it has left still listens, which is no news.
+                moved = asyncio.create_task(known.moved())
+                await asyncio.sleep(0.6)
+                assert not moved.done()
+                moved.cancel()
+                await wire.close()
+
+    asyncio.run(story())
+
+
+def test_the_only_one_is_not_left() -> None:
+    async def story() -> None:
+        port = free_port()
+        with closing(Center(port)) as only:
+            known = centers(url_of(port))
+            wire = await known.connect()
+            moved = asyncio.create_task(known.moved())
+            # On a machine with too much to do it takes no connection for a while.
+            await asyncio.to_thread(only.close)
+            await asyncio.sleep(0.6)
+            with closing(Center(port)):
+                await asyncio.sleep(0.6)
+                assert not moved.done()
+                moved.cancel()
+            await wire.close()
+
+    asyncio.run(story())
+
+
+def test_one_that_wakes_and_does_not_lead_is_no_other_center() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async def story() -> None:
+        port = free_port()
+        with closing(Center()) as leader:
+            known = centers(url_of(leader.port), url_of(port))
+            wire = await known.connect()
+            moved = asyncio.create_task(known.moved())
+            await asyncio.sleep(0.6)
+            async with await asyncio.start_server(refuse, "127.0.0.1", port):
+                await asyncio.sleep(0.8)
+                assert not moved.done()
+            with closing(Center(port)):
+                assert await asyncio.wait_for(moved, PATIENCE) == url_of(port)
+                await wire.close()
+                await (await known.connect()).close()
+
+    asyncio.run(story())
+
+
+def test_without_any_center_the_last_address_is_told() -> None:
+    known = centers(url_of(free_port()), "ws://127.0.0.1:1")
+    with pytest.raises(NotReached, match=r"127\.0\.0\.1:1 cannot be reached"):
+        asyncio.run(known.connect())
