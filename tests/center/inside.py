@@ -13,6 +13,7 @@ import httpx
 
 from cress.center.access.callers import Callers
 from cress.center.api.app import make_app
+from cress.center.clock import Clock
 from cress.center.committer import Committer
 from cress.center.mover import Mover
 from cress.center.secrets.key_file import KeyFile
@@ -47,9 +48,9 @@ class Store(SqliteStore):
 class Inside:
     """A running committer, its mover (which works when it is told to), and a client of its API."""
 
-    def __init__(self, data: Path, user: str = "ann", **settings: Any) -> None:
+    def __init__(self, data: Path, user: str = "ann", clock: Clock | None = None, **settings: Any) -> None:
         self.store = Store(data / "cress.db")
-        self.committer = Committer(self.store, Settings(data=data, **settings))
+        self.committer = Committer(self.store, Settings(data=data, **settings), clock)
         self.mover = Mover(self.committer)
         keys = KeyFile(data.with_name(f"{data.name}-keys") / "secrets.key", data)
         self.vault = Vault(self.committer, lambda: keys)

@@ -20,8 +20,9 @@ def test_a_center_starts_tasks_while_its_kernels_are_compiled(tmp_path: Path, mo
         assert len(list((tmp_path / "cache").rglob("*.nbc"))) < 20, "the compilation is over: this showed nothing"
         center.process.send_signal(signal.SIGTERM)
         _, said = center.process.communicate(timeout=60)
-        assert "compiling the scheduler for this machine" in said
-        assert said.count("\n") == 1, said
+        # An interpreted decision on a slow machine may also be told as a wait.
+        (told,) = (line for line in said.splitlines() if "everything waited" not in line)
+        assert "compiling the scheduler for this machine" in told
         assert center.process.returncode == 0
 
 

@@ -71,7 +71,8 @@ def test_a_job_shows_its_constraints_as_submitted_and_as_they_are_now(center: Ce
         (attempt,) = center.get(f"/v1/jobs/{id}/tasks/0")["attempts"]
         assert attempt["ports"]["http"] == 8080
         assert attempt["ports"]["admin"] == 20_000
-        (place,) = center.get("/v1/names/true")["places"]
+        # Names are of what is stored.
+        (place,) = eventually(lambda: center.get("/v1/names/true")["places"])
         assert place["ports"] == attempt["ports"]
         executor.ended(launch.attempt)
         over = eventually(lambda: (found := center.get(f"/v1/jobs/{id}"))["ended"] and found)

@@ -56,6 +56,12 @@ def manifest(name: str) -> dict[str, Any]:
         return answers
 
 
+def left_at(name: str) -> int:
+    """When the old release wrote last into a data directory: microseconds since the epoch."""
+    with tarfile.open(DATA / f"{name}.tar.xz") as archive:
+        return int(max(member.mtime for member in archive) * 1e6)
+
+
 class Cluster:
     """A center and executors on one folder; each is started from the sources that ``tree`` names at that moment."""
 

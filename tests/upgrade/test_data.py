@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cress.center.clock import Clock
 from cress.executor.journal import Journal
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -14,7 +15,7 @@ from cress.model.records import canonical_state
 from cress.model.times import HOUR
 from cress.shell.center.runs import decode_run, template_of
 from tests.center.inside import Inside, inside
-from tests.upgrade.release import OLD, manifest, unpack
+from tests.upgrade.release import OLD, left_at, manifest, unpack
 
 LEFT = ("stopped", "killed")
 # What of a job stays as it was told, whatever the center of today makes of its reason.
@@ -26,10 +27,10 @@ NODE = "name rack capacity used running address attributes disks judged".split()
 ATTEMPT = "id node outcome placed started ended code error ports devices".split()
 
 
-@pytest.fixture(autouse=True)
-def another_boot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The data are from another boot, also on the machine that made them: its wall clock may have been set since."""
-    monkeypatch.setattr("cress.center.clock.boot_id", lambda: "another boot")
+def an_hour_later(left: str) -> Clock:
+    """The computer was started again since, and an hour has passed, whatever day it is: keys live for a day."""
+    wall = left_at(f"{OLD}/{left}") + HOUR
+    return Clock("another boot", wall=lambda: wall)
 
 
 def some(fields: list[str], view: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def test_every_job_attempt_group_and_node_is_there(tmp_path: Path, left: str) ->
         assert {node["state"] for node in nodes} == {"away"}
         assert center.committer.machine.validate() == []
 
-    inside(unpack(f"{OLD}/{left}", tmp_path) / "d", story)
+    inside(unpack(f"{OLD}/{left}", tmp_path) / "d", story, clock=an_hour_later(left))
 
 
 @pytest.mark.parametrize("left", LEFT)
@@ -80,7 +81,7 @@ def test_the_keys_of_submits_are_known(tmp_path: Path, left: str) -> None:
         refused = await center.call("POST", "/v1/jobs", {"jobs": [job]}, 409, **{"Idempotency-Key": "first"})
         assert "another submit" in refused["message"]
 
-    inside(unpack(f"{OLD}/{left}", tmp_path) / "d", story, user="root")
+    inside(unpack(f"{OLD}/{left}", tmp_path) / "d", story, user="root", clock=an_hour_later(left))
 
 
 @pytest.mark.parametrize("left", LEFT)
@@ -99,8 +100,7 @@ def test_jobs_have_the_stop_grace_of_their_runs(tmp_path: Path, left: str) -> No
         (grower,) = (each for each in machine.core.jobs.values() if each.job.name == "grower")
         assert grower.job.stop_grace == HOUR
 
-    data = unpack(f"{OLD}/{left}", tmp_path) / "d"
-    inside(data, story)
+    inside(unpack(f"{OLD}/{left}", tmp_path) / "d", story, clock=an_hour_later(left))
 
 
 @pytest.mark.parametrize("left", LEFT)
