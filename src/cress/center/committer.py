@@ -317,6 +317,12 @@ class Committer:
         if first is not None:
             raise first
 
+    async def stored(self) -> None:
+        """Return once all that a reader can have seen by now is stored. Raises NotStored if that is never stored."""
+        future: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
+        self.carry_out(self.loop.when_stored(future))
+        await future
+
     def post(self, what: Input) -> bool:
         """Queue an input whose reply is not needed; return whether it was queued."""
         if not self.loop.post(Call(what)):

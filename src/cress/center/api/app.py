@@ -103,7 +103,7 @@ def make_app(
     app.openapi = partial(schemas.openapi, app)  # type: ignore[method-assign]
     rates = RequestRates(committer.settings.user_rate, committer.settings.address_rate)
     guarded = Guard(Readers(cast(App, app)), token=token, names=names, callers=callers, rates=rates)
-    return Standing(Audited(guarded, audit), leadership)
+    return Standing(Audited(guarded, audit), leadership, committer.stored)
 
 
 def _prepare(app: FastAPI) -> None:

@@ -1,12 +1,17 @@
-"""Requests on a center that stands by: lists are answered with what it has, everything else is sent to the leader. Pure ASGI."""
+"""Reads, by how old their answer may be, and requests on a center that stands by. Pure ASGI.
+
+A center that stands by answers lists with what it has, and sends everything else to the leader.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from cress.center.asgi import App, Message, Receive, Scope, Send
+from cress.center.committer import NotStored
 from cress.center.leadership import PATIENCE, Leadership
 from cress.protocol.leadership import AGE, LEADER, STALE
 from cress.protocol.signatures import PATH
@@ -26,23 +31,32 @@ NO_LEADER = "no center is in charge at the moment; try again"
 class Standing:
     """Answers a request here, or says where the center is that can.
 
-    ``?stale=ok`` lets a center that stands by answer any GET, ``?stale=no`` none. Its answers say how old they may be (seconds, in
+    ``?stale=ok`` lets a center that stands by answer any GET. Its answers say how old they may be (seconds, in
     the header ``Cress-Age``). So do those of a leader to which the servers of the store have not confirmed for some time that it leads.
+
+    ``?stale=no`` lets only the leader answer, and only with what is stored. Without it an answer may show a change that is being
+    stored, whose caller has no answer yet. ``stored`` returns when all that can have been seen is stored, or raises NotStored.
     """
 
-    def __init__(self, app: App, leadership: Leadership) -> None:
+    def __init__(self, app: App, leadership: Leadership, stored: Callable[[], Awaitable[None]]) -> None:
         self._app = app
         self._leadership = leadership
+        self._stored = stored
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, pass it on, or redirect it."""
-        if scope["type"] not in ("http", "websocket") or not self._leadership.is_shared or scope["path"] in OWN:
+        if scope["type"] not in ("http", "websocket") or scope["path"] in OWN:
             await self._app(scope, receive, send)
             return
         wish = _wish(scope["query_string"])
         if wish not in ("", "ok", "no"):
             message = f"stale: {wish[:20]!r} is not ok or no (whether the answer may come from a center that stands by)"
             await _answer(scope, send, 422, ErrorView(code="bad_input", message=message), {})
+            return
+        if wish == "no" and _reads(scope):
+            send = self._once_stored(scope, send)
+        if not self._leadership.is_shared:
+            await self._app(scope, receive, send)
             return
         if not self._leadership.leads and _may_be_stale(scope, wish):
             await self._app(scope, receive, self._with_age(send))
@@ -60,6 +74,24 @@ class Standing:
             await self._redirect(scope, send, "")
         else:
             await self._app(scope, receive, self._with_age(send))
+
+    def _once_stored(self, scope: Scope, send: Send) -> Send:
+        """Return a ``send`` that waits until what the answer shows is stored, and refuses if that is never stored."""
+        dropped = False
+
+        async def told(message: Message) -> None:
+            nonlocal dropped
+            if message["type"] == "http.response.start":
+                try:
+                    await self._stored()
+                except NotStored as error:
+                    dropped = True
+                    view = ErrorView(code="unavailable", message=f"what this would have shown was not stored: {error}")
+                    await _answer(scope, send, 503, view, {"Retry-After": "1"})
+            if not dropped:
+                await send(message)
+
+        return told
 
     def _with_age(self, send: Send) -> Send:
         async def told(message: Message) -> None:

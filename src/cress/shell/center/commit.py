@@ -186,7 +186,9 @@ class CommitLoop:
         self._calls: list[Call] = []  # of the step under way
         self._suspects: list[Call] = []  # of a step that failed: each is tried once more, alone
         self._alone = False  # whether the call of the step under way is such a one
-        self._rebuilding = False  # whether the machine is ahead of the store, which is read again
+        self._rebuilding = False  # whether the store is read again, since the machine is ahead of it
+        self._ahead = False  # whether the machine shows what is not stored
+        self._readers: list[object] = []  # who have seen that, and want to know whether it is stored
         self._notes: list[EventView] = []  # events that go with the next step
         self._round: _Round | None = None
         self._given_up = 0  # how often what was under way was given up
@@ -216,6 +218,15 @@ class CommitLoop:
             return False
         self._queue.append(call)
         return True
+
+    def when_stored(self, reader: object) -> list[Effect]:
+        """Have a reader answered once all that it can have seen by now is stored, or refused if that is never stored."""
+        if not self._ahead:
+            return [Answer(reader, ())]
+        if self._loading or self._rebuilding or self._aside:
+            return [Refuse(reader, "the center reads its state again; try again")]
+        self._readers.append(reader)
+        return []
 
     def compared(self, update: Update, run: Run) -> tuple[Update, list[Run]]:
         """Return an update with the flag whether its run equals that of the family, and its run.
@@ -340,6 +351,7 @@ class CommitLoop:
     def _step(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[Step]:
         """Make a step; at each pause readers find what has ended so far among what is uncommitted."""
         self.uncommitted = Uncommitted()
+        self._ahead = True
         work = self.machine.stepping(now, utc, inputs)
         while True:
             try:
@@ -370,7 +382,9 @@ class CommitLoop:
             self.runs.forget(job.id)
         self.runs.uncommitted = {}
         self.uncommitted = Uncommitted()
-        return effects
+        self._ahead = False
+        readers, self._readers = self._readers, []
+        return [*effects, *(Answer(reader, ()) for reader in readers)]
 
     def _effects(self, calls: Sequence[Call], inputs: Sequence[Input], step: Step) -> list[Effect]:
         effects: list[Effect] = []
@@ -403,14 +417,15 @@ class CommitLoop:
             return self.commit_failed(f"the center failed while it worked on this ({why}); its log says more")
         self._rebuilding = True
         self.runs.clear()
+        effects = self._refuse_readers(why)
         if not self._alone:
             self._suspects = calls
-            return []
+            return effects
         (call,) = calls
         error = SetAsideError(why)
         text = f"{type(call.input).__name__}: {why}"
         self._notes.append(EventView(kind="input.set_aside", node=_node_of(call.input), text=text))
-        effects: list[Effect] = [SetAside(call.input, why)]
+        effects.append(SetAside(call.input, why))
         if call.then is not None:
             effects += call.then(error)
         if call.caller is not None:
@@ -421,8 +436,7 @@ class CommitLoop:
         """Continue with the stored state in the same epoch, after a step that failed."""
         if (opened.epoch, opened.number) != (self.epoch, self.number):
             return self.commit_failed("the state in the store is not the one that this center has left there")
-        self.machine = opened.machine
-        self.uncommitted = Uncommitted()
+        self.restored(opened.machine)
         self._rebuilding = False
         return []
 
@@ -445,7 +459,11 @@ class CommitLoop:
         self.terms_only.update(self.joined)
         self.joined.clear()
         others = [session for name, session in self.present.items() if self.terms_only.get(name) is not session]
-        return [*refused, *_closed(others, "the center loads its state again")]
+        return [*refused, *self._refuse_readers(why), *_closed(others, "the center loads its state again")]
+
+    def _refuse_readers(self, why: str) -> list[Effect]:
+        readers, self._readers = self._readers, []
+        return [Refuse(reader, why) for reader in readers]
 
     def step_back(self, why: str) -> list[Effect]:
         """Give no orders and take no input any more, since another center is in charge. The stored state can be read."""
@@ -465,7 +483,7 @@ class CommitLoop:
 
     def stand_by(self, opened: Opened) -> None:
         """Show a state that was loaded, without an epoch for it: another center is in charge."""
-        self.machine = opened.machine
+        self.restored(opened.machine)
         self.events = opened.events
         self._loading = False
         self.problem = self._replaced
@@ -483,19 +501,20 @@ class CommitLoop:
 
     def show(self, opened: Opened) -> None:
         """Show the state that another center has stored."""
-        self.machine, self.events = opened.machine, opened.events
+        self.restored(opened.machine)
+        self.events = opened.events
         self.epoch, self.cluster, self.number = opened.epoch, opened.cluster, opened.number
-        self.uncommitted = Uncommitted()
         self.runs.clear()
 
     def restored(self, machine: Machine) -> None:
         """Take over the stored state, before it is known whether it can be added to."""
         self.machine = machine
         self.uncommitted = Uncommitted()
+        self._ahead = False
 
     def started_read_only(self, opened: Opened, why: str, now: int) -> None:
         """Show a state that was loaded, and confirm terms in its last epoch; a new one is tried again soon."""
-        self.machine = opened.machine
+        self.restored(opened.machine)
         self.events = opened.events
         self.epoch = opened.epoch
         self.cluster = opened.cluster
@@ -507,7 +526,7 @@ class CommitLoop:
         Executors that were connected before register anew. In the new state their terms have begun again, so what was granted
         meanwhile is covered.
         """
-        self.machine = opened.machine
+        self.restored(opened.machine)
         self.events = opened.events
         self.epoch = opened.epoch
         self.cluster = opened.cluster
