@@ -18,7 +18,7 @@ from kazoo.exceptions import NoNodeError
 from benchmarks.live import CRESS, TRUE
 from benchmarks.result import Result
 from cress.client import Client, ClientError, NoCenter, connect
-from cress.store.base import Batch
+from cress.store.base import Batch, StateSnapshot
 from cress.store.opening import connected
 from cress.store.replicated import ReplicatedStore
 from tests.servers.zookeeper import Ensemble, free_ports, is_missing
@@ -55,13 +55,13 @@ def _snapshot(address: str, place: Path) -> Iterator[Result]:
         counting = iter(range(500))
         quiet = commits(lambda: next(counting, None) is not None)
         yield Result("ZooKeeper: a commit, p99", quiet, "ms")
-        state = os.urandom(STATE)
+        snapshot = StateSnapshot(1, os.urandom(STATE))
         with ThreadPoolExecutor(1) as thread:
-            upload = thread.submit(store.upload, state, 1)
+            upload = thread.submit(store.upload, snapshot)
             beside = commits(lambda: not upload.done())
         yield Result(f"ZooKeeper: a commit beside the upload of a snapshot of {STATE >> 20} MB, p99", beside, "ms")
         begin = time.perf_counter()
-        store.snapshot(state, number=1, meta={}, epoch=1, uploaded=upload.result())
+        store.snapshot(snapshot, 1, upload.result())
         yield Result("ZooKeeper: the commit that announces it", 1000 * (time.perf_counter() - begin), "ms")
 
 

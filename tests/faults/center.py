@@ -41,7 +41,7 @@ from cress.shell.center.effects import (
     Work,
 )
 from cress.shell.center.session import Sessions, decoded
-from cress.store.base import Batch, Fenced, StoreError
+from cress.store.base import Batch, Fenced, StateSnapshot, StoreError
 from tests.faults.network import PING, End
 from tests.faults.store import Access
 from tests.faults.world import Died, Mortal
@@ -195,7 +195,7 @@ class Center(Mortal):
 
     def _store_snapshot(self, work: Snapshot, epoch: int, state: bytes) -> None:
         try:
-            self.store.snapshot(state, number=work.number, meta=work.meta, epoch=epoch)
+            self.store.snapshot(StateSnapshot(work.number, state, work.meta), epoch)
         except Died:
             self.die()
         except StoreError:

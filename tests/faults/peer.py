@@ -19,7 +19,7 @@ from cress.model.times import MILLISECOND, SECOND
 from cress.protocol.messages import Term
 from cress.shell.center.commit import Opened
 from cress.shell.center.effects import Effect, Send, Snapshot, Work
-from cress.store.base import Batch, Changed, Checkpoint, Fenced, StoreError
+from cress.store.base import Batch, Changed, Checkpoint, Fenced, StateSnapshot, StoreError
 from tests.faults.center import Center
 from tests.faults.shared_store import CenterLog, SharedStore
 from tests.faults.world import Died, Violation
@@ -417,6 +417,7 @@ class Peer(Center):
     def _snapshot(self, work: Snapshot) -> None:
         """Store the state as it is now, while steps go on."""
         epoch, state = self.loop.epoch, self.loop.machine.export()
+        snapshot = StateSnapshot(work.number, state, work.meta)
 
         def stored(outcome: Any) -> None:
             if isinstance(outcome, StoreError):
@@ -425,13 +426,13 @@ class Peer(Center):
                 self.loop.snapshot_stored(work, len(state))
 
         def store(uploaded: Checkpoint) -> None:
-            self.store.snapshot(state, number=work.number, meta=work.meta, epoch=epoch, uploaded=uploaded)
+            self.store.snapshot(snapshot, epoch, uploaded)
 
         def upload() -> None:
             line = self.place.line
             self.log.fate = "dead" if line.closed(0) or line.closed(1) else ""
             try:
-                uploaded = self.store.upload(state, work.number)
+                uploaded = self.store.upload(snapshot)
             except StoreError as error:
                 stored(error)
             else:

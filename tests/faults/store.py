@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from cress.model.records import AttemptRecord, JobRecord
-from cress.store.base import Batch, Changed, Checkpoint, Fenced, FinishedReader, Saved, StoreError
+from cress.store.base import Batch, Changed, Checkpoint, Fenced, FinishedReader, Saved, StateSnapshot, StoreError
 from tests.faults.world import Mortal
 
 
@@ -78,23 +76,15 @@ class SimulatedStore:
         self.finished_jobs.update((record.id, record) for record in batch.jobs)
         self.finished.update((record.attempt, record) for record in batch.attempts)
 
-    def upload(self, state: bytes | memoryview, number: int) -> None:
+    def upload(self, snapshot: StateSnapshot) -> None:
         """See ``Store``."""
 
-    def snapshot(
-        self,
-        state: bytes | memoryview,
-        *,
-        number: int,
-        meta: Mapping[str, bytes],
-        epoch: int,
-        uploaded: Checkpoint | None = None,
-    ) -> None:
+    def snapshot(self, snapshot: StateSnapshot, epoch: int, uploaded: Checkpoint | None = None) -> None:
         """See ``Store``."""
         self._fence(epoch)
-        self.cover(number, state)
+        self.cover(snapshot.number, snapshot.state)
         self.epoch = max(self.epoch, epoch)
-        self.meta.update(meta)
+        self.meta.update(snapshot.meta)
 
     def cover(self, number: int, state: bytes | memoryview) -> None:
         """Put the state in the place of the log up to this record."""
@@ -156,21 +146,13 @@ class Access:
         self.store.commit(batch, epoch)
         self._answer(fault, "commit")
 
-    def upload(self, state: bytes | memoryview, number: int) -> None:
+    def upload(self, snapshot: StateSnapshot) -> None:
         """See ``Store``."""
 
-    def snapshot(
-        self,
-        state: bytes | memoryview,
-        *,
-        number: int,
-        meta: Mapping[str, bytes],
-        epoch: int,
-        uploaded: Checkpoint | None = None,
-    ) -> None:
+    def snapshot(self, snapshot: StateSnapshot, epoch: int, uploaded: Checkpoint | None = None) -> None:
         """See ``Store``."""
         fault = self._fault("snapshot")
-        self.store.snapshot(state, number=number, meta=meta, epoch=epoch)
+        self.store.snapshot(snapshot, epoch)
         self._answer(fault, "snapshot")
 
     def _fault(self, what: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.store.base import Batch, Changed, Fenced, Store, StoreError
+from cress.store.base import Batch, Changed, Fenced, StateSnapshot, Store, StoreError
 from cress.store.replicated import ReplicatedStore
 from cress.store.sqlite import SqliteStore
 from tests.faults.store import Access, SimulatedStore
@@ -32,7 +32,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def snapshot(store: Store, state: bytes, number: int, epoch: int = 1, **meta: bytes) -> None:
-    store.snapshot(state, number=number, meta=meta, epoch=epoch)
+    store.snapshot(StateSnapshot(number, state, meta), epoch)
 
 
 class TestStore:
@@ -100,7 +100,7 @@ class TestStore:
 
     def test_a_large_snapshot_comes_back_as_it_was(self, store: Store) -> None:
         state = bytes(range(256)) * 20_000
-        store.snapshot(memoryview(state), number=0, meta={}, epoch=1)
+        store.snapshot(StateSnapshot(0, memoryview(state)), 1)
         assert store.load().snapshot == state
 
     def test_a_batch_that_fails_leaves_nothing(self, store: Store) -> None:

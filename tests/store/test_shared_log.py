@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cress.store import zookeeper_log
-from cress.store.base import Batch, Changed, Damaged, Fenced, Saved, StoreError
+from cress.store.base import Batch, Changed, Damaged, Fenced, Saved, StateSnapshot, StoreError
 from cress.store.postgres_log import PostgresLog
 from cress.store.replicated import ReplicatedStore
 from cress.store.shared_log import SharedLog, Unreachable
@@ -74,7 +74,7 @@ class TestFollowing:
         with opened(connect, tmp_path / "a.db") as first, opened(connect, tmp_path / "b.db") as second:
             first.commit(Batch(records=[b"one", b"two"], runs=[(1, b"run")]), 1)
             second.follow()
-            first.snapshot(b"state", number=1, meta={"events": b"e"}, epoch=1)
+            first.snapshot(StateSnapshot(1, b"state", {"events": b"e"}), 1)
             assert [commit.covered for commit in second.follow() or ()] == [1]
             assert rows(second) == rows(first)
             assert second.load().records == [b"two"]
@@ -89,7 +89,7 @@ class TestFollowing:
             for number in range(snapshots):
                 first.commit(Batch(records=[b"x", b"y"], jobs=[record(number + 10)]), 1)
                 first.commit(Batch(attempts=[attempt(number, number + 10, 0)], meta={"clock": b"%d" % number}), 1)
-                first.snapshot(b"state %d" % number, number=2 + 2 * number, meta={}, epoch=1)
+                first.snapshot(StateSnapshot(2 + 2 * number, b"state %d" % number), 1)
             first.commit(Batch(records=[b"last"]), 2)
             assert rows(second) == rows(first)
             with opened(connect, tmp_path / "new.db") as third:
@@ -101,12 +101,10 @@ class TestFollowing:
                 first.commit(Batch(records=[b"1", b"2", b"3"], runs=[(number + 1, b"run")]), 1)
                 if not number:
                     second.follow()
-                place = first.upload(b"state %d" % number, 4 * number + 2)
+                place = first.upload(StateSnapshot(4 * number + 2, b"state %d" % number))
                 first.commit(Batch(records=[b"4"], jobs=[record(number + 10)], meta={"clock": b"c"}), 1)
                 second.follow()
-                first.snapshot(
-                    b"state %d" % number, number=4 * number + 2, meta={"events": b"e"}, epoch=1, uploaded=place
-                )
+                first.snapshot(StateSnapshot(4 * number + 2, b"state %d" % number, {"events": b"e"}), 1, place)
                 first.commit(Batch(attempts=[attempt(number, number + 10, 0)]), 1)
                 assert (first.load().snapshot, first.load().records) == (b"state %d" % number, [b"3", b"4"])
                 assert rows(second) == rows(first)
@@ -116,13 +114,13 @@ class TestFollowing:
     def test_a_snapshot_of_a_center_that_is_replaced_counts_for_nothing(self, connect: Connect, tmp_path: Path) -> None:
         with opened(connect, tmp_path / "a.db") as first, opened(connect, tmp_path / "b.db") as second:
             first.commit(Batch(records=[b"1", b"2"]), 1)
-            old = first.upload(b"old", 1)
+            old = first.upload(StateSnapshot(1, b"old"))
             second.load()
             second.commit(Batch(records=[b"3"]), 2)
-            new = second.upload(b"new", 2)
+            new = second.upload(StateSnapshot(2, b"new"))
             with pytest.raises(Fenced):
-                first.snapshot(b"old", number=1, meta={}, epoch=1, uploaded=old)
-            second.snapshot(b"new", number=2, meta={}, epoch=2, uploaded=new)
+                first.snapshot(StateSnapshot(1, b"old"), 1, old)
+            second.snapshot(StateSnapshot(2, b"new"), 2, new)
             with opened(connect, tmp_path / "new.db") as third:
                 assert (third.load().snapshot, third.load().records) == (b"new", [b"3"])
 
@@ -140,13 +138,13 @@ class TestFollowing:
         monkeypatch.setattr(log, "_trim", lambda newest: wakes.append(lambda: trim(newest)))
         with closing(ReplicatedStore(log, tmp_path / "a.db")) as first, opened(connect, tmp_path / "b.db") as second:
             first.commit(Batch(records=[b"1", b"2"]), 1)
-            first.snapshot(b"old", number=1, meta={}, epoch=1)
+            first.snapshot(StateSnapshot(1, b"old"), 1)
             second.load()
             second.commit(Batch(records=[b"3"]), 2)
-            place = second.upload(b"new", 2)
+            place = second.upload(StateSnapshot(2, b"new"))
             with suppress(Fenced):
                 wakes[0]()
-            second.snapshot(b"new", number=2, meta={}, epoch=2, uploaded=place)
+            second.snapshot(StateSnapshot(2, b"new"), 2, place)
             with suppress(Fenced):
                 wakes[0]()
             with opened(connect, tmp_path / "new.db") as third:
@@ -161,7 +159,7 @@ class TestReplica:
         place = tmp_path / "a.db"
         with opened(connect, place) as store:
             store.commit(Batch(records=[b"one"], runs=[(1, b"run")], jobs=[record(1)]), 1)
-            store.snapshot(b"state", number=1, meta={}, epoch=1)
+            store.snapshot(StateSnapshot(1, b"state"), 1)
             store.commit(Batch(records=[b"two"], attempts=[attempt(1, 1, 0)]), 1)
             expected = rows(store)
         if harm == "lost":
@@ -201,7 +199,7 @@ class TestSize:
         with opened(connect, tmp_path / "a.db") as store, opened(connect, tmp_path / "b.db") as other:
             store.commit(Batch(records=[record]), 1)
             assert other.load().records == [record]
-            store.snapshot(state, number=0, meta={}, epoch=1)
+            store.snapshot(StateSnapshot(0, state), 1)
             store.commit(Batch(records=[b"x"]), 1)
             assert other.load().snapshot == state
             with opened(connect, tmp_path / "c.db") as third:
@@ -215,7 +213,7 @@ class TestSize:
             for number in range(1, 330):
                 store.commit(Batch(records=[b"x"] if number % 80 else [large]), 1)
                 if number % 60 == 0:
-                    store.snapshot(b"state", number=number, meta={}, epoch=1)
+                    store.snapshot(StateSnapshot(number, b"state"), 1)
             names: list[str] = []
 
             def walk(path: str) -> None:
@@ -246,7 +244,7 @@ class TestLostConnections:
                 door.lose_answers = True
                 store.commit(Batch(records=[b"%d" % number]), epoch)
             door.lose_answers = True
-            store.snapshot(b"state", number=3, meta={}, epoch=epoch)
+            store.snapshot(StateSnapshot(3, b"state"), epoch)
             assert store.load().records == [b"3", b"4"]
 
     def test_without_the_servers_nothing_is_stored_and_all_goes_on_with_them(self, door: Door, tmp_path: Path) -> None:
@@ -283,7 +281,7 @@ class TestLostConnections:
 _WRITER = """
 import sys
 from pathlib import Path
-from cress.store.base import Batch
+from cress.store.base import Batch, StateSnapshot
 from cress.store.opening import open_store
 store = open_store(sys.argv[1], Path(sys.argv[2]))
 saved = store.load()
@@ -294,7 +292,7 @@ while True:
     store.commit(Batch(records=[b"%d" % number], runs=[(number, b"run")]), epoch)
     print(number, flush=True)
     if number % 7 == 0:
-        store.snapshot(b"state %d" % number, number=number, meta={}, epoch=epoch)
+        store.snapshot(StateSnapshot(number, b"state %d" % number), epoch)
 """
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState
-from cress.store.base import Batch, Damaged, JobFilter, StoreError
+from cress.store.base import Batch, Damaged, JobFilter, StateSnapshot, StoreError
 from cress.store.finished import SqliteReader
 from cress.store.sqlite import SqliteStore
 
@@ -200,7 +200,7 @@ def left_by_a_kill(path: Path) -> None:
     original = path.with_name("original.db")
     store = SqliteStore(original)
     store.commit(Batch(runs=[(1, b"run")]), 1)
-    store.snapshot(b"state", number=0, meta={}, epoch=1)
+    store.snapshot(StateSnapshot(0, b"state"), 1)
     store._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     store.commit(Batch(records=[b"two"]), 1)
     for ending in ("", "-wal", ".mark"):

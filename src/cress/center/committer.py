@@ -52,7 +52,7 @@ from cress.shell.center.effects import (
 )
 from cress.shell.center.log_entries import unpack
 from cress.shell.center.session import Sessions
-from cress.store.base import Batch, Changed, Checkpoint, Damaged, Fenced, Store, StoreError
+from cress.store.base import Batch, Changed, Checkpoint, Damaged, Fenced, StateSnapshot, Store, StoreError
 
 _T = TypeVar("_T")
 
@@ -267,9 +267,10 @@ class Committer:
             await self._snapshot
         if self._task is not None and not self.problem:
             self.log.mark()
-            state = memoryview(self.machine.export())
+            work = self.loop.snapshot()
+            snapshot = StateSnapshot(work.number, self.machine.export(), work.meta)
             try:
-                await self.in_thread(partial(self._commit_snapshot, self.loop.snapshot(), state, self.epoch))
+                await self.in_thread(partial(self._commit_snapshot, snapshot, self.epoch))
             except StoreError as error:
                 # Nothing is lost: the log is complete without it.
                 _log.warning("no snapshot at the end: %s", error)
@@ -430,8 +431,9 @@ class Committer:
         try:
             state = await asyncio.to_thread(export.state)
             if state is not None:
-                uploaded = await asyncio.to_thread(self.store.upload, state, work.number)
-                await self.in_thread(partial(self._commit_snapshot, work, state, epoch, uploaded))
+                snapshot = StateSnapshot(work.number, state, work.meta)
+                uploaded = await asyncio.to_thread(self.store.upload, snapshot)
+                await self.in_thread(partial(self._commit_snapshot, snapshot, epoch, uploaded))
                 size = len(state)
         except StoreError as error:
             # Nothing is lost: the log is complete without it.
@@ -443,9 +445,7 @@ class Committer:
         else:
             self.loop.snapshot_failed(work)
 
-    def _commit_snapshot(
-        self, work: Snapshot, state: memoryview, epoch: int, uploaded: Checkpoint | None = None
-    ) -> None:
+    def _commit_snapshot(self, snapshot: StateSnapshot, epoch: int, uploaded: Checkpoint | None = None) -> None:
         """Store a snapshot, unless the event log lacks records that would go. Runs in the committing thread."""
         utc = self.clock.utc()
         if not self.log.sync():
@@ -457,8 +457,8 @@ class Committer:
             self.log.give_up()
         self._postponed = 0
         if self.log.wants_new_file(utc):
-            self.log.begin(state, utc)
-        self.store.snapshot(state, number=work.number, meta=work.meta, epoch=epoch, uploaded=uploaded)
+            self.log.begin(snapshot.state, utc)
+        self.store.snapshot(snapshot, epoch, uploaded)
 
     async def _load(self) -> None:
         """Read the state from the store, and begin a new epoch with it."""

@@ -23,7 +23,7 @@ from cress.shell.center.commit import Opened
 from cress.shell.center.events import Events
 from cress.shell.center.log_entries import pack, unpack
 from cress.shell.center.runs import decode_run
-from cress.store.base import Batch, Damaged, Saved, Store, StoreError
+from cress.store.base import Batch, Damaged, Saved, StateSnapshot, Store, StoreError
 
 
 class _Meta(msgspec.Struct, frozen=True, array_like=True):
@@ -93,7 +93,7 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
             store.commit(Batch(attempts=step.attempts, jobs=step.jobs), opened.epoch)
         state = opened.machine.export()
         notes["events"] = opened.events.save()
-        store.snapshot(state, number=opened.number, meta=notes, epoch=opened.epoch)
+        store.snapshot(StateSnapshot(opened.number, state, notes), opened.epoch)
         opened.snapshot_size, opened.log_size, opened.log_count = len(state), 0, 0
 
 

@@ -22,7 +22,7 @@ from cress.model.family import Dag
 from cress.model.run import Run
 from cress.shell.center.events import Events
 from cress.shell.center.runs import template_of
-from cress.store.base import Saved, StoreError
+from cress.store.base import Saved, StateSnapshot, StoreError
 from cress.store.commit_journal import COMMITS as JOURNAL
 from cress.store.copying import copy_from_file
 from cress.store.history_mark import FILE as MARK_OF_HISTORY
@@ -204,7 +204,7 @@ def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) 
             "events": events.save(),
             "version": version_note(),
         }
-        store.snapshot(machine.export(), number=numbers.record, meta=meta, epoch=numbers.epoch)
+        store.snapshot(StateSnapshot(numbers.record, machine.export(), meta), numbers.epoch)
     finally:
         store.close()
         for ending in (MARK, JOURNAL):

@@ -102,6 +102,14 @@ class Saved(msgspec.Struct, kw_only=True):
     cluster: str = ""
 
 
+class StateSnapshot(msgspec.Struct, frozen=True):
+    """The whole state after record ``number``; ``meta`` replaces by key."""
+
+    number: int
+    state: bytes | memoryview
+    meta: Mapping[str, bytes] = {}
+
+
 class Checkpoint(msgspec.Struct, frozen=True):
     """A checkpoint that covers a shared log up to entry ``number``, in ``pieces`` pieces at ``place``; ``entry`` is the one that announced it."""
 
@@ -130,24 +138,16 @@ class Store(Protocol):
     def commit(self, batch: Batch, epoch: int) -> None:
         """Store a batch. Raises ``Fenced`` when ``epoch`` is older than the newest; a newer one begins."""
 
-    def upload(self, state: bytes | memoryview, number: int) -> Checkpoint | None:
-        """Do what takes long of a snapshot of the state after record ``number``; the result goes to ``snapshot``.
+    def upload(self, snapshot: StateSnapshot) -> Checkpoint | None:
+        """Do what takes long of storing a snapshot; the result goes to ``snapshot``.
 
         Another thread than the one that writes calls it, while batches are committed.
         """
 
-    def snapshot(
-        self,
-        state: bytes | memoryview,
-        *,
-        number: int,
-        meta: Mapping[str, bytes],
-        epoch: int,
-        uploaded: Checkpoint | None = None,
-    ) -> None:
-        """Store the state after record ``number``, in place of the last snapshot and of the log up to there.
+    def snapshot(self, snapshot: StateSnapshot, epoch: int, uploaded: Checkpoint | None = None) -> None:
+        """Store a snapshot in place of the last one, and of the log up to its record.
 
-        A ``number`` beyond the last record takes the place of the whole log. Raises ``Fenced`` as ``commit`` does.
+        A number beyond the last record takes the place of the whole log. Raises ``Fenced`` as ``commit`` does.
         """
 
     def run(self, job: int) -> bytes | None:

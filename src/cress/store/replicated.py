@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from cress.model.records import JobRecord
-from cress.store.base import Batch, Changed, Checkpoint, Fenced, Saved, StoreError
+from cress.store.base import Batch, Changed, Checkpoint, Fenced, Saved, StateSnapshot, StoreError
 from cress.store.checkpoint import state_in
 from cress.store.commit_journal import Commit
 from cress.store.finished import SqliteReader
@@ -109,24 +109,17 @@ class ReplicatedStore:
         """Store all of the batch durably, or nothing; see ``Store.commit``."""
         self._append(Commit(epoch, batch), epoch)
 
-    def upload(self, state: bytes | memoryview, number: int) -> Checkpoint:
-        """Put a snapshot where ``snapshot`` finds it; see ``Store.upload``."""
-        return self._replica.checkpoint(memoryview(state), number, self.log.put_checkpoint)
+    def upload(self, snapshot: StateSnapshot) -> Checkpoint:
+        """Put a snapshot where the method of that name finds it; see ``Store.upload``."""
+        return self._replica.checkpoint(memoryview(snapshot.state), snapshot.number, self.log.put_checkpoint)
 
-    def snapshot(
-        self,
-        state: bytes | memoryview,
-        *,
-        number: int,
-        meta: Mapping[str, bytes],
-        epoch: int,
-        uploaded: Checkpoint | None = None,
-    ) -> None:
+    def snapshot(self, snapshot: StateSnapshot, epoch: int, uploaded: Checkpoint | None = None) -> None:
         """Store a snapshot in place of the log that it covers; see ``Store.snapshot``."""
         if self._behind:
             self._follow(keep=False)
-        uploaded = uploaded or self.upload(state, number)
-        self._append(Commit(epoch, Batch(meta=dict(meta)), covered=number), epoch, memoryview(state), uploaded)
+        uploaded = uploaded or self.upload(snapshot)
+        commit = Commit(epoch, Batch(meta=dict(snapshot.meta)), covered=snapshot.number)
+        self._append(commit, epoch, memoryview(snapshot.state), uploaded)
 
     def _append(
         self, commit: Commit, epoch: int, state: memoryview | None = None, checkpoint: Checkpoint | None = None

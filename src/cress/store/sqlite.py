@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from cress.store.base import Batch, Changed, Checkpoint, Damaged, Saved, StoreError
+from cress.store.base import Batch, Changed, Checkpoint, Damaged, Saved, StateSnapshot, StoreError
 from cress.store.commit_journal import COMMITS as JOURNAL
 from cress.store.commit_journal import Commit, CommitJournal, read_commits
 from cress.store.lookups import Lookups
@@ -159,27 +159,19 @@ class SqliteStore(Lookups):
 
         self._write(write, Commit(epoch, batch))
 
-    def upload(self, state: bytes | memoryview, number: int) -> None:
+    def upload(self, snapshot: StateSnapshot) -> None:
         """Do nothing; see ``Store.upload``."""
 
-    def snapshot(
-        self,
-        state: bytes | memoryview,
-        *,
-        number: int,
-        meta: Mapping[str, bytes],
-        epoch: int,
-        uploaded: Checkpoint | None = None,
-    ) -> None:
+    def snapshot(self, snapshot: StateSnapshot, epoch: int, uploaded: Checkpoint | None = None) -> None:
         """Store a snapshot in place of the log that it covers; see ``Store.snapshot``."""
 
         def write(writer: sqlite3.Connection) -> None:
             fence(writer, epoch)
-            shorten(writer, number)
-            note(writer, meta)
-            write_state(writer, memoryview(state))
+            shorten(writer, snapshot.number)
+            note(writer, snapshot.meta)
+            write_state(writer, memoryview(snapshot.state))
 
-        self._write(write, Commit(epoch, covered=number))
+        self._write(write, Commit(epoch, covered=snapshot.number))
         with told(self.path, "cannot be written"):
             # The journal does not have the state.
             self._checkpoint(self._writer)
