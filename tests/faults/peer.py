@@ -223,7 +223,7 @@ class Peer(Center):
         self._waiting = -1
         if self.warm is None:
             self.in_thread(self._load_machine, self._shown)
-        elif self.is_mine:
+        elif self.is_mine and self.may_confirm():
             self.in_thread(self.store.follow, self._take_over)
         else:
             self.in_thread(self.store.follow, self._followed)
@@ -270,7 +270,8 @@ class Peer(Center):
 
     def _followed(self, outcome: Any) -> None:
         if self._take_in(outcome):
-            self._news(0 if self.is_mine else self.world.between(30 * MILLISECOND, LOOK))
+            ready = self.is_mine and self.may_confirm()
+            self._news(0 if ready else self.world.between(30 * MILLISECOND, LOOK))
 
     def _take_over(self, outcome: Any) -> None:
         if not self._take_in(outcome):
@@ -280,7 +281,7 @@ class Peer(Center):
         opened, epoch = warm.opened, warm.opened.epoch
 
         def begun(outcome: Any) -> None:
-            if isinstance(outcome, Changed) and opened.epoch == epoch and self.is_mine:
+            if isinstance(outcome, Changed) and opened.epoch == epoch and self.may_confirm():
                 # The last words of the one before.
                 self.in_thread(self.store.follow, self._take_over)
             elif isinstance(outcome, StoreError):

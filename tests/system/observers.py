@@ -66,11 +66,15 @@ class User:
         """Do one thing."""
         raise NotImplementedError
 
+    def check(self) -> None:
+        """Raise what has ended the thread."""
+        if self._failure is not None:
+            raise self._failure
+
     def end(self) -> None:
         self._over.set()
         self._thread.join()
-        if self._failure is not None:
-            raise self._failure
+        self.check()
 
 
 class Stream(User):
@@ -89,6 +93,11 @@ class Stream(User):
         job = {"command": note * BEATS, "name": name, "resource": "<0.2, 1M>"}
         self.ids[name] = client.submit([job]).jobs[0].id
         time.sleep(0.1)
+
+    def has(self, count: int) -> bool:
+        """Whether so many jobs were acknowledged."""
+        self.check()
+        return len(self.ids) >= count
 
     def runs(self) -> dict[str, dict[str, list[float]]]:
         """When the attempts of each job were seen to run."""

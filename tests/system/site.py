@@ -149,6 +149,17 @@ class Site:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
+    def last_words(self, lines: int = 30) -> str:
+        """What the centers said last, and who answers for whom."""
+        said = [f"now {time.strftime('%T')}"]
+        for url in self.urls:
+            with contextlib.suppress(ClientError), Client(url, self.token, timeout=5) as client:
+                said.append(f"{url}: {client.health()}")
+        for name in CENTERS:
+            tail = (self.folder / f"{name}.log").read_text(errors="replace").splitlines()[-lines:]
+            said += [f"--- {name}", *tail]
+        return "\n".join(said)
+
     def close(self) -> None:
         self.network.heal()
         for _ in range(3):

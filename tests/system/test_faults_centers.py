@@ -66,7 +66,7 @@ class Rounds:
             site.heal(name, how)
         self._disturbed.append(time.time())
         known = len(stream.ids)
-        wait_until(lambda: len(stream.ids) > known + 3, f"submits after {self.told}")
+        wait_until(lambda: stream.has(known + 4), f"submits after {self.told}")
         newest = list(stream.ids)[known]
         wait_until(lambda: newest in stream.runs(), f"starts after {self.told}")
         self._reader.wait_for_more(f"after {self.told}")
@@ -117,6 +117,7 @@ def rounds_of(site: Site, seed: int, callers: int) -> Iterator[Rounds]:
         sys.stderr.write(f"{len(rounds.told)} rounds: {rounds.judge()}\n")
     except BaseException as error:
         error.add_note(f"faults: {rounds.told}")
+        error.add_note(site.last_words())
         raise
     finally:
         rounds.close()

@@ -65,7 +65,8 @@ class Standby:
                 if self._warm is None:
                     await self.load()
                 self._in_charge.start()
-                if self._in_charge.is_mine:
+                # A lead that the servers have not confirmed lately may be another center's, which an epoch begun here would replace.
+                if await self._in_charge.confirmed(LOOK):
                     await self._take_over()
                     return
                 if not prepared:
@@ -106,7 +107,7 @@ class Standby:
             try:
                 await self._committer.take_over(warm.opened)
             except Changed:
-                if warm.opened.epoch != epoch or not self._in_charge.is_mine:
+                if warm.opened.epoch != epoch or not self._in_charge():
                     raise
                 # The last words of the one before.
                 continue
