@@ -165,4 +165,4 @@ def test_all_readers_together_have_one_pace() -> None:
         await asyncio.gather(*(pace.passed(20_000) for _ in range(10)))
         return loop.time() - begun
 
-    assert 0.15 < asyncio.run(read()) < 1
+    assert 0.15 < asyncio.run(read()) < 5

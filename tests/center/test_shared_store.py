@@ -10,6 +10,7 @@ import threading
 import time
 from contextlib import ExitStack, closing
 from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,22 @@ def _has_more_than(ids: list[int], count: int) -> bool:
     return len(ids) > count
 
 
+def answered_before_the_body_comes(center: Center) -> list[int]:
+    """How a submit and a request after it on the same connection are answered, when the body is sent after the first answer."""
+    headers = {"Authorization": f"Bearer {center.token}", "Content-Type": "application/json", "Content-Length": "12"}
+    with closing(HTTPConnection(center.address["url"].removeprefix("http://"), timeout=10)) as connection:
+        connection.putrequest("POST", "/v1/jobs")
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        first = connection.getresponse()
+        first.read()
+        connection.auto_open = 0
+        connection.send(b'{"jobs": []}')
+        connection.request("GET", "/v1/health")
+        return [first.status, connection.getresponse().status]
+
+
 def test_the_lead_is_handed_over_while_calls_come_in(
     zookeeper: Ensemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,6 +346,7 @@ def test_the_lead_is_handed_over_while_calls_come_in(
             answer = second.http.get(path, params=query)
             assert (answer.status_code, answer.headers["Cress-Leader"]) == (307, first.address["url"])
         assert second.get(f"/v1/jobs/{ids[0]}", stale="ok")["name"] == "x"
+        assert answered_before_the_body_comes(second) == [307, 200]
         assert second.get("/v1/jobs", 422, stale="maybe")["code"] == "bad_input"
         # A client that knows several addresses stays through a death.
         monkeypatch.setenv("CRESS_URL", ",".join(each.address["url"] for each in (first, second)))

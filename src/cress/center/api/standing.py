@@ -153,8 +153,8 @@ def _may_be_stale(scope: Scope, wish: str) -> bool:
 async def _answer(scope: Scope, send: Send, status: int, view: ErrorView, headers: dict[str, str]) -> None:
     prefix = "websocket." if scope["type"] == "websocket" else ""
     body = to_json(view)
-    # The body of the request is not read.
-    told = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Connection": "close", **headers}
+    # The body of the request may still be on its way: a connection that is closed now could be reset before this answer is read.
+    told = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
     start: dict[str, Any] = {"type": prefix + "http.response.start", "status": status, "headers": _encoded(told)}
     await send(start)
     await send({"type": prefix + "http.response.body", "body": body})
