@@ -24,6 +24,11 @@ def is_missing() -> str:
     return ""
 
 
+def command(file: str) -> list[str]:
+    """Return the command of a server with this configuration file."""
+    return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", _JARS, _MAIN, file]
+
+
 class Ensemble:
     """``count`` servers whose files are in ``folder``; ``hosts`` is what clients are given."""
 
@@ -77,9 +82,8 @@ class Ensemble:
     def start(self, number: int) -> None:
         data = self._folder / str(number + 1)
         with (data / "out").open("ab") as out:
-            command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", _JARS, _MAIN]
-            command = [*self._begin(number), *command]
-            self.servers[number] = subprocess.Popen([*command, str(data / "zoo.cfg")], stdout=out, stderr=out)
+            words = [*self._begin(number), *command(str(data / "zoo.cfg"))]
+            self.servers[number] = subprocess.Popen(words, stdout=out, stderr=out)
 
     def signal(self, number: int, which: signal.Signals) -> None:
         server = self.servers[number]

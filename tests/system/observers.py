@@ -314,10 +314,13 @@ class Reader:
     def _told(self) -> str:
         return (self._site.folder / "reader.log").read_text()
 
-    def judge(self) -> int:
-        """Return the number of lines: each came once, in order, of the last attempt up to the last one."""
+    def finish(self) -> None:
+        """Let the job end, and the reader with it."""
         self._go.touch()
         assert self._process.wait(60) == 0, self._told()
+
+    def judge(self) -> int:
+        """Return the number of lines: each came once, in order, of the last attempt up to the last one."""
         attempts: dict[str, list[str]] = defaultdict(list)
         for line in self._seen.read_text().splitlines():
             attempt, _, number = line.partition(" ")
@@ -327,7 +330,8 @@ class Reader:
             # What a lost attempt wrote at its end may be lost with its node.
             if position == len(attempts):
                 expected[-1] = "last"
-            assert lines == expected, self._seen.read_text()[:2000]
+            wrong = [pair for pair in zip(lines, expected, strict=True) if pair[0] != pair[1]]
+            assert not wrong, f"attempt {position} of {len(attempts)}, read and expected: {wrong[:10]}"
         return sum(map(len, attempts.values()))
 
     def close(self) -> None:

@@ -81,7 +81,7 @@ class Rounds:
             caller.end()
         self._stream.end()
         self.calm()
-        lines = self._reader.judge()
+        self._reader.finish()
         with self._site.client() as client:
             client.cancel(self._web.id)
         wait_until(self._is_over, f"the end of all jobs after {self.told}", 120)
@@ -89,6 +89,7 @@ class Rounds:
             self._stream.judge(client)
         calls = judge(self._callers)
         shortage = self._web.judge(self._disturbed)
+        lines = self._reader.judge()
         return (
             f"{len(self._stream.ids)} jobs, {calls} calls, {lines} lines of a log, a service short for {shortage:.1f} s"
         )
