@@ -84,7 +84,7 @@ class Site:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "CRESS_DATA": str(data)},
+                env={**os.environ, "CRESS_DATA": str(data), "PYTHONFAULTHANDLER": "1"},
                 start_new_session=True,
             )
 
@@ -149,12 +149,19 @@ class Site:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def last_words(self, lines: int = 30) -> str:
+    def last_words(self, lines: int = 120) -> str:
         """What the centers said last, and who answers for whom."""
         said = [f"now {time.strftime('%T')}"]
-        for url in self.urls:
-            with contextlib.suppress(ClientError), Client(url, self.token, timeout=5) as client:
-                said.append(f"{url}: {client.health()}")
+        for name, url in zip(CENTERS, self.urls, strict=True):
+            try:
+                with Client(url, self.token, timeout=5) as client:
+                    client.health()
+                    said.append(f"{url}: {client.centers()}")
+            except ClientError as error:
+                said.append(f"{url}: {error}")
+            # Then it tells what each of its threads does.
+            self._each(name, signal.SIGABRT)
+        time.sleep(1)
         for name in CENTERS:
             tail = (self.folder / f"{name}.log").read_text(errors="replace").splitlines()[-lines:]
             said += [f"--- {name}", *tail]

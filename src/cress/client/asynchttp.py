@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import httpx
 from cress.client import calls
 from cress.client.calls import Call, T
 from cress.client.http import CONNECT_SECONDS, CONNECTIONS, LOG_SECONDS, refusal_of, told
-from cress.client.leader import MOST_MOVES, LeaderClient, elsewhere, no_leader
+from cress.client.leader import LeaderClient, elsewhere, no_leader, tries
 from cress.protocol.logs import Piece
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class AsyncHttp(LeaderClient):
     async def ask(self, call: Call[T]) -> T:
         """The answer to one call."""
         content, headers = calls.content_of(call)
-        for _ in range(MOST_MOVES):
+        for pause in tries():
+            await asyncio.sleep(pause)
             with told(self.url, self.timeout, self._advice):
                 answer = await self._http.request(
                     call.method,
@@ -82,7 +84,8 @@ class AsyncHttp(LeaderClient):
         budget = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=LOG_SECONDS if follow else self.timeout)
         query = calls.query_of(call.query)
         pieces = calls.Pieces()
-        for _ in range(MOST_MOVES):
+        for pause in tries():
+            await asyncio.sleep(pause)
             with told(self.url, self.timeout, self._advice):
                 async with self._http.stream(call.method, call.path, params=query, timeout=budget) as answer:
                     moved = elsewhere(answer.status_code, answer.headers)

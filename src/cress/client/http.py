@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -13,7 +14,7 @@ import msgspec
 from cress.client import calls
 from cress.client.calls import Call
 from cress.client.errors import Broken, ClientError, Unreachable
-from cress.client.leader import MOST_MOVES, LeaderClient, elsewhere, no_leader
+from cress.client.leader import LeaderClient, elsewhere, no_leader, tries
 from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
 from cress.protocol.leadership import CentersPage, HandedOver
 from cress.protocol.licenceviews import LicencesPage
@@ -390,7 +391,8 @@ class Client(LeaderClient):
     def ask(self, call: Call[_T]) -> _T:
         """The answer to one call."""
         content, headers = calls.content_of(call)
-        for _ in range(MOST_MOVES):
+        for pause in tries():
+            time.sleep(pause)
             try:
                 with self._told():
                     answer = self._http.request(
@@ -448,7 +450,8 @@ class Client(LeaderClient):
 
         budget = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=silence)
         query = calls.query_of(call.query)
-        for _ in range(MOST_MOVES):
+        for pause in tries():
+            time.sleep(pause)
             with self._told(), self._http.stream(call.method, call.path, params=query, timeout=budget) as answer:
                 moved = elsewhere(answer.status_code, answer.headers)
                 if moved is None:

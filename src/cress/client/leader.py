@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -17,8 +19,9 @@ if TYPE_CHECKING:
     from cress.client.route import Route
 
 MOVED = 307
-# Centers that a call is sent to, one after the other, while they change.
-MOST_MOVES = 5
+# Tries of a call, each at the center to which the last one sent it, without a pause; seconds of the first pause after that, and for which
+# it is tried. Until the session of a leader that is gone has ended, the others send calls there.
+PROMPT, PAUSE, PATIENCE = 3, 0.05, 12.0
 ANSWER_SECONDS = 30.0
 _NO_LEADER = "the centers send calls to each other, and none leads; try again"
 
@@ -84,12 +87,22 @@ class LeaderClient(ABC):
 
     def _following(self, ask: Callable[[], _T]) -> _T:
         """Return what ``ask`` returns; it is asked again at the center that leads when it raises ``Elsewhere``."""
-        for _ in range(MOST_MOVES):
+        for pause in tries():
+            time.sleep(pause)
             try:
                 return ask()
             except Elsewhere as error:
                 self._follow(error)
         raise no_leader()
+
+
+def tries() -> Iterator[float]:
+    """Yield for each try of a call the seconds to wait before it; it ends when no center can be expected to lead any more."""
+    end, pause = time.monotonic() + PATIENCE, PAUSE
+    yield from (0.0,) * PROMPT
+    while time.monotonic() < end:
+        yield pause * (0.5 + random.random())  # noqa: S311 – only spreads them out
+        pause = min(1.0, 1.5 * pause)
 
 
 def no_leader() -> Unavailable:
