@@ -163,7 +163,9 @@ class Owner(Person):
             if not wrong and world.now - self.calm_since >= least:
                 self._cancel(next(iter(self.families)))
                 return
-            if world.now - self.calm_since > PATIENCE:
+            # What is replaced queues behind the jobs that came before.
+            busy = any(not live.job.family for live in machine.jobs.values())
+            if world.now - self.calm_since > PATIENCE and not busy:
                 raise Violation("; ".join(wrong))
         world.after(SECOND, self, self._act)
 
