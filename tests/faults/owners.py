@@ -164,7 +164,7 @@ class Owner(Person):
                 self._cancel(next(iter(self.families)))
                 return
             # What is replaced queues behind the jobs that came before.
-            busy = any(not live.job.family for live in machine.jobs.values())
+            busy = any(live.job.family not in self.families for live in machine.jobs.values())
             if world.now - self.calm_since > PATIENCE and not busy:
                 raise Violation("; ".join(wrong))
         world.after(SECOND, self, self._act)
