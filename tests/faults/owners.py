@@ -34,6 +34,7 @@ class Owner(Person):
         self.changes = cluster.world.random.randint(2, 8)
         self.last_words: list[Hold | Update] | None = None
         self.calm_since: int | None = None
+        self.behind_others = 0
         super().__init__(cluster, number)
         self.name = f"owner {number}"
 
@@ -164,8 +165,9 @@ class Owner(Person):
                 self._cancel(next(iter(self.families)))
                 return
             # What is replaced queues behind the jobs that came before.
-            busy = any(live.job.family not in self.families for live in machine.jobs.values())
-            if world.now - self.calm_since > PATIENCE and not busy:
+            if any(live.job.family not in self.families for live in machine.jobs.values()):
+                self.behind_others = world.now
+            if world.now - max(self.calm_since, self.behind_others) > PATIENCE:
                 raise Violation("; ".join(wrong))
         world.after(SECOND, self, self._act)
 
