@@ -53,10 +53,8 @@ class Standing:
             message = f"stale: {wish[:20]!r} is not ok or no (whether the answer may come from a center that stands by)"
             await _answer(scope, send, 422, ErrorView(code="bad_input", message=message), {})
             return
-        if wish == "no" and _reads(scope):
-            send = self._once_stored(scope, send)
         if not self._leadership.is_shared:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, self._if_leading(scope, wish, send) if wish == "no" else send)
             return
         if not self._leadership.leads and _may_be_stale(scope, wish):
             await self._app(scope, receive, self._with_age(send))
@@ -69,29 +67,11 @@ class Standing:
         if not self._leadership.leads:
             await self._redirect(scope, send, leader)
         elif not self._leadership.age or not _reads(scope):
-            await self._app(scope, receive, self._or_redirect(scope, send))
+            await self._app(scope, receive, self._if_leading(scope, wish, send))
         elif wish == "no":
             await self._redirect(scope, send, "")
         else:
             await self._app(scope, receive, self._with_age(send))
-
-    def _once_stored(self, scope: Scope, send: Send) -> Send:
-        """Return a ``send`` that waits until what the answer shows is stored, and refuses if that is never stored."""
-        dropped = False
-
-        async def told(message: Message) -> None:
-            nonlocal dropped
-            if message["type"] == "http.response.start":
-                try:
-                    await self._stored()
-                except NotStored as error:
-                    dropped = True
-                    view = ErrorView(code="unavailable", message=f"what this would have shown was not stored: {error}")
-                    await _answer(scope, send, 503, view, {"Retry-After": "1"})
-            if not dropped:
-                await send(message)
-
-        return told
 
     def _with_age(self, send: Send) -> Send:
         async def told(message: Message) -> None:
@@ -102,22 +82,42 @@ class Standing:
 
         return told
 
-    def _or_redirect(self, scope: Scope, send: Send) -> Send:
-        """Return a ``send`` that redirects what was refused since another center leads by now."""
+    def _if_leading(self, scope: Scope, wish: str, send: Send) -> Send:
+        """Return a ``send`` that redirects what a center answers that does not lead any more, and may not have known it.
+
+        A change that is stored proves that it leads. What it refuses, and what it shows, it has decided by its own state.
+        """
+        strict, leadership = wish == "no" and _reads(scope), self._leadership
         dropped = False
 
         async def told(message: Message) -> None:
             nonlocal dropped
-            if message["type"].endswith("response.start") and message["status"] == 503:
-                leader = await self._leadership.settled() if self._leadership.is_changing else ""
-                if leader and not self._leadership.leads:
-                    dropped = True
-                    await self._redirect(scope, send, leader)
-                    return
+            if message["type"].endswith("response.start"):
+                status, leader = message["status"], ""
+                if status == 503 and leadership.is_changing:
+                    leader = await leadership.settled()
+                    dropped = bool(leader) and not leadership.leads
+                elif strict or 400 <= status < 500:
+                    dropped = not await leadership.confirmed(CERTAIN)
+                    leader = await leadership.settled() if dropped else ""
+                if dropped:
+                    await self._redirect(scope, send, "" if leadership.leads else leader)
+                elif strict:
+                    dropped = await self._refused(scope, send)
             if not dropped:
                 await send(message)
 
         return told
+
+    async def _refused(self, scope: Scope, send: Send) -> bool:
+        """Wait until what an answer shows is stored; refuse it, and return True, if that is never stored."""
+        try:
+            await self._stored()
+        except NotStored as error:
+            view = ErrorView(code="unavailable", message=f"what this would have shown was not stored: {error}")
+            await _answer(scope, send, 503, view, {"Retry-After": "1"})
+            return True
+        return False
 
     async def _redirect(self, scope: Scope, send: Send, leader: str) -> None:
         if not leader:

@@ -1,0 +1,88 @@
+"""What a center answers that believes it leads: its own decisions count only while no other center can lead."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from cress.center.api.standing import Standing
+from cress.center.asgi import Message, Receive, Scope, Send
+from cress.center.committer import NotStored
+
+OTHER = "http://other"
+
+
+class Deposed:
+    """A leadership that is over, which is known only when the servers were asked; with ``doubt`` they do not answer."""
+
+    is_shared, is_changing, age = True, False, 0.0
+
+    def __init__(self, *, doubt: bool = False, still: bool = False) -> None:
+        self.leads, self.leader = True, "http://here"
+        self._doubt, self._still = doubt, still
+        self.asked = 0
+
+    async def confirmed(self, seconds: float) -> bool:
+        # Before a read it was certain.
+        self.asked += 1
+        if self._still:
+            return True
+        if not self._doubt:
+            self.leads, self.leader = False, OTHER
+        return False
+
+    async def settled(self) -> str:
+        return self.leader
+
+
+def answered(method: str, status: int, leadership: Deposed, query: str = "", *, stored: bool = True) -> tuple[int, str]:
+    """How a request is answered that the application answers with this status: the status, and where it is sent."""
+    told: list[Message] = []
+
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b"own"})
+
+    async def send(message: Message) -> None:
+        told.append(message)
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def durable() -> None:
+        if not stored:
+            raise NotStored("the disk is full")
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": method,
+        "path": "/v1/jobs/1/cancel",
+        "query_string": query.encode(),
+    }
+    standing = Standing(app, leadership, durable)  # type: ignore[arg-type]
+    asyncio.run(standing(scope, receive, send))
+    start, body = told
+    assert (body["body"] == b"own") == (start["status"] == status)
+    return start["status"], dict(start["headers"]).get(b"cress-leader", b"").decode()
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 422])
+def test_what_it_refuses_by_a_state_that_may_be_old_is_decided_by_the_leader(status: int) -> None:
+    """Found by real faults: a center that woke told a user that a job is not there which another one had taken."""
+    assert answered("POST", status, Deposed()) == (307, OTHER)
+    assert answered("POST", status, Deposed(doubt=True)) == (503, "")
+    assert answered("POST", status, Deposed(still=True)) == (status, "")
+
+
+def test_what_it_has_stored_is_answered() -> None:
+    leadership = Deposed()
+    assert answered("POST", 201, leadership) == (201, "")
+    assert leadership.asked == 0
+
+
+def test_a_read_of_this_moment_is_of_what_is_stored() -> None:
+    assert answered("GET", 200, Deposed(still=True), "stale=no") == (200, "")
+    assert answered("GET", 200, Deposed(still=True), "stale=no", stored=False) == (503, "")
+    assert answered("GET", 200, Deposed(), "stale=no") == (307, OTHER)
