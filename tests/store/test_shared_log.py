@@ -111,6 +111,25 @@ class TestFollowing:
                 with opened(connect, tmp_path / f"new{number}.db") as third:
                     assert rows(third) == rows(first)
 
+    def test_a_snapshot_whose_upload_began_before_the_last_one_was_announced(
+        self, connect: Connect, tmp_path: Path
+    ) -> None:
+        """Found by real faults: who began with the second one looked for the state of the first for ever."""
+        with opened(connect, tmp_path / "a.db") as first, opened(connect, tmp_path / "b.db") as second:
+            first.commit(Batch(records=[b"1", b"2"], runs=[(1, b"run")]), 1)
+            second.follow()
+            first.snapshot(StateSnapshot(1, b"old", {"events": b"1"}), 1)
+            # As of one center, to which the first snapshot was not confirmed.
+            place = second.upload(StateSnapshot(2, b"new", {"events": b"2"}))
+            second.follow()
+            second.commit(Batch(records=[b"3"], jobs=[record(10)]), 1)
+            second.snapshot(StateSnapshot(2, b"new", {"events": b"2"}), 1, place)
+            second.commit(Batch(records=[b"4"]), 1)
+            with opened(connect, tmp_path / "new.db") as third:
+                for each in (first, second, third):
+                    assert (each.load().snapshot, each.load().records) == (b"new", [b"3", b"4"])
+                    assert rows(each) == rows(second)
+
     def test_a_snapshot_of_a_center_that_is_replaced_counts_for_nothing(self, connect: Connect, tmp_path: Path) -> None:
         with opened(connect, tmp_path / "a.db") as first, opened(connect, tmp_path / "b.db") as second:
             first.commit(Batch(records=[b"1", b"2"]), 1)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
 from cress.model.records import JobRecord
 from cress.store.base import Batch, Changed, Checkpoint, Fenced, Saved, StateSnapshot, StoreError
 from cress.store.checkpoint import state_in
@@ -63,8 +65,10 @@ class ReplicatedStore:
                     if applied is not None:
                         applied.append(commit)
             except Trimmed:
-                applied = None
+                applied, before = None, replica.last
                 self._restore(head)
+                if replica.last <= before:
+                    raise
         self._behind = False
         return applied
 
@@ -74,6 +78,8 @@ class ReplicatedStore:
         for entry in self.log.entries(replica.last):
             commit, chain = decode_entry(entry, replica.chain, f"entry {replica.last + 1} of {self.log.name}")
             state = None if commit.covered is None else self._state_at(replica.last + 1)
+            if state is None:
+                commit = msgspec.structs.replace(commit, covered=None)
             with replica.applied(commit, chain, state):
                 pass
             yield commit
@@ -82,12 +88,17 @@ class ReplicatedStore:
         checkpoint, pieces = self.log.checkpoint()
         self._replica.restore(head.id, checkpoint.number, pieces)
 
-    def _state_at(self, number: int) -> memoryview:
-        """Return the state that was stored with this entry. Raises ``Trimmed`` if there is a newer one by now."""
+    def _state_at(self, number: int) -> memoryview | None:
+        """Return the state that was stored with this entry. Raises ``Trimmed`` if a newer checkpoint covers the entry.
+
+        None: the upload of a newer one had begun before this entry was known. Its state is newer, and comes with an entry of its own.
+        """
         checkpoint, pieces = self.log.checkpoint()
-        if checkpoint.entry != number:
+        if checkpoint.entry == number:
+            return memoryview(state_in(pieces))
+        if checkpoint.number >= number:
             raise Trimmed(f"there is a newer checkpoint than that of entry {number}")
-        return memoryview(state_in(pieces))
+        return None
 
     def load(self) -> Saved:
         """Return everything that a center needs to go on, with the newest entries of the log."""
