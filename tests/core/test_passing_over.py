@@ -61,6 +61,18 @@ def test_who_waits_for_room_keeps_its_place(head: JobBuilder, policy: str) -> No
     assert (veto.kind, veto.behind) == (Verdict.BEHIND, made.ids["head"])
 
 
+@pytest.mark.parametrize("policy", ["FIFO", "Priority"])
+def test_who_waited_for_room_and_waits_for_a_port_now_keeps_nobody_waiting(policy: str) -> None:
+    """Found by a history: the center went on to hold up the others, and started them after a restart only."""
+    made = World(group("g", 99, policy), group("other", 1), nodes=[node("n1").cpu(4), node("n2").cpu(4)])
+    made.cordon("n2").run(plain("old"))
+    made.submit(plain("head", 4).ports(http=81)).submit(plain("later")).decide()
+    assert made.nodes_of("later") == []
+    made.submit(job("taker").group("other").cpu(1).ports(http=81)).decide()
+    assert (made.nodes_of("taker"), made.nodes_of("later")) == (["n1"], ["n1"])
+    assert made.core.validate() == []
+
+
 def test_a_gang_that_no_racks_near_each_other_hold_never_fits() -> None:
     made = World(group("g", 99), nodes=[node(f"n{i}").cpu(4).rack(f"r{i // 2}") for i in range(6)])
     made.neighbours("r0 r1", "r1 r2")

@@ -143,6 +143,35 @@ class TestFollowing:
             with opened(connect, tmp_path / "new.db") as third:
                 assert (third.load().snapshot, third.load().records) == (b"new", [b"3"])
 
+    def test_an_entry_that_comes_while_the_end_of_the_log_is_looked_for_is_none_that_is_gone(
+        self, zookeeper: Ensemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Found by real faults: a busy leader kept another center reading the log from its checkpoint on, again and again."""
+        root = f"/cress/end{os.getpid()}"
+        log = ZooKeeperLog(zookeeper.hosts, root)
+        with (
+            opened(lambda: ZooKeeperLog(zookeeper.hosts, root), tmp_path / "a.db") as first,
+            closing(ReplicatedStore(log, tmp_path / "b.db")) as second,
+        ):
+            first.commit(Batch(records=[b"1"]), 1)
+            last, late = log._last, iter([b"2", b"3"])
+
+            def look(least: int) -> int:
+                for record in late:
+                    first.commit(Batch(records=[record]), 1)
+                return last(least)
+
+            second.follow()
+            first.commit(Batch(records=[b"0"]), 1)
+            head = log.head()
+            monkeypatch.setattr(log, "_last", look)
+            monkeypatch.setattr(log, "head", lambda: head)
+            assert [commit.batch.records for commit in second.follow() or () if commit.batch] == [
+                [b"0"],
+                [b"2"],
+                [b"3"],
+            ]
+
     def test_a_center_that_slept_while_it_removed_the_old_spares_what_is_new(
         self, zookeeper: Ensemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

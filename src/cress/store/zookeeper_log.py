@@ -13,6 +13,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -156,9 +157,12 @@ class ZooKeeperLog:
             wanted = range(number, (bucket + 1) * BUCKET)
             until = next((each for each in wanted if each not in present), wanted.stop)
             if until == number:
-                if number <= self._last(0):
+                if number > self._last(0):
+                    return
+                # It may have come since the look at its bucket.
+                if self._again(partial(self.client.exists_async, self._path(_entry(number)))) is None:
                     raise Trimmed(f"{self.name} does not go back to entry {number}")
-                return
+                continue
             for first in range(number, until, AT_ONCE):
                 paths = [_entry(each) for each in range(first, min(first + AT_ONCE, until))]
                 try:

@@ -256,15 +256,18 @@ class Fit:
         """Return whether the nodes that are open now could not hold a unit of the shape, even if they were empty."""
         if self.cluster.rows[shape.row, FITTING] and shape.size == 1:
             return False
-        clauses = shape.match is not None
-        now = (self.cluster.usable_changes, self.cluster.loosened if clauses else 0)
-        if shape.closed is None or shape.closed[:2] != now:
+        cluster, clauses = self.cluster, shape.match is not None
+        # Clauses may exclude more nodes at any time: one large node that they allow is enough for a single task.
+        now = (cluster.usable_changes, cluster.loosened * clauses, cluster.stamp * (clauses and shape.size > 1))
+        then, f = shape.closed
+        if then != now or (clauses and f >= 0 and cluster.lack[shape.row, f] & EXCLUDED):
             copies = self.room_when_empty(shape)
-            wants = shape.wants if clauses else NO_WANTS
-            shape.closed = (*now, not holds_together(self.relations.racks, copies, wants, shape.size))
-        if not clauses and not shape.closed[2]:
-            shape.open_at = self.cluster.usable_changes
-        return shape.closed[2]
+            holds = holds_together(self.relations.racks, copies, shape.wants if clauses else NO_WANTS, shape.size)
+            f = int(np.argmax(copies > 0)) if holds else NONE
+            shape.closed = now, f
+        if not clauses and f != NONE:
+            shape.open_at = cluster.usable_changes
+        return f == NONE
 
     def could_ever_fit(self, shape: Shape) -> bool:
         """Return whether nodes that no clause excludes at the moment would be large enough for a unit if they were empty."""

@@ -17,7 +17,7 @@ class Shape:
 
     ``row`` is its place in the fit table while it has one; ``waiting`` counts the queued jobs that have it. ``match`` is
     the match of its clauses, ``None`` if it has none; ``reach`` is the last result of ``within_reach``, ``closed`` that of
-    ``waits_for_node`` with the state of the cluster at that time; while the cluster has the open nodes of ``open_at``, a
+    ``waits_for_node``, each after the state of the cluster at that time; while the cluster has the open nodes of ``open_at``, a
     unit without clauses does not wait for a node.
     """
 
@@ -42,5 +42,5 @@ class Shape:
         self.seen = -1
         # The state of the cluster at the last check, and a suitable node, NONE if there was none.
         self.reach = (-1, -1, NONE)
-        self.closed: tuple[int, int, bool] | None = None
+        self.closed = ((-1, -1, -1), NONE)
         self.open_at = -1
