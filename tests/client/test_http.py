@@ -197,3 +197,19 @@ def test_broken_characters_reach_the_center_that_tells_where_they_are(server: Se
 def test_importing_the_client_does_not_import_httpx() -> None:
     code = "import sys, cress.client; assert 'httpx' not in sys.modules; cress.client.Client('http://x', 'y')"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_call_waits_until_centers_agree_who_leads(server: Server, client: Client) -> None:
+    """Until the session of a leader that is gone has ended, the others send calls to it, or to each other."""
+    server.status, server.headers = 307, {"Cress-Leader": server.url}
+    server.body = {"jobs": []}
+
+    def agree() -> None:
+        server.status, server.headers = 200, {}
+
+    timer = threading.Timer(0.7, agree)
+    timer.start()
+    assert client.jobs().jobs == ()
+    timer.join()
+    # Not as fast as it can all the time.
+    assert 5 < sum(asked.line.startswith("GET /v1/jobs") for asked in server.asked) < 30
