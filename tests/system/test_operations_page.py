@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,10 @@ def machines(tmp_path: Path) -> Iterator[dict[str, Machine]]:
             each.rmdir()
 
 
+def _shows(machine: Machine, what: str) -> bool:
+    return what in machine.status()
+
+
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_three_machines_from_nothing(machines: dict[str, Machine]) -> None:
@@ -153,7 +158,7 @@ def test_three_machines_from_nothing(machines: dict[str, Machine]) -> None:
             shutil.copy(m1.place("/var/lib/cress/token"), machine.place("/var/lib/cress/token"))
         centers[machine.name] = machine.unit("center")
         wait_until(machine.place("/var/lib/cress/token").exists, "a token")
-        wait_until(lambda at=machine: at.name in at.status(), "the center")
+        wait_until(partial(_shows, machine, machine.name), "the center")
     wait_until(lambda: m1.status().count("stands by") == 2, "two centers that stand by")
     assert re.search(r"Center +https://m1:7411", m1.status())
 
@@ -178,7 +183,7 @@ def test_three_machines_from_nothing(machines: dict[str, Machine]) -> None:
     (m1.folder / "long.yaml").write_text("name: long\nresource: <0.1, 16M>\ncommand: sleep 1000\n")
     m1.cress("submit", str(m1.folder / "long.yaml"))
     m1.cress("center", "--hand-over")
-    leader = wait_until(lambda: re.search(r"https://(m[23]):7411 leads", m1.status()), "another leader")[1]
+    (leader,) = wait_until(lambda: re.findall(r"https://(m[23]):7411 leads", m1.status()), "another leader")
     m1.cress("store", "backup", "/var/lib/cress/before.db", "--store", "zookeeper://m1,m2,m3/cress")
     centers["m1"].send_signal(signal.SIGTERM)
     assert centers["m1"].wait(60) == 0

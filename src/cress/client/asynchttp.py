@@ -11,7 +11,7 @@ import httpx
 from cress.client import calls
 from cress.client.calls import Call, T
 from cress.client.http import CONNECT_SECONDS, CONNECTIONS, LOG_SECONDS, refusal_of, told
-from cress.client.leader import LeaderClient, elsewhere, no_leader, tries
+from cress.client.leader import LeaderClient, elsewhere, no_leader, pauses
 from cress.protocol.logs import Piece
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class AsyncHttp(LeaderClient):
     async def ask(self, call: Call[T]) -> T:
         """The answer to one call."""
         content, headers = calls.content_of(call)
-        for pause in tries():
+        for pause in pauses():
             await asyncio.sleep(pause)
             with told(self.url, self.timeout, self._advice):
                 answer = await self._http.request(
@@ -84,7 +84,7 @@ class AsyncHttp(LeaderClient):
         budget = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=LOG_SECONDS if follow else self.timeout)
         query = calls.query_of(call.query)
         pieces = calls.Pieces()
-        for pause in tries():
+        for pause in pauses():
             await asyncio.sleep(pause)
             with told(self.url, self.timeout, self._advice):
                 async with self._http.stream(call.method, call.path, params=query, timeout=budget) as answer:

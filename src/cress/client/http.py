@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -391,8 +390,7 @@ class Client(LeaderClient):
     def ask(self, call: Call[_T]) -> _T:
         """The answer to one call."""
         content, headers = calls.content_of(call)
-        for pause in tries():
-            time.sleep(pause)
+        for _ in tries():
             try:
                 with self._told():
                     answer = self._http.request(
@@ -450,8 +448,7 @@ class Client(LeaderClient):
 
         budget = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=silence)
         query = calls.query_of(call.query)
-        for pause in tries():
-            time.sleep(pause)
+        for _ in tries():
             with self._told(), self._http.stream(call.method, call.path, params=query, timeout=budget) as answer:
                 moved = elsewhere(answer.status_code, answer.headers)
                 if moved is None:

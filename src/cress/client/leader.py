@@ -87,8 +87,7 @@ class LeaderClient(ABC):
 
     def _following(self, ask: Callable[[], _T]) -> _T:
         """Return what ``ask`` returns; it is asked again at the center that leads when it raises ``Elsewhere``."""
-        for pause in tries():
-            time.sleep(pause)
+        for _ in tries():
             try:
                 return ask()
             except Elsewhere as error:
@@ -96,13 +95,21 @@ class LeaderClient(ABC):
         raise no_leader()
 
 
-def tries() -> Iterator[float]:
+def pauses() -> Iterator[float]:
     """Yield for each try of a call the seconds to wait before it; it ends when no center can be expected to lead any more."""
     end, pause = time.monotonic() + PATIENCE, PAUSE
     yield from (0.0,) * PROMPT
     while time.monotonic() < end:
         yield pause * (0.5 + random.random())  # noqa: S311 – only spreads them out
         pause = min(1.0, 1.5 * pause)
+
+
+def tries() -> Iterator[None]:
+    """Yield for each try of a call, after its pause."""
+    for pause in pauses():
+        if pause:
+            time.sleep(pause)
+        yield
 
 
 def no_leader() -> Unavailable:
