@@ -5,34 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from cress.center.in_charge import InCharge, Lapses
-from cress.store.lead import boottime
-
-
-class Lead:
-    """A ``Lead`` that no other center wants."""
-
-    session = 0.06
-
-    def __init__(self) -> None:
-        self.until = 0
-
-    def claim(self) -> bool:
-        self.until = boottime() + 1_000_000
-        return True
-
-    def leader(self) -> str:
-        return ""
-
-    def wait(self, seconds: float) -> None: ...
-
-    def stand_by(self) -> None: ...
-
-    def others(self) -> list[str]:
-        return []
-
-    def release(self) -> None: ...
-
-    def close(self) -> None: ...
+from tests.center.leads import Lead
 
 
 def watched(lead: Lead, *, is_replaced: bool = False) -> tuple[int, str]:

@@ -9,39 +9,11 @@ from cress.center.committer import Committer
 from cress.center.in_charge import InCharge
 from cress.center.settings import Settings
 from cress.center.standby import Standby
-from cress.store.lead import boottime
 from cress.store.opening import open_store
 from cress.store.replicated import ReplicatedStore
+from tests.center.leads import Lead
 from tests.servers.logs import empty_place
 from tests.servers.zookeeper import Ensemble
-
-
-class Hoped:
-    """A ``Lead`` whose last claim was granted, and is ``certain`` or so old that the servers may have given the lead to another."""
-
-    session = 0.06
-
-    def __init__(self) -> None:
-        self.certain = False
-        self.until = 0
-
-    def claim(self) -> bool:
-        self.until = boottime() + 1_000_000 if self.certain else 0
-        return True
-
-    def leader(self) -> str:
-        return ""
-
-    def wait(self, seconds: float) -> None: ...
-
-    def stand_by(self) -> None: ...
-
-    def others(self) -> list[str]:
-        return []
-
-    def release(self) -> None: ...
-
-    def close(self) -> None: ...
 
 
 def test_a_center_whose_lead_is_uncertain_replaces_no_other_one(zookeeper: Ensemble, tmp_path: Path) -> None:
@@ -50,7 +22,7 @@ def test_a_center_whose_lead_is_uncertain_replaces_no_other_one(zookeeper: Ensem
     async def story() -> None:
         store = open_store(empty_place(zookeeper), tmp_path / "a")
         assert isinstance(store, ReplicatedStore)
-        lead = Hoped()
+        lead = Lead(certain=False)
         in_charge = InCharge(lead, "http://a")
         committer = Committer(store, Settings(data=tmp_path), in_charge=in_charge)
         standby = Standby(committer, store, in_charge)

@@ -52,6 +52,14 @@ async def cancelled_before_it_is_stored(center: Inside, job: int) -> asyncio.Tas
     return cancel
 
 
+async def cancelled_and_read(center: Inside, job: int) -> tuple[asyncio.Task[Any], asyncio.Task[Any]]:
+    """Cancel a job, and read it while that is being stored; return both calls, which wait."""
+    cancel = await cancelled_before_it_is_stored(center, job)
+    read = asyncio.create_task(center.http.get(f"/v1/jobs/{job}?stale=no"))
+    await asyncio.sleep(0.1)
+    return cancel, read
+
+
 def test_a_read_waits_until_what_it_shows_is_stored(tmp_path: Path) -> None:
     async def story(center: Inside) -> None:
         job = await center.submit()
@@ -73,9 +81,7 @@ def test_a_read_that_saw_what_is_never_stored_is_refused(tmp_path: Path) -> None
     async def story(center: Inside) -> None:
         job = await center.submit()
         with gate_of(center) as gate:
-            cancel = await cancelled_before_it_is_stored(center, job)
-            read = asyncio.create_task(center.http.get(f"/v1/jobs/{job}?stale=no"))
-            await asyncio.sleep(0.1)
+            cancel, read = await cancelled_and_read(center, job)
             gate.open("the disk is full")
             assert (await cancel).status_code == 503
             answer = await read
@@ -96,9 +102,7 @@ def test_a_read_of_what_is_given_up_is_refused_at_once(tmp_path: Path) -> None:
     async def story(center: Inside) -> None:
         job = await center.submit()
         with gate_of(center) as gate:
-            cancel = await cancelled_before_it_is_stored(center, job)
-            read = asyncio.create_task(center.http.get(f"/v1/jobs/{job}?stale=no"))
-            await asyncio.sleep(0.1)
+            cancel, read = await cancelled_and_read(center, job)
             center.committer.lapsed()  # another center may lead: what is under way is given up
             assert (await read).status_code == 503
             assert (await center.http.get(f"/v1/jobs/{job}?stale=no")).status_code == 503

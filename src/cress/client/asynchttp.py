@@ -10,7 +10,8 @@ import httpx
 
 from cress.client import calls
 from cress.client.calls import Call, T
-from cress.client.http import CONNECT_SECONDS, CONNECTIONS, LOG_SECONDS, refusal_of, told
+from cress.client.errors import Elsewhere
+from cress.client.http import CONNECT_SECONDS, CONNECTIONS, LOG_SECONDS, answer_in, refusal_of, told
 from cress.client.leader import LeaderClient, elsewhere, no_leader, pauses
 from cress.protocol.logs import Piece
 
@@ -58,12 +59,10 @@ class AsyncHttp(LeaderClient):
                     headers=headers,
                     timeout=self._timeouts(call.wait),
                 )
-            moved = elsewhere(answer.status_code, answer.headers)
-            if moved is None:
-                if not answer.is_success:
-                    raise refusal_of(answer)
-                return calls.answer_of(call, answer.content, self.url)
-            self._follow(moved)
+            try:
+                return answer_in(answer, call, self.url)
+            except Elsewhere as moved:
+                self._follow(moved)
         raise no_leader()
 
     def begin_exec(self, id: int, command: Sequence[str], task: int, environment: Mapping[str, str] | None) -> Command:

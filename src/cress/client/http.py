@@ -12,7 +12,7 @@ import msgspec
 
 from cress.client import calls
 from cress.client.calls import Call
-from cress.client.errors import Broken, ClientError, Unreachable
+from cress.client.errors import Broken, ClientError, Elsewhere, Unreachable
 from cress.client.leader import LeaderClient, elsewhere, no_leader, tries
 from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
 from cress.protocol.leadership import CentersPage, HandedOver
@@ -401,17 +401,13 @@ class Client(LeaderClient):
                         headers=headers,
                         timeout=self._timeouts(call.wait),
                     )
+                return answer_in(answer, call, self.url)
             except Unreachable:
                 # Of several centers another one may answer.
-                if call.again and self.look():
-                    continue
-                raise
-            moved = elsewhere(answer.status_code, answer.headers)
-            if moved is None:
-                if not answer.is_success:
-                    raise refusal_of(answer)
-                return calls.answer_of(call, answer.content, self.url)
-            self._follow(moved)
+                if not (call.again and self.look()):
+                    raise
+            except Elsewhere as moved:
+                self._follow(moved)
         raise no_leader()
 
     def read(self, call: Call[bytes], *, follow: bool) -> Iterator[Piece]:
@@ -500,6 +496,16 @@ def _perhaps_tls(url: str, error: Exception) -> str:
 
     without = url.startswith("http:") and isinstance(error, (httpx.RemoteProtocolError, httpx.ReadError))
     return "; a center that speaks TLS is at https://" if without else ""
+
+
+def answer_in(answer: httpx.Response, call: Call[_T], url: str) -> _T:
+    """Return the answer to a call that the center at ``url`` has given. Raises ``Elsewhere`` and refusals."""
+    moved = elsewhere(answer.status_code, answer.headers)
+    if moved is not None:
+        raise moved
+    if not answer.is_success:
+        raise refusal_of(answer)
+    return calls.answer_of(call, answer.content, url)
 
 
 def refusal_of(answer: httpx.Response) -> ClientError:
