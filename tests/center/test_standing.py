@@ -17,10 +17,10 @@ OTHER = "http://other"
 class Deposed:
     """A leadership that is over, which is known only when the servers were asked; with ``doubt`` they do not answer."""
 
-    is_shared, is_changing, age = True, False, 0.0
+    is_shared, is_changing = True, False
 
-    def __init__(self, *, doubt: bool = False, still: bool = False) -> None:
-        self.leads, self.leader = True, "http://here"
+    def __init__(self, *, doubt: bool = False, still: bool = False, age: float = 0.0) -> None:
+        self.leads, self.leader, self.age = True, "http://here", age
         self._doubt, self._still = doubt, still
         self.asked = 0
 
@@ -74,6 +74,14 @@ def test_what_it_refuses_by_a_state_that_may_be_old_is_decided_by_the_leader(sta
     assert answered("POST", status, Deposed()) == (307, OTHER)
     assert answered("POST", status, Deposed(doubt=True)) == (503, "")
     assert answered("POST", status, Deposed(still=True)) == (status, "")
+
+
+def test_a_read_while_the_servers_do_not_answer_says_how_old_it_is_and_does_not_say_what_is_not_there() -> None:
+    """Found by a slow machine: a center that woke told a user that a job is not there which another one had taken."""
+    assert answered("GET", 200, Deposed(doubt=True, age=4.0)) == (200, "http://here")
+    assert answered("GET", 404, Deposed(doubt=True, age=4.0)) == (503, "")
+    # Who takes an old answer gets one.
+    assert answered("GET", 404, Deposed(doubt=True, age=4.0), "stale=ok") == (404, "http://here")
 
 
 def test_what_it_has_stored_is_answered() -> None:

@@ -70,8 +70,11 @@ class Standing:
             await self._app(scope, receive, self._if_leading(scope, wish, send))
         elif wish == "no":
             await self._redirect(scope, send, "")
-        else:
+        elif _may_be_stale(scope, wish):
             await self._app(scope, receive, self._with_age(send))
+        else:
+            # What it shows says how old it may be; that something is not there cannot be said like that.
+            await self._app(scope, receive, self._with_age(self._if_leading(scope, wish, send)))
 
     def _with_age(self, send: Send) -> Send:
         async def told(message: Message) -> None:
