@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import subprocess
@@ -12,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.result import Result
+from cress.core.run_history import RunHistory
+from cress.model.times import SECOND
 
 CRESS = str(Path(sys.executable).parent / "cress")
 
@@ -30,9 +33,43 @@ def command(*arguments: str, times: int = 3) -> tuple[float, float]:
     return best, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 
 
+# Mean bounded slowdown that is the goal, and the longest wait (s) under EASY, as published.
+GOALS = {"KTH-SP2": (45.8, 262_194), "SDSC-SP2": (56.8, 459_740)}
+
+
+def predicted(path: str, log: str, easy: float) -> Iterator[Result]:
+    """Yield what BackFill/predicted brings and costs on a log, whose run under EASY took so many seconds."""
+    words = ("simulate", path, "--policy", "BackFill/predicted", "--events", "one-by-one")
+    yield Result(f"simulate {log}, predicted / EASY, whole command", command(*words, "--out", "OUT")[0] / easy, "", 1.3)
+    with tempfile.TemporaryDirectory() as out:
+        said = subprocess.run([CRESS, *words, "--out", out, "--json"], check=True, capture_output=True).stdout
+    (found,) = json.loads(said)
+    slowdown, wait = GOALS[log]
+    yield Result(f"{log}, predicted: mean bounded slowdown", found["bounded_slowdown_mean"], "", slowdown)
+    yield Result(f"{log}, predicted / EASY: longest wait", found["wait_max_s"] / wait, "", 1.25)
+
+
+def estimates() -> Iterator[Result]:
+    """Yield the time of one estimate from a full history."""
+    history = RunHistory()
+    for age in range(100):
+        history.add(("ada", "train", "lab"), (age % 3,), 3600 * SECOND, age * 7_919 % 3600 * SECOND)
+    count = 20_000
+    begin = time.perf_counter()
+    for number in range(count):
+        history.estimate(("ada", "train", "lab"), (number % 3,), 3600 * SECOND)
+    spent = (time.perf_counter() - begin) / count
+    begin = time.perf_counter()
+    for _ in range(count):
+        sorted(range(21))
+    yield Result("one sort of 21 numbers (reference)", (time.perf_counter() - begin) / count * 1e6, "µs")
+    yield Result("one estimate from 20 runs", spent * 1e6, "µs", 20)
+
+
 def results() -> Iterator[Result]:
     """Yield the figures of the simulator as they are measured."""
     yield Result("cress --help", command("--help")[0], "s", 0.3)
+    yield from estimates()
     traces = os.environ.get("CRESS_TRACES")
     if traces:
         for log, goal in (("KTH-SP2", 2.0), ("SDSC-SP2", 3.0)):
@@ -41,5 +78,6 @@ def results() -> Iterator[Result]:
             spent, memory = command(*words)
             yield Result(f"simulate {log}, EASY, whole command", spent, "s", goal)
             yield Result(f"simulate {log}, peak memory", memory, "MB", 300)
+            yield from predicted(path, log, spent)
     else:
         print("no real logs: set CRESS_TRACES to the folder that holds swf/", file=sys.stderr)

@@ -26,6 +26,7 @@ from cress.core.scheduler import Scheduler
 from cress.core.state import promised_state
 from cress.model.decisions import Decision, Decisions, Preempt, Start, Stop, WouldPreempt
 from cress.model.devices import capacity_with, facts_of
+from cress.model.estimates import RunEstimate
 from cress.model.events import (
     ClockSet,
     Event,
@@ -78,6 +79,7 @@ class JobBuilder(_Amounts):
     """See ``job``."""
 
     rest: tuple[tuple[str, Any], ...] = ()
+    estimate: RunEstimate | None = None
 
     def _set(self, **values: Any) -> JobBuilder:
         return replace(self, rest=tuple({**dict(self.rest), **values}.items()))
@@ -108,6 +110,11 @@ class JobBuilder(_Amounts):
     def limit(self, duration: str | float) -> JobBuilder:
         """Time limit: a text such as 2h, or seconds."""
         return self._set(time_limit=parse_duration(duration) if isinstance(duration, str) else seconds(duration))
+
+    def expected(self, run: float, mean: float | None = None) -> JobBuilder:
+        """How long it will run, in seconds, as its user's earlier runs tell."""
+        likely, average = seconds(run), seconds(run if mean is None else mean)
+        return replace(self, estimate=RunEstimate(likely, average, likely, likely))
 
     def stop_grace(self, duration: str) -> JobBuilder:
         """How long a task has to end when it is told to."""
@@ -377,7 +384,7 @@ class World:
             number = len(self.ids) + 1
             assert each.name not in self.ids, f"two jobs are called {each.name}"
             self.ids[each.name], self.names[number] = number, each.name
-            self.observe([JobSubmitted(each.build(number, self.dimensions))])
+            self.observe([JobSubmitted(each.build(number, self.dimensions), None, each.estimate)])
         return self
 
     def run(self, *jobs: JobBuilder) -> World:

@@ -23,6 +23,7 @@ from cress.core.scheduler import Scheduler
 from cress.core.tables.devices import device_use
 from cress.model.decisions import Decision, Preempt, Start, Stop
 from cress.model.devices import capacity_with, devices_of
+from cress.model.estimates import RunEstimate
 from cress.model.events import (
     ClockSet,
     Event,
@@ -40,6 +41,7 @@ from cress.model.events import (
     Outcome,
     PortsSeen,
     RacksSet,
+    RunEstimated,
     TaskAdopted,
     TaskEnded,
 )
@@ -61,7 +63,7 @@ RACKS = ("", "r1", "r2", "r3")
 # How often each kind of operation comes, in the stories in which everything may happen.
 EVERYTHING = {
     "submit": 12, "burst": 8, "end": 3, "fail": 2, "cancel": 3, "wait": 6, "wake": 4,
-    "lose": 1, "back": 2, "add": 1, "cordon": 1, "uncordon": 3, "groups": 1, "clock": 1, "hold": 2, "release": 3,
+    "lose": 1, "back": 2, "add": 1, "cordon": 1, "uncordon": 3, "groups": 1, "clock": 1, "hold": 2, "release": 3, "estimate": 6,
     "come_after": 2, "free": 3, "load": 3, "adopt": 2, "foreign_use": 2, "resize": 2,
 }  # fmt: skip
 # With constraints, nodes change too.
@@ -245,12 +247,29 @@ def random_quota(rng: Random, setting: Setting) -> Quota:
     return Quota(scalar=rng.choice((300_000, 700_000, 1_000_000, 2_000_000)))
 
 
+# How BackFill looks ahead; most stories are shorter than a day.
+BACKFILLS: tuple[list[tuple[str, str]], ...] = (
+    [("backfill", "easy")],
+    [("backfill", "conservative")],
+    [("estimates", "predicted"), ("backfill_order", "expansion_factor"), ("overdue_after", "30s")],
+    [("estimates", "predicted"), ("overdue_after", "0s")],
+    [("backfill_order", "expansion_factor"), ("overdue_after", "2m")],
+    [("estimates", "predicted"), ("backfill_order", "shortest_first"), ("overdue_after", "1m")],
+)
+
+
+def random_estimate(rng: Random) -> RunEstimate:
+    """An estimate, right or wrong."""
+    times = sorted(rng.choice((0, 1, 4, 20, 100, 400)) * SECOND for _ in range(4))
+    return RunEstimate(times[0], times[2], times[3], times[1])
+
+
 def random_group(rng: Random, name: str, setting: Setting, policies: tuple[SchedPolicy, ...] = POLICIES) -> Group:
     """A group with any policy, and options of its own now and then."""
     policy = rng.choice(policies)
     own: list[tuple[str, str]] = []
     if policy is SchedPolicy.BACKFILL:
-        own.append(("backfill", rng.choice(("easy", "conservative"))))
+        own += rng.choice(BACKFILLS)
         if rng.random() < 0.2:
             own.append(("backfill_depth", "2"))
     if policy is SchedPolicy.CAPACITY and rng.random() < 0.5:
@@ -549,7 +568,12 @@ class Player:
         for job in jobs:
             self.next_job = max(self.next_job, job.id + 1)
             self.account.submit(job)
-        self.happen(*(JobSubmitted(job) for job in jobs))
+        self.happen(*(JobSubmitted(job, None, random_estimate(Random(job.id)) if job.id % 3 else None) for job in jobs))
+
+    def _op_estimate(self, rng: Random) -> None:
+        """The history tells more of a job that is alive, or was."""
+        if self.next_job > 1:
+            self.happen(RunEstimated((rng.randrange(1, self.next_job),), random_estimate(rng)))
 
     def _op_rest(self, rng: Random) -> None:
         """Nothing happens."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.groups.policies.queue import MOST_PENDING, Queue
+from cress.core.groups.policies.queue import GAP, MOST_PENDING, Queue
+from cress.core.groups.policies.ranked_queue import RankedQueue
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
 from cress.model.events import Outcome
@@ -508,15 +510,28 @@ class Queued:
     submitted: int
     shape: Shape
     limit: int
+    run: int = 0
+    cost: int = 0
+    work: int = 0
+    overdue_at: int = 0
+    duration: int = 0
+    is_predicted: bool = False
+
+    def waiting_work(self) -> int:
+        return self.limit
 
 
-@given(st.lists(st.integers(0, 400), unique=True), st.data())
+@pytest.mark.parametrize("kind", [Queue, RankedQueue])
+@given(places=st.lists(st.integers(0, 400), unique=True), data=st.data())
 def test_a_queue_that_is_filled_is_the_queue_of_the_same_jobs_added_one_by_one(
-    places: list[int], data: st.DataObject
+    kind: type[Queue[Any]], places: list[int], data: st.DataObject
 ) -> None:
     shape = Shape((1, 1), 1)
-    jobs = [Queued((place, 0), Job(id=place, group="", request=(1, 1)), 0, shape, place) for place in places]
-    one, other = Queue[Queued](), Queue[Queued]()
+    jobs = [
+        Queued((place, 0), Job(id=place, group="", request=(1, 1)), 0, shape, place, run=place, cost=2 * place)
+        for place in places
+    ]
+    one, other = kind(), kind()
     for each in jobs:
         one.add(each)
     other.fill(jobs)
@@ -526,5 +541,10 @@ def test_a_queue_that_is_filled_is_the_queue_of_the_same_jobs_added_one_by_one(
         assert list(one) == list(other)
         assert (len(one), one.head()) == (len(other), other.head())
         for queue in (one, other):
+            if isinstance(queue, RankedQueue):
+                assert queue.work == sum(job.limit for job in queue)
+                for job in queue:
+                    assert queue.values[:2, queue.position(job)].tolist() == [job.run, job.cost]
+                assert {queue.values[0, i] for i in range(queue.end) if queue.at(i) is None} <= {GAP}
             pending = [queue.at(place) for place in range(queue.first, queue._horizon)]
             assert sum(each is not None for each in pending) == min(MOST_PENDING, len(queue))

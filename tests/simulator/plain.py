@@ -123,6 +123,12 @@ class PlainCore:
             elif not isinstance(event, GroupsApplied):
                 raise TypeError(event)
 
+    def needs_estimate(self, job: Job) -> bool:
+        return False
+
+    def still_waits(self, job: int) -> bool:
+        return False
+
     def decide(self, now: int) -> Decisions:
         self.log.append((now, "decide"))
         items: list[Decision] = []

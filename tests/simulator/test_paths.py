@@ -24,6 +24,13 @@ from cress.simulator.workload import Cluster, Drain, Outage, Workload, template
 from tests.simulator.builders import SECOND, workload
 from tests.simulator.plain import LogJob
 
+# With these, starts depend on what the runs before them have taught.
+ORDERS: tuple[tuple[tuple[str, str], ...], ...] = (
+    (),
+    (("estimates", "predicted"), ("backfill_order", "shortest_first")),
+    (("estimates", "predicted"), ("backfill_order", "expansion_factor"), ("overdue_after", "20s")),
+)
+
 Row = tuple[int, int, int, int, int, bool, int]
 
 
@@ -87,7 +94,12 @@ def workloads(draw: st.DrawFn) -> Workload:
     work = cluster(gangs(workload(jobs, 12, groups=("a", "b")), tasks, gang), 3, outages=tuple(outages))
     policies = draw(st.tuples(*[st.sampled_from([SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.BACKFILL])] * 2))
     groups = tuple(
-        Group(name=name, quota=Quota(scalar=quota * 1000), policy=policy)
+        Group(
+            name=name,
+            quota=Quota(scalar=quota * 1000),
+            policy=policy,
+            options=draw(st.sampled_from(ORDERS)) if policy is SchedPolicy.BACKFILL else (),
+        )
         for name, quota, policy in zip("ab", draw(st.sampled_from([(6, 6), (2, 10)])), policies, strict=True)
     )
     return tidy(replace(work, after=tuple(after) if any(after) else None, groups=groups, killed=killed))

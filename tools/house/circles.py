@@ -20,6 +20,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "groups",
         "future",
         "running_tasks",
+        "expected_ends",
         "relaxation",
         "unit_constraints",
         "books",
@@ -35,6 +36,8 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "scheduler",
         "widening",
         "live_options",
+        "run_history",
+        "estimator",
         "warm",
     ),
     "lifecycle": (

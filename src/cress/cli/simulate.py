@@ -48,6 +48,7 @@ class Estimates(StrEnum):
 
     REQUESTED = "requested"
     EXACT = "exact"
+    PREDICTED = "predicted"
 
 
 def simulate(
@@ -71,8 +72,8 @@ def simulate(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Policy of every group: FIFO, Priority, Capacity, BackFill or BackFill/conservative. Give several "
-            "for a comparison. Default: the policies of the groups.",
+            help="Policy of every group: FIFO, Priority, Capacity, BackFill, BackFill/conservative or "
+            "BackFill/predicted. Give several for a comparison. Default: the policies of the groups.",
         ),
     ] = None,
     events: Annotated[
@@ -80,7 +81,10 @@ def simulate(
         typer.Option(help="Simultaneous events together, then one decision; or one by one, as in batch simulators."),
     ] = Events.TOGETHER,
     estimates: Annotated[
-        Estimates, typer.Option(help="The scheduler plans with requested time limits, or with exact run times.")
+        Estimates,
+        typer.Option(
+            help="The scheduler plans with requested time limits, with exact run times, or with what earlier runs tell."
+        ),
     ] = Estimates.REQUESTED,
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s.")

@@ -27,6 +27,7 @@ from cress.model.events import (
     NodeLost,
     PortsSeen,
     RacksSet,
+    RunEstimated,
     TaskAdopted,
     TaskEnded,
     ZoneSet,
@@ -63,7 +64,16 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
             case TaskEnded():
                 if event.after < 0:
                     raise InputError(f"a backoff of {event.after} µs", hint="0 or more", field="after")
-            case JobCancelled() | JobHeld() | JobAfter() | ClockSet() | RacksSet() | DataLocated() | LicencesSet():
+            case (
+                RunEstimated()
+                | JobCancelled()
+                | JobHeld()
+                | JobAfter()
+                | ClockSet()
+                | RacksSet()
+                | DataLocated()
+                | LicencesSet()
+            ):
                 pass
             case NodeAdded():
                 _amounts(event.node.capacity, core.dimensions, f"capacity of node {event.node.name}")

@@ -41,19 +41,20 @@ def adopt(core: Books, fact: TaskAdopted) -> None:
         core.strangers[fact.attempt] = stranger
         core.set_holder(slot, stranger)
     else:
-        _adopt_of(core, fact, job, f, slot)
+        _adopt_of(core, fact, job, f, slot, min(end, NEVER))
     # Its row in the table may come before those of attempts that started later.
     core.running.forget()
     check_room(core, f)
 
 
-def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int) -> None:
+def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, end: int) -> None:
     """Enter the attempt of a job that is known."""
     if not job.cancelled:
         _take_out(core, job, fact.task)
     group = job.group
     charge = group.charge(fact.amounts, core.cluster.specs[f].capacity)
-    attempt = Attempt(fact.attempt, job, fact.task, f, slot, fact.since, charge)
+    attempt = Attempt(fact.attempt, job, fact.task, f, slot, fact.since, charge, end)
+    core.expected.add(attempt)
     attempt.amounts, attempt.ports = fact.amounts, fact.ports
     core.attempts[attempt.id] = attempt
     job.attempts[attempt.id] = attempt

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, tzinfo
 from heapq import heapify, heappop
 
+from cress.core.expected_ends import ExpectedEnds
 from cress.core.future.plans import Plans
 from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline
@@ -66,6 +67,9 @@ class Books:
         self.strangers: dict[int, Stranger] = {}
         self.foreign_use: dict[int, Stranger] = {}
         self.running = RunningTasks()
+        self.expected = ExpectedEnds()
+        # While the head of a group is overdue, limits count instead of estimates.
+        self.limits_count = False
         # Attempts that were told to stop and still hold their leases.
         self.leaving: dict[int, Attempt] = {}
         # Of these, those for which ``decide`` has not proposed a stop yet, and when it became due.
@@ -97,6 +101,8 @@ class Books:
         for group in self.groups.timed:
             if group.policy.pass_time(now):
                 self.cluster.loosened += 1
+        for attempt in self.expected.outlived(now):
+            self._expect_last_end(attempt)
         while self.later and self.later[0][0] <= now:
             _, number, task = heappop(self.later)
             self._queue_again(self.jobs[number], task)
@@ -203,9 +209,44 @@ class Books:
             if any(node == f for node, _ in claim.reservation.nodes):
                 self.drop_claim(claim, again=True)
 
+    def _expect_last_end(self, attempt: Attempt) -> None:
+        """Expect an attempt that outlived its estimate to take all of its time limit."""
+        self.expected.move(attempt, attempt.last_end, attempt.last_end)
+        if not self.limits_count:
+            self.leases.set_end(attempt.slot, attempt.expected)
+
+    def count_limits(self, count: bool) -> None:
+        """Let the limits count instead of estimates, or estimates again: for what runs, and for what starts."""
+        if count is self.limits_count:
+            return
+        self.limits_count = count
+        for group in self.groups:
+            if not group.predicts:
+                continue
+            group.trusts = not count
+            for attempt in group.attempts.values():
+                if attempt.expected < attempt.last_end:
+                    self.leases.set_end(attempt.slot, attempt.last_end if count else attempt.expected)
+        self.cluster.loosened += 1
+
+    def expected_end(self, job: JobEntry) -> int:
+        """Return the end that is expected of a task that starts now, whether estimates count at this moment or not."""
+        run = job.run if job.group.predicts else job.limit
+        return NEVER if run >= NEVER else self.now + run
+
+    def overdue_at(self, job: JobEntry) -> int:
+        """Return when a job that is submitted now will be overdue: ``overdue_after``, and the work ahead of it and its own, from now."""
+        group = job.group
+        if not group.policy.timed:
+            return NEVER
+        cores = max(1, self.cluster.total_of(0))
+        own = max(1, cores * group.quota[0] // max(1, sum(each.quota[0] for each in self.groups)))
+        ahead = self.expected.work_left(self.now) // cores + (group.policy.work() + job.waiting_work()) // own
+        return self.now + group.options.overdue_after + ahead
+
     def end_of(self, job: JobEntry) -> int:
-        """The predicted end of a task that starts now: start + time limit; none given = no known end."""
-        return NEVER if job.limit >= NEVER else self.now + job.limit
+        """The predicted end of a task that starts now: start + time limit, or what it is expected to run; none given = no known end."""
+        return NEVER if job.duration >= NEVER else self.now + job.duration
 
     def charge_of(self, job: JobEntry, nodes: list[tuple[int, int]]) -> tuple[int, ...]:
         """Return the charge of so many tasks of the job on these nodes."""
@@ -441,6 +482,15 @@ class Books:
     def waiting(self) -> Iterator[JobEntry]:
         """Yield all jobs with a waiting task, by id."""
         return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later or job.carried)
+
+    def needs_estimate(self, job: Job) -> bool:
+        """Return whether the group of a job works with estimates."""
+        return self.groups.get(job.group).policy.timed
+
+    def still_waits(self, job: int) -> bool:
+        """Return whether a task of the job waits; False if there is no such job."""
+        entry = self.jobs.get(job)
+        return entry is not None and entry.waiting > 0
 
     def never_fits(self, job: Job) -> bool:
         """Return whether no present node could ever hold a task of ``job``, or not all nodes together its gang.

@@ -92,6 +92,8 @@ class Cycle(Ledger):
         self.last_blocked = None
         ahead = Ahead()
         self.pass_number += 1
+        if self.groups.timed:
+            self._follow_overdue()
         if self.rejoining:
             self._follow_units(ahead)
         if self.turns.since and self._start_due(ahead, now):
@@ -127,6 +129,14 @@ class Cycle(Ledger):
             if self.leases.endless:
                 self._maybe_drain(offered, ahead, now)
         return False
+
+    def _follow_overdue(self) -> None:
+        """Let limits count while the head of a group is overdue."""
+        overdue = False
+        for group in self.groups.timed:
+            overdue = overdue or group.policy.head_is_overdue()
+        if overdue is not self.limits_count:
+            self.count_limits(overdue)
 
     def _may_be_ahead(self, blocked: JobEntry, ahead: Ahead, guarantees: Guarantees, now: int) -> bool:
         """Return whether a blocked unit may hold up others; if it is the first that may, note its turn."""
@@ -266,7 +276,7 @@ class Cycle(Ledger):
     def _start_one(self, job: JobEntry, now: int) -> bool:
         shape = job.shape
         if self.timeline.any_booked:
-            delaying = self.timeline.screen(shape, job.limit, now)
+            delaying = self.timeline.screen(shape, job.duration, now)
             if delaying and delaying >= self.fit.fitting(shape):
                 return False
         if self.rejoining and self._gather(job, now):
@@ -280,15 +290,15 @@ class Cycle(Ledger):
         shape = job.shape
         timeline = self.timeline
         if shape.match is not None:
-            room = gang_room(self.relations, shape, timeline.all_copies_now(shape, job.limit, now))
+            room = gang_room(self.relations, shape, timeline.all_copies_now(shape, job.duration, now))
             if room is None:
                 return False
             self._place_in(job, room, now)
-        elif timeline.copies_now(shape, job.limit, shape.size, now).sum() < shape.size:
+        elif timeline.copies_now(shape, job.duration, shape.size, now).sum() < shape.size:
             return False
         elif timeline.any_booked:
             for _ in range(shape.size):
-                timeline.screen(shape, job.limit, now)
+                timeline.screen(shape, job.duration, now)
                 placed = self._place(job)
                 assert placed, f"a gang of {shape.size} that was found to fit does not"
         else:
@@ -300,7 +310,7 @@ class Cycle(Ledger):
         """Start all waiting tasks of a gang in its room, one after the other, each on the best open node."""
         blocked = self.cluster.blocked[: self.cluster.node_count]
         for _ in range(job.shape.size):
-            self.timeline.screen(job.shape, job.limit, now)
+            self.timeline.screen(job.shape, job.duration, now)
             blocked[room.closed()] = 1
             placed = self._place(job)
             assert placed, f"a gang of {job.shape.size} that was found to fit does not"
@@ -638,6 +648,7 @@ class Cycle(Ledger):
         wake = min(
             self.wake, self.groups.next_quota_change, retry, self.relaxing.next() if self.relaxing.times else NEVER
         )
+        wake = min(wake, self.expected.next())
         for group in self.groups.timed:
             wake = min(wake, group.policy.next_change())
         return None if wake >= NEVER else wake

@@ -12,13 +12,20 @@ from cress.core.groups.policies.base import Policy
 from cress.core.placing.constraints import Constraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
+from cress.model.estimates import RunEstimate
 from cress.model.group import Group, Quota
 from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
-from cress.model.times import NEVER
+from cress.model.times import DAY, NEVER, SECOND
 
+MILLI = 1_000
 MILLION = 1_000_000
+
+# In the order by expansion factor: the exponent of the size, and the shortest and longest mean that count (design note 0022).
+_SIZE_EXPONENT = 0.3
+_LEAST_MEAN = 10 * SECOND
+_MOST_MEAN = 1000 * DAY
 
 GroupKey: TypeAlias = tuple[int, int, int, str]
 
@@ -38,6 +45,9 @@ class JobEntry:
     start together with it; ``carried`` are its tasks that are companions, with the leading job, ``beside`` those of them
     that still run. ``homes`` are, by a task with companions that still run, their node while it is to start beside them.
     ``was_on`` are the nodes that its waiting tasks were on (only of jobs that depend on others, or others on them).
+
+    By its ``estimate`` a task is expected to take ``run`` µs; ``cost`` is its weight in the order by expansion factor, ``work`` what it
+    counts in the work ahead of jobs that are submitted later, ``overdue_at`` when it goes before all others of its group.
     """
 
     __slots__ = (
@@ -51,8 +61,10 @@ class JobEntry:
         "claims",
         "companions",
         "constraints",
+        "cost",
         "cpu_charge",
         "drain",
+        "estimate",
         "group",
         "held",
         "held_since",
@@ -63,21 +75,24 @@ class JobEntry:
         "limit",
         "most",
         "next_task",
+        "overdue_at",
         "queued",
         "queued_at",
         "relaxes_at",
+        "run",
         "shape",
         "soft",
         "submitted",
         "waiting",
         "waits",
         "was_on",
+        "work",
         "would_preempt",
     )
 
     def __init__(
         self, job: Job, group: GroupState, shape: Shape, submitted: int, behind: int | None = None,
-        constraints: Constraints | None = None,
+        constraints: Constraints | None = None, estimate: RunEstimate | None = None,
     ) -> None:  # fmt: skip
         self.job = job
         self.group = group
@@ -90,6 +105,9 @@ class JobEntry:
         self.waits: OrderedDict[int, int] = OrderedDict()
         # A reservation of no duration would hold nothing.
         self.limit = NEVER if job.time_limit is None else max(1, job.time_limit)
+        self.overdue_at = NEVER
+        self.work = 0
+        self.expect(estimate)
         # Its charge per task in the accounting ``cpu`` if that is the same on every node: it asks for cores only.
         self.cpu_charge: tuple[int, ...] = shape.cpu_charge
         self.most = job.max_running
@@ -115,6 +133,28 @@ class JobEntry:
         self.held_since: int | None = None
         # In the mode ``observe``: whether the victims of the next unit were reported.
         self.would_preempt = False
+
+    def expect(self, estimate: RunEstimate | None) -> None:
+        """Take over an estimate; without one, its tasks are expected to run to their limits."""
+        self.estimate = estimate
+        self.run = self.limit if estimate is None else max(1, min(self.limit, estimate.run))
+        mean = min(self.limit if estimate is None else estimate.mean, _MOST_MEAN)
+        self.cost = max(mean, _LEAST_MEAN) * _size(self.job.request[0] * (self.job.tasks if self.job.gang else 1))
+
+    @property
+    def duration(self) -> int:
+        """For how long a unit that starts now is planned: the limit, or the estimate while its group trusts estimates."""
+        return self.run if self.group.trusts else self.limit
+
+    @property
+    def is_predicted(self) -> bool:
+        """True while its duration is an estimate."""
+        return self.group.trusts
+
+    def waiting_work(self) -> int:
+        """Return the work of its waiting tasks, in µs of a millicore; 0 if nothing is known of how long they run."""
+        mean = self.limit if self.estimate is None else min(self.limit, self.estimate.mean)
+        return 0 if mean >= NEVER else mean * self.job.request[0] * self.waiting
 
     @property
     def upcoming(self) -> int:
@@ -170,6 +210,7 @@ class JobEntry:
             for skipped in range(self.next_task, task):
                 self._wait(skipped, self.queued_at)
             self.next_task = task + 1
+        self._recount()
 
     def may_adopt(self, task: int) -> bool:
         """True if a task that runs already can be this one: it waits, or the job is cancelled and it does not run."""
@@ -185,6 +226,7 @@ class JobEntry:
         self.waits.pop(task, None)
         self.again.remove(task)
         heapify(self.again)
+        self._recount()
 
     def unit(self) -> list[tuple[JobEntry, int]]:
         """Return the tasks of other jobs that start together with the next task."""
@@ -214,6 +256,12 @@ class JobEntry:
         """Let a task wait again, at the job's place in the order; it waits since then."""
         self.waiting += 1
         self._wait(task, since)
+        self._recount()
+
+    def _recount(self) -> None:
+        """Tell its queue, if that counts work, how much of it waits."""
+        if self.queued and self.group.policy.timed:
+            self.group.policy.revalued(self)
 
     def _wait(self, task: int, since: int) -> None:
         heappush(self.again, task)
@@ -265,14 +313,40 @@ class JobEntry:
 
 
 class Attempt:
-    """One try to run a task on one node, inside the lease in ``slot``; ``charge`` is its charge to the group."""
+    """One try to run a task on one node, inside the lease in ``slot``; ``charge`` is its charge to the group.
 
-    __slots__ = ("amounts", "charge", "id", "job", "node", "ports", "slot", "start", "stopping", "task")
+    It is expected to end at ``expected``: by its estimate, and once it has outlived that at ``last_end``, when its limit or its grace ends it.
+    """
+
+    __slots__ = (
+        "amounts",
+        "charge",
+        "expected",
+        "id",
+        "job",
+        "last_end",
+        "node",
+        "ports",
+        "slot",
+        "start",
+        "stopping",
+        "task",
+    )
 
     def __init__(
-        self, id: int, job: JobEntry, task: int, node: int, slot: int, start: int, charge: tuple[int, ...]
+        self,
+        id: int,
+        job: JobEntry,
+        task: int,
+        node: int,
+        slot: int,
+        start: int,
+        charge: tuple[int, ...],
+        expected: int,
     ) -> None:
         self.id = id
+        self.expected = expected
+        self.last_end = max(expected, NEVER if job.limit >= NEVER else start + job.limit)
         self.job = job
         self.task = task
         self.node = node
@@ -378,6 +452,9 @@ class GroupState:
         # The unit for which no victims were found, and the state of the cluster at that time.
         self.no_victims: tuple[int, int, int, tuple[int, ...]] | None = None
         self.retry_victims_at = NEVER
+        # Whether ends are predicted by estimates at all, and at this moment.
+        self.predicts = False
+        self.trusts = False
 
     def configure(self, spec: Group, options: Options, policy: Policy[JobEntry]) -> None:
         """Take over a configuration; the waiting jobs move to the policy if it is a new one."""
@@ -385,6 +462,7 @@ class GroupState:
         self.spec = spec
         self.options = options
         self.policy = policy
+        self.predicts = self.trusts = options.estimates == "predicted"
         if before is not None and before is not policy:
             policy.fill(list(before))
         needs = Fraction(str(options.preempt_below))
@@ -496,6 +574,13 @@ class GroupState:
         self.leaving = self.used.copy()
         self.claimed = self.used.copy()
         return True
+
+
+@lru_cache(maxsize=4096)
+def _size(cores: int) -> int:
+    """Return what a unit with so many millicores weighs in the order by expansion factor, in thousandths."""
+    weight: int = round(MILLI * max(1.0, cores / MILLI) ** _SIZE_EXPONENT)
+    return weight
 
 
 @lru_cache(maxsize=4096)

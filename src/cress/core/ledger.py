@@ -50,6 +50,7 @@ from cress.model.events import (
     Outcome,
     PortsSeen,
     RacksSet,
+    RunEstimated,
     TaskAdopted,
     TaskEnded,
     ZoneSet,
@@ -72,6 +73,7 @@ class Ledger(Books):
         self._nodes_moved = False
         self._appliers: dict[type[Any], Callable[[Any], None]] = {
             JobSubmitted: self._submitted,
+            RunEstimated: self._run_estimated,
             JobCancelled: self._cancelled,
             JobHeld: self._held_or_released,
             JobAfter: self._held_or_released,
@@ -143,10 +145,26 @@ class Ledger(Books):
         job = event.job
         group = self.groups.get(job.group)
         constraints = constraints_of(job)
-        state = JobEntry(job, group, self.first_shape(job, constraints), self.now, event.behind, constraints)
+        state = JobEntry(
+            job, group, self.first_shape(job, constraints), self.now, event.behind, constraints, event.estimate
+        )
+        state.overdue_at = self.overdue_at(state)
         self.add_job(state)
         if self.can_wait(state):
             self.enqueue(state)
+
+    def _run_estimated(self, event: RunEstimated) -> None:
+        for number in event.jobs:
+            job = self.jobs.get(number)
+            if job is None or job.estimate == event.estimate:
+                continue
+            before = job.duration
+            job.expect(event.estimate)
+            if job.queued:
+                job.group.policy.revalued(job)
+                if job.duration != before:
+                    # Earlier failures and reservations were those of another duration.
+                    self.cluster.loosened += 1
 
     def _cancelled(self, event: JobCancelled) -> None:
         job = self.jobs.get(event.job)
@@ -272,6 +290,8 @@ class Ledger(Books):
         self.refresh_quotas_now()
 
     def _groups_applied(self, event: GroupsApplied) -> None:
+        # Their options may change, by which what runs was held.
+        self.count_limits(False)
         kept = {group.name for group in event.groups} | {DEFAULT_GROUP}
         moves = dict(event.moves)
         gone = {group.name for group in self.groups if group.jobs} - kept
@@ -324,8 +344,9 @@ class Ledger(Books):
         charge = fixed or group.charge(job.job.request, cluster.specs[f].capacity)
         number = fact.attempt
         self.next_attempt = max(self.next_attempt, number + 1)
-        attempt = Attempt(number, job, fact.task, f, slot, self.now, charge)
+        attempt = Attempt(number, job, fact.task, f, slot, self.now, charge, self.expected_end(job))
         self.attempts[number] = attempt
+        self.expected.add(attempt)
         job.attempts[number] = attempt
         group.attempts[number] = attempt
         self.set_holder(slot, attempt)
@@ -395,6 +416,7 @@ class Ledger(Books):
         job = attempt.job
         group = job.group
         del self.attempts[attempt.id]
+        self.expected.remove(attempt)
         del job.attempts[attempt.id]
         del group.attempts[attempt.id]
         if attempt.ports:
@@ -458,8 +480,10 @@ class Ledger(Books):
         """Count an attempt as stopping; its lease is expected back at ``end``."""
         if not attempt.stopping:
             self.mark_leaving(attempt)
-        if int(self.cluster.leases[attempt.slot, END]) > end:
-            self.leases.set_end(attempt.slot, end)
+        if attempt.last_end > end:
+            self.expected.move(attempt, min(attempt.expected, end), end)
+            if int(self.cluster.leases[attempt.slot, END]) > end:
+                self.leases.set_end(attempt.slot, end)
 
     # --- claims and units --------------------------------------------------------------------------------------
 

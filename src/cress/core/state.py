@@ -22,6 +22,7 @@ from cress.core.placing.constraints import constraints_of
 from cress.core.placing.vetoes import Verdict
 from cress.core.tables.data_locations import Places
 from cress.core.tables.devices import mask_of, widened
+from cress.model.estimates import RunEstimate
 from cress.model.group import Group
 from cress.model.job import Job
 from cress.model.node import Device, Node
@@ -271,6 +272,8 @@ def _job(job: JobEntry) -> State:
         "held": job.held,
         "behind": job.behind,
         "waiting": job.waiting,
+        "estimate": None if job.estimate is None else msgspec.to_builtins(job.estimate),
+        "overdue_at": job.overdue_at,
         "cancelled": job.cancelled,
         "held_since": job.held_since,
         "would_preempt": job.would_preempt,
@@ -285,6 +288,10 @@ def _restore_job(core: Cycle, entry: State) -> None:
     constraints = constraints_of(spec)
     shape = core.first_shape(spec, constraints)
     job = JobEntry(spec, group, shape, entry["submitted"], constraints=constraints)
+    # Releases before this one estimated nothing.
+    if entry.get("estimate") is not None:
+        job.expect(msgspec.convert(entry["estimate"], RunEstimate))
+    job.overdue_at = entry.get("overdue_at", NEVER)
     for name in (
         "soft", "next_task", "waiting", "cancelled", "held", "behind", "held_since", "would_preempt", "arrived",
     ):  # fmt: skip
@@ -335,8 +342,10 @@ def _attempt(core: Cycle, attempt: Attempt) -> State:
         "ports": list(attempt.ports),
         "devices": list(mask_of(core.cluster, attempt.slot)),
         "stopping": attempt.stopping,
-        "end": int(core.cluster.leases[attempt.slot, END]),
+        "end": attempt.expected if core.limits_count else int(core.cluster.leases[attempt.slot, END]),
     }
+    if attempt.stopping:
+        entry["last_end"] = attempt.last_end
     held, amounts = _held(core, attempt), list(attempt.amounts)
     if held != amounts or amounts != list(attempt.job.job.request) or entry["devices"][1]:
         # It has exclusive disks, which may have changed since, or was adopted with other amounts than its job's.
@@ -383,7 +392,10 @@ def _restore_attempt(core: Cycle, entry: State) -> None:
     amounts = tuple(entry["held"]) if "held" in entry else widened(cluster, f, asked, mask) if alone else asked
     slot = core.leases.hold_amounts(f, amounts, entry["end"], mask, alone)
     charge = tuple(entry["charge"])
-    attempt = Attempt(entry["id"], job, entry["task"], f, slot, entry["start"], charge)
+    attempt = Attempt(entry["id"], job, entry["task"], f, slot, entry["start"], charge, entry["end"])
+    if entry["stopping"]:
+        attempt.last_end = entry.get("last_end", attempt.expected)
+    core.expected.add(attempt)
     attempt.amounts, attempt.ports = asked, tuple(entry["ports"])
     core.relations.ports.take(attempt.node, attempt.ports)
     core.relations.licences.hold(job.job.licences)

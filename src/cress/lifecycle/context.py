@@ -6,6 +6,7 @@ from collections import deque
 
 import msgspec
 
+from cress.core.estimator import Estimator
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.effects import Step
 from cress.lifecycle.facts import CoreFact
@@ -17,7 +18,8 @@ from cress.lifecycle.tables.tables import General, Tables
 from cress.lifecycle.tables.terms import Terms
 from cress.lifecycle.tables.timers import Timers
 from cress.lifecycle.tables.user_load import UserLoad
-from cress.model.events import Event
+from cress.model.events import Event, JobSubmitted
+from cress.model.job import Job, JobType
 from cress.model.records import JobRecord, JobState
 
 
@@ -74,6 +76,8 @@ class Context:
         self.standings: dict[int, Standing] = {}
         self.homes: dict[str, set[int]] = {}
         self.user_load = UserLoad()
+        # What runs so far tell: not of the state, since estimates are facts.
+        self.estimator = Estimator(core.still_waits)
 
     @property
     def general(self) -> General:
@@ -105,6 +109,16 @@ class Context:
         """Tell the scheduler what happened."""
         self.core.observe(self.now, events)
         self.told += events
+
+    def submitted(self, job: Job, behind: int | None) -> JobSubmitted:
+        """Return the event of a job that was accepted, with an estimate if its group works with estimates."""
+        wanted = self.core.needs_estimate(job)
+        return JobSubmitted(job, behind, self.estimator.submitted(job) if wanted else None)
+
+    def ran(self, job: Job, run: int) -> None:
+        """Note that a task of a job has run to its end, or failed, after so many µs, and estimate its user's waiting jobs again."""
+        if job.type is JobType.BATCH:
+            self.observe(*self.estimator.ended(job, run))
 
     # --- indices ---------------------------------------------------------------------------------------------
 

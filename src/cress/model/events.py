@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from cress.model.estimates import RunEstimate
 from cress.model.group import Group
 from cress.model.job import Job
 from cress.model.node import Allocated, Load, Node
@@ -32,11 +33,20 @@ FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY})
 class JobSubmitted(msgspec.Struct, frozen=True, tag=True):
     """A job was accepted, by someone who checked its user's rights; it waits from now on.
 
-    It is offered unless its ``hold`` says otherwise, or it comes after the job ``behind``.
+    It is offered unless its ``hold`` says otherwise, or it comes after the job ``behind``. Without an ``estimate`` its tasks are
+    expected to run to their limits.
     """
 
     job: Job
     behind: int | None = None
+    estimate: RunEstimate | None = None
+
+
+class RunEstimated(msgspec.Struct, frozen=True, tag=True):
+    """The tasks of these jobs that start from now on are expected to run so long: the history tells more than before."""
+
+    jobs: tuple[int, ...]
+    estimate: RunEstimate
 
 
 class JobCancelled(msgspec.Struct, frozen=True, tag=True):
@@ -191,6 +201,7 @@ class ClockSet(msgspec.Struct, frozen=True, tag=True):
 
 Event: TypeAlias = (
     JobSubmitted
+    | RunEstimated
     | JobCancelled
     | JobHeld
     | JobAfter

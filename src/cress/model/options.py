@@ -10,7 +10,7 @@ from math import isnan
 from typing import Any
 
 from cress.model.errors import InputError
-from cress.model.times import MINUTE, SECOND
+from cress.model.times import HOUR, MINUTE, SECOND
 from cress.model.units import format_duration
 
 INITIAL, PENDING, UTILISATION = "initial", "pending", "utilisation"
@@ -84,6 +84,28 @@ class Options:
         "easy",
         "BackFill reserves for the head only, or for everyone",
         choices=("easy", "conservative"),
+        per_group=True,
+    )
+    estimates: str = _option(
+        "requested",
+        "BackFill predicts ends by the time limits that users request, or by what earlier runs tell (predicted)",
+        choices=("requested", "predicted"),
+        per_group=True,
+    )
+    backfill_order: str = _option(
+        "submit",
+        "the order in which BackFill offers jobs: by submit time, behind the head the shortest first, or by expansion factor, the head too",
+        source="ours (0022)",
+        choices=("submit", "shortest_first", "expansion_factor"),
+        per_group=True,
+    )
+    overdue_after: int = _option(
+        24 * HOUR,
+        "with predicted ends or the order expansion_factor: a job that waited so long, and as long as the work ahead of it takes, "
+        "is overdue: it goes first, and limits count",
+        unit="µs",
+        source="ours (0022)",
+        least=0,
         per_group=True,
     )
     backfill_depth: int = _option(

@@ -21,8 +21,10 @@ from typing import Protocol
 
 import numpy as np
 
+from cress.core.estimator import Estimator
 from cress.model.decisions import Decisions, Preempt, Start, Stop
 from cress.model.events import Event, JobCancelled, JobSubmitted, NodeCordoned, Outcome, TaskEnded
+from cress.model.job import Job
 from cress.model.resources import ResourceVector
 from cress.model.times import DAY
 from cress.simulator.attempts import History, How, JobEnd
@@ -64,6 +66,12 @@ class Core(Protocol):
     def validate(self) -> list[str]:
         """Broken invariants."""
 
+    def needs_estimate(self, job: Job) -> bool:
+        """True if the job's group works with estimates."""
+
+    def still_waits(self, job: int) -> bool:
+        """True if a task of the job waits."""
+
 
 class InvariantBroken(AssertionError):
     """``validate()`` found broken invariants; the message lists them with the time."""
@@ -102,7 +110,9 @@ class DirectRun:
         self._request: list[int] = workload.request_index.tolist()
 
         self._dependencies = Dependencies(workload, jobs) if workload.after is not None else None
-        self._settled: list[Event] = []  # events of jobs whose predecessors have just ended
+        self._settled: list[Event] = []  # events of jobs whose predecessors, or whose users' runs, have just ended
+        self._estimator = Estimator(core.still_waits)
+        self._estimated: dict[int, Job] = {}  # by position
 
         self._node_index = {node.name: i for i, node in enumerate(workload.cluster.nodes)}
         self._running = Running()
@@ -186,12 +196,14 @@ class DirectRun:
             if ended is None:
                 continue
             self.events += 1
+            told: list[Event] = [ended]
             if attempt in self._returned:
                 self._returned.remove(attempt)
-            else:
-                observe(now, [ended])
+                told = []
             if self._settled:
-                observe(now, self._take_settled())
+                told += self._take_settled()
+            if told:
+                observe(now, told)
             if decide(now):
                 self._release_predicted(now)
         outages = self._fail_and_return(now) if self._outages else []
@@ -259,11 +271,18 @@ class DirectRun:
         """Return the events of a submission: the job itself, or cancellations of the jobs after it."""
         i = self._jobs[position]
         if self._dependencies is None:
-            return [JobSubmitted(self._make(i, i + 1))]
+            return [self._accepted(i)]
         behind = self._dependencies.submitted(i)
         if i in self._dependencies.cancelled:
             return self._drop_cancelled([JobCancelled(i + 1), *self._dependencies.dropped(i)])[1:]
-        return [JobSubmitted(self._make(i, i + 1), behind)]
+        return [self._accepted(i, behind)]
+
+    def _accepted(self, i: int, behind: int | None = None) -> JobSubmitted:
+        job = self._make(i, i + 1)
+        if not self._core.needs_estimate(job):
+            return JobSubmitted(job, behind)
+        self._estimated[i] = job
+        return JobSubmitted(job, behind, self._estimator.submitted(job))
 
     def _drop_cancelled(self, events: list[Event]) -> list[Event]:
         """Do not wait for the tasks of cancelled jobs."""
@@ -287,6 +306,8 @@ class DirectRun:
             self._unfinished -= 1
             if self._dependencies is not None and not self._left[job]:
                 self._settled += self._drop_cancelled(self._dependencies.ended(job))
+            if job in self._estimated:
+                self._settled += self._estimator.ended(self._estimated[job], self._run[job])
             return TaskEnded(attempt)
         running.finish(attempt, now, running.stopped[position])
         return TaskEnded(attempt, Outcome.PREEMPTED)

@@ -18,6 +18,11 @@ MILLION = 1_000_000
 NOWHERE = -1
 
 
+PREDICTED = "predicted"
+# What the variant BackFill/predicted stands for.
+BY_PREDICTION = (("estimates", "predicted"), ("backfill_order", "expansion_factor"))
+
+
 @dataclass(frozen=True)
 class PolicyChoice:
     """One ``--policy``: how the run is called, the policy of every group, and options that come with it.
@@ -36,7 +41,7 @@ class PolicyChoice:
 
 
 def parse_policy(text: str) -> PolicyChoice:
-    """``BackFill``, ``fifo`` or ``BackFill/conservative``. Raises ``InputError``."""
+    """``BackFill``, ``fifo``, ``BackFill/conservative`` or ``BackFill/predicted``. Raises ``InputError``."""
     name, slash, variant = text.strip().partition("/")
     known = {each.value.lower(): each for each in SchedPolicy}
     policy = known.get(name.lower())
@@ -54,11 +59,15 @@ def parse_policy(text: str) -> PolicyChoice:
         return PolicyChoice(policy.value, policy)
     if policy is not SchedPolicy.BACKFILL:
         raise InputError(f"{policy.value} has no variants", hint=policy.value, field="--policy")
+    if variant.lower() == PREDICTED:
+        return PolicyChoice(f"{policy.value}/{PREDICTED}", policy, BY_PREDICTION)
     try:
         parse_option("backfill", variant)
     except InputError as error:
         raise InputError(
-            f"BackFill has no variant {variant!r}", hint="BackFill/easy or BackFill/conservative", field="--policy"
+            f"BackFill has no variant {variant!r}",
+            hint="BackFill/easy, BackFill/conservative or BackFill/predicted",
+            field="--policy",
         ) from error
     return PolicyChoice(f"{policy.value}/{variant.lower()}", policy, (("backfill", variant.lower()),))
 

@@ -12,7 +12,7 @@ from cress.simulator.measures import Analysis, Run
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import Ints, Workload
 
-REQUESTED, EXACT = "requested", "exact"
+REQUESTED, EXACT, PREDICTED = "requested", "exact", "predicted"
 
 
 @dataclass(frozen=True, kw_only=True)

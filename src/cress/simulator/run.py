@@ -21,7 +21,7 @@ from cress.simulator.groups import NOWHERE, PolicyChoice, configure, own_policy,
 from cress.simulator.measures import Run, analyse
 from cress.simulator.paths import path_of
 from cress.simulator.report import plotly_script, write_report
-from cress.simulator.request import EXACT, Plan, Request, Result
+from cress.simulator.request import EXACT, PREDICTED, Plan, Request, Result
 from cress.simulator.tables import write_attempts, write_dags, write_jobs
 from cress.simulator.traces import load_workload
 from cress.simulator.workload import NO_LIMIT, UNDATED_START, Cluster, Workload
@@ -37,6 +37,8 @@ def plan(request: Request) -> Plan:
         raise InputError("is not a directory", hint="another --out", file=str(request.out))
     plotly_script()
     options = parse_assignments(request.options)
+    if request.estimates == PREDICTED:
+        options = parse_assignments([f"estimates={PREDICTED}"], options)
     choices = tuple(parse_policy(text) for text in request.policies)
     cluster = _cluster(request.cluster)
     workload = load_workload(request.trace, cluster, request.seed)

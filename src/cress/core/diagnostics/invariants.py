@@ -359,6 +359,26 @@ def _claims(core: Cycle) -> Iterator[str]:
         yield f"claims on node {cluster.names[f]} exceed what will be free there"
 
 
+def _expected_ends(core: Cycle) -> Iterator[str]:
+    for attempt in core.attempts.values():
+        end = int(core.cluster.leases[attempt.slot, END])
+        by_limit = core.limits_count and attempt.job.group.predicts
+        expected = attempt.last_end if by_limit else attempt.expected
+        if end != expected:
+            yield f"attempt {attempt.id} is expected to end at {expected}, its lease ends at {end}"
+    left = sum(
+        attempt.job.job.request[0] * (attempt.expected - core.now)
+        for attempt in core.attempts.values()
+        if attempt.expected < NEVER
+    )
+    if max(0, left) != core.expected.work_left(core.now):
+        yield f"running tasks have work of {left} left, counted {core.expected.work_left(core.now)}"
+    for group in core.groups.timed:
+        waiting = sum(job.waiting_work() for job in core.jobs.values() if job.queued and job.group is group)
+        if waiting != group.policy.work():
+            yield f"waiting jobs of group {group.name} have work of {waiting}, counted {group.policy.work()}"
+
+
 def _vetoes(core: Cycle) -> Iterator[str]:
     for job in core.waiting():
         if why_waiting(core, job.job.id) is None:
@@ -381,5 +401,6 @@ INVARIANTS: dict[str, Callable[[Cycle], Iterator[str]]] = {
     "nodes of jobs are counted right": _counts,
     "groups and queues are in order": _order,
     "what is claimed will be free": _claims,
+    "ends are those that are expected": _expected_ends,
     "a pending unit has a veto": _vetoes,
 }

@@ -121,7 +121,7 @@ class Plans:
                     units[i] = self._better(plan, unit, freer, replan, now)
             wanted = 1 if job.job.gang else min(job.startable, MOST_TASKS)
             while len(units) < wanted:
-                units.append(self._reserve(plan, job, self.timeline.earliest(job.shape, job.limit, now)))
+                units.append(self._reserve(plan, job, self.timeline.earliest(job.shape, job.duration, now)))
         for job in jobs:
             units = plan.units[job.job.id]
             for i, unit in enumerate(units):
@@ -138,7 +138,7 @@ class Plans:
         """Return whether the unit delays no reservation if it starts as planned."""
         unit.stamp = -1  # its nodes did not change, but what is reserved on them may have
         self.timeline.enforce(unit, False)
-        holds = self.timeline.holds(unit, unit.job.limit, now)
+        holds = self.timeline.holds(unit, unit.job.duration, now)
         self.timeline.enforce(unit, True)
         return holds
 
@@ -202,37 +202,37 @@ class Plans:
         single = job.shape.size == 1
         if stands and single and unit.nodes[0][0] not in freer:
             # Its own booking is on other nodes, so it need not be ignored for the question.
-            slot = timeline.earliest_among(freer.places, job.shape, job.limit, now)
+            slot = timeline.earliest_among(freer.places, job.shape, job.duration, now)
             if _not_earlier(slot, unit):
                 return unit
         timeline.enforce(unit, False)
         if stands and any(f in freer for f, _ in unit.nodes):
-            stands = timeline.holds(unit, job.limit, now)
+            stands = timeline.holds(unit, job.duration, now)
         if not stands:
             slot = None
         elif single:
-            slot = timeline.earliest_among(freer.places, job.shape, job.limit, now)
+            slot = timeline.earliest_among(freer.places, job.shape, job.duration, now)
         else:
-            slot = timeline.earliest(job.shape, job.limit, now, before=unit.start + 1)
+            slot = timeline.earliest(job.shape, job.duration, now, before=unit.start + 1)
         if stands and _not_earlier(slot, unit):
             timeline.enforce(unit, True)
             unit.stamp = self.cluster.stamp
             return unit
         timeline.drop(unit)
         freer.add(f for f, _ in unit.nodes)
-        return self._reserve(plan, job, slot or timeline.earliest(job.shape, job.limit, now))
+        return self._reserve(plan, job, slot or timeline.earliest(job.shape, job.duration, now))
 
     def _moved(self, plan: GroupPlan, unit: Reservation, freer: Freer, now: int) -> Reservation:
         """Plan the unit again: it may not start in its place any more."""
         self.timeline.drop(unit)
         freer.add(f for f, _ in unit.nodes)
-        return self._reserve(plan, unit.job, self.timeline.earliest(unit.job.shape, unit.job.limit, now))
+        return self._reserve(plan, unit.job, self.timeline.earliest(unit.job.shape, unit.job.duration, now))
 
     def _reserve(self, plan: GroupPlan, job: JobEntry, slot: Slot | None) -> Reservation:
         if slot is None:
             return Reservation(job, NEVER, [], self.cluster.stamp, plan.view)
         unit = Reservation(job, slot.start, slot.nodes, self.cluster.stamp, plan.view)
-        self.timeline.reserve(unit, job.limit)
+        self.timeline.reserve(unit, job.duration)
         return unit
 
 

@@ -65,7 +65,7 @@ class Reservations:
             if reservation.job is not job or self._must_be_made_again(reservation, now):
                 break
             if not reservation.in_force:
-                if not self.timeline.holds(reservation, job.limit, now):
+                if not self.timeline.holds(reservation, job.duration, now):
                     break
                 self.timeline.enforce(reservation, True)
             reservation.stamp = self.cluster.stamp
@@ -117,11 +117,11 @@ class Reservations:
         return next((reservation for reservation in self.kept if reservation.job is job), None)
 
     def _make(self, job: JobEntry, now: int) -> Reservation:
-        slot = self.timeline.earliest(job.shape, job.limit, now)
+        slot = self.timeline.earliest(job.shape, job.duration, now)
         if slot is not None:
             job.drain = []
             reservation = Reservation(job, slot.start, slot.nodes, self.cluster.stamp)
-            self.timeline.reserve(reservation, job.limit)
+            self.timeline.reserve(reservation, job.duration)
         elif drain_due(job, now) and not any(kept.lasting for kept in self.kept):
             # Nodes are drained for one unit at a time.
             job.drain = self._drain(job)

@@ -331,6 +331,10 @@ class Cluster:
         # A node that is not added yet must not appear to fit everything.
         self.lack[:, self.node_count :] = UNUSABLE
 
+    def total_of(self, k: int) -> int:
+        """Return the total capacity in one dimension of the nodes that are not lost."""
+        return self.totals.item(TOTAL_USED + self.k_count + k)
+
     def capacity(self) -> ResourceVector:
         """Return the total capacity of the nodes that are not lost."""
         return tuple(int(x) for x in self.totals[TOTAL_USED + self.k_count :])

@@ -100,6 +100,8 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
         ports.taken(context, attempt, report.port)
     told = Outcome.FAILED if judgement.outcome in FAILURES else judgement.outcome
     context.observe(TaskEnded(attempt.id, told, judgement.again, judgement.after))
+    if attempt.started and told in (Outcome.SUCCEEDED, Outcome.FAILED):
+        context.ran(job.job, max(0, report.at - attempt.started))
     if report.cause is Cause.NOT_STARTED and judgement.outcome is Outcome.FAILED:
         start_failures.failed(context, attempt, job, report.error, again=judgement.again)
     if report.cause is Cause.NODE:

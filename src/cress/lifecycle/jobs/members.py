@@ -11,7 +11,6 @@ from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
-from cress.model.events import JobSubmitted
 from cress.model.job import Condition, Job
 
 
@@ -37,7 +36,7 @@ def make(
     )
     context.enter(live)
     try:
-        context.observe(JobSubmitted(spec, behind[0] if behind else None))
+        context.observe(context.submitted(spec, behind[0] if behind else None))
     except InputError as error:
         context.leave(live)
         family.reason = str(error)

@@ -27,7 +27,6 @@ from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.devices import WHOLE
 from cress.model.errors import InputError, NotAccepted
-from cress.model.events import JobSubmitted
 from cress.model.family import Dag
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
@@ -63,7 +62,7 @@ def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
     for part in parts(list(zip(ids, inherited(request.jobs), strict=True))):
         entered = [_enter(context, msgspec.structs.replace(job, id=number), first, states) for number, job in part]
         fresh = [live for live in entered if isinstance(live, LiveJob)]
-        context.observe(*(JobSubmitted(live.job, dependencies.behind(live)) for live in fresh))
+        context.observe(*(context.submitted(live.job, dependencies.behind(live)) for live in fresh))
         begun += entered
         lives += fresh
         yield

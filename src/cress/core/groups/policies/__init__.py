@@ -10,6 +10,7 @@ from cress.core.groups.policies.capacity import CapacityPolicy
 from cress.core.groups.policies.fifo import FifoPolicy
 from cress.core.groups.policies.priority import PriorityPolicy
 from cress.core.groups.policies.queue import J
+from cress.core.groups.policies.ranked_backfill import RankedBackfill
 from cress.core.placing.fit import Fit
 from cress.model.errors import InputError
 from cress.model.group import Group, SchedPolicy
@@ -35,4 +36,14 @@ def make_policy(group: Group, options: Options, fit: Fit) -> Policy[J]:
             hint=f"{', '.join(others)} or {last}",
             field=group.name,
         )
-    return kind.of(group, options, fit)
+    by_estimates = options.estimates != "requested" or options.backfill_order != "submit"
+    if kind is not BackfillPolicy or not by_estimates:
+        return kind.of(group, options, fit)
+    if options.backfill != "easy":
+        raise InputError(
+            f"backfill={options.backfill} plans every job in the order of submission, by the limits that users request",
+            hint="backfill=easy, or estimates=requested and backfill_order=submit",
+            field=group.name,
+        )
+    predicts = options.estimates == "predicted"
+    return RankedBackfill(fit, options.backfill_depth, order=options.backfill_order, predicts=predicts)

@@ -45,17 +45,12 @@ class BackfillPolicy(Policy[J]):
         return cls(fit, options.backfill_depth, conservative=options.backfill == "conservative")
 
     def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
-        rows = self._fit.cluster.rows
-        if len(self._bound) != len(rows):
-            self._bound = np.full(len(rows), _UNBOUNDED, np.int64)
-        elif memo is None or memo != self._memo or self._reused != self._fit.reused:
-            self._bound.fill(_UNBOUNDED)
-        self._memo = memo
-        self._reused = self._fit.reused
+        self._refresh_bounds(memo)
+        rows, durations = self._fit.cluster.rows, self._durations()
         last = self._last()
         place = self.queue.first + 1
         while True:
-            place = next_candidate(self.queue.rows, self.queue.limits, place, last, self._bound, rows)
+            place = next_candidate(self.queue.rows, durations, place, last, self._bound, rows)
             if place < 0:
                 return
             job = self.queue.at(place)
@@ -64,15 +59,29 @@ class BackfillPolicy(Policy[J]):
             # Still here: the job was not placed.
             if memo is not None:
                 row = job.shape.row
-                self._bound[row] = min(int(self._bound[row]), job.limit)
+                self._bound[row] = min(int(self._bound[row]), job.duration)
             place += 1
+
+    def _refresh_bounds(self, memo: tuple[int, tuple[int, ...]] | None) -> None:
+        """Keep the bounds if the cluster is as it was when they were learned, else forget them."""
+        rows = self._fit.cluster.rows
+        if len(self._bound) != len(rows):
+            self._bound = np.full(len(rows), _UNBOUNDED, np.int64)
+        elif memo is None or memo != self._memo or self._reused != self._fit.reused:
+            self._bound.fill(_UNBOUNDED)
+        self._memo = memo
+        self._reused = self._fit.reused
+
+    def _durations(self) -> Ints:
+        """Return by position for how long each job is planned; ``GAP`` where there is none."""
+        return self.queue.limits
 
     def looked_at(self) -> list[J]:
         places = range(self.queue.first, self._last())
         return [job for place in places if (job := self.queue.at(place)) is not None]
 
     def looks_at(self, job: J) -> bool:
-        if not self._depth or len(self.queue) <= self._depth + 1:
+        if self._covers_all():
             return True
         return job.key <= self.looked_at()[-1].key
 
@@ -93,9 +102,12 @@ class BackfillPolicy(Policy[J]):
         # Every job that it looks at is offered.
         self.queue.count_lacking(fit, counts, self._last())
 
+    def _covers_all(self) -> bool:
+        return not self._depth or len(self.queue) <= self._depth + 1
+
     def _last(self) -> int:
         """Return the position behind the last job that may be offered."""
-        if not self._depth or len(self.queue) <= self._depth + 1:
+        if self._covers_all():
             return self.queue.end
         first = self.queue.first
         jobs = np.flatnonzero(self.queue.limits[first : self.queue.end] != GAP)

@@ -89,6 +89,17 @@ class Policy(Generic[J]):
         """Take note of the new shape of a waiting job."""
         self.queue.reshaped(job)
 
+    def revalued(self, job: J) -> None:
+        """Take note of the new estimate of a waiting job."""
+
+    def work(self) -> int:
+        """Return the work of the waiting jobs (µs of a millicore), for policies that bound waits by it."""
+        return 0
+
+    def head_is_overdue(self) -> bool:
+        """Return whether the head must not be delayed by a wrong estimate any more; only for policies that are ``timed``."""
+        return False
+
     def head(self) -> J | None:
         """Return the job whose next unit is offered first."""
         return self.queue.head()

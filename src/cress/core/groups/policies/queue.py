@@ -31,6 +31,21 @@ class QueuedJob(Protocol):
     submitted: int
     shape: Shape
     limit: int
+    run: int
+    cost: int
+    work: int
+    overdue_at: int
+
+    @property
+    def duration(self) -> int:
+        """For how long its next unit is planned (µs)."""
+
+    @property
+    def is_predicted(self) -> bool:
+        """True while its duration is an estimate."""
+
+    def waiting_work(self) -> int:
+        """Return the work of its waiting tasks."""
 
 
 J = TypeVar("J", bound=QueuedJob)

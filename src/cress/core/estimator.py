@@ -1,0 +1,82 @@
+"""Estimates of the runs of waiting jobs, as their users' earlier runs end (design note 0022).
+
+The shells around the core own one: estimates reach the core with the job, and as events when the history tells more, so that a log
+replays without the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+from cress.core.run_history import Key, Request, RunHistory
+from cress.model.estimates import RunEstimate
+from cress.model.events import RunEstimated
+from cress.model.group import DEFAULT_GROUP
+from cress.model.job import Job
+from cress.model.times import NEVER
+
+# Waiting jobs of a user, the oldest ones, that are estimated again when one of his runs ends.
+MOST_AGAIN = 20
+
+
+class Estimator:
+    """Estimates jobs when they are submitted, and again when a run of their user ends; ``waits`` tells whether a job still waits."""
+
+    def __init__(self, waits: Callable[[int], bool]) -> None:
+        self._waits = waits
+        self._history = RunHistory()
+        # By user and group, in the order of submission.
+        self._waiting: dict[tuple[str, str], dict[int, Job]] = {}
+        # The number of jobs that it keeps, and kept after it last looked through all of them.
+        self.kept = 0
+        self._swept = MOST_AGAIN
+
+    def submitted(self, job: Job) -> RunEstimate:
+        """Return the estimate of a job that is submitted now."""
+        self._waiting.setdefault((job.user, job.group), {})[job.id] = job
+        self.kept += 1
+        if self.kept > 2 * self._swept:
+            self._sweep()
+        return self._estimate(job)
+
+    def _sweep(self) -> None:
+        """Forget jobs that do not wait any more, of users of whom no run ends."""
+        for key, jobs in list(self._waiting.items()):
+            self._waiting[key] = {number: job for number, job in jobs.items() if self._waits(number)}
+            if not self._waiting[key]:
+                del self._waiting[key]
+        self.kept = sum(map(len, self._waiting.values()))
+        self._swept = max(MOST_AGAIN, self.kept)
+
+    def recall(self, key: Key, request: Request, limit: int | None, run: int) -> None:
+        """Learn from a run of earlier days; ``key`` is its user, job name and group."""
+        self._history.add(key, request, NEVER if limit is None else limit, run)
+
+    def ended(self, job: Job, run: int) -> list[RunEstimated]:
+        """Learn from a task that ran for ``run`` µs until it ended by itself or at its limit; return what that changes."""
+        self._history.add(_key(job), job.request, _limit(job), run)
+        waiting = self._waiting.get((job.user, job.group))
+        if waiting is None:
+            return []
+        for number in [number for number in islice(waiting, MOST_AGAIN) if not self._waits(number)]:
+            del waiting[number]
+            self.kept -= 1
+        if not waiting:
+            del self._waiting[job.user, job.group]
+        # Jobs of one user ask for the same again and again.
+        alike: dict[tuple[Key, Request, int], list[int]] = {}
+        for each in islice(waiting.values(), MOST_AGAIN):
+            alike.setdefault((self._history.known(_key(each)), each.request, _limit(each)), []).append(each.id)
+        return [RunEstimated(tuple(jobs), self._history.estimate(*kind)) for kind, jobs in alike.items()]
+
+    def _estimate(self, job: Job) -> RunEstimate:
+        return self._history.estimate(_key(job), job.request, _limit(job))
+
+
+def _key(job: Job) -> Key:
+    return job.user, job.name, job.group or DEFAULT_GROUP
+
+
+def _limit(job: Job) -> int:
+    return NEVER if job.time_limit is None else job.time_limit

@@ -1,0 +1,73 @@
+"""Expected ends of running tasks: which of them will outlive an estimate, and how much work is left (design note 0022)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from cress.core.jobs import Attempt
+from cress.model.times import NEVER
+
+
+class ExpectedEnds:
+    """The attempts that are running, by the ends that are expected of them.
+
+    Sums are kept instead of being counted: a submission asks for the work that is left, whatever runs.
+    """
+
+    def __init__(self) -> None:
+        # A heap of (expected end, attempt) of those that may go on after it; entries of attempts that are over stay.
+        self._heap: list[tuple[int, int]] = []
+        self._running: dict[int, Attempt] = {}
+        # Millicores of those with a known end, and the sum of millicores × end.
+        self._cores = 0
+        self._ends = 0
+
+    def add(self, attempt: Attempt) -> None:
+        """Add an attempt that runs from now on."""
+        self._running[attempt.id] = attempt
+        self._enter(attempt)
+
+    def remove(self, attempt: Attempt) -> None:
+        """Remove an attempt that is over."""
+        if self._running.pop(attempt.id, None) is not None:
+            self._count(attempt, -1)
+
+    def move(self, attempt: Attempt, expected: int, last_end: int) -> None:
+        """Expect the end of an attempt at another time."""
+        self._count(attempt, -1)
+        attempt.expected, attempt.last_end = expected, last_end
+        self._enter(attempt)
+
+    def _enter(self, attempt: Attempt) -> None:
+        self._count(attempt, 1)
+        if attempt.expected < attempt.last_end:
+            heappush(self._heap, (attempt.expected, attempt.id))
+
+    def _count(self, attempt: Attempt, sign: int) -> None:
+        if attempt.expected < NEVER:
+            cores = sign * attempt.job.job.request[0]
+            self._cores += cores
+            self._ends += cores * attempt.expected
+
+    def work_left(self, now: int) -> int:
+        """Return the work that running tasks are expected to do from now on, in µs of a millicore."""
+        return max(0, self._ends - self._cores * now)
+
+    def outlived(self, now: int) -> Iterator[Attempt]:
+        """Yield the attempts that run although their estimate says that they ended by now, each once."""
+        if not self._heap or self._heap[0][0] > now:
+            return
+        while self.next() <= now:
+            yield self._running[heappop(self._heap)[1]]
+
+    def next(self) -> int:
+        """Return the time at which the next attempt outlives its estimate; NEVER if none will."""
+        heap = self._heap
+        while heap:
+            end, number = heap[0]
+            attempt = self._running.get(number)
+            if attempt is not None and attempt.expected == end < attempt.last_end:
+                return end
+            heappop(heap)
+        return NEVER

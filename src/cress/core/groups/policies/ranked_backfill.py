@@ -1,0 +1,148 @@
+"""BackFill by estimates: another order than that of submission, and ends that earlier runs predict (design note 0022)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+
+from cress.core.groups.policies.backfill import BackfillPolicy
+from cress.core.groups.policies.queue import GAP, J
+from cress.core.groups.policies.ranked_queue import COSTS, OVERDUE, RUNS, SUBMITTED, RankedQueue
+from cress.core.kernels.order import candidates, first_by_factor, in_order
+from cress.core.placing.fit import Fit
+from cress.core.tables.arrays import Ints
+from cress.model.times import NEVER
+
+
+class RankedBackfill(BackfillPolicy[J]):
+    """EASY backfill whose order is that of ``backfill_order``: with ``expansion_factor`` that of the head too.
+
+    A job that is overdue is the head in that order; in the others the head is overdue some time after it was submitted. While
+    the head is overdue no estimate counts (``Cycle``), so nothing that starts then can delay it.
+
+    The order is that of the moment at which something happened last: time alone changes it only when a job becomes overdue, so
+    what is decided does not depend on how often a decision is asked for.
+    """
+
+    timed = True
+
+    def __init__(self, fit: Fit, depth: int, *, order: str, predicts: bool) -> None:
+        super().__init__(fit, depth, conservative=False)
+        self.queue: RankedQueue[J] = RankedQueue()
+        self._by_factor = order == "expansion_factor"
+        self._by_submit = order == "submit"
+        self._predicts = predicts
+        self._head: J | None = None
+        # The time, and the state of the cluster for which the head was found; -1: the queue is another one since.
+        self._time = 0
+        self._found = -1
+
+    def pass_time(self, now: int) -> bool:
+        self._time = now
+        if now >= self._change:
+            self._found = -1
+        return False
+
+    def next_change(self) -> int:
+        if self._found != self._fit.cluster.loosened:
+            self._look()
+        return self._change
+
+    def head(self) -> J | None:
+        if self._found != self._fit.cluster.loosened:
+            self._look()
+        return self._head
+
+    def head_is_overdue(self) -> bool:
+        """Return whether the head must not be delayed by a wrong estimate any more."""
+        head = self.head() if self._predicts else None
+        return head is not None and head.overdue_at <= self.now
+
+    def _look(self) -> None:
+        """Find the head, and when there may be another one, or when it is overdue."""
+        self._found = self._fit.cluster.loosened
+        self.now = self._time
+        queue, values = self.queue, self.queue.values
+        if self._by_factor:
+            place, change = first_by_factor(
+                queue.limits, GAP, values[COSTS], values[SUBMITTED], values[OVERDUE], queue.first, queue.end, self.now
+            )
+            self._head = queue.at(place) if place >= 0 else None
+            self._change = int(change)
+        else:
+            self._head = queue.head()
+            overdue = NEVER if self._head is None or not self._predicts else self._head.overdue_at
+            self._change = overdue if overdue > self.now else NEVER
+
+    def add(self, job: J) -> None:
+        super().add(job)
+        self._found = -1
+
+    def fill(self, jobs: Collection[J]) -> None:
+        super().fill(jobs)
+        self._found = -1
+
+    def remove(self, job: J) -> None:
+        super().remove(job)
+        self._found = -1
+
+    def revalued(self, job: J) -> None:
+        self.queue.revalued(job)
+        self._found = -1
+
+    def work(self) -> int:
+        return self.queue.work
+
+    def __iter__(self) -> Iterator[J]:
+        return (job for place in self._places().tolist() if (job := self.queue.at(place)) is not None)
+
+    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
+        if self._by_submit:
+            yield from super().later(head, memo)
+            return
+        queue, values, rows = self.queue, self.queue.values, self._fit.cluster.rows
+        self._refresh_bounds(memo)
+        places = candidates(
+            queue.rows, queue.limits, GAP, self._durations(), values[COSTS], values[SUBMITTED], values[OVERDUE],
+            self._by_factor, queue.first, queue.end, self.now, self._bound, rows,
+        ).tolist()  # fmt: skip
+        offered = None if self._covers_all() else {job.key for job in self.looked_at()}
+        for place in places:
+            job = queue.at(place)
+            assert job is not None
+            row, duration = job.shape.row, job.duration
+            if job is head or duration >= self._bound[row] or (offered is not None and job.key not in offered):
+                continue
+            yield job
+            # Still here: the job was not placed.
+            if memo is not None:
+                self._bound[row] = min(int(self._bound[row]), duration)
+
+    def looked_at(self) -> list[J]:
+        jobs = list(self)
+        return jobs if self._covers_all() else jobs[: self._depth + 1]
+
+    def looks_at(self, job: J) -> bool:
+        return self._covers_all() or job in self.looked_at()
+
+    def _durations(self) -> Ints:
+        head = self.queue.head()
+        return self.queue.values[RUNS] if head is not None and head.is_predicted else self.queue.limits
+
+    def _places(self) -> Ints:
+        """Return the positions of all jobs in the order in which they are offered."""
+        queue, values = self.queue, self.queue.values
+        if self._by_submit:
+            return np.flatnonzero(queue.limits[: queue.end] != GAP)
+        places: Ints = in_order(
+            queue.limits, GAP, self._durations(), values[COSTS], values[SUBMITTED], values[OVERDUE],
+            self._by_factor, queue.first, queue.end, self.now,
+        )  # fmt: skip
+        if not self._by_factor:
+            # The head is the job that was submitted first.
+            places = np.concatenate([[queue.first], places[places != queue.first]]) if len(places) else places
+        return places
+
+    def _last(self) -> int:
+        return self.queue.end if not self._by_submit else super()._last()
