@@ -36,3 +36,5 @@ def test_a_center_that_starts_again_knows_how_long_jobs_ran(tmp_path: Path) -> N
 
         # The past is read while the center works already.
         eventually(passes)
+        number = submit(center, "quick", 1, "1h")
+        assert center.get(f"/v1/jobs/{number}")["estimate"]["median"] < 1

@@ -22,6 +22,7 @@ from cress.client import (
     AttemptView,
     DeviceUser,
     DeviceView,
+    EstimateView,
     GroupView,
     HeldDevice,
     JobView,
@@ -156,6 +157,15 @@ def test_about_a_job_with_constraints() -> None:
         ("Rank now", "CPU + (ExclusiveDisk = True)"),
         ("Relaxes", "in 3m07s"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("optimistic", "pessimistic", "text"), [(30, 600, "2m00s (30s to 10m00s)"), (120, 120, "2m00s")]
+)
+def test_about_a_job_with_an_estimate(optimistic: float, pessimistic: float, text: str) -> None:
+    estimate = EstimateView(optimistic=optimistic, median=120, mean=200, pessimistic=pessimistic)
+    view = job_view(12, "web", "waiting", TaskCounts(total=1, waiting=1), estimate=estimate)
+    assert dict(job.about(view, NOW))["Expected run"] == text
 
 
 def test_what_a_job_asks_now_is_told_where_it_says_something_new() -> None:

@@ -18,7 +18,7 @@ from cress.cli.tables import Cell, Column, Selection, facts, show, state
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
-    from cress.client import AttemptView, Client, HeldDevice, JobView, TaskView
+    from cress.client import AttemptView, Client, EstimateView, HeldDevice, JobView, TaskView
 
 EPILOG = """\
 \b
@@ -136,6 +136,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Resource", ", ".join(f"{name} {amount}" for name, amount in view.resource.items())),
         ("Priority", str(view.priority)),
         ("Time limit", "" if view.time_limit is None else duration(view.time_limit)),
+        ("Expected run", "" if view.estimate is None else _estimate(view.estimate)),
         ("Application", view.application),
         ("Ports", ports_of(view.ports) if view.ports else ""),
         ("Spread", _spread(view)),
@@ -150,6 +151,14 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Started", times if view.started is not None else ""),
         ("Ended", "" if view.ended is None else moment(view.ended)),
     ]
+
+
+def _estimate(estimate: EstimateView) -> str:
+    """Return how long a task is expected to run, with the range of eight of ten."""
+    text = duration(estimate.median)
+    if estimate.optimistic == estimate.pessimistic:
+        return text
+    return f"{text} ({duration(estimate.optimistic)} to {duration(estimate.pessimistic)})"
 
 
 def _stands_below(view: JobView) -> bool:

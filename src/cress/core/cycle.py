@@ -648,7 +648,9 @@ class Cycle(Ledger):
         wake = min(
             self.wake, self.groups.next_quota_change, retry, self.relaxing.next() if self.relaxing.times else NEVER
         )
-        wake = min(wake, self.expected.next())
+        if self.groups.order:
+            # Only what waits cares how long others go on.
+            wake = min(wake, self.expected.next())
         for group in self.groups.timed:
             wake = min(wake, group.policy.next_change())
         return None if wake >= NEVER else wake

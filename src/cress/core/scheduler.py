@@ -16,6 +16,7 @@ from cress.core.ledger import Fact
 from cress.core.placing.vetoes import Veto
 from cress.core.state import State, export_state, restored
 from cress.language.syntax import prepare
+from cress.model.estimates import RunEstimate
 
 
 class Scheduler(Cycle):
@@ -48,6 +49,11 @@ class Scheduler(Cycle):
         """Return the current requirement and rank of a job as text; ``None`` if there is no such job."""
         job = self.jobs.get(job_id)
         return None if job is None else current_constraints(self, job)
+
+    def estimate_of(self, job_id: int) -> RunEstimate | None:
+        """Return how long a task of a job is expected to run; ``None`` without an estimate, or such a job."""
+        job = self.jobs.get(job_id)
+        return None if job is None else job.estimate
 
     @staticmethod
     def prepare_match() -> None:

@@ -32,6 +32,18 @@ class TaskCounts(View, frozen=True):
     cancelled: int = 0
 
 
+class EstimateView(View, frozen=True):
+    """Forecast of how long a task will run, in seconds: a tenth is shorter than ``optimistic``, a tenth longer than ``pessimistic``.
+
+    Half of them are longer than ``median``, by which the end of a task is predicted.
+    """
+
+    optimistic: float
+    median: float
+    mean: float
+    pessimistic: float
+
+
 class JobView(View, frozen=True):
     """A job. ``reason`` says why it waits, empty when nothing of it does; of one that is over, why it did not succeed.
 
@@ -40,7 +52,8 @@ class JobView(View, frozen=True):
     ``held``: it waits until it is released. ``after``: the jobs that must end first, and how (as in a job
     file), as long as it is alive. ``ports`` by name, as in a job file. ``requirement`` and ``rank`` are as they were
     submitted; ``requirement_now`` and ``rank_now``, of a job that is alive, what its next task is matched by, with all
-    that its other fields ask of a node; ``relaxes`` is when a clause turns from one into the other by itself.
+    that its other fields ask of a node; ``relaxes`` is when a clause turns from one into the other by itself. ``estimate`` is how long a
+    task is expected to run, of a job that is alive in a group that plans with estimates.
 
     ``family`` is the job that it is a member of, as number ``index``. A service or database has ``service``, a cron job
     ``cron``, a dag ``dag`` (its ``tasks`` count steps), as long as they are alive; a dag afterwards too.
@@ -74,6 +87,7 @@ class JobView(View, frozen=True):
     requirement_now: str = ""
     rank_now: str = ""
     relaxes: float | None = None
+    estimate: EstimateView | None = None
     ports: dict[str, int | str] = {}
     max_running: int = 0
     max_per_node: int = 0

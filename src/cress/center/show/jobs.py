@@ -34,6 +34,7 @@ from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import AWAY, LiveAttempt, LiveNode
 from cress.lifecycle.tables.timers import DRAIN
 from cress.model.errors import InputError
+from cress.model.estimates import RunEstimate
 from cress.model.groups.quota_text import SCALE, format_resource_quota
 from cress.model.groups.timetable import next_change
 from cress.model.job import Job, JobType
@@ -42,11 +43,12 @@ from cress.model.node import DISK_KIND
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.run import Run, SecretUse
-from cress.model.times import SECOND
+from cress.model.times import NEVER, SECOND
 from cress.model.units import format_amount, format_share
 from cress.model.vectors import format_vector
 from cress.protocol.views import (
     AttemptView,
+    EstimateView,
     GroupView,
     JobView,
     MatchView,
@@ -106,8 +108,21 @@ def job_view(committer: Committer, job: AnyJob) -> JobView:
         requirement_now=now.requirement if now else "",
         rank_now=now.rank if now else "",
         relaxes=None if now is None or now.until is None else (now.until - machine.now + machine.utc) / SECOND,
+        estimate=_estimate(machine.core.estimate_of(spec.id)),
         held=job.held,
         **_as_submitted(spec),
+    )
+
+
+def _estimate(found: RunEstimate | None) -> EstimateView | None:
+    """Return an estimate in seconds; None if it says nothing."""
+    if found is None or found.pessimistic >= NEVER:
+        return None
+    return EstimateView(
+        optimistic=found.optimistic / SECOND,
+        median=found.run / SECOND,
+        mean=found.mean / SECOND,
+        pessimistic=found.pessimistic / SECOND,
     )
 
 
