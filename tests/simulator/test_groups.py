@@ -114,7 +114,7 @@ NAMES = {
     "a typing error": ("Backfil", "--policy: 'Backfil' is not a policy (did you mean BackFill?)"),
     "not there yet": ("Urgency", "--policy: the policy Urgency needs deadlines, which are not implemented yet"),
     "no variants": ("FIFO/easy", "--policy: FIFO has no variants (FIFO)"),
-    "no such variant": ("BackFill/lazy", "--policy: BackFill has no variant 'lazy' (BackFill/easy or BackFill/conservative)"),
+    "no such variant": ("BackFill/lazy", "--policy: BackFill has no variant 'lazy' (BackFill/easy, BackFill/conservative or BackFill/predicted)"),
 }  # fmt: skip
 
 

@@ -43,7 +43,7 @@ class RunHistory:
 
     def add(self, key: Key, request: Request, limit: int, run: int) -> None:
         """Add a run that ended; ``limit`` is the time limit of its job, NEVER without one."""
-        for each in {key, _of_user(key)}:
+        for each in dict.fromkeys((key, _of_user(key))):
             runs = self._runs.get(each)
             if runs is None:
                 runs = self._runs[each] = deque(maxlen=MOST_RUNS)
