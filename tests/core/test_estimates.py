@@ -241,3 +241,20 @@ def test_however_wrong_estimates_are_an_overdue_job_waits_for_those_before_it_an
     for name, start in starts.items():
         before_it = [starts[each] for each in starts if place[each] < place[name]]
         assert start <= max([overdue[name], *before_it]) + longest
+
+
+def test_a_task_outlives_its_estimate_after_its_group_has_gone_back_to_limits() -> None:
+    """Another group's head is overdue meanwhile, so that limits count for whoever predicts."""
+    g, h = group("g", 2, "BackFill"), group("h", 2, "BackFill").with_options(estimates="predicted", overdue_after="0s")
+    world = World(g.with_options(estimates="predicted"), h, nodes=nodes(1, cpu=4))
+    world.run(job("runs").cpu(1).limit(200).expected(90).group("g"))
+    world.apply(g, h)
+    world.submit(job("waits").cpu(4).limit(1).group("h")).decide()
+    world.wait(30).decide()
+    assert world.core.limits_count
+    world.wait(90).decide()
+
+
+def test_a_job_of_a_group_that_is_gone_needs_no_estimate() -> None:
+    world = predicting()
+    assert not world.core.needs_estimate(job("x").group("gone").build(1, world.dimensions))

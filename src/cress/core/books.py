@@ -16,7 +16,7 @@ from cress.core.future.timeline import Timeline
 from cress.core.future.turns import Turns
 from cress.core.groups.shares import Groups
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Stranger
-from cress.core.kernels.holding import HEAD, NEXT, NONE, USABLE
+from cress.core.kernels.holding import END, HEAD, NEXT, NONE, USABLE
 from cress.core.placing.balance import Balance
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, constraints_of, lasting_wants
 from cress.core.placing.fit import Fit
@@ -31,6 +31,7 @@ from cress.core.tables.leases import Leases
 from cress.core.tables.measured_load import Loads
 from cress.core.unit_constraints import beside_running, combination
 from cress.model.errors import InputError
+from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
@@ -212,8 +213,9 @@ class Books:
     def _expect_last_end(self, attempt: Attempt) -> None:
         """Expect an attempt that outlived its estimate to take all of its time limit."""
         self.expected.move(attempt, attempt.last_end, attempt.last_end)
-        if not self.limits_count:
-            self.leases.set_end(attempt.slot, attempt.expected)
+        # While limits count it ends there already.
+        if int(self.cluster.leases[attempt.slot, END]) != attempt.last_end:
+            self.leases.set_end(attempt.slot, attempt.last_end)
 
     def count_limits(self, count: bool) -> None:
         """Let the limits count instead of estimates, or estimates again: for what runs, and for what starts."""
@@ -484,8 +486,9 @@ class Books:
         return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later or job.carried)
 
     def needs_estimate(self, job: Job) -> bool:
-        """Return whether the group of a job works with estimates."""
-        return self.groups.get(job.group).policy.timed
+        """Return whether the group of a job works with estimates; False if there is no such group (any more)."""
+        group = self.groups.by_name.get(job.group or DEFAULT_GROUP)
+        return group is not None and group.policy.timed
 
     def still_waits(self, job: int) -> bool:
         """Return whether a task of the job waits; False if there is no such job."""

@@ -135,8 +135,7 @@ class Cycle(Ledger):
         overdue = False
         for group in self.groups.timed:
             overdue = overdue or group.policy.head_is_overdue()
-        if overdue is not self.limits_count:
-            self.count_limits(overdue)
+        self.count_limits(overdue)
 
     def _may_be_ahead(self, blocked: JobEntry, ahead: Ahead, guarantees: Guarantees, now: int) -> bool:
         """Return whether a blocked unit may hold up others; if it is the first that may, note its turn."""

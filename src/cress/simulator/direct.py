@@ -306,8 +306,11 @@ class DirectRun:
             self._unfinished -= 1
             if self._dependencies is not None and not self._left[job]:
                 self._settled += self._drop_cancelled(self._dependencies.ended(job))
-            if job in self._estimated:
-                self._settled += self._estimator.ended(self._estimated[job], self._run[job])
+            estimated = self._estimated.get(job)
+            if estimated is not None:
+                self._settled += self._estimator.ended(estimated, self._run[job])
+                if not self._left[job]:
+                    del self._estimated[job]
             return TaskEnded(attempt)
         running.finish(attempt, now, running.stopped[position])
         return TaskEnded(attempt, Outcome.PREEMPTED)
