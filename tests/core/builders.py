@@ -116,6 +116,10 @@ class JobBuilder(_Amounts):
         likely, average = seconds(run), seconds(run if mean is None else mean)
         return replace(self, estimate=RunEstimate(likely, average, likely, likely))
 
+    def deadline(self, moment: int) -> JobBuilder:
+        """The moment (µs on the wall clock) at which it should have ended."""
+        return self._set(deadline=moment)
+
     def stop_grace(self, duration: str) -> JobBuilder:
         """How long a task has to end when it is told to."""
         return self._set(stop_grace=parse_duration(duration))

@@ -9,6 +9,7 @@ from fractions import Fraction
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Decision, Preempt, Start, Stop
 from cress.model.events import TaskAdopted
+from cress.model.group import SchedPolicy
 from cress.model.job import Job, JobType
 from cress.model.node import Allocated, Load, Node
 from cress.model.options import Options
@@ -24,6 +25,34 @@ def fits(request: ResourceVector, free: ResourceVector) -> bool:
 
 def plus(a: ResourceVector, b: ResourceVector, times: int = 1) -> ResourceVector:
     return tuple(x + times * y for x, y in zip(a, b, strict=True))
+
+
+def urgency(left: int, shortest: int, longest: int, late: str) -> Fraction:
+    """The urgency of what has ``left`` until its deadline and takes between ``shortest`` and ``longest`` (source S)."""
+    if shortest > left:
+        return Fraction(late == "urgent")
+    return Fraction(1) if longest >= left else Fraction(max(longest, 0), left)
+
+
+def less_urgent(victim: Running, by: int, core: Scheduler, now: int) -> bool:
+    """Whether a running task is less urgent than the job ``by``, which preempts it, by the margin of its group."""
+    job = core.jobs[by]
+    group, deadline = job.group.spec, job.deadline
+    if group.policy is not SchedPolicy.URGENCY or NEVER in (deadline, job.longest):
+        return False
+    rounds = -(-(job.waiting + len(job.attempts)) // job.most) if job.most else 1
+    most = urgency(deadline - now, rounds * job.shortest, rounds * job.longest, job.group.options.late)
+    task, ran = core.jobs[victim.job.id], now - victim.since
+    if NEVER in (task.deadline, task.longest):
+        least = Fraction(0)
+    else:
+        longest = task.longest if ran < task.longest else task.limit
+        least = urgency(task.deadline - now, task.shortest - ran, longest - ran, task.group.options.late)
+    slack = Fraction(1, 100_000)  # the core counts in millionths
+    return (
+        most > job.group.options.urgency_threshold
+        and least <= most - Fraction(job.group.options.urgency_margin) + slack
+    )
 
 
 # --- who runs where --------------------------------------------------------------------------------------------------
@@ -195,8 +224,11 @@ class Account:
         stays = sum(not self.running[each].told for each in self.running_of(victim.job.id))
         assert stays >= victim.job.minimum, f"{victim.job.name} falls below its minimum"
         if group == self.group_of[decision.by]:
-            assert core.groups.by_name[group].options.preempt_within == "lower_priority"
-            assert victim.job.priority < self.jobs[decision.by].priority, f"{decision}: not of lower priority"
+            lower = victim.job.priority < self.jobs[decision.by].priority
+            outranked = lower and core.groups.by_name[group].options.preempt_within == "lower_priority"
+            assert outranked or less_urgent(victim, decision.by, core, now), (
+                f"{decision}: not of lower priority or urgency"
+            )
             return
         quota = core.groups.by_name[group].quota
         together = self.running_of(victim.job.id) if victim.job.gang else [decision.attempt]

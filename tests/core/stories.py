@@ -55,7 +55,8 @@ from tests.core.plain import Account
 
 Operation = tuple[str, int]
 
-POLICIES = (SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.CAPACITY, SchedPolicy.BACKFILL)
+# BackFill twice: it has the most variants.
+POLICIES = (*SchedPolicy, SchedPolicy.BACKFILL)
 USERS = ("ann", "bob", "cid")
 GROUPS = ("batch", "games", "media")
 RACKS = ("", "r1", "r2", "r3")
@@ -63,7 +64,7 @@ RACKS = ("", "r1", "r2", "r3")
 # How often each kind of operation comes, in the stories in which everything may happen.
 EVERYTHING = {
     "submit": 12, "burst": 8, "end": 3, "fail": 2, "cancel": 3, "wait": 6, "wake": 4,
-    "lose": 1, "back": 2, "add": 1, "cordon": 1, "uncordon": 3, "groups": 1, "clock": 1, "hold": 2, "release": 3, "estimate": 6,
+    "lose": 1, "back": 2, "add": 1, "cordon": 1, "uncordon": 3, "groups": 1, "clock": 2, "hold": 2, "release": 3, "estimate": 6,
     "come_after": 2, "free": 3, "load": 3, "adopt": 2, "foreign_use": 2, "resize": 2,
 }  # fmt: skip
 # With constraints, nodes change too.
@@ -233,9 +234,17 @@ def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
         type=kind,
         minimum=rng.randint(0, tasks) if kind is JobType.SERVICE else 0,
         stop_grace=rng.choice((0, 5, 30)) * SECOND,
+        deadline=random_deadline(Random(-id)),
     )
     job = constrained(job, rng) if setting.constrained else job
     return placed(job, rng) if setting.placed else job
+
+
+def random_deadline(rng: Random) -> int:
+    """A deadline soon after one of the moments at which the wall clock is set, or none."""
+    if rng.random() < 0.3:
+        return 0
+    return 10 * DAY + rng.choice((60, 120)) * MINUTE + rng.choice((1, 20, 120, 400, 1000)) * SECOND
 
 
 def random_quota(rng: Random, setting: Setting) -> Quota:
@@ -251,10 +260,20 @@ def random_quota(rng: Random, setting: Setting) -> Quota:
 BACKFILLS: tuple[list[tuple[str, str]], ...] = (
     [("backfill", "easy")],
     [("backfill", "conservative")],
+    [("backfill", "conservative"), ("backfill_depth", "3")],
     [("estimates", "predicted"), ("backfill_order", "expansion_factor"), ("overdue_after", "30s")],
     [("estimates", "predicted"), ("overdue_after", "0s")],
     [("backfill_order", "expansion_factor"), ("overdue_after", "2m")],
     [("estimates", "predicted"), ("backfill_order", "shortest_first"), ("overdue_after", "1m")],
+)
+
+
+# How the policy Urgency takes deadlines that are lost, and when it preempts.
+URGENCIES: tuple[list[tuple[str, str]], ...] = (
+    [],
+    [("late", "urgent")],
+    [("urgency_threshold", "0.3"), ("urgency_margin", "0")],
+    [("late", "urgent"), ("urgency_threshold", "0.5"), ("estimates", "predicted")],
 )
 
 
@@ -276,6 +295,8 @@ def random_group(rng: Random, name: str, setting: Setting, policies: tuple[Sched
         own.append(("user_limit_factor", rng.choice(("1", "1.5"))))
     if policy is SchedPolicy.PRIORITY and rng.random() < 0.5:
         own.append(("priority_ageing", "60"))
+    if policy is SchedPolicy.URGENCY:
+        own += rng.choice(URGENCIES)
     if rng.random() < setting.within:
         own.append(("preempt_within", "lower_priority"))
     if rng.random() < 0.2:
@@ -290,7 +311,7 @@ def random_group(rng: Random, name: str, setting: Setting, policies: tuple[Sched
         quota=random_quota(rng, setting),
         windows=windows,
         policy=policy,
-        preemptive=rng.choice((PreemptivePolicy.LOW_PRIORITY_FIRST, PreemptivePolicy.MOST_RECENT_FIRST)),
+        preemptive=rng.choice(tuple(PreemptivePolicy)),
         weight=rng.randint(1, 3),
         user_weights=(("bob", 2),) if rng.random() < 0.3 else (),
         options=tuple(own),
@@ -301,6 +322,7 @@ def _setting(
     choose: Callable[[Sequence[Any]], Any], number: Callable[[int, int], int], fixed: dict[str, Any]
 ) -> Setting:
     options: dict[str, Any] = {
+        "order": choose(("share", "share", "urgency")),
         "behind_blocked": choose(("reserve", "quota_only")),
         "accounting": choose(("cpu", "dominant")),
         "preemption": choose(("on", "on", "on", "observe", "off")),
@@ -440,8 +462,10 @@ class Player:
             core.observe(self.now, events)
         self._validate()
         self.answers.append([])
-        more = True
+        more, rounds = True, 0
         while more:
+            rounds += 1
+            assert rounds < 2_000, f"it does not come to rest: {self.answers[-1][-4:]}"
             answer = self.core.decide(self.now, self.budget)
             more = answer.more
             for twin in self.twins:

@@ -12,7 +12,7 @@ import pytest
 from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
 from cress.model.events import Event, GroupsApplied, JobSubmitted, NodeAdded, NodeCordoned, NodeLost
-from cress.model.group import Group, PreemptivePolicy, Quota
+from cress.model.group import Group, Quota
 from cress.model.job import Job
 from cress.model.node import Node
 from cress.model.options import Options
@@ -53,7 +53,6 @@ REFUSED: dict[str, tuple[Event, str]] = {
     "a quota of nothing": (applied(quota=Quota(scalar=0)), "quota of 0"),
     "a quota of several dimensions counted in cores": (applied(quota=Quota(amounts=(("cpu", 1),))), "dimensions"),
     "a user without weight": (applied(user_weights=(("ann", 0),)), "weight below 1"),
-    "victims by urgency": (applied(preemptive=PreemptivePolicy.LOWEST_URGENCY_FIRST), "deadlines"),
     "a group with live jobs that goes": (GroupsApplied((Group(name="h", quota=Quota(scalar=1)),)), "live jobs"),
     "something else": ("hello", "is not an event"),  # type: ignore[dict-item]
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -521,10 +522,14 @@ class Queued:
         return self.limit
 
 
-@pytest.mark.parametrize("kind", [Queue, RankedQueue])
+def ranked() -> RankedQueue[Any]:
+    return RankedQueue(2, lambda job: (job.run, job.cost))
+
+
+@pytest.mark.parametrize("kind", [Queue, ranked])
 @given(places=st.lists(st.integers(0, 400), unique=True), data=st.data())
 def test_a_queue_that_is_filled_is_the_queue_of_the_same_jobs_added_one_by_one(
-    kind: type[Queue[Any]], places: list[int], data: st.DataObject
+    kind: Callable[[], Queue[Any]], places: list[int], data: st.DataObject
 ) -> None:
     shape = Shape((1, 1), 1)
     jobs = [

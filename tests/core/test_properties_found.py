@@ -11,7 +11,7 @@ from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Start, WouldPreempt
 from cress.model.errors import InputError
 from cress.model.events import GroupsApplied, JobCancelled
-from cress.model.group import Group, Quota, SchedPolicy
+from cress.model.group import Group, Quota
 from tests.core.builders import World, group, job, node
 
 
@@ -83,8 +83,8 @@ def test_the_wake_up_for_a_victim_too_young_outlives_another_decide() -> None:
 def test_a_list_of_groups_that_is_refused_changes_nothing() -> None:
     world = occupied()
     before = json.dumps(world.core.export())
-    refused = Group(name="new", quota=Quota(scalar=1000), policy=SchedPolicy.URGENCY)
-    with pytest.raises(InputError, match="Urgency"):
+    refused = Group(name="new", quota=Quota(scalar=0))
+    with pytest.raises(InputError, match="a quota of 0"):
         world.core.observe(
             0, [GroupsApplied((Group(name="small", quota=Quota(scalar=9000)), refused), (("large", "small"),))]
         )

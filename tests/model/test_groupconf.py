@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cress.model.errors import MAX_ERRORS, InputErrors
 from cress.model.group import Group, PreemptivePolicy, Quota, QuotaWindow, SchedPolicy
-from cress.model.groups.conf import KEYWORDS, NOT_YET, ParsedGroups, format_groups, parse_groups
+from cress.model.groups.conf import KEYWORDS, ParsedGroups, format_groups, parse_groups
 from cress.model.option_text import resolve_options
 from cress.model.options import Options
 from cress.model.resources import Dimensions
@@ -106,8 +106,8 @@ def test_every_mistake_of_a_file_is_reported_with_its_line() -> None:
 Name: mobile
 ResourceQuota: 0; 25:00-09:00 = 20; Mun 09:00-10:00 = 5
 Users: alice, bob
-SchedPolicy: Urgency
-PreemptiveSchedPolicy: LowestUrgencyFirst
+SchedPolicy: Urgent
+PreemptiveSchedPolicy: LowestUrgency
 
 ResourceQuota: 5
 Users:
@@ -134,8 +134,8 @@ PreemptAbove: 0.5
 Name: empty
 """
     per_group = (
-        "PriorityAgeing, UserLimitFactor, Backfill, Estimates, BackfillOrder, OverdueAfter, BackfillDepth, PreemptWithin, "
-        "PreemptBelow, PreemptAbove, Grace, MinRuntime"
+        "PriorityAgeing, UserLimitFactor, Backfill, Estimates, BackfillOrder, OverdueAfter, Late, UrgencyThreshold, "
+        "UrgencyMargin, UrgencyCost, BackfillDepth, PreemptWithin, PreemptBelow, PreemptAbove, Grace, MinRuntime"
     )
     assert complaints(text) == [
         "Group.conf:2: ResourceQuota: 0 is too small (a positive whole number of cores such as 10)",
@@ -148,14 +148,8 @@ Name: empty
             "Group.conf:3: Users: 'alice, bob' is not a name of a user "
             "(names with | between them, such as alice | bob; * for everyone)"
         ),
-        (
-            "Group.conf:4: SchedPolicy: Urgency does not work yet: jobs have no deadlines yet "
-            "(one of FIFO, Priority, Capacity, BackFill)"
-        ),
-        (
-            "Group.conf:5: PreemptiveSchedPolicy: LowestUrgencyFirst does not work yet: jobs have no deadlines yet "
-            "(one of LowPriorityFirst, MostRecentFirst)"
-        ),
+        "Group.conf:4: SchedPolicy: unknown policy 'Urgent' (did you mean Urgency?)",
+        "Group.conf:5: PreemptiveSchedPolicy: unknown policy 'LowestUrgency' (did you mean LowestUrgencyFirst?)",
         "Group.conf:7: Name: a group without a name (Name: …; a blank line ends a group)",
         "Group.conf:8: Users: has no value (Users: alice | bob; * for everyone)",
         "Group.conf:9: Weight: 0 is too small (a whole number from 1 to 1000000)",
@@ -418,8 +412,8 @@ def groups_with(quotas: st.SearchStrategy[Quota]) -> st.SearchStrategy[Group]:
         quota=quotas,
         windows=st.lists(windows, max_size=4).map(tuple),
         users=st.lists(st.one_of(users, st.just("*")), min_size=1, max_size=4, unique=True).map(tuple),
-        policy=st.sampled_from([each for each in SchedPolicy if each not in NOT_YET]),
-        preemptive=st.sampled_from([each for each in PreemptivePolicy if each not in NOT_YET]),
+        policy=st.sampled_from(SchedPolicy),
+        preemptive=st.sampled_from(PreemptivePolicy),
         weight=st.integers(1, 1_000_000),
         user_weights=st.dictionaries(users, st.integers(1, 1_000_000), max_size=3).map(
             lambda each: tuple(each.items())

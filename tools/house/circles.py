@@ -33,6 +33,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "cycle",
         "state",
         "diagnostics",
+        "outlook",
         "scheduler",
         "widening",
         "live_options",

@@ -32,7 +32,7 @@ from cress.model.events import (
     TaskEnded,
     ZoneSet,
 )
-from cress.model.group import DEFAULT_GROUP, MAX_GROUP_NAME_LENGTH, Group, PreemptivePolicy, Quota
+from cress.model.group import DEFAULT_GROUP, MAX_GROUP_NAME_LENGTH, Group, Quota
 from cress.model.job import Job
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.units import one_of
@@ -254,12 +254,6 @@ def _group(group: Group, core: Books) -> None:
         _quota(quota, group.name, core)
     if group.weight < 1 or any(weight < 1 for _, weight in group.user_weights):
         raise InputError("a weight below 1", hint="at least 1", field=group.name)
-    if group.preemptive is PreemptivePolicy.LOWEST_URGENCY_FIRST:
-        raise InputError(
-            "LowestUrgencyFirst needs deadlines, which are not known yet",
-            hint="LowPriorityFirst or MostRecentFirst",
-            field=group.name,
-        )
 
 
 def _quota(quota: Quota, name: str, core: Books) -> None:

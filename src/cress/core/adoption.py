@@ -55,6 +55,8 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
     charge = group.charge(fact.amounts, core.cluster.specs[f].capacity)
     attempt = Attempt(fact.attempt, job, fact.task, f, slot, fact.since, charge, end)
     core.expected.add(attempt)
+    if core.limits_count and group.predicts:
+        core.leases.set_end(slot, attempt.last_end)
     attempt.amounts, attempt.ports = fact.amounts, fact.ports
     core.attempts[attempt.id] = attempt
     job.attempts[attempt.id] = attempt

@@ -236,15 +236,23 @@ class Books:
         run = job.run if job.group.predicts else job.limit
         return NEVER if run >= NEVER else self.now + run
 
+    def deadline_of(self, job: JobEntry) -> int:
+        """Return the deadline of a job on the clock of the core; NEVER without one, and while the wall clock is not known."""
+        offset = self.groups.wall_offset
+        return NEVER if not job.job.deadline or offset is None else job.job.deadline - offset
+
     def overdue_at(self, job: JobEntry) -> int:
         """Return when a job that is submitted now will be overdue: ``overdue_after``, and the work ahead of it and its own, from now."""
         group = job.group
         if not group.policy.timed:
             return NEVER
+        return self.now + group.options.overdue_after + self.time_for(group, group.policy.work() + job.waiting_work())
+
+    def time_for(self, group: GroupState, work: int) -> int:
+        """Return how long (µs) a group takes for ``work`` (µs of a millicore) with its share of the cluster, once what runs has ended."""
         cores = max(1, self.cluster.total_of(0))
         own = max(1, cores * group.quota[0] // max(1, sum(each.quota[0] for each in self.groups)))
-        ahead = self.expected.work_left(self.now) // cores + (group.policy.work() + job.waiting_work()) // own
-        return self.now + group.options.overdue_after + ahead
+        return self.expected.work_left(self.now) // cores + work // own
 
     def end_of(self, job: JobEntry) -> int:
         """The predicted end of a task that starts now: start + time limit, or what it is expected to run; none given = no known end."""

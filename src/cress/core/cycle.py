@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, tzinfo
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from cress.core.combined_restarts import changed_units
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import Guarantees, charge_of_tasks
+from cress.core.groups.urgency_order import by_urgency
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
 from cress.core.ledger import Ledger
@@ -16,13 +18,17 @@ from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import Room, gang_room
 from cress.core.placing.placement_clauses import all_ports
 from cress.core.placing.vetoes import Verdict
-from cress.core.preemption import Eviction, find_eviction, find_eviction_within
+from cress.core.preemption import Eviction, find_eviction, find_eviction_by_urgency, find_eviction_within
 from cress.core.tables import devices
 from cress.core.unit_homes import choose_homes
 from cress.model.decisions import Claim, ClaimDropped, Decision, Decisions, Preempt, Start, Stop, WouldPreempt
+from cress.model.group import SchedPolicy
 from cress.model.options import Options
 from cress.model.resources import Dimensions
-from cress.model.times import NEVER
+from cress.model.times import NEVER, SECOND
+
+# Victims of an urgent unit depend on times too: where none was found, after so long they are looked for again.
+LOOK_AGAIN = 30 * SECOND
 
 
 class Cycle(Ledger):
@@ -35,6 +41,7 @@ class Cycle(Ledger):
         self.last_blocked: JobEntry | None = None
         self._expired_at = -1
         self._quota_only = options.behind_blocked == "quota_only"
+        self._by_urgency = options.order == "urgency"
         self._gate = options.balance_gate == "on"
 
     # --- the cycle -------------------------------------------------------------------------------------------
@@ -104,10 +111,10 @@ class Cycle(Ledger):
         first = self.groups.by_name[order[0][-1]]
         # Alone in the order, the first unit of one queue keeps its turn anyway.
         several = len(order) > 1
-        takes_turns = several or first.policy.serves_users
+        takes_turns = several or first.policy.overtakes
         guarantees = Guarantees(self.groups, self.cluster) if takes_turns else None
         blocked: JobEntry | None = None
-        for group in self.groups.in_order() if several else (first,):
+        for group in self._groups_in_order(now) if several else (first,):
             group.visited = self.pass_number
             if group.preempted_at is not None and self._cools(group, now):
                 continue
@@ -129,6 +136,13 @@ class Cycle(Ledger):
             if self.leases.endless:
                 self._maybe_drain(offered, ahead, now)
         return False
+
+    def _groups_in_order(self, now: int) -> Iterable[GroupState]:
+        if not self._by_urgency:
+            return self.groups.in_order()
+        groups, change = by_urgency(self.groups.in_order(), now)
+        self._wake_at(change)
+        return groups
 
     def _follow_overdue(self) -> None:
         """Let limits count while the head of a group is overdue."""
@@ -487,26 +501,31 @@ class Cycle(Ledger):
         ):
             return False
         within = group.options.preempt_within != "off"
+        urgent = self._is_urgent(group, job, now)
         entitled = (
             group.jobs < len(self.jobs)
             and group.needs_preemption()
             and group.may_take(charge_of_tasks(job, job.shape.size, self.cluster))
         )
-        if not (entitled or within):
+        if not (entitled or within or urgent):
             return False
-        state = (job.job.id, self.cluster.stamp, self.cluster.loosened, ahead.sign if within else ())
+        # A unit that becomes urgent looks again; no job has the id 0.
+        beside = (0, *ahead.sign) if urgent else ahead.sign if within else ()
+        state = (job.job.id, self.cluster.stamp, self.cluster.loosened, beside)
         if group.no_victims == state and now < group.retry_victims_at:
             self._wake_at(group.retry_victims_at)
             return False
-        eviction = find_eviction(self, job) if entitled else None
-        if eviction is not None and not group.may_take(self.charge_of(job, eviction.nodes)):
-            # On these nodes it costs more than where it costs least.
-            eviction = None
+        eviction = self._evict_by_urgency(group, job, ahead, now) if urgent else None
+        if eviction is None and entitled:
+            eviction = find_eviction(self, job)
+            if eviction is not None and not group.may_take(self.charge_of(job, eviction.nodes)):
+                # On these nodes it costs more than where it costs least.
+                eviction = None
         if eviction is None and within:
             eviction = self._evict_within(group, job, ahead, now, entitled=entitled)
         if eviction is None or not self._within_round(len(eviction.attempts)):
             group.no_victims = state
-            group.retry_victims_at = self._next_victim_at(now)
+            group.retry_victims_at = min(self._next_victim_at(now), now + LOOK_AGAIN if urgent else NEVER)
             self._wake_at(group.retry_victims_at)
             return False
         if mode == "observe":
@@ -520,6 +539,34 @@ class Cycle(Ledger):
         self._claim(job, eviction, now)
         group.verdict = Verdict.VICTIMS
         return True
+
+    def _is_urgent(self, group: GroupState, job: JobEntry, now: int) -> bool:
+        """Return whether a blocked unit may take room from less urgent tasks (source S); if not yet, wake up when it may."""
+        if group.spec.policy is not SchedPolicy.URGENCY or job.deadline >= NEVER:
+            return False
+        threshold = group.options.urgency_threshold
+        if job.urgency(now) > threshold:
+            return True
+        due = job.urgent_at(threshold)
+        if due > now:
+            self._wake_at(due)
+        return False
+
+    def _evict_by_urgency(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> Eviction | None:
+        """Return less urgent victims, beside the reservations of the units ahead: of groups above their quota if the group is not, then its own."""
+        self.reservations.heed(self._heeded(group, ahead, now), now)
+        if self._must_wait(group):
+            return None
+        charge = charge_of_tasks(job, job.shape.size, self.cluster)
+        others = group.jobs < len(self.jobs) and not group.claims_above_quota and group.may_take(charge)
+        eviction = find_eviction_by_urgency(self, job, others=others)
+        if eviction is None or all(victim.job.group is group for victim in eviction.attempts):
+            return eviction
+        return (
+            eviction
+            if group.may_take(self.charge_of(job, eviction.nodes))
+            else find_eviction_by_urgency(self, job, others=False)
+        )
 
     def _evict_within(
         self, group: GroupState, job: JobEntry, ahead: Ahead, now: int, *, entitled: bool

@@ -40,6 +40,10 @@ class Estimator:
             self._sweep()
         return self._estimate(job)
 
+    def expected(self, job: Job) -> RunEstimate:
+        """Return the estimate that a job would get if it was submitted now."""
+        return self._estimate(job)
+
     def _sweep(self) -> None:
         """Forget jobs that do not wait any more, of users of whom no run ends."""
         for key, jobs in list(self._waiting.items()):

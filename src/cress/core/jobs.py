@@ -9,6 +9,7 @@ from heapq import heapify, heappop, heappush, nsmallest
 from typing import TypeAlias
 
 from cress.core.groups.policies.base import Policy
+from cress.core.kernels.urgency import urgency
 from cress.core.placing.constraints import Constraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
@@ -63,6 +64,7 @@ class JobEntry:
         "constraints",
         "cost",
         "cpu_charge",
+        "deadline",
         "drain",
         "estimate",
         "group",
@@ -106,6 +108,8 @@ class JobEntry:
         # A reservation of no duration would hold nothing.
         self.limit = NEVER if job.time_limit is None else max(1, job.time_limit)
         self.overdue_at = NEVER
+        # Of all its tasks, on the clock of the core.
+        self.deadline = NEVER
         self.work = 0
         self.expect(estimate)
         # Its charge per task in the accounting ``cpu`` if that is the same on every node: it asks for cores only.
@@ -150,6 +154,62 @@ class JobEntry:
     def is_predicted(self) -> bool:
         """True while its duration is an estimate."""
         return self.group.trusts
+
+    def longest_left(self) -> int:
+        """Return how long the job still takes by the pessimistic estimate (µs), once it starts; NEVER if that is not known."""
+        return self._left(self.longest)
+
+    @property
+    def longest(self) -> int:
+        """The pessimistic estimate of the run of one task (µs), the limit without one."""
+        return self.limit if self.estimate is None else min(self.limit, self.estimate.pessimistic)
+
+    @property
+    def shortest(self) -> int:
+        """The optimistic estimate of the run of one task (µs), the limit without one."""
+        return self.limit if self.estimate is None else min(self.limit, self.estimate.optimistic)
+
+    def limit_left(self) -> int:
+        """Return how long it takes at most, by its time limit; NEVER without one."""
+        return self._left(self.limit)
+
+    def shortest_left(self) -> int:
+        """Return how long it takes at least, by the optimistic estimate."""
+        return self._left(self.shortest)
+
+    def urgency(self, now: int) -> float:
+        """Return its urgency, 0 … 1 (source S)."""
+        if self.deadline >= NEVER:
+            return 0.0
+        found: float = urgency(self.deadline, self.longest_left(), self.shortest_left(), self.late, now)
+        return found
+
+    def next_urgency_bend(self, now: int) -> int:
+        """Return the next time at which its urgency stops to grow: it is 1, or the deadline cannot be met any more; NEVER if there is none."""
+        if self.deadline >= NEVER or self.longest_left() >= NEVER:
+            return NEVER
+        moments = (self.deadline - self.longest_left(), self.deadline - self.shortest_left() + 1)
+        return min((moment for moment in moments if moment > now), default=NEVER)
+
+    def urgent_at(self, threshold: float) -> int:
+        """Return when its urgency is above ``threshold`` at the latest, while it waits; NEVER if that is never known to be."""
+        if self.deadline >= NEVER or self.longest_left() >= NEVER or threshold >= 1:
+            return NEVER
+        return self.deadline - int(self.longest_left() / threshold) + 1 if threshold else self.submitted
+
+    def mean_left(self) -> int:
+        """Return how long it takes on average, by the estimate; the limit without one."""
+        return self._left(self.limit if self.estimate is None else min(self.limit, self.estimate.mean))
+
+    @property
+    def late(self) -> float:
+        """The urgency that it has when its deadline cannot be met any more."""
+        return 1.0 if self.group.options.late == "urgent" else 0.0
+
+    def _left(self, each: int) -> int:
+        if each >= NEVER or not self.most:
+            return each
+        return each * -(-(self.waiting + len(self.attempts)) // self.most)
 
     def waiting_work(self) -> int:
         """Return the work of its waiting tasks, in µs of a millicore; 0 if nothing is known of how long they run."""
@@ -486,6 +546,13 @@ class GroupState:
         if len(self.quota) == 1:
             return self.used[0] > self.quota[0]
         return any(used > quota for used, quota in zip(self.used, self.quota, strict=True))
+
+    @property
+    def claims_above_quota(self) -> bool:
+        """True if used / quota > 1 somewhere, claims included."""
+        return any(
+            used + claimed > quota for used, claimed, quota in zip(self.used, self.claimed, self.quota, strict=True)
+        )
 
     def ratio(self) -> Fraction:
         """Return used / quota, the largest over the measures."""

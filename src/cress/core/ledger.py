@@ -149,6 +149,7 @@ class Ledger(Books):
             job, group, self.first_shape(job, constraints), self.now, event.behind, constraints, event.estimate
         )
         state.overdue_at = self.overdue_at(state)
+        state.deadline = self.deadline_of(state)
         self.add_job(state)
         if self.can_wait(state):
             self.enqueue(state)
@@ -160,6 +161,8 @@ class Ledger(Books):
                 continue
             before = job.duration
             job.expect(event.estimate)
+            if job.attempts:
+                self.running.forget()
             if job.queued:
                 job.group.policy.revalued(job)
                 if job.duration != before:
@@ -283,6 +286,12 @@ class Ledger(Books):
 
     def _clock_set(self, event: ClockSet) -> None:
         self.groups.wall_offset = event.utc - self.now
+        self.running.forget()
+        for job in self.jobs.values():
+            if job.job.deadline:
+                job.deadline = self.deadline_of(job)
+                if job.queued:
+                    job.group.policy.revalued(job)
         self.refresh_quotas_now()
 
     def _zone_set(self, event: ZoneSet) -> None:

@@ -19,8 +19,15 @@ from cress.core.kernels.victims import (
     NO_NODE,
     NUMBER,
     R_CHARGE,
+    R_DEADLINE,
+    R_GROUP,
     R_JOB,
+    R_LIMIT,
+    R_LONGEST,
     R_MINIMUM,
+    R_PRIORITY,
+    R_SHORTEST,
+    R_START,
     R_YIELDS,
     RANK,
     UNSET,
@@ -33,9 +40,12 @@ from cress.core.placing.gangs import by_racks, caps_by_racks
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.model.group import PreemptivePolicy
+from cress.model.times import NEVER
 
 # More than any group may lose.
 _ANY = 2**61
+# The urgency 1.
+_WHOLE = 1_000_000
 
 
 class Eviction:
@@ -69,6 +79,27 @@ def find_eviction_within(core: Books, job: JobEntry, *, others: bool) -> Evictio
     return search.plan(beyond=False) or search.plan(beyond=True)
 
 
+def find_eviction_by_urgency(core: Books, job: JobEntry, *, others: bool) -> Eviction | None:
+    """Return less urgent victims for one unit of ``job``, beside the reservations in force, or ``None`` (source S).
+
+    The least urgent first; in groups above their quota if ``others``, where these do not suffice in its own group. Those that could not
+    meet their own deadlines any more afterwards come last.
+    """
+    takers = [group for group in core.groups if others and group is not job.group and group.excess() > 1]
+    search = _Search(core, job, [*takers, job.group], by_urgency=True)
+    found = search.plan(beyond=False) or search.plan(beyond=True)
+    if found is None or sum((core.now - each.start) * max(1, each.amounts[0]) for each in found.attempts) > _worthwhile(
+        job
+    ):
+        return None
+    return found
+
+
+def _worthwhile(job: JobEntry) -> float:
+    """Return how much work victims may lose for an urgent unit of a job (µs of a millicore)."""
+    return job.group.options.urgency_cost * job.longest * job.shape.size * max(1, job.job.request[0])
+
+
 def _groups_that_yield(core: Books, job: JobEntry) -> list[GroupState]:
     """Return the groups that may be preempted for another one's unit, the one furthest above its quota first."""
     groups = [group for group in core.groups if group is not job.group and group.can_be_preempted()]
@@ -81,8 +112,9 @@ class _Search:
     ``groups`` are those that may be preempted, the first of which yields first; that of ``job`` may be the last of them.
     """
 
-    def __init__(self, core: Books, job: JobEntry, groups: list[GroupState]) -> None:
+    def __init__(self, core: Books, job: JobEntry, groups: list[GroupState], *, by_urgency: bool = False) -> None:
         cluster = core.cluster
+        self.by_urgency = by_urgency
         self.job = job
         self.cluster = cluster
         self.fit = core.fit
@@ -114,11 +146,53 @@ class _Search:
         rank_of = np.array([rank.get(name, UNSET) for name in core.groups.by_name], np.int64)
         latest = np.array([core.now - group.options.min_runtime for group in groups], np.int64)
         self.victims: Ints = np.empty((len(self.table), LOSS + self.spare.shape[1]), np.int64)
-        by_priority = within or job.group.spec.preemptive is PreemptivePolicy.LOW_PRIORITY_FIRST
-        stay = self._and_not_outranked(stopping) if within else stopping
+        if by_urgency:
+            stay, worth = self._worth_by_urgency(core, rank_of)
+            stay = stay | stopping
+        else:
+            stay = self._and_not_outranked(stopping) if within else stopping
+            kind = PreemptivePolicy.LOW_PRIORITY_FIRST if within else job.group.spec.preemptive
+            worth = self._worth(core, kind)
         name_victims(
-            self.table, cluster.leases, stay, job_of, self.left, rank_of, latest, core.now, by_priority, self.victims,
+            self.table, cluster.leases, stay, job_of, self.left, rank_of, latest, core.now, worth, self.victims,
         )  # fmt: skip
+
+    def _worth(self, core: Books, kind: PreemptivePolicy) -> Ints:
+        """Return what the task in each slot is worth: those that are worth least yield first."""
+        if kind is PreemptivePolicy.LOW_PRIORITY_FIRST:
+            return self.table[:, R_PRIORITY].copy()
+        if kind is PreemptivePolicy.MOST_RECENT_FIRST:
+            return core.now - self.table[:, R_START]
+        return self._urgencies(core)
+
+    def _worth_by_urgency(self, core: Books, rank_of: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
+        """Return the slots of tasks that are as urgent as the unit within the margin, or of its own job, and the worth of each slot.
+
+        Worth most are tasks that, begun again, might miss deadlines which they can meet now; then those of the unit's own group.
+        """
+        table, job = self.table, self.job
+        urgencies = self._urgencies(core)
+        least = round((job.urgency(core.now) - job.group.options.urgency_margin) * _WHOLE)
+        left = table[:, R_DEADLINE] - core.now
+        # One that is lost already has no deadline to lose.
+        loses = (table[:, R_DEADLINE] < NEVER) & (urgencies > 0) & (table[:, R_LONGEST] > left)
+        own = rank_of[table[:, R_GROUP]] == rank_of.max()
+        stay = (urgencies > least) | (table[:, R_JOB] == job.job.counted_as)
+        # Together they may lose no more than this, so no single one does.
+        stay |= (core.now - table[:, R_START]) * np.maximum(1.0, core.cluster.leases[:, AMOUNTS]) > _worthwhile(job)
+        return stay, urgencies + 2 * _WHOLE * own + 4 * _WHOLE * loses
+
+    def _urgencies(self, core: Books) -> Ints:
+        """Return the urgency of the task in each slot, in millionths, by what is left of it."""
+        table, ran = self.table, core.now - self.table[:, R_START]
+        longest = np.where(ran < table[:, R_LONGEST], table[:, R_LONGEST], table[:, R_LIMIT]) - ran
+        late = np.array([group.options.late == "urgent" for group in core.groups])[table[:, R_GROUP]]
+        left = table[:, R_DEADLINE] - core.now
+        lost = table[:, R_SHORTEST] - ran > left
+        share = np.minimum(1.0, np.maximum(longest, 0) / np.maximum(left, 1))
+        known = (table[:, R_DEADLINE] < NEVER) & (table[:, R_LONGEST] < NEVER)
+        found: Ints = np.rint(_WHOLE * np.where(known, np.where(lost, late, share), 0.0)).astype(np.int64)
+        return found
 
     def _and_not_outranked(self, stopping: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Return ``stopping`` with the slots of tasks of the unit's own group that its job does not outrank."""
@@ -189,6 +263,7 @@ class _Search:
             f, count = cheapest_node(
                 request, lack, caps, placed, self.levels, self.cluster.nodes, self.cluster.leases, self.victims, taken,
                 self.spare, self.left, lost, gone, chosen, shape.ask, self.stopping, self.claimed, beyond,
+                self.by_urgency,
             )  # fmt: skip
             if f == NO_NODE:
                 return None

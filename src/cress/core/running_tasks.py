@@ -26,7 +26,7 @@ class RunningTasks:
         self._last = 0
 
     def forget(self) -> None:
-        """Forget all rows: charges or groups changed, and the rows are written again when they are needed."""
+        """Forget all rows: charges, groups, deadlines or estimates changed, and the rows are written again when they are needed."""
         self._last = 0
 
     def refresh(self, cluster: Cluster, groups: Groups, attempts: dict[int, Attempt], others: list[int]) -> None:
@@ -49,7 +49,8 @@ class RunningTasks:
         rows[:, R_ID:R_CHARGE] = [
             (
                 attempt.id, attempt.start, attempt.job.job.counted_as, attempt.job.job.priority, place[attempt.job.group.name],
-                _how_it_yields(attempt), attempt.job.job.minimum,
+                _how_it_yields(attempt), attempt.job.job.minimum, attempt.job.deadline, attempt.job.shortest, attempt.job.longest,
+                attempt.job.limit,
             )
             for attempt in new
         ]  # fmt: skip

@@ -13,10 +13,13 @@ from cress.core.diagnostics.explain import why_waiting
 from cress.core.diagnostics.invariants import broken_invariants
 from cress.core.diagnostics.match_report import CurrentConstraints, NodeMatch, current_constraints, match_nodes
 from cress.core.ledger import Fact
+from cress.core.outlook import foreseen, outlook
 from cress.core.placing.vetoes import Veto
 from cress.core.state import State, export_state, restored
 from cress.language.syntax import prepare
 from cress.model.estimates import RunEstimate
+from cress.model.job import Job
+from cress.model.outlook import Outlook
 
 
 class Scheduler(Cycle):
@@ -54,6 +57,18 @@ class Scheduler(Cycle):
         """Return how long a task of a job is expected to run; ``None`` without an estimate, or such a job."""
         job = self.jobs.get(job_id)
         return None if job is None else job.estimate
+
+    def outlook(self, job_id: int, now: int | None = None) -> Outlook | None:
+        """Return what is foreseen of a job with a deadline; ``None`` without one, or such a job.
+
+        ``now`` (µs) if it is later than what the scheduler knows.
+        """
+        job = self.jobs.get(job_id)
+        return None if job is None else outlook(self, job, max(self.now, now or 0))
+
+    def foreseen(self, job: Job, estimate: RunEstimate | None = None) -> Outlook | None:
+        """Return what is foreseen of a job with a deadline that is not submitted; ``None`` without one."""
+        return foreseen(self, job, estimate)
 
     @staticmethod
     def prepare_match() -> None:

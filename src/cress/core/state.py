@@ -292,6 +292,7 @@ def _restore_job(core: Cycle, entry: State) -> None:
     if entry.get("estimate") is not None:
         job.expect(msgspec.convert(entry["estimate"], RunEstimate))
     job.overdue_at = entry.get("overdue_at", NEVER)
+    job.deadline = core.deadline_of(job)
     for name in (
         "soft", "next_task", "waiting", "cancelled", "held", "behind", "held_since", "would_preempt", "arrived",
     ):  # fmt: skip

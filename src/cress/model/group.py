@@ -13,13 +13,14 @@ MAX_GROUP_NAME_LENGTH = 64
 
 
 class SchedPolicy(Enum):
-    """The order of the jobs inside a group (G, E)."""
+    """The order of the jobs inside a group (G, E, S; EDF: earliest deadline first)."""
 
     FIFO = "FIFO"
     PRIORITY = "Priority"
     CAPACITY = "Capacity"
     BACKFILL = "BackFill"
     URGENCY = "Urgency"
+    EDF = "EDF"
 
 
 class PreemptivePolicy(Enum):

@@ -63,6 +63,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     A job with a ``plan`` is a family and never reaches the scheduler; ``family`` is the id of the one that a job is a member
     of (in a submit: ``-n`` as in ``after``), 0: none. Members of a service or database count as one job where tasks of a
     job are counted: ``max_per_node``, ``max_per_rack``, ``minimum``; and they go to different nodes as far as there are.
+
+    ``deadline`` is the moment (µs since the epoch, UTC) at which all its tasks should have ended; while it is not submitted, it may be
+    ``within`` so many microseconds of its submission instead. 0: none.
     """
 
     id: int
@@ -93,6 +96,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     plan: FamilySpec | None = None
     family: int = 0
     licences: tuple[tuple[str, int], ...] = ()
+    deadline: int = 0
+    within: int = 0
 
     @property
     def counted_as(self) -> int:

@@ -60,6 +60,12 @@ class Options:
         source="ours; quota_only is G",
         choices=("reserve", "quota_only"),
     )
+    order: str = _option(
+        "share",
+        "the order of the groups: by used / quota, or those not above their quota first and in both classes by the urgency of their first job",
+        source="G; urgency is S",
+        choices=("share", "urgency"),
+    )
     drain_after: int = _option(
         10 * MINUTE,
         "a unit that was first in the order and blocked so long is due: its reservation binds everybody, and nodes are kept free for it",
@@ -105,6 +111,36 @@ class Options:
         "is overdue: it goes first, and limits count",
         unit="µs",
         source="ours (0022)",
+        least=0,
+        per_group=True,
+    )
+    late: str = _option(
+        "best_effort",
+        "a job that cannot meet its deadline any more is as urgent as one without a deadline, or most urgent",
+        source="S; ours",
+        choices=("best_effort", "urgent"),
+        per_group=True,
+    )
+    urgency_threshold: float = _option(
+        0.8,
+        "with the policy Urgency: a unit that is more urgent than this and does not fit may preempt less urgent ones; 1 = never",
+        source="S; ours",
+        least=0,
+        most=1,
+        per_group=True,
+    )
+    urgency_margin: float = _option(
+        0.1,
+        "by how much less urgent than the preempting unit its victims are at least",
+        source="S; ours",
+        least=0,
+        most=1,
+        per_group=True,
+    )
+    urgency_cost: float = _option(
+        1.0,
+        "most work that the victims of an urgent unit may lose together, as a share of the work of the unit",
+        source="ours (0023)",
         least=0,
         per_group=True,
     )

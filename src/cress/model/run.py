@@ -66,7 +66,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last ``log_size`` bytes are kept (0: the executor's default); both are copied to the folder ``log_copy`` at the end.
     ``ready`` and ``alive`` are the checks of a service or database. ``source`` is the job as it was submitted (JSON).
     ``secrets`` are those that its tasks use; their values are not part of a run. ``job_token``: its tasks get a token for the
-    API, which is not part of it either.
+    API, which is not part of it either. ``deadline`` and ``within`` are the job's, as it was submitted: of a job that is over they tell
+    whether it met its deadline.
     """
 
     job: Count
@@ -98,6 +99,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = ""
     secrets: tuple[SecretUse, ...] = ()
     job_token: bool = False
+    deadline: Amount = 0
+    within: Amount = 0
 
     @property
     def needs_material(self) -> bool:

@@ -21,23 +21,27 @@ from cress.core.kernels.devices import ASKS, device_copies, first_device, give_d
 from cress.core.kernels.holding import AMOUNTS, HEAD, NEXT, NODE, NONE, OUT, USABLE
 
 # ``running``: the attempt, its start, its job, the job's priority, the position of its group by name, the way in which
-# it yields, the minimum of the job's tasks.
-R_ID, R_START, R_JOB, R_PRIORITY, R_GROUP, R_YIELDS, R_MINIMUM, R_CHARGE = range(8)
+# it yields, the minimum of the job's tasks, its deadline, how long the task runs by the optimistic and the pessimistic estimate
+# and at most, the charge to its group.
+(
+    R_ID, R_START, R_JOB, R_PRIORITY, R_GROUP, R_YIELDS, R_MINIMUM, R_DEADLINE, R_SHORTEST, R_LONGEST, R_LIMIT, R_CHARGE
+) = range(12)  # fmt: skip
 NEVER_YIELDS, ALONE, WHOLE = range(3)
 
-# ``victims``: row of the victim, its group's place, its worth to the policy, the longest run of its tasks, the first
-# attempt, the number of tasks, the work lost, the number of the job in ``left`` or UNSET, the charge that ends.
-OF, RANK, WORTH, LONGEST, FIRST, NUMBER, WORK, JOB, LOSS = range(9)
+# ``victims``: row of the victim, its group's place, its worth to the policy, the first attempt, the number of tasks,
+# the work lost, the number of the job in ``left`` or UNSET, the charge that ends.
+OF, RANK, WORTH, FIRST, NUMBER, WORK, JOB, LOSS = range(8)
 UNSET = -1
 NO_NODE = -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def name_victims(running, leases, stopping, job_of, left, rank_of, latest, now, by_priority, victims):
+def name_victims(running, leases, stopping, job_of, left, rank_of, latest, now, worth, victims):
     """Fill ``victims``: running tasks that began by ``latest`` of their group and are not ``stopping``.
 
     ``rank_of`` has the place in which each group yields, UNSET for those that do not; ``job_of`` the number of the
-    job of each slot in ``left``. A gang yields if all its tasks may.
+    job of each slot in ``left``; ``worth`` is that of each slot to the policy. A gang yields if all its tasks may, and is worth what the
+    most valuable one is.
     """
     first = np.full(left.shape[0], UNSET, np.int64)
     whole = np.ones(left.shape[0], np.bool_)
@@ -64,14 +68,14 @@ def name_victims(running, leases, stopping, job_of, left, rank_of, latest, now, 
             victims[s, RANK] = rank_of[running[s, R_GROUP]]
             victims[s, FIRST] = running[s, R_ID]
             victims[s, JOB] = job_of[s]
-            victims[s, LONGEST] = victims[s, NUMBER] = victims[s, WORK] = 0
+            victims[s, WORTH] = worth[s]
+            victims[s, NUMBER] = victims[s, WORK] = 0
             victims[s, LOSS:] = 0
     for s in range(running.shape[0]):
         v = victims[s, OF]
         if v != UNSET:
             ran = now - running[s, R_START]
-            victims[v, LONGEST] = max(victims[v, LONGEST], ran)
-            victims[v, WORTH] = running[s, R_PRIORITY] if by_priority else victims[v, LONGEST]
+            victims[v, WORTH] = max(victims[v, WORTH], worth[s])
             victims[v, NUMBER] += 1
             victims[v, WORK] += ran
             for m in range(running.shape[1] - R_CHARGE):
@@ -87,8 +91,13 @@ def _fits(level, need):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _yields_before(v, w, victims):
-    """Return whether victim ``v`` comes first: by group, the policy's worth, fewer tasks, less work lost, the later attempt."""
+def _yields_before(v, w, victims, worth_first):
+    """Return whether victim ``v`` comes first: by group, the policy's worth, fewer tasks, less work lost, the later attempt.
+
+    ``worth_first``: by the worth, then by group.
+    """
+    if worth_first and victims[v, WORTH] != victims[w, WORTH]:
+        return victims[v, WORTH] < victims[w, WORTH]
     for column in (RANK, WORTH, NUMBER, WORK):
         if victims[v, column] != victims[w, column]:
             return victims[v, column] < victims[w, column]
@@ -108,7 +117,7 @@ def _room_on(f, nodes, leases, victims, taken, level):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _victims_on(f, nodes, leases, victims, taken, here, amounts):
+def _victims_on(f, nodes, leases, victims, taken, worth_first, here, amounts):
     """Write the victims on ``f`` that were not taken into ``here``, in the order in which they yield; return their number.
 
     ``amounts`` gets the amounts that each of them frees on the node.
@@ -125,7 +134,7 @@ def _victims_on(f, nodes, leases, victims, taken, here, amounts):
                         i = j
             if i == n:
                 # Insert it in order.
-                while i > 0 and _yields_before(v, here[i - 1], victims):
+                while i > 0 and _yields_before(v, here[i - 1], victims, worth_first):
                     here[i] = here[i - 1]
                     amounts[i] = amounts[i - 1]
                     i -= 1
@@ -253,14 +262,15 @@ def _take(
 @njit(cache=True, nogil=True, error_model="numpy")
 def cheapest_node(
     request, lack, caps, placed, levels, nodes, leases, victims, taken, spare, left, lost, gone, chosen, ask, stopping,
-    claimed, beyond,
+    claimed, beyond, worth_first,
 ):  # fmt: skip
     """Return the node on which one more copy of ``request`` costs least (the first of equals), and the number of new victims.
 
     NO_NODE if there is no such node. The victims beyond those ``taken`` are in ``chosen``, in the order in which they are
     taken. ``lack`` is the row of the shape: nodes that a clause excludes are left out, and
     those that have as many copies as ``caps`` (empty: any number) allows. ``levels`` (node × K) are the free amounts, including those of the victims taken. Cost: the largest
-    worth, the number of tasks, the work lost; a node that has room costs nothing.
+    worth, the number of tasks, the work lost; a node that has room costs nothing. On a node victims yield by group, then worth; with
+    ``worth_first`` the other way round.
 
     ``ask`` is the request of one copy for devices. Tasks that are ``stopping`` (per slot) count in ``levels`` as gone. Nodes that are
     ``claimed`` are left out when devices matter: the devices of the claiming unit are not known yet.
@@ -294,7 +304,7 @@ def cheapest_node(
         _room_on(f, nodes, leases, victims, taken, level)
         if not _fits(level, need):
             continue
-        n = _victims_on(f, nodes, leases, victims, taken, here, amounts)
+        n = _victims_on(f, nodes, leases, victims, taken, worth_first, here, amounts)
         count = np.int64(-1)
         for largest_first in (False, True):
             # Small victims that yield first may use up the spare amount of their group, where one larger victim would do.

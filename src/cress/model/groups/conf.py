@@ -56,12 +56,6 @@ MAX_GROUPS = 2_000
 MAX_USERS = 20_000
 MAX_ALL_WINDOWS = 5_000
 
-# Policies whose names are known but which do not work yet: delete an entry when its policy does.
-NOT_YET: Mapping[Enum, str] = {
-    SchedPolicy.URGENCY: "jobs have no deadlines yet",
-    PreemptivePolicy.LOWEST_URGENCY_FIRST: "jobs have no deadlines yet",
-}
-
 _GARBAGE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\ufffd\ufeff]")
 _PLAIN = {plain_key(keyword): keyword for keyword in KEYWORDS}
 _USER = re.compile(r"[^\s|#=,;:<>*]+")
@@ -465,13 +459,10 @@ def _parse_preemptive(line: _Line, _reader: _Reader) -> dict[str, Any]:
 
 
 def _choice(text: str, kind: type[_EnumT]) -> _EnumT:
-    usable = [each.value for each in kind if each not in NOT_YET]
     for each in kind:
         if plain_key(each.value) == plain_key(text):
-            if each in NOT_YET:
-                raise InputError(f"{each.value} does not work yet: {NOT_YET[each]}", hint="one of " + ", ".join(usable))
             return each
-    raise InputError(f"unknown policy {text!r}", hint=one_of(text, usable))
+    raise InputError(f"unknown policy {text!r}", hint=one_of(text, [each.value for each in kind]))
 
 
 def _parse_weight(line: _Line, _reader: _Reader) -> dict[str, Any]:
@@ -507,6 +498,6 @@ _EMPTY_HINTS = {
     NAME: "Name: news",
     QUOTA: "ResourceQuota: 10",
     USERS: "Users: alice | bob; * for everyone",
-    POLICY: "SchedPolicy: " + ", ".join(each.value for each in SchedPolicy if each not in NOT_YET),
-    PREEMPTIVE: "PreemptiveSchedPolicy: " + ", ".join(each.value for each in PreemptivePolicy if each not in NOT_YET),
+    POLICY: "SchedPolicy: " + ", ".join(each.value for each in SchedPolicy),
+    PREEMPTIVE: "PreemptiveSchedPolicy: " + ", ".join(each.value for each in PreemptivePolicy),
 }

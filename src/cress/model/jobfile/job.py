@@ -18,6 +18,7 @@ from cress.model.job import Condition, Job, JobType
 from cress.model.jobfile import values
 from cress.model.jobfile.checks import port_of_check
 from cress.model.jobfile.clauses import ClauseText, issue_as_whole
+from cress.model.jobfile.deadlines import NONE, deadline
 from cress.model.jobfile.keys import ALIASES, CLAUSES, FAMILY, KEPT, KEYS, RANK, TABLE, Key, misplaced
 from cress.model.jobfile.ports import UNNAMED, Ports, ports
 from cress.model.jobfile.reader import Reader, below
@@ -47,6 +48,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     ``behind`` are the jobs of the same submit on which it depends, by name; ``parse_jobs`` turns them into places.
     ``clauses`` and ``ranks`` (one at most) become ``requirement`` and ``rank`` of the job once the language has read them.
+    ``clocks`` is its deadline as clocks of the cluster show it, where that was given without a zone.
     ``place`` is its place in the submit: ``jobs[2]``, ``jobs[0].steps.load``.
     """
 
@@ -55,6 +57,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     behind: tuple[tuple[str, Condition], ...] = ()
     clauses: tuple[ClauseText, ...] = ()
     ranks: tuple[ClauseText, ...] = ()
+    clocks: str = ""
     place: str = ""
 
 
@@ -124,6 +127,11 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         reader.errors.append(InputError("is missing", hint='such as "0 8 * * 1-5"', field="when"))
     if isinstance(plan, Service) and "zone" in reader.given and "timetable" not in reader.given:
         reader.wrong("zone", "is the time zone of a timetable, and there is none", "timetable: [{at: …, tasks: …}]")
+    due = reader.read("deadline", deadline, NONE)
+    if type_ is JobType.CRON and (due.moment or due.clocks):
+        reader.wrong(
+            "deadline", "is a moment, and each run has its own", "a time from the start of a run on, such as 6h"
+        )
     both = {name for name, _ in environment} & {use.name for use in read["secrets"] if not use.file}
     for name in sorted(both):
         reader.wrong("secrets", f"{name} is in environment too", "one of both", inner=f".{name}")
@@ -142,6 +150,8 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         ports=given_ports,
         max_running=max_running,
         plan=plan,
+        deadline=due.moment,
+        within=due.within,
         **_fields(read, "job"),
     )
     run = Run(
@@ -152,6 +162,8 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         ports=given_ports,
         type=type_,
         limits=limits,
+        deadline=due.moment,
+        within=due.within,
         **_fields(read, "run"),
     )
     whole = reader.texts("gang", issue_as_whole) if read["gang"] else ()
@@ -165,6 +177,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         behind=tuple((each, condition) for each, condition in after if isinstance(each, str)),
         clauses=(*_texts(reader, CLAUSES), *whole, *container),
         ranks=_texts(reader, RANK),
+        clocks=due.clocks,
     )
 
 

@@ -149,6 +149,11 @@ TABLE = (
         default="none",
     ),
     Key(
+        "deadline", DURATION, types=ENDING, step=False,
+        about="when all tasks should have ended: a time from the submission on (`6h`), or a moment (`2026-12-01 18:00` in the zone of the cluster, `2026-12-01 18:00 +02:00`, `… Europe/Berlin`); of a cron job a time from the start of each run on, of a dag [its steps get theirs from it](jobs.md#deadlines)",
+        default="none",
+    ),
+    Key(
         "environment", {"type": "object", "additionalProperties": TEXT}, values.environment, into=RUN,
         about="variables; names that begin with `CRESS_` are Cress's own",
         default="none",

@@ -7,10 +7,12 @@ from typing import Any
 from cress.core.groups.policies.backfill import BackfillPolicy
 from cress.core.groups.policies.base import Policy
 from cress.core.groups.policies.capacity import CapacityPolicy
+from cress.core.groups.policies.edf import EdfPolicy
 from cress.core.groups.policies.fifo import FifoPolicy
 from cress.core.groups.policies.priority import PriorityPolicy
 from cress.core.groups.policies.queue import J
 from cress.core.groups.policies.ranked_backfill import RankedBackfill
+from cress.core.groups.policies.urgency import UrgencyPolicy
 from cress.core.placing.fit import Fit
 from cress.model.errors import InputError
 from cress.model.group import Group, SchedPolicy
@@ -23,19 +25,14 @@ POLICIES: dict[SchedPolicy, type[Policy[Any]]] = {
     SchedPolicy.PRIORITY: PriorityPolicy,
     SchedPolicy.CAPACITY: CapacityPolicy,
     SchedPolicy.BACKFILL: BackfillPolicy,
+    SchedPolicy.URGENCY: UrgencyPolicy,
+    SchedPolicy.EDF: EdfPolicy,
 }
 
 
 def make_policy(group: Group, options: Options, fit: Fit) -> Policy[J]:
     """Return the policy of ``group``, with the group's own options."""
-    kind = POLICIES.get(group.policy)
-    if kind is None:
-        *others, last = (each.value for each in POLICIES)
-        raise InputError(
-            f"the policy {group.policy.value} needs deadlines, which are not known yet",
-            hint=f"{', '.join(others)} or {last}",
-            field=group.name,
-        )
+    kind = POLICIES[group.policy]
     by_estimates = options.estimates != "requested" or options.backfill_order != "submit"
     if kind is not BackfillPolicy or not by_estimates:
         return kind.of(group, options, fit)

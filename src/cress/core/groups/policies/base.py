@@ -18,8 +18,8 @@ class Policy(Generic[J]):
 
     # Whether jobs behind the head are offered when the head does not fit.
     offers_more = False
-    # Whether users take turns, so that the head does not come first because it waited longest.
-    serves_users = False
+    # Whether the head may be passed by jobs that wait for less time, so that it does not keep its turn by itself.
+    overtakes = False
     # Whether users have limits, so that a head may be passed over.
     limits_users = False
     # Whether every waiting job has a planned start.
@@ -94,6 +94,10 @@ class Policy(Generic[J]):
 
     def work(self) -> int:
         """Return the work of the waiting jobs (µs of a millicore), for policies that bound waits by it."""
+        return 0
+
+    def work_ahead(self, job: J) -> int:
+        """Return the work of the waiting jobs that are likely to go before this one (µs of a millicore); 0 if that is not told."""
         return 0
 
     def head_is_overdue(self) -> bool:

@@ -27,7 +27,7 @@ class CapacityPolicy(Policy[J]):
     """
 
     offers_more = True
-    serves_users = True
+    overtakes = True
 
     def __init__(self, weights: dict[str, int], limit_factor: float) -> None:
         super().__init__()

@@ -35,6 +35,19 @@ class QueuedJob(Protocol):
     cost: int
     work: int
     overdue_at: int
+    deadline: int
+
+    def longest_left(self) -> int:
+        """Return how long it still takes by the pessimistic estimate."""
+
+    def limit_left(self) -> int:
+        """Return how long it still takes at most."""
+
+    def shortest_left(self) -> int:
+        """Return how long it still takes by the optimistic estimate."""
+
+    def urgency(self, now: int) -> float:
+        """Return its urgency, 0 … 1."""
 
     @property
     def duration(self) -> int:

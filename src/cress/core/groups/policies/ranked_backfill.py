@@ -7,12 +7,18 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from cress.core.groups.policies.backfill import BackfillPolicy
-from cress.core.groups.policies.queue import GAP, J
-from cress.core.groups.policies.ranked_queue import COSTS, OVERDUE, RUNS, SUBMITTED, RankedQueue
+from cress.core.groups.policies.queue import GAP, J, QueuedJob
+from cress.core.groups.policies.ranked_queue import RankedQueue
 from cress.core.kernels.order import candidates, first_by_factor, in_order
 from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Ints
 from cress.model.times import NEVER
+
+RUNS, COSTS, SUBMITTED, OVERDUE = range(4)
+
+
+def _measures(job: QueuedJob) -> tuple[int, ...]:
+    return job.run, job.cost, job.submitted, job.overdue_at
 
 
 class RankedBackfill(BackfillPolicy[J]):
@@ -29,7 +35,7 @@ class RankedBackfill(BackfillPolicy[J]):
 
     def __init__(self, fit: Fit, depth: int, *, order: str, predicts: bool) -> None:
         super().__init__(fit, depth, conservative=False)
-        self.queue: RankedQueue[J] = RankedQueue()
+        self.queue: RankedQueue[J] = RankedQueue(4, _measures)
         self._by_factor = order == "expansion_factor"
         self._by_submit = order == "submit"
         self._predicts = predicts

@@ -1,29 +1,32 @@
-"""A queue that also keeps, by position, what the order by estimates is computed from."""
+"""A queue that also keeps, by position, what an order that changes with time is computed from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from cress.core.groups.policies.queue import GAP, J, Queue
 from cress.core.tables.arrays import Ints
 
-RUNS, COSTS, SUBMITTED, OVERDUE = range(4)
-
 
 class RankedQueue(Queue[J]):
-    """Jobs by submit time, with their expected runs, costs, submit times and the times from which on they are overdue as rows of ``values``.
+    """Jobs by submit time; what ``measure`` says of each is a column of ``values``, with ``GAP`` where there is no job.
 
     ``work`` is the work of all its jobs, as of the time at which each was queued or estimated.
     """
 
-    __slots__ = ("values", "work")
+    __slots__ = ("_measure", "_rows", "values", "work")
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int, measure: Callable[[J], tuple[int, ...]]) -> None:
         super().__init__()
-        self.values: Ints = np.zeros((4, len(self.limits)), np.int64)
+        self._rows = rows
+        self._measure = measure
+        self.values = self._empty()
         self.work = 0
+
+    def _empty(self) -> Ints:
+        return np.full((self._rows, len(self.limits)), GAP, np.int64)
 
     def add(self, job: J) -> None:
         super().add(job)
@@ -32,14 +35,14 @@ class RankedQueue(Queue[J]):
     def fill(self, jobs: Iterable[J]) -> None:
         jobs = list(jobs)
         super().fill(jobs)
-        self.values = np.zeros((4, len(self.limits)), np.int64)
+        self.values = self._empty()
         self.work = 0
         for job in jobs:
             self._enter(job)
 
     def remove(self, job: J) -> None:
         self.work -= job.work
-        self.values[RUNS, self.position(job)] = GAP
+        self.values[:, self.position(job)] = GAP
         super().remove(job)
 
     def revalued(self, job: J) -> None:
@@ -50,19 +53,20 @@ class RankedQueue(Queue[J]):
     def _enter(self, job: J) -> None:
         job.work = job.waiting_work()
         self.work += job.work
-        self.values[:, self.position(job)] = job.run, job.cost, job.submitted, job.overdue_at
+        self.values[:, self.position(job)] = self._measure(job)
 
     def _insert(self, place: int, job: J) -> None:
         end = self.end
         super()._insert(place, job)
         if len(self.limits) > self.values.shape[1]:
-            more = np.zeros((4, len(self.limits) - self.values.shape[1]), np.int64)
-            self.values = np.concatenate([self.values, more], axis=1)
+            kept = self.values
+            self.values = self._empty()
+            self.values[:, : kept.shape[1]] = kept
         self.values[:, place + 1 : end + 1] = self.values[:, place:end].copy()
 
     def _close_gaps(self) -> None:
         there = self.limits[: self.end] != GAP
         kept = self.values[:, : self.end][:, there]
         super()._close_gaps()
-        self.values = np.zeros((4, len(self.limits)), np.int64)
+        self.values = self._empty()
         self.values[:, : kept.shape[1]] = kept

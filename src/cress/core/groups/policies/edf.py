@@ -1,0 +1,20 @@
+"""Earliest deadline first, whatever a job takes; jobs without a deadline come last, by submit time."""
+
+from __future__ import annotations
+
+from cress.core.groups.policies.queue import J, QueuedJob
+from cress.core.groups.policies.urgency import UrgencyPolicy
+
+
+def _measures(job: QueuedJob) -> tuple[int, ...]:
+    return job.deadline, job.limit_left(), job.limit_left(), job.work, job.run
+
+
+class EdfPolicy(UrgencyPolicy[J]):
+    """Policy that offers all jobs by deadline.
+
+    Those that cannot meet it any more, if they take their time limit, come last with ``late`` best_effort; with ``urgent`` that does not matter, as in EDF by the book.
+    """
+
+    by_deadline = True
+    measures = staticmethod(_measures)

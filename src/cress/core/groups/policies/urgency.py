@@ -1,0 +1,143 @@
+"""Urgency: the job whose deadline is nearest in relation to what is left of it goes first (source S, design note 0023).
+
+Behind a head that does not fit the others are offered in the same order, beside its reservation, as in EASY backfill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Self
+
+import numpy as np
+
+from cress.core.groups.policies.backfill import BackfillPolicy
+from cress.core.groups.policies.most_urgent import DEADLINES, RUNS, WORK, MostUrgent
+from cress.core.groups.policies.queue import GAP, J, QueuedJob
+from cress.core.groups.policies.ranked_queue import RankedQueue
+from cress.core.kernels.urgency import candidates
+from cress.core.placing.fit import Fit
+from cress.model.group import Group
+from cress.model.options import Options
+from cress.model.times import NEVER
+
+
+def _measures(job: QueuedJob) -> tuple[int, ...]:
+    return job.deadline, job.longest_left(), job.shortest_left(), job.work, job.run
+
+
+class UrgencyPolicy(BackfillPolicy[J]):
+    """Policy that offers all jobs by urgency; those that are equally urgent go by submit time.
+
+    ``late`` is the urgency of a job that cannot meet its deadline any more.
+    """
+
+    timed = True
+    overtakes = True
+
+    by_deadline = False
+    measures = staticmethod(_measures)
+
+    def __init__(self, fit: Fit, depth: int, late: float) -> None:
+        super().__init__(fit, depth, conservative=False)
+        self.queue: RankedQueue[J] = RankedQueue(5, self.measures)
+        self._most_urgent = MostUrgent(late, by_deadline=self.by_deadline)
+        # The position of the head; of no use once ``_known`` is False or the time ``_until`` has come.
+        self._head = -1
+        self._known = False
+        self._until: int | None = None
+
+    @classmethod
+    def of(cls, group: Group, options: Options, fit: Fit) -> Self:
+        return cls(fit, options.backfill_depth, 1.0 if options.late == "urgent" else 0.0)
+
+    def pass_time(self, now: int) -> bool:
+        if now != self.now and (self._until is None or now >= self._until):
+            self._known = False
+        self.now = now
+        return False
+
+    def next_change(self) -> int:
+        self._look()
+        if self._until is None:
+            self._until = self._most_urgent.next_change(self.queue, self._head, self.now)
+        return self._until
+
+    def head(self) -> J | None:
+        self._look()
+        return self.queue.at(self._head) if self._head >= 0 else None
+
+    def __iter__(self) -> Iterator[J]:
+        places = np.flatnonzero(self.queue.limits[: self.queue.end] != GAP)
+        return (
+            job
+            for place in self._most_urgent.order(self.queue, places, self.now)
+            if (job := self.queue.at(place)) is not None
+        )
+
+    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
+        queue, rows = self.queue, self._fit.cluster.rows
+        self._refresh_bounds(memo)
+        durations = queue.values[RUNS] if head.is_predicted else queue.limits
+        places = candidates(queue.rows, queue.limits, GAP, durations, queue.first, queue.end, self._bound, rows)
+        offered = None if self._covers_all() else {job.key for job in self.looked_at()}
+        for place in self._most_urgent.order(self.queue, places, self.now):
+            job = queue.at(place)
+            assert job is not None
+            row, duration = job.shape.row, job.duration
+            if job is head or duration >= self._bound[row] or (offered is not None and job.key not in offered):
+                continue
+            yield job
+            # Still here: the job was not placed.
+            if memo is not None:
+                self._bound[row] = min(int(self._bound[row]), duration)
+
+    def looked_at(self) -> list[J]:
+        jobs = list(self)
+        return jobs if self._covers_all() else jobs[: self._depth + 1]
+
+    def looks_at(self, job: J) -> bool:
+        return self._covers_all() or job in self.looked_at()
+
+    def _last(self) -> int:
+        return self.queue.end
+
+    def _look(self) -> None:
+        if not self._known:
+            self._known = True
+            self._until = None
+            self._head = self._most_urgent.find(self.queue, self.now)
+
+    def add(self, job: J) -> None:
+        super().add(job)
+        place = self.queue.position(job)
+        # Those behind a job that was not put at the end have moved.
+        self._forget(place, self.queue.end)
+
+    def fill(self, jobs: Collection[J]) -> None:
+        super().fill(jobs)
+        self._forget()
+
+    def remove(self, job: J) -> None:
+        place, end = self.queue.position(job), self.queue.end
+        super().remove(job)
+        if self.queue.end < end:
+            self._forget()
+        else:
+            self._forget(place, place + 1)
+
+    def revalued(self, job: J) -> None:
+        self.queue.revalued(job)
+        place = self.queue.position(job)
+        self._forget(place, place + 1)
+
+    def _forget(self, first: int = 0, last: int = NEVER) -> None:
+        self._known = False
+        self._most_urgent.forget(first, last)
+
+    def work(self) -> int:
+        return self.queue.work
+
+    def work_ahead(self, job: J) -> int:
+        # Whose deadline is nearer mostly becomes more urgent first.
+        nearer = self.queue.values[DEADLINES] < job.deadline
+        return int(self.queue.values[WORK][nearer].sum())
