@@ -57,6 +57,14 @@ def test_usage_is_a_table() -> None:
     ]
 
 
+def test_usage_counts_deadlines_where_there_were_some() -> None:
+    found = [UsageView(group="lab", start=0.0, core_seconds=9000, met=12, missed=1)]
+    assert plain(*usage.table(found, usage.By.ALL)) == [
+        "GROUP  CORE-HOURS  GB-HOURS  CPU-HOURS  TASKS  FAILED  MET  MISSED  SHARE",
+        "lab          2.50      0.00       0.00      0       0   12       1   100%",
+    ]
+
+
 @pytest.fixture
 def center(tmp_path: Path) -> Iterator[Center]:
     with Center(tmp_path / "data") as running:

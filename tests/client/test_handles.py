@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -327,6 +328,20 @@ def test_a_service_is_applied_scaled_and_found(center: cress.Client) -> None:
     assert [view.id for view in center.jobs(type="service", state="running")] == [job.id]
     job.cancel()
     assert job.wait(PATIENCE).state == "cancelled"
+
+
+def test_a_strict_submit_is_refused_if_the_deadline_cannot_be_met(center: cress.Client) -> None:
+    before = center.jobs(limit=1)
+    late = cress.Job("true", time_limit="1h", deadline=timedelta(minutes=10))
+    with pytest.raises(Refused, match="cannot be met"):
+        center.submit(late, strict=True)
+    assert [job.id for job in center.jobs(limit=1)] == [job.id for job in before]
+    (said,) = center.check(late)
+    assert said.deadline is not None
+    assert said.deadline.forecast == "cannot_be_met"
+    in_time = center.submit(cress.Job("true", time_limit="1min", deadline="1h"), strict=True).wait(PATIENCE)
+    assert in_time.deadline is not None
+    assert in_time.deadline.forecast == "met"
 
 
 def test_a_check_tells_what_a_submit_would_say_and_stores_nothing(center: cress.Client) -> None:

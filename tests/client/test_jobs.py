@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from cress.client.handles import Handle
 from cress.client.jobs import Cron, Dag, Database, Job, JobFile, Service, Step, mapping_of
 from cress.model.errors import InputError
 from cress.model.job import JobType
+from cress.model.jobfile.deadlines import deadline
 from cress.model.jobfile.keys import BATCH, TABLE
 from cress.model.jobfile.submit import parse_jobs
 from cress.model.resources import Dimensions
@@ -111,3 +112,18 @@ def test_steps_come_after_each_other_and_make_the_jobs_that_they_say() -> None:
 def test_every_type_is_read_by_the_center(given: JobFile) -> None:
     (spec,) = parse_jobs([given.mapping()], dimensions=Dimensions(), user="ann")
     assert spec.job.type.value == given.TYPE
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("6h", "6h"),
+        (timedelta(hours=6), 21_600.0),
+        (datetime(2026, 12, 1, 18, tzinfo=UTC), "2026-12-01T18:00:00+00:00"),
+        (datetime(2026, 12, 1, 18), "2026-12-01T18:00:00"),
+    ],
+)
+def test_a_deadline_is_a_time_or_a_moment(given: str | timedelta | datetime, written: object) -> None:
+    mapping = Job("true", deadline=given).mapping()
+    assert mapping["deadline"] == written
+    deadline(mapping["deadline"])

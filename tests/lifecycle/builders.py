@@ -8,6 +8,8 @@ from cress.core.state import promised_state
 from cress.lifecycle.effects import (
     CordonChanged,
     DataMissing,
+    DeadlineAtRisk,
+    DeadlineMissed,
     Halt,
     Launch,
     Notice,
@@ -102,7 +104,9 @@ class World:
             self.names.load(self.machine, self.names.revision)
         step = self.machine.step(now, utc, inputs)
         assert step.notices == _different(self.machine, before) + [
-            each for each in step.notices if isinstance(each, DataMissing | RolledBack)
+            each
+            for each in step.notices
+            if isinstance(each, DataMissing | RolledBack | DeadlineAtRisk | DeadlineMissed)
         ]
         self._named = id(self.machine), self.machine.now
         self.names.stepped(self.machine, step.facts.rows, self.names.revision.number + 1)

@@ -374,3 +374,12 @@ def test_a_run_can_be_released_by_itself() -> None:
     world.until("2024-05-01 13:10")
     assert world.made == ["01 12:00", "01 13:00"]
     assert DAY > world.clock(number).next - world.utc > 0
+
+
+def test_each_run_has_a_deadline_of_its_own() -> None:
+    wall = Wall()
+    spec = msgspec.structs.replace(cron(), within=2 * HOUR)
+    wall.step(Submit(jobs=(spec,)))
+    wall.step(after=30 * MINUTE)
+    (run,) = wall.machine.jobs.values()
+    assert (run.job.deadline, run.job.within) == (wall.utc + 2 * HOUR, 0)

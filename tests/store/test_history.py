@@ -118,6 +118,28 @@ def test_usage_tells_failures_from_what_was_stopped(history: History, outcome: O
     assert (used.attempts, used.succeeded, used.failed) == (2, 1, failed)
 
 
+def test_usage_counts_deadlines_where_their_jobs_ended(history: History) -> None:
+    jobs = [record(number, ended=at, group="web") for number, at in ((1, 0), (2, HOUR - 1), (3, HOUR), (4, HOUR))]
+    for _ in range(2):
+        history.add([(job, None) for job in jobs], [], {}, {1: True, 2: False, 3: True})
+    usage = history.usage(since=0, until=9 * 3600)
+    assert {key: (used.met, used.missed, used.attempts) for key, used in usage.items()} == {
+        (0, "web"): (1, 1, 0),
+        (3600, "web"): (1, 0, 0),
+    }
+
+
+def test_hours_that_did_not_count_deadlines_go_on(history: History) -> None:
+    history.add([], [_ran(1, 0, HOUR - 1)], {7: Weight("web", 500, 0)})
+    with history._engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE usage SET met = NULL, missed = NULL")
+    (used,) = history.usage(since=0, until=3600).values()
+    assert (used.attempts, used.met, used.missed) == (1, 0, 0)
+    history.add([(record(1, ended=5, group="web"), None)], [], {}, {1: False})
+    (used,) = history.usage(since=0, until=3600).values()
+    assert (used.attempts, used.met, used.missed) == (1, 0, 1)
+
+
 def test_hours_of_an_older_release_count_as_before_and_go_on(history: History) -> None:
     history.add([], [_ran(1, 0, HOUR - 1, outcome=Outcome.CANCELLED)], {7: WEIGHT})
     with history._engine.begin() as connection:

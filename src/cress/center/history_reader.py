@@ -112,9 +112,10 @@ class HistoryReader:
         jobs: Sequence[tuple[JobRecord, bytes | None]],
         attempts: Sequence[AttemptRecord],
         weights: Mapping[int, Weight],
+        met: Mapping[int, bool],
     ) -> None:
         """Add finished work; see ``History.add``."""
-        mark = await self._ask(lambda history: history.add(jobs, attempts, weights), patient=True)
+        mark = await self._ask(lambda history: history.add(jobs, attempts, weights, met), patient=True)
         await asyncio.to_thread(write_mark, self._mark, msgspec.structs.replace(mark, file=not self.url))
 
     async def prune(self, before: int, usage_before: int) -> int:

@@ -11,6 +11,7 @@ from cress.center import event_log as eventlog
 from cress.center.committer import Committer, NotStored
 from cress.center.lookup import group_of
 from cress.lifecycle.tables.rows import LiveJob
+from cress.model.deadlines import met
 from cress.model.records import AttemptRecord, JobRecord
 from cress.shell.center.runs import decode_run, encode_run, run_of
 from cress.store.base import Batch, StoreError
@@ -71,7 +72,8 @@ class Mover:
             if each.job not in weights:
                 weights[each.job] = await self._weight(each, over)
         runs = await committer.finished.runs(job.template or job.id for job in jobs)
-        await committer.history.add(await asyncio.to_thread(_with_runs, jobs, runs), attempts, weights)
+        found, due = await asyncio.to_thread(_with_runs, jobs, runs)
+        await committer.history.add(found, attempts, weights, due)
         await committer.tidy(
             Batch(
                 moved_jobs=[job.id for job in jobs],
@@ -109,10 +111,23 @@ class Mover:
         await asyncio.to_thread(prune)
 
 
-def _with_runs(jobs: Sequence[JobRecord], runs: Mapping[int, bytes]) -> list[tuple[JobRecord, bytes | None]]:
-    """Return each job with its run for the history; a member of a family gets a copy of its template's run."""
+def _with_runs(
+    jobs: Sequence[JobRecord], runs: Mapping[int, bytes]
+) -> tuple[list[tuple[JobRecord, bytes | None]], dict[int, bool]]:
+    """Return each job with its run for the history, and whether the jobs with deadlines met them.
+
+    A member of a family gets a copy of its template's run.
+    """
     found: list[tuple[JobRecord, bytes | None]] = []
+    due: dict[int, bool] = {}
     for job in jobs:
         data = runs.get(job.template or job.id)
-        found.append((job, encode_run(run_of(job, decode_run(data))) if data is not None and job.template else data))
-    return found
+        if data is None:
+            found.append((job, None))
+            continue
+        run = decode_run(data)
+        found.append((job, encode_run(run_of(job, run)) if job.template else data))
+        verdict = met(job, run)
+        if verdict is not None:
+            due[job.id] = verdict
+    return found, due

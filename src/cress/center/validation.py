@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from datetime import UTC, tzinfo
+
+import msgspec
 
 from cress.core.placing.submitted_constraints import constrained
 from cress.lifecycle.families import moments
 from cress.model.errors import MAX_ERRORS, InputError, InputErrors
 from cress.model.family import Cron, Service
 from cress.model.job import Job
+from cress.model.jobfile.deadlines import moment_of
 from cress.model.jobfile.job import JobSpec
 from cress.model.jobfile.reader import below
 from cress.model.jobfile.submit import read_jobs as read_specs
@@ -24,32 +28,38 @@ _PLACE = re.compile(r"jobs\[(\d+)\]\.?")
 
 
 def read_jobs(
-    entries: Sequence[object], *, dimensions: Dimensions, user: str, accounts: Collection[str] | None = None
+    entries: Sequence[object],
+    *,
+    dimensions: Dimensions,
+    user: str,
+    accounts: Collection[str] | None = None,
+    zone: tzinfo = UTC,
 ) -> tuple[list[JobSpec], tuple[Job, ...]]:
-    """Return the specs and the jobs of a submit. Raises InputError, or InputErrors with every mistake."""
+    """Return the specs and the jobs of a submit to a cluster in this time zone. Raises InputError, or InputErrors with every mistake."""
     specs, errors = read_specs(entries, dimensions=dimensions, user=user)
     jobs: tuple[Job, ...] = ()
     try:
-        jobs = jobs_of(specs, accounts)
+        jobs = jobs_of(specs, accounts, zone)
     except InputError as error:
         errors += error.errors if isinstance(error, InputErrors) else [error]
     raise_all(errors)
     return specs, jobs
 
 
-def jobs_of(specs: Sequence[JobSpec], accounts: Collection[str] | None = None) -> tuple[Job, ...]:
+def jobs_of(specs: Sequence[JobSpec], accounts: Collection[str] | None = None, zone: tzinfo = UTC) -> tuple[Job, ...]:
     """Return the jobs of the specs. Raises InputError, or InputErrors with every mistake, placed in the submit.
 
-    ``accounts`` are those under which every user may run tasks; None: accounts are not checked.
+    ``accounts`` are those under which every user may run tasks; None: accounts are not checked. ``zone`` is that of the
+    cluster, for deadlines.
     """
     errors: list[InputError] = [] if accounts is None else _strange_accounts(specs, accounts)
     told = set(map(str, errors))
     for spec in specs:
         if len(errors) > MAX_ERRORS:
             break
-        for field, expression, zone in _moments(spec.job):
+        for field, expression, clock in _moments(spec.job):
             try:
-                moments.check(expression, zone)
+                moments.check(expression, clock)
             except InputError as error:
                 placed = below(InputError(error.what, hint=error.hint, field=error.field or field), spec.place)
                 if str(placed) not in told:  # a wrong zone of a timetable is one mistake
@@ -62,7 +72,12 @@ def jobs_of(specs: Sequence[JobSpec], accounts: Collection[str] | None = None) -
         errors += error.errors if isinstance(error, InputErrors) else [error]
     if errors:
         raise errors[0] if len(errors) == 1 else InputErrors(errors)
-    return tuple(jobs)
+    return tuple(_with_deadline(job, spec, zone) for job, spec in zip(jobs, specs, strict=True))
+
+
+def _with_deadline(job: Job, spec: JobSpec, zone: tzinfo) -> Job:
+    """Return the job with the moment of a deadline that was given without a zone."""
+    return msgspec.structs.replace(job, deadline=moment_of(spec.clocks, zone)) if spec.clocks else job
 
 
 def _strange_accounts(specs: Sequence[JobSpec], accounts: Collection[str]) -> list[InputError]:

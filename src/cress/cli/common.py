@@ -42,6 +42,11 @@ Licence = Annotated[
     ),
 ]
 
+Deadline = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="When all tasks should have ended: 6h from now, or '2026-12-01 18:00'."),
+]
+
 # Options of `cress center`, `cress executor` and `cress up` that mean the same in each.
 LicenceTotals = Annotated[
     list[str] | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli import devices, families
+from cress.cli import deadlines, devices, families
 from cress.cli.common import Columns, Data, Json, Wide, connect, count, duration, moment, print_json, selection_of
 from cress.cli.errors import told
 from cress.cli.job_names import task_named
@@ -137,6 +137,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Priority", str(view.priority)),
         ("Time limit", "" if view.time_limit is None else duration(view.time_limit)),
         ("Expected run", "" if view.estimate is None else _estimate(view.estimate)),
+        *deadlines.facts_of(view, now),
         ("Application", view.application),
         ("Ports", ports_of(view.ports) if view.ports else ""),
         ("Spread", _spread(view)),

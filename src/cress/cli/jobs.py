@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cress.cli.common import Columns, Data, Json, Wide, connect, duration, print_json, selection_of
+from cress.cli.deadlines import with_deadlines
 from cress.cli.errors import told
 from cress.cli.job_names import job_named
 from cress.cli.tables import Cell, Column, show, state
@@ -30,8 +31,9 @@ Examples:
 
 \b
 Newest first. DONE counts tasks that are over, of a service those that are ready, of a dag its steps. TIME is since the
-first task started. Members of services and databases are listed with --family.
-Columns: id, name, type, group, user, state, done, running, age, time, reason; a narrow terminal leaves some out.
+first task started. DEADLINE, where a job has one, is the time left beyond what the job still takes: green if the deadline
+will be met, yellow if it is at risk, red if it cannot be met. Members of services and databases are listed with --family.
+Columns: id, name, type, group, user, state, done, running, age, time, deadline, reason; a narrow terminal leaves some out.
 Exit codes: 0 done, 2 bad input, 3 no center could be asked.
 """
 
@@ -112,21 +114,25 @@ def jobs(
         now = time.time()
         if page.jobs:
             selection = selection_of(columns, wide=wide)
-            show(*table(page.jobs, now, typed="type" in selection.names), selection)
+            names = selection.names
+            show(*table(page.jobs, now, typed="type" in names, due="deadline" in names), selection)
             if page.next is not None and (every or state or limit):
                 typer.echo("there are older ones (cress jobs --all, or a larger --limit)", err=True)
         else:
             typer.echo("no jobs", err=True)
 
 
-def table(jobs: Sequence[JobView], now: float, *, typed: bool = False) -> tuple[list[Column], list[list[Cell]]]:
-    """Columns and rows; types are told where one is not a batch job."""
+def table(
+    jobs: Sequence[JobView], now: float, *, typed: bool = False, due: bool = False
+) -> tuple[list[Column], list[list[Cell]]]:
+    """Columns and rows; types are told where one is not a batch job, deadlines where there is one."""
     rows = [row(job, now) for job in jobs]
+    columns = with_deadlines(jobs, COLUMNS, rows, asked=due)
     if not typed and all(job.type == "batch" for job in jobs):
-        return [*COLUMNS], rows
+        return columns, rows
     for job, cells in zip(jobs, rows, strict=True):
         cells.insert(2, job.type)
-    return [*COLUMNS[:2], TYPE, *COLUMNS[2:]], rows
+    return [*columns[:2], TYPE, *columns[2:]], rows
 
 
 def row(job: JobView, now: float) -> list[Cell]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import Data, Licence, connect, pairs
+from cress.cli.common import Data, Deadline, Licence, connect, pairs
 from cress.cli.errors import INTERRUPTED, told
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
@@ -62,6 +62,7 @@ def run(
     time_limit: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Stop a task that runs for longer, such as 30min.")
     ] = None,
+    deadline: Deadline = None,
     priority: Annotated[int | None, typer.Option(metavar="N", help="Higher goes first. Default: 0.")] = None,
     env: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set a variable; may be given several times.")
@@ -102,6 +103,7 @@ def run(
             "tasks": tasks,
             "resource": resource,
             "time_limit": time_limit,
+            "deadline": deadline,
             "priority": priority,
             "environment": pairs(env, "--env", "KEY=VALUE") or None,
             "secrets": pairs(secret, "--secret", "KEY=SECRET") or None,
@@ -171,6 +173,10 @@ def _run(client: Client, mapping: dict[str, object]) -> int:
     except Refused as error:
         raise _by_option(error) from None
     job = submitted.id
+    if submitted.deadline is not None and submitted.deadline.forecast in ("at_risk", "cannot_be_met"):
+        from cress.cli.deadlines import forecast
+
+        typer.echo(f"cress run: deadline: {forecast(submitted.deadline)}", err=True)
     if submitted.note:
         typer.echo(f"cress run: note: {clean(submitted.note)}", err=True)
     several = mapping["tasks"] != 1

@@ -72,8 +72,9 @@ def simulate(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Policy of every group: FIFO, Priority, Capacity, BackFill, BackFill/conservative or "
-            "BackFill/predicted. Give several for a comparison. Default: the policies of the groups.",
+            help="Policy of every group: FIFO, Priority, Capacity, BackFill, Urgency, EDF; BackFill/conservative, "
+            "BackFill/predicted, Capacity/fifo, Urgency/cluster, EDF/cluster. Give several for a comparison. "
+            "Default: the policies of the groups.",
         ),
     ] = None,
     events: Annotated[
@@ -86,6 +87,21 @@ def simulate(
             help="The scheduler plans with requested time limits, with exact run times, or with what earlier runs tell."
         ),
     ] = Estimates.REQUESTED,
+    deadlines: Annotated[
+        str,
+        typer.Option(
+            metavar="SPEC",
+            help="Draw deadlines, as multiples of the time limit: tight=1.1-1.5,normal=1.5-3,loose=3-10,share=0.6; of=run: of the run time.",
+        ),
+    ] = "",
+    load: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            max=10,
+            help="Work / what the cluster can do meanwhile: the number of nodes where the trace leaves it open, else times between submissions are scaled.",
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s.")
     ] = None,
@@ -110,6 +126,8 @@ def simulate(
             options=tuple(option or ()),
             events=events.value,
             estimates=estimates.value,
+            deadlines=deadlines,
+            load=load,
             seed=seed,
             check=check,
             attempts=attempts,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import STANDARD_INPUT, Data, Json, Licence, connect, print_json
+from cress.cli.common import STANDARD_INPUT, Data, Deadline, Json, Licence, connect, print_json
 from cress.cli.errors import Interrupted, told
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
@@ -18,7 +18,7 @@ from cress.model.jobfile.directory import in_folder, needs_folder
 
 if TYPE_CHECKING:
     from cress.cli.jobfile import Entry
-    from cress.client import Client, Refused, SubmittedPage
+    from cress.client import Client, Refused, Submitted, SubmittedPage
 
 EPILOG = """\
 \b
@@ -36,6 +36,7 @@ Examples:
   cress submit sweep.yaml
   cress submit --wait prepare.yaml sweep.yaml
   cress submit --licence matlab=2 sweep.yaml
+  cress submit --strict --deadline 6h sweep.yaml
   cress submit --dry-run sweep.yaml     can it ever run? nothing is submitted
   echo 'command: echo hello' | cress submit -
 
@@ -54,7 +55,9 @@ def submit(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Job files in YAML or JSON; - is standard input.")],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the jobs are over.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check the jobs; submit nothing.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Submit nothing if a deadline cannot be met.")] = False,
     licence: Licence = None,
+    deadline: Deadline = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -63,12 +66,12 @@ def submit(
         from cress.cli.jobfile import read_jobs
 
         entries = read_jobs(files)
-        mappings = [with_licences(in_directory_of(entry), licence) for entry in entries]
+        mappings = [with_deadline(with_licences(in_directory_of(entry), licence), deadline) for entry in entries]
         with connect(data) as client:
             from cress.client import Refused
 
             try:
-                page = client.submit(mappings, dry_run=dry_run)
+                page = client.submit(mappings, dry_run=dry_run, strict=strict)
             except Refused as error:
                 raise placed(error, entries) from None
             if dry_run:
@@ -78,8 +81,7 @@ def submit(
             try:
                 if not as_json:
                     for job in page.jobs:
-                        note = f"; {clean(job.note)}" if job.note else ""
-                        print(f"job {job.id} ({clean(job.name)}) submitted{note}")
+                        print(f"job {job.id} ({clean(job.name)}) submitted{_remarks(job)}")
                 elif not wait:
                     print_json(page)
                 if wait:
@@ -95,23 +97,51 @@ def _tell_tried(page: SubmittedPage, as_json: bool) -> None:
         print_json(page)
         return
     for job in page.jobs:
-        print(f"{clean(job.name)} would be submitted{f'; {clean(job.note)}' if job.note else ''}")
+        print(f"{clean(job.name)} would be submitted{_remarks(job)}")
+
+
+def _remarks(job: Submitted) -> str:
+    """Format the remarks on a job that was submitted: the forecast for its deadline, the note of the center."""
+    from cress.cli.common import moment
+    from cress.cli.deadlines import forecast
+
+    due = f"; deadline {moment(job.deadline.at)}: {forecast(job.deadline)}" if job.deadline is not None else ""
+    return due + (f"; {clean(job.note)}" if job.note else "")
 
 
 def with_licences(mapping: dict[str, object], texts: list[str] | None) -> dict[str, object]:
     """The job with these licences, instead of those that it names."""
     if not texts:
         return mapping
-    from cress.model.jobfile.keys import ALIASES
     from cress.model.jobfile.licences import licences
-    from cress.model.jobfile.reader import plain
 
     try:
         licences(texts)
     except InputError as error:
         raise InputError(error.what, hint=error.hint, field="--licence") from None
-    spellings = {plain(key) for key, name in ALIASES.items() if name == "licences"} | {"licences"}
-    return {**{key: value for key, value in mapping.items() if plain(key) not in spellings}, "licences": texts}
+    return _with(mapping, "licences", texts)
+
+
+def with_deadline(mapping: dict[str, object], text: str | None) -> dict[str, object]:
+    """The job with this deadline, instead of its own."""
+    if text is None:
+        return mapping
+    from cress.model.jobfile.deadlines import deadline
+
+    try:
+        deadline(text)
+    except InputError as error:
+        raise InputError(error.what, hint=error.hint, field="--deadline") from None
+    return _with(mapping, "deadline", text)
+
+
+def _with(mapping: dict[str, object], key: str, value: object) -> dict[str, object]:
+    """The job with this value of a key, in whatever spelling it has the key."""
+    from cress.model.jobfile.keys import ALIASES
+    from cress.model.jobfile.reader import plain
+
+    spellings = {plain(each) for each, name in ALIASES.items() if name == key} | {plain(key)}
+    return {**{each: old for each, old in mapping.items() if plain(each) not in spellings}, key: value}
 
 
 def in_directory_of(entry: Entry) -> dict[str, object]:

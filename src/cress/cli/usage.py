@@ -26,8 +26,9 @@ Examples:
 
 \b
 CORE-HOURS and GB-HOURS are what tasks held: what they asked for, times the time that they had it. CPU-HOURS is what they
-computed. The last column is the share of all core hours shown, on a terminal as a bar.
-Columns: time, group, core-hours, gb-hours, cpu-hours, tasks, failed, share; a narrow terminal leaves some out.
+computed. MET and MISSED count jobs with deadlines, where there were some. The last column is the share of all core hours
+shown, on a terminal as a bar.
+Columns: time, group, core-hours, gb-hours, cpu-hours, tasks, failed, met, missed, share; a narrow terminal leaves some out.
 Exit codes: 0 done, 2 bad input, 3 no center could be asked.
 """
 
@@ -41,6 +42,7 @@ COLUMNS = (
     Column("FAILED", right=True),
     Column("SHARE", right=True, hides=1),
 )
+DEADLINES = (Column("MET", right=True), Column("MISSED", right=True))
 
 
 class By(StrEnum):
@@ -73,7 +75,8 @@ def usage(
         if as_json:
             print_json(page)
         elif page.usage:
-            show(*table(page.usage, by), selection_of(columns, wide=wide))
+            selection = selection_of(columns, wide=wide)
+            show(*table(page.usage, by, due=bool({"met", "missed"} & {*selection.names})), selection)
         else:
             typer.echo("nothing was used", err=True)
 
@@ -96,7 +99,7 @@ def _together(page: UsagePage, start: float) -> UsagePage:
     from cress.client import UsagePage, UsageView
 
     total: dict[str, dict[str, float]] = {}
-    names = ("core_seconds", "byte_seconds", "cpu_seconds", "attempts", "succeeded", "failed")
+    names = ("core_seconds", "byte_seconds", "cpu_seconds", "attempts", "succeeded", "failed", "met", "missed")
     for each in page.usage:
         sums = total.setdefault(each.group, dict.fromkeys(names, 0))
         for name in names:
@@ -105,8 +108,10 @@ def _together(page: UsagePage, start: float) -> UsagePage:
     return UsagePage(usage=tuple(views), span=time.time() - start)
 
 
-def table(usage: Sequence[UsageView], by: By) -> tuple[Sequence[Column], list[list[Cell]]]:
-    """Columns and rows."""
+def table(usage: Sequence[UsageView], by: By, *, due: bool = False) -> tuple[Sequence[Column], list[list[Cell]]]:
+    """Columns and rows; deadlines where there were some, or if they are asked for (``due``)."""
+    due = due or any(each.met or each.missed for each in usage)
+    columns = (*COLUMNS[:-1], *DEADLINES, COLUMNS[-1]) if due else COLUMNS
     whole = sum(each.core_seconds for each in usage)
     rows: list[list[Cell]] = []
     for each in usage:
@@ -119,10 +124,11 @@ def table(usage: Sequence[UsageView], by: By) -> tuple[Sequence[Column], list[li
             f"{each.cpu_seconds / 3600:,.2f}",
             f"{each.attempts:,}",
             f"{each.failed:,}",
+            *((f"{each.met:,}", f"{each.missed:,}") if due else ()),
             bar(share) if terminal() else f"{share:.0%}",
         ]
         rows.append(cells if by is not By.ALL else cells[1:])
-    return COLUMNS if by is not By.ALL else COLUMNS[1:], rows
+    return columns if by is not By.ALL else columns[1:], rows
 
 
 def _moment(start: float, by: By) -> str:

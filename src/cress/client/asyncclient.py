@@ -60,18 +60,19 @@ class AsyncClient:
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     @overload
-    async def submit(self, jobs: JobLike, *, key: str = "") -> AsyncJobHandle: ...
+    async def submit(self, jobs: JobLike, *, key: str = "", strict: bool = False) -> AsyncJobHandle: ...
     @overload
-    async def submit(self, jobs: Sequence[JobLike], *, key: str = "") -> list[AsyncJobHandle]: ...
+    async def submit(self, jobs: Sequence[JobLike], *, key: str = "", strict: bool = False) -> list[AsyncJobHandle]: ...
     async def submit(
-        self, jobs: JobLike | Sequence[JobLike], *, key: str = ""
+        self, jobs: JobLike | Sequence[JobLike], *, key: str = "", strict: bool = False
     ) -> AsyncJobHandle | list[AsyncJobHandle]:
         """Submit a job, or several together or not at all; they are stored when this returns.
 
         As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of an
-        earlier one is the same one, for a day. Raises ``Refused``, whose ``faults`` say where a mistake is.
+        earlier one is the same one, for a day. ``strict``: jobs whose deadlines cannot be met are refused. Raises
+        ``Refused``, whose ``faults`` say where a mistake is.
         """
-        made = await arun(operations.submit(several(jobs), key, self.budget), self.http)
+        made = await arun(operations.submit(several(jobs), key, self.budget, strict=strict), self.http)
         handles = [AsyncJobHandle(self.http, self.budget, each.id, each.name, each.note) for each in made]
         return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
 

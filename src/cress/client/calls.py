@@ -67,12 +67,14 @@ class Call(Generic[T]):
 # --- jobs -------------------------------------------------------------------------------------------------------------
 
 
-def submit(jobs: Sequence[Mapping[str, object]], key: str = "", *, dry_run: bool = False) -> Call[SubmittedPage]:
+def submit(
+    jobs: Sequence[Mapping[str, object]], key: str = "", *, dry_run: bool = False, strict: bool = False
+) -> Call[SubmittedPage]:
     """Submit jobs together; with its ``Idempotency-Key`` the same submit is taken once, however often it is sent.
 
-    A dry run asks what would be said, and stores nothing.
+    A dry run asks what would be said, and stores nothing. ``strict``: jobs whose deadlines cannot be met are refused.
     """
-    query = {"dry_run": "true"} if dry_run else {}
+    query = {name: "true" for name, wanted in (("dry_run", dry_run), ("strict", strict)) if wanted}
     headers = {"Idempotency-Key": key or secrets.token_hex(16)}
     return Call(SubmittedPage, "POST", "/v1/jobs", query, body={"jobs": list(jobs)}, headers=headers)
 

@@ -100,16 +100,19 @@ class Client:
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     @overload
-    def submit(self, jobs: JobLike, *, key: str = "") -> JobHandle: ...
+    def submit(self, jobs: JobLike, *, key: str = "", strict: bool = False) -> JobHandle: ...
     @overload
-    def submit(self, jobs: Sequence[JobLike], *, key: str = "") -> list[JobHandle]: ...
-    def submit(self, jobs: JobLike | Sequence[JobLike], *, key: str = "") -> JobHandle | list[JobHandle]:
+    def submit(self, jobs: Sequence[JobLike], *, key: str = "", strict: bool = False) -> list[JobHandle]: ...
+    def submit(
+        self, jobs: JobLike | Sequence[JobLike], *, key: str = "", strict: bool = False
+    ) -> JobHandle | list[JobHandle]:
         """Submit a job, or several together or not at all; they are stored when this returns.
 
         As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of an
-        earlier one is the same one, for a day. Raises ``Refused``, whose ``faults`` say where a mistake is.
+        earlier one is the same one, for a day. ``strict``: jobs whose deadlines cannot be met are refused. Raises
+        ``Refused``, whose ``faults`` say where a mistake is.
         """
-        made = run(operations.submit(several(jobs), key, self.budget), self.http)
+        made = run(operations.submit(several(jobs), key, self.budget, strict=strict), self.http)
         handles = [JobHandle(self.http, self.budget, each.id, each.name, each.note) for each in made]
         return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
 

@@ -93,13 +93,16 @@ class Client(LeaderClient):
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
-    def submit(self, jobs: Sequence[Mapping[str, object]], *, key: str = "", dry_run: bool = False) -> SubmittedPage:
+    def submit(
+        self, jobs: Sequence[Mapping[str, object]], *, key: str = "", dry_run: bool = False, strict: bool = False
+    ) -> SubmittedPage:
         """Submit jobs, as in job files, together or not at all; their ids in the same order.
 
         A submit with the ``key`` of an earlier one is the same one, for a day; without one it gets a key of its own. So
         it is sent again when the connection breaks off, and the jobs are there once. A dry run stores nothing: ids are 0.
+        ``strict``: jobs whose deadlines cannot be met are refused.
         """
-        call = calls.submit(jobs, key, dry_run=dry_run)
+        call = calls.submit(jobs, key, dry_run=dry_run, strict=strict)
         try:
             return self.ask(call)
         except Broken:

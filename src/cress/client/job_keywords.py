@@ -7,11 +7,13 @@ seconds, or ``timedelta``; paths are texts or ``Path``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from os import PathLike
 from typing import Any, TypeAlias, TypedDict
 
 Duration: TypeAlias = str | float | timedelta
+# From the submission on, or a moment; a datetime without a zone is one in the zone of the cluster.
+Deadline: TypeAlias = Duration | datetime
 Resource: TypeAlias = str | Mapping[str, str | float]
 Path: TypeAlias = str | PathLike[str]
 Licences: TypeAlias = str | Sequence[str] | Mapping[str, int]
@@ -117,10 +119,11 @@ class EndingKeys(CountKeys, total=False):
 
 
 class JobKeys(EndingKeys, total=False):
-    """The keys of a batch job, but its command."""
+    """The keys of a batch job, but its command; ``deadline``: when all its tasks should have ended (``"6h"``, a ``datetime``)."""
 
     name: str
     group: str
+    deadline: Deadline
 
 
 class StepKeys(EndingKeys, total=False):
@@ -130,19 +133,25 @@ class StepKeys(EndingKeys, total=False):
 
 
 class DagKeys(EndingKeys, total=False):
-    """The keys of a dag, but its name and steps: those that steps have too are defaults of its steps."""
+    """The keys of a dag, but its name and steps: those that steps have too are defaults of its steps.
+
+    ``deadline``: when all its steps should have ended.
+    """
 
     group: str
+    deadline: Deadline
     command: str | Sequence[str]
 
 
 class CronKeys(EndingKeys, total=False):
     """The keys of a cron job, but its name, moments and command.
 
-    ``overlap``: ``"forbid"``, ``"allow"`` or ``"replace"``; ``missed``: ``"skip"`` or ``"once"``.
+    ``overlap``: ``"forbid"``, ``"allow"`` or ``"replace"``; ``missed``: ``"skip"`` or ``"once"``. ``deadline``: of each run, from its
+    start on.
     """
 
     group: str
+    deadline: Duration
     zone: str
     overlap: str
     missed: str

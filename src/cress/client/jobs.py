@@ -8,7 +8,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, Unpack
 
@@ -158,12 +158,14 @@ def plain_keys(keys: Mapping[str, object]) -> dict[str, object]:
 
 
 def plain(value: object) -> object:
-    """A value as JSON has it. Durations in seconds, paths as texts, handles as ids, steps as names."""
+    """A value as JSON has it. Durations in seconds, moments and paths as texts, handles as ids, steps as names."""
     match value:
         case None | bool() | str() | int() | float():
             return value
         case timedelta():
             return value.total_seconds()
+        case datetime():
+            return value.isoformat()
         case Step():
             return value.name
         case Named():

@@ -25,10 +25,12 @@ MOST_MEMBERS = 10_000
 MOST_FAILED, STDERR_BYTES = 10, 2_000
 
 
-def submit(jobs: Sequence[JobFile | Mapping[str, object]], key: str, budget: RetryBudget) -> Operation[list[Submitted]]:
+def submit(
+    jobs: Sequence[JobFile | Mapping[str, object]], key: str, budget: RetryBudget, *, strict: bool = False
+) -> Operation[list[Submitted]]:
     """Submit jobs together: one answer for each. It is one submit, however often it has to be sent."""
     mappings = [mapping_of(job) for job in jobs]
-    page = yield from retried(calls.submit(mappings, key), budget)
+    page = yield from retried(calls.submit(mappings, key, strict=strict), budget)
     return list(page.jobs)
 
 

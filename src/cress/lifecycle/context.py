@@ -20,6 +20,7 @@ from cress.lifecycle.tables.timers import Timers
 from cress.lifecycle.tables.user_load import UserLoad
 from cress.model.events import Event, JobSubmitted
 from cress.model.job import Job, JobType
+from cress.model.outlook import Outlook
 from cress.model.records import JobRecord, JobState
 
 
@@ -28,13 +29,14 @@ class Unsettled(msgspec.Struct):
 
     ``over`` are jobs that ended and that those behind them have not heard of; ``gone`` members of families that ended;
     ``touched`` families of which something changed; ``members`` is the number of members of services that this step has
-    made or cancelled.
+    made or cancelled, ``looks`` that of forecasts for deadlines.
     """
 
     over: deque[tuple[int, JobState]] = msgspec.field(default_factory=deque)
     gone: deque[tuple[LiveJob, JobRecord]] = msgspec.field(default_factory=deque)
     touched: dict[int, None] = {}
     members: int = 0
+    looks: int = 0
 
 
 class Context:
@@ -114,6 +116,11 @@ class Context:
         """Return the event of a job that was accepted, with an estimate if its group works with estimates."""
         wanted = self.core.needs_estimate(job)
         return JobSubmitted(job, behind, self.estimator.submitted(job) if wanted else None)
+
+    def foreseen(self, job: Job) -> Outlook | None:
+        """Return what is foreseen of a job that is not submitted; ``None`` if it has no deadline."""
+        wanted = self.core.needs_estimate(job)
+        return self.core.foreseen(job, self.estimator.expected(job) if wanted else None) if job.deadline else None
 
     def ran(self, job: Job, run: int) -> None:
         """Note that a task of a job has run to its end, or failed, after so many µs, and estimate its user's waiting jobs again."""

@@ -73,7 +73,25 @@ class RolledBack(msgspec.Struct, frozen=True):
     why: str
 
 
-Notice: TypeAlias = CordonChanged | Overloaded | Recovered | DataMissing | RolledBack
+class DeadlineAtRisk(msgspec.Struct, frozen=True):
+    """The deadline of a job may not be met; ``text`` is what is foreseen."""
+
+    job: int
+    name: str
+    group: str
+    text: str
+
+
+class DeadlineMissed(msgspec.Struct, frozen=True):
+    """The deadline of a job has passed before its success."""
+
+    job: int
+    name: str
+    group: str
+    text: str
+
+
+Notice: TypeAlias = CordonChanged | Overloaded | Recovered | DataMissing | RolledBack | DeadlineAtRisk | DeadlineMissed
 
 
 class Step(msgspec.Struct):

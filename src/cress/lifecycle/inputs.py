@@ -38,13 +38,14 @@ class Submit(_Input, frozen=True):
 
     ``known`` are the states of jobs that some of these come after and that are over already. A submit with the ``key``
     of an earlier one is answered with the ids of that one, if ``digest``, a fingerprint of what is submitted, is its
-    too. The shell makes keys of different users differ.
+    too. The shell makes keys of different users differ. ``strict``: refuse them if a deadline of theirs cannot be met.
     """
 
     jobs: tuple[Job, ...]
     known: tuple[tuple[int, JobState], ...] = ()
     key: str = ""
     digest: str = ""
+    strict: bool = False
 
 
 class Cancel(_Input, frozen=True):

@@ -9,7 +9,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.families.family_invariants import families
 from cress.lifecycle.submits.dependencies import behind
 from cress.lifecycle.tables.rows import LiveJob
-from cress.lifecycle.tables.timers import DRAIN, MEASURED, REST
+from cress.lifecycle.tables.timers import DRAIN, MEASURED, OF_DEADLINES, REST
 
 
 def broken_invariants(context: Context) -> list[str]:
@@ -20,6 +20,7 @@ def broken_invariants(context: Context) -> list[str]:
         *_jobs(context),
         *_order(context),
         *_nodes(context),
+        *_timers(context),
         *families(context),
     ]
 
@@ -94,10 +95,16 @@ def _nodes(context: Context) -> Iterator[str]:
             yield f"nodes: attempt {attempt.id} is on {attempt.node}, which is not a node"
         elif where.draining and not attempt.halted and context.timers.get(DRAIN, attempt.node) is None:
             yield f"drains: attempt {attempt.id} on {attempt.node} was not told to stop"
+
+
+def _timers(context: Context) -> Iterator[str]:
     for kind, name in context.timers.times:
         if kind in (REST, DRAIN, MEASURED):
             if name not in context.nodes:
                 yield f"timers: {kind} of {name}, which is not a node"
+        elif kind in OF_DEADLINES:
+            if int(name) not in context.jobs and int(name) not in context.families:
+                yield f"timers: {kind} of job {name}, which is over"
         elif int(name.partition(".")[0]) not in context.families:
             yield f"timers: {kind} of family {name}, which is over"
     due = context.timers.next()

@@ -47,6 +47,7 @@ from cress.lifecycle.inputs import (
     Update,
 )
 from cress.lifecycle.invariants import broken_invariants
+from cress.lifecycle.jobs import deadlines
 from cress.lifecycle.jobs.jobs import forget_ended
 from cress.lifecycle.jobs.reasons import reason
 from cress.lifecycle.jobs.replica_status import mark
@@ -54,11 +55,12 @@ from cress.lifecycle.nodes import cordons, node_observations, ports
 from cress.lifecycle.notices import Noticed
 from cress.lifecycle.slices import Slices, whole
 from cress.lifecycle.submits import dependencies, submits, updates
+from cress.lifecycle.submits.deadlines import check_met, resolved
 from cress.lifecycle.tables.changes import collect
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.tables import Tables, place
-from cress.lifecycle.tables.timers import DRAIN, MEASURED, REST
+from cress.lifecycle.tables.timers import DRAIN, MEASURED, OF_DEADLINES, REST
 from cress.model.decisions import Preempt, Start, Stop
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import ClockSet, GroupsApplied, LicencesSet, RacksSet, ZoneSet
@@ -130,6 +132,8 @@ class Machine(Context):
         for kind, name in self.timers.take(now):
             if kind == MEASURED:
                 node_observations.not_measured(self, name)
+            elif kind in OF_DEADLINES:
+                deadlines.due(self, kind, int(name))
             else:
                 (cordons if kind in (REST, DRAIN) else families).due(self, kind, name)
         self._settle()
@@ -161,6 +165,7 @@ class Machine(Context):
             attempt.placed += by
             attempt.started += by if attempt.started else 0
         families.wall_stepped(self, by)
+        deadlines.wall_stepped(self)
 
     def next_wakeup(self) -> int | None:
         """When a step is due even if nothing comes in; ``None``: never."""
@@ -350,9 +355,17 @@ class Machine(Context):
         """
         whole(self.checking(jobs, known))
 
-    def checking(self, jobs: Sequence[Job], known: Iterable[tuple[int, JobState]] = ()) -> Slices[None]:
-        """Do ``check_submit`` in slices."""
+    def checking(
+        self, jobs: Sequence[Job], known: Iterable[tuple[int, JobState]] = (), *, strict: bool = False
+    ) -> Slices[None]:
+        """Do ``check_submit`` in slices; ``strict`` as in ``Submit``."""
         yield from submits.check(self, jobs, submits.states_of(self, jobs, known))
+        if strict:
+            yield from check_met(self, self.resolved(jobs))
+
+    def resolved(self, jobs: Sequence[Job]) -> list[Job]:
+        """Return the jobs of a submit with their deadlines, as they would be accepted now."""
+        return resolved(submits.inherited(jobs), self.utc)
 
     def reason(self, job: int, now: int | None = None) -> str:
         """Return why tasks of a job wait, as a sentence; empty when none does."""

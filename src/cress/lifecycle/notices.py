@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cress.core.scheduler import Scheduler
-from cress.lifecycle.effects import CordonChanged, DataMissing, Notice, Overloaded, Recovered, RolledBack
+from cress.lifecycle.effects import (
+    CordonChanged,
+    DataMissing,
+    DeadlineAtRisk,
+    DeadlineMissed,
+    Notice,
+    Overloaded,
+    Recovered,
+    RolledBack,
+)
 from cress.lifecycle.tables.rows import LiveNode
 
 
@@ -20,6 +29,7 @@ class Noticed:
         self._overloads: dict[str, bool] = {}
         self._problems: dict[str, str] = {}
         self._rolled_back: dict[int, str] = {}
+        self._deadlines: list[DeadlineAtRisk | DeadlineMissed] = []
 
     def cordon(self, node: LiveNode) -> None:
         """Keep the cordon or rest of a node, before it is written or the node is removed."""
@@ -36,6 +46,10 @@ class Noticed:
     def rolled_back(self, job: int, why: str) -> None:
         """Note that the newest version of a service or database is rolled back."""
         self._rolled_back[job] = why
+
+    def deadline(self, notice: DeadlineAtRisk | DeadlineMissed) -> None:
+        """Keep the notice of a deadline."""
+        self._deadlines.append(notice)
 
     def notices(self, nodes: Mapping[str, LiveNode], core: Scheduler) -> Iterator[Notice]:
         """Yield what is different now: cordons in the order of nodes, loads by name, data in the order of the inputs."""
@@ -55,6 +69,7 @@ class Noticed:
                 yield DataMissing(data, problem)
         for job, why in self._rolled_back.items():
             yield RolledBack(job, why)
+        yield from self._deadlines
 
     def _newly_barred_or_free(self, nodes: Mapping[str, LiveNode]) -> list[str]:
         before = self._cordons

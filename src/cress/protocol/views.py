@@ -44,6 +44,23 @@ class EstimateView(View, frozen=True):
     pessimistic: float
 
 
+class DeadlineView(View, frozen=True):
+    """The deadline of a job ``at`` that moment (seconds since the epoch), and its forecast.
+
+    ``forecast`` is ``fine``, ``at_risk``, ``cannot_be_met`` or ``unknown`` (of a job that waits for others, or of whose length nothing is known);
+    of a job that is over ``met`` or ``missed``, ``cancelled`` if it was cancelled before. ``chance`` is the share of outcomes that are in time, ``earliest_end`` when it ends
+    if it takes no longer than a tenth of them. ``slack`` is the time that is left beyond what the job takes on average, in seconds,
+    negative if that is missing; the time until the deadline if nothing is known of the length. ``urgency`` is 0 to 1.
+    """
+
+    at: float
+    forecast: str
+    slack: float
+    urgency: float = 0.0
+    chance: float | None = None
+    earliest_end: float | None = None
+
+
 class JobView(View, frozen=True):
     """A job. ``reason`` says why it waits, empty when nothing of it does; of one that is over, why it did not succeed.
 
@@ -53,7 +70,8 @@ class JobView(View, frozen=True):
     file), as long as it is alive. ``ports`` by name, as in a job file. ``requirement`` and ``rank`` are as they were
     submitted; ``requirement_now`` and ``rank_now``, of a job that is alive, what its next task is matched by, with all
     that its other fields ask of a node; ``relaxes`` is when a clause turns from one into the other by itself. ``estimate`` is how long a
-    task is expected to run, of a job that is alive in a group that plans with estimates.
+    task is expected to run, of a job that is alive in a group that plans with estimates. ``within`` is the deadline of each run of a cron
+    job, in seconds from its start on.
 
     ``family`` is the job that it is a member of, as number ``index``. A service or database has ``service``, a cron job
     ``cron``, a dag ``dag`` (its ``tasks`` count steps), as long as they are alive; a dag afterwards too.
@@ -88,6 +106,8 @@ class JobView(View, frozen=True):
     rank_now: str = ""
     relaxes: float | None = None
     estimate: EstimateView | None = None
+    deadline: DeadlineView | None = None
+    within: float | None = None
     ports: dict[str, int | str] = {}
     max_running: int = 0
     max_per_node: int = 0
@@ -312,11 +332,12 @@ class GroupView(View, frozen=True):
 
 
 class Submitted(View, frozen=True):
-    """A job that was accepted."""
+    """A job that was accepted, with the forecast for its deadline if it has one."""
 
     id: int
     name: str
     note: str = ""
+    deadline: DeadlineView | None = None
 
 
 class SubmittedPage(View, frozen=True):
@@ -505,7 +526,8 @@ class UsageView(View, frozen=True):
 
     ``core_seconds`` and ``byte_seconds`` are what its attempts held (their request × the time from placing to end),
     ``cpu_seconds`` what they are measured to have computed; ``attempts`` ended in the span, ``succeeded`` of them well;
-    ``failed`` of them failed, the others were cancelled, preempted, or lost and run again.
+    ``failed`` of them failed, the others were cancelled, preempted, or lost and run again. Of the jobs with deadlines that ended in the
+    span ``met`` did so with success and in time, ``missed`` did not; those that were cancelled in time are neither.
     """
 
     group: str
@@ -516,6 +538,8 @@ class UsageView(View, frozen=True):
     attempts: int = 0
     succeeded: int = 0
     failed: int = 0
+    met: int = 0
+    missed: int = 0
 
 
 class UsagePage(View, frozen=True):

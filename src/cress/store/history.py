@@ -10,6 +10,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, TypeVar, get_args
 
 import msgspec
@@ -64,7 +65,10 @@ _usage = sql.Table(
     sql.Column("cpu_seconds", sql.Double, nullable=False),
     sql.Column("attempts", _Big, nullable=False),
     sql.Column("succeeded", _Big, nullable=False),
-    sql.Column("failed", _Big),  # empty in rows of releases that did not count it
+    # Empty in rows of releases that did not count them.
+    sql.Column("failed", _Big),
+    sql.Column("met", _Big),
+    sql.Column("missed", _Big),
 )
 for _table, _key in ((_jobs, "id"), (_attempts, "attempt")):
     _table.append_constraint(sql.PrimaryKeyConstraint(_key))
@@ -144,14 +148,15 @@ class History:
         jobs: Sequence[tuple[JobRecord, bytes | None]],
         attempts: Sequence[AttemptRecord],
         weights: Mapping[int, Weight],
+        met: Mapping[int, bool] = MappingProxyType({}),
     ) -> Mark:
         """Add finished work that is not stored yet, and its usage; ``weights`` by job, for all the attempts.
 
-        Return the mark of the history after that.
+        ``met``: which jobs met their deadlines, of those that have one. Return the mark of the history after that.
         """
         with self._told("cannot be written"):
             with self._engine.begin() as connection:
-                mark = self._add(connection, jobs, attempts, weights)
+                mark = self._add(connection, jobs, attempts, weights, met)
             if self._engine.dialect.name == "sqlite":
                 # What is in the main file cannot be lost with the write-ahead file.
                 with self._engine.connect() as connection:
@@ -166,6 +171,7 @@ class History:
         jobs: Sequence[tuple[JobRecord, bytes | None]],
         attempts: Sequence[AttemptRecord],
         weights: Mapping[int, Weight],
+        met: Mapping[int, bool],
     ) -> Mark:
         known = _known(connection, _attempts.c.attempt, [each.attempt for each in attempts])
         fresh = [each for each in attempts if each.attempt not in known]
@@ -176,6 +182,7 @@ class History:
         rows = [_sealed(_row(job) | {"run": run}) for job, run in jobs if job.id not in known]
         if rows:
             connection.execute(sql.insert(_jobs), rows)
+            _add_deadlines(connection, [job for job, _ in jobs if job.id not in known and job.id in met], met)
         _raise(connection, JOBS, len(rows))
         _raise(connection, ATTEMPTS, len(fresh))
         _raise(connection, IDENTITY, 0, secrets.randbits(62))
@@ -257,7 +264,7 @@ class History:
         found: Usage = {}
         for row in self._select(query.order_by(_usage.c.hour, _usage.c.group)):
             key = row["hour"], row["group"]
-            found[key] = Used(**{name: row[name] for name in Used.__struct_fields__ if name != "failed"})
+            found[key] = Used(**{name: row[name] or 0 for name in Used.__struct_fields__})
             counted = row["failed"]
             found[key].failed = found[key].attempts - found[key].succeeded if counted is None else counted
         return found
@@ -302,10 +309,28 @@ def _add_to_usage(connection: sql.Connection, attempts: Iterable[AttemptRecord],
         last.attempts += 1
         last.succeeded += each.outcome is Outcome.SUCCEEDED
         last.failed += each.outcome in FAILURES or (each.outcome is Outcome.LOST and each.final)
+    _raise_usage(connection, usage)
+
+
+def _add_deadlines(connection: sql.Connection, jobs: Iterable[JobRecord], met: Mapping[int, bool]) -> None:
+    """Count the deadlines of jobs in the hours in which they ended."""
+    usage: Usage = {}
+    for job in jobs:
+        used = usage.setdefault((job.ended // HOUR * HOUR // SECOND, job.group), Used())
+        used.met += met[job.id]
+        used.missed += not met[job.id]
+    _raise_usage(connection, usage)
+
+
+def _raise_usage(connection: sql.Connection, usage: Usage) -> None:
     for (hour, group), used in sorted(usage.items()):
         values = msgspec.structs.asdict(used)
         here = (_usage.c.hour == hour) & (_usage.c.group == group)
-        known = {"failed": sql.func.coalesce(_usage.c.failed, _usage.c.attempts - _usage.c.succeeded)}
+        known = {
+            "failed": sql.func.coalesce(_usage.c.failed, _usage.c.attempts - _usage.c.succeeded),
+            "met": sql.func.coalesce(_usage.c.met, 0),
+            "missed": sql.func.coalesce(_usage.c.missed, 0),
+        }
         more = {name: known.get(name, _usage.c[name]) + value for name, value in values.items()}
         if not connection.execute(sql.update(_usage).where(here).values(more)).rowcount:
             connection.execute(sql.insert(_usage).values(hour=hour, group=group, **values))

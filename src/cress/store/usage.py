@@ -31,6 +31,8 @@ class Used(msgspec.Struct):
     attempts: int = 0
     succeeded: int = 0
     failed: int = 0
+    met: int = 0
+    missed: int = 0
 
     def add(self, other: Used) -> None:
         """Add the usage of another span."""
@@ -40,6 +42,8 @@ class Used(msgspec.Struct):
         self.attempts += other.attempts
         self.succeeded += other.succeeded
         self.failed += other.failed
+        self.met += other.met
+        self.missed += other.missed
 
 
 # Keys are the beginning of the span in seconds since the epoch, and the group.

@@ -19,10 +19,11 @@ from cress.center.api.context import committer_of, demand, may_steer, own_job, s
 from cress.center.api.errors import NotFound
 from cress.center.committer import Committer
 from cress.center.connections import Away
-from cress.center.lookup import AnyJob, find_all, find_jobs, id_of, still_there
+from cress.center.lookup import AnyJob, find_all, find_jobs, id_of, recent_job, still_there
 from cress.center.members import attempts_of, count_of, task_of, tasks_page
 from cress.center.secrets.checks import check_secrets
 from cress.center.security import MOST_BODY
+from cress.center.show.deadlines import deadline_view, foreseen_views
 from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view
 from cress.center.turns import all_in_turns, in_turns
 from cress.center.validation import placed, read_jobs
@@ -37,9 +38,10 @@ from cress.model.job import Job, JobType
 from cress.model.jobfile.job import JobSpec
 from cress.model.records import JobRecord, JobState, canonical_state
 from cress.model.resources import Dimensions
+from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.model.units import one_of
-from cress.protocol.views import JobsPage, JobView, Submitted, SubmittedPage, TasksPage
+from cress.protocol.views import DeadlineView, JobsPage, JobView, Submitted, SubmittedPage, TasksPage
 from cress.store.base import JobFilter
 
 MOST_WAIT = 3600.0
@@ -58,11 +60,11 @@ router = APIRouter(prefix="/v1/jobs")
 
 
 @router.post("")
-async def submit(request: Request, dry_run: bool = False) -> Response:
+async def submit(request: Request, dry_run: bool = False, strict: bool = False) -> Response:
     """Submit jobs, together or not at all. They are stored before the answer is sent.
 
     With the header ``Idempotency-Key`` a submit can be repeated for a day: it gets the same answer. A
-    ``dry_run`` gives the answer with ids 0, and stores nothing.
+    ``dry_run`` gives the answer with ids 0, and stores nothing. ``strict`` refuses jobs whose deadlines cannot be met.
     """
     committer, user = committer_of(request), user_of(request)
     demand(request, Action.SUBMIT)
@@ -71,7 +73,8 @@ async def submit(request: Request, dry_run: bool = False) -> Response:
 
     def checked(dimensions: Dimensions) -> tuple[list[JobSpec], tuple[Job, ...], str]:
         entries = decoded_jobs(decoded(data, RawSubmitBody).jobs)
-        specs, jobs = read_jobs(entries, dimensions=dimensions, user=user, accounts=committer.settings.run_as)
+        accounts, zone = committer.settings.run_as, committer.machine.core.groups.cluster_zone
+        specs, jobs = read_jobs(entries, dimensions=dimensions, user=user, accounts=accounts, zone=zone)
         return specs, jobs, digest_of(key, entries)
 
     async with committer.turns.of_user(user, len(data)):
@@ -81,9 +84,9 @@ async def submit(request: Request, dry_run: bool = False) -> Response:
         committer.machine.user_load.check(jobs, settings.user_jobs, settings.user_tasks)
         check_secrets(committer.machine, specs)
         if dry_run:
-            await check_submit(committer, specs, jobs, known)
+            await check_submit(committer, specs, jobs, known, strict=strict)
             return reply(await submitted(committer, [0] * len(jobs), jobs))
-        what = Submit(jobs=jobs, known=known, key=key and f"{user} {key}", digest=digest)
+        what = Submit(jobs=jobs, known=known, key=key and f"{user} {key}", digest=digest, strict=strict)
         return reply(await submitted(committer, await submit_all(committer, what, specs), jobs), 201)
 
 
@@ -99,17 +102,30 @@ async def checked_body(committer: Committer, size: int, work: Callable[[Dimensio
 async def submit_all(committer: Committer, what: Submit, specs: Sequence[JobSpec]) -> tuple[int, ...]:
     """Submit jobs; return their ids, steps of dags included. Raises InputError, placed in the submit."""
     try:
-        return await committer.submit(what, [spec.run for spec in specs])
+        return await committer.submit(what, [_run_of(spec, job) for spec, job in zip(specs, what.jobs, strict=True)])
     except InputError as error:
         raise placed(error, specs) from None
 
 
+def _run_of(spec: JobSpec, job: Job) -> Run:
+    """Return the run of a job, with the moment of its deadline: the spec may know only what the clocks of the cluster show."""
+    run = spec.run
+    if (run.deadline, run.within) == (job.deadline, job.within):
+        return run
+    return msgspec.structs.replace(run, deadline=job.deadline, within=job.within)
+
+
 async def check_submit(
-    committer: Committer, specs: Sequence[JobSpec], jobs: tuple[Job, ...], known: tuple[tuple[int, JobState], ...]
+    committer: Committer,
+    specs: Sequence[JobSpec],
+    jobs: tuple[Job, ...],
+    known: tuple[tuple[int, JobState], ...],
+    *,
+    strict: bool,
 ) -> None:
     """Raise InputError if the machine would refuse these jobs."""
     try:
-        await all_in_turns(committer.machine.checking(jobs, known))
+        await all_in_turns(committer.machine.checking(jobs, known, strict=strict))
     except InputError as error:
         raise placed(error, specs) from None
 
@@ -121,11 +137,29 @@ async def submitted(committer: Committer, ids: Sequence[int], jobs: Sequence[Job
     async for place, job in in_turns(enumerate(jobs)):
         said = {} if isinstance(job.plan, Dag) else dict.fromkeys(remarks(core, job))
         notes.setdefault(-job.family - 1 if job.family else place, {}).update(said)
+    due = await _deadlines(committer, ids, jobs, list(notes))
     told = [
-        Submitted(id=ids[place], name=jobs[place].name, note=redacted("; ".join(said)))
+        Submitted(id=ids[place], name=jobs[place].name, note=redacted("; ".join(said)), deadline=due.get(place))
         async for place, said in in_turns(notes.items())
     ]
     return SubmittedPage(jobs=tuple(told))
+
+
+async def _deadlines(
+    committer: Committer, ids: Sequence[int], jobs: Sequence[Job], places: Sequence[int]
+) -> dict[int, DeadlineView]:
+    """Return the forecasts for those of the jobs of a submit that have deadlines; of a dry run, whose ids are 0, what they would be."""
+    if not any(job.deadline or job.within for job in jobs):
+        return {}
+    if not any(ids):
+        return await foreseen_views(committer, jobs)
+    views: dict[int, DeadlineView] = {}
+    async for place in in_turns(places):
+        found = recent_job(committer, ids[place]) if jobs[place].deadline or jobs[place].within else None
+        view = None if found is None else deadline_view(committer, found)
+        if view is not None:
+            views[place] = view
+    return views
 
 
 @router.get("")

@@ -12,6 +12,7 @@ from cress.center.committer import Committer
 from cress.center.dns.labels import dns_name
 from cress.center.history_reader import HistoryJob
 from cress.center.lookup import AnyJob, Task, id_of, state_of
+from cress.center.show.deadlines import deadline_view
 from cress.center.show.devices import device_views, held, held_then, load_view, overload
 from cress.center.show.families import (
     counts_of,
@@ -93,7 +94,8 @@ async def whole_job_view(committer: Committer, job: AnyJob) -> JobView:
 def job_view(committer: Committer, job: AnyJob) -> JobView:
     """Return the view of a job, live or finished."""
     if isinstance(job, JobRecord):
-        return _job(committer, job, run_of(committer, job))
+        run = run_of(committer, job)
+        return msgspec.structs.replace(_job(committer, job, run), deadline=deadline_view(committer, job, run))
     if isinstance(job, Family):
         return _family(committer, job)
     spec, machine = job.job, committer.machine
@@ -109,6 +111,7 @@ def job_view(committer: Committer, job: AnyJob) -> JobView:
         rank_now=now.rank if now else "",
         relaxes=None if now is None or now.until is None else (now.until - machine.now + machine.utc) / SECOND,
         estimate=_estimate(machine.core.estimate_of(spec.id)),
+        deadline=deadline_view(committer, job),
         held=job.held,
         **_as_submitted(spec),
     )
@@ -136,6 +139,8 @@ def _family(committer: Committer, family: Family) -> JobView:
         ended=None,
         reason=redacted(reason_of(committer, family)),
         held=family.held,
+        deadline=deadline_view(committer, family),
+        within=spec.within / SECOND if spec.within else None,
         **_as_submitted(spec),
         service=service_view(committer, family),
         cron=cron_view(committer, family),

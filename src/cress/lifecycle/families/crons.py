@@ -14,6 +14,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.families.moments import check as check_moments
 from cress.lifecycle.families.moments import last_before, next_after
 from cress.lifecycle.jobs import jobs, members
+from cress.lifecycle.jobs.deadlines import timed
 from cress.lifecycle.tables.family_rows import CronState, Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import MOMENT
@@ -161,7 +162,7 @@ def _run(context: Context, family: Family, clock: CronState, moment: int) -> Non
         alive = [number for number in alive if number in context.jobs]
     else:
         alive = []
-    spec = msgspec.structs.replace(family.job, type=JobType.BATCH)
+    spec = timed(msgspec.structs.replace(family.job, type=JobType.BATCH, plan=None), context.utc)
     run = members.make(context, family, spec, clock.runs, behind=alive)
     if run is not None:
         clock.runs, clock.last, clock.last_job = clock.runs + 1, moment, run.job.id

@@ -11,7 +11,7 @@ from typing import Protocol
 from cress.lifecycle.context import Context
 from cress.lifecycle.families import crons, dags, databases, services
 from cress.lifecycle.inputs import Cancel, Hold
-from cress.lifecycle.jobs import jobs, members
+from cress.lifecycle.jobs import deadlines, jobs, members
 from cress.lifecycle.jobs.reasons import comes_after
 from cress.lifecycle.slices import Slices, parts
 from cress.lifecycle.tables.family_rows import Family, ReplicaState, key_of, needs_name
@@ -212,6 +212,7 @@ def _over(context: Context, family: Family) -> None:
         for name in family.state.nodes.values():
             context.homes[name].discard(number)
     drop_timers(context, family)
+    deadlines.ended(context, family.job, record)
     context.out.jobs.append(record)
     context.unsettled.over.append((number, record.state))
     jobs.remember(context, number, record.state)

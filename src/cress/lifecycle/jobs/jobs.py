@@ -6,6 +6,7 @@ from itertools import islice
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.inputs import Hold
+from cress.lifecycle.jobs import deadlines
 from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError, NotAccepted
@@ -86,6 +87,7 @@ def maybe_over(context: Context, job: LiveJob) -> None:
         return
     context.leave(job)
     record = record_of(job, context.utc)
+    deadlines.ended(context, job.job, record)
     context.out.jobs.append(record)
     context.unsettled.over.append((number, record.state))
     remember(context, number, record.state)

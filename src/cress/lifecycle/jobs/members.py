@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cress.lifecycle.context import Context
+from cress.lifecycle.jobs import deadlines
 from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -45,6 +46,7 @@ def make(
         context.behind.setdefault(each, []).append(number)
     context.take_id()
     family.members[index] = number
+    deadlines.watch(context, spec)
     mark(context, live)
     return live
 

@@ -19,9 +19,10 @@ from cress.core.tables.dependencies import Relation
 from cress.lifecycle.context import Context
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import Submit
+from cress.lifecycle.jobs.deadlines import watch
 from cress.lifecycle.jobs.jobs import cancel
 from cress.lifecycle.slices import Slices, parts
-from cress.lifecycle.submits import dependencies
+from cress.lifecycle.submits import deadlines, dependencies
 from cress.lifecycle.tables.answers import Answer
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -55,11 +56,14 @@ def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
     states = states_of(context, request.jobs, request.known)
     yield
     yield from check(context, request.jobs, states)
+    timed = deadlines.resolved(inherited(request.jobs), context.utc)
+    if request.strict:
+        yield from deadlines.check_met(context, timed)
     first = context.take_id(len(request.jobs))
     ids = tuple(range(first, first + len(request.jobs)))
     begun: list[LiveJob | Family] = []
     lives: list[LiveJob] = []
-    for part in parts(list(zip(ids, inherited(request.jobs), strict=True))):
+    for part in parts(list(zip(ids, timed, strict=True))):
         entered = [_enter(context, msgspec.structs.replace(job, id=number), first, states) for number, job in part]
         fresh = [live for live in entered if isinstance(live, LiveJob)]
         context.observe(*(context.submitted(live.job, dependencies.behind(live)) for live in fresh))
@@ -91,6 +95,7 @@ def _enter(context: Context, job: Job, first: int, states: Mapping[int, JobState
         entered = Family(job=job, submitted=context.utc, template=number, held=job.hold, held_by=by)
         dependencies.enter(context, entered, states)
         families.enter(context, entered)
+        watch(context, job)
         return entered
     live = LiveJob(job=job, submitted=context.utc, held=job.hold, held_by=by)
     if family:
@@ -98,6 +103,8 @@ def _enter(context: Context, job: Job, first: int, states: Mapping[int, JobState
         context.families[family].members[live.index] = number
     dependencies.enter(context, live, states)
     context.enter(live)
+    if not family:
+        watch(context, job)
     return live
 
 
@@ -209,6 +216,7 @@ def check_job(context: Context, job: Job, hopeless: Hopeless | None = None) -> N
         allowed = ", ".join(users[:MOST_TOLD]) + (f" and {len(users) - MOST_TOLD:,} more" * (len(users) > MOST_TOLD))
         raise NotAccepted(f"{job.user} may not submit to group {name}", hint=f"its users: {allowed}", field="group")
     families.check(context, job)
+    deadlines.check(context, job)
     if context.nodes and not isinstance(job.plan, Dag) and job in (hopeless or Hopeless(context)):
         raise _never(context, job)
 

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from cress.lifecycle.tables.deadlines import Deadlines
 
-# What is to happen, and to which node; or family, as ``members.timer_name`` has it.
+# What is to happen, and to which node or job; or family, as ``members.timer_name`` has it.
 Key: TypeAlias = tuple[str, str]
 
 REST = "rest"  # the node takes tasks again
@@ -19,7 +19,10 @@ AGAIN = "again"  # a task of a database that failed is started again
 MOVE = "move"  # the node of a task of a database was away for too long
 MOMENT = "moment"  # a cron job is due
 TEND = "tend"  # a service has more to do than one step should take
+LATE = "late"  # the deadline of a job
+RISK = "risk"  # a look at the forecast for the deadline of a job
 
+OF_DEADLINES = (LATE, RISK)
 OF_FAMILIES, OF_TASKS = (COUNT, MOMENT, TEND), (READY, UNFIT, AGAIN, MOVE)
 
 

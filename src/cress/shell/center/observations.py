@@ -1,10 +1,19 @@
-"""Events about nodes and observations: cordons, overloaded nodes, data that cannot be located, licences."""
+"""Events about nodes and observations: cordons, overloaded nodes, data that cannot be located, licences, deadlines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cress.lifecycle.effects import CordonChanged, DataMissing, Notice, Overloaded, Recovered, RolledBack
+from cress.lifecycle.effects import (
+    CordonChanged,
+    DataMissing,
+    DeadlineAtRisk,
+    DeadlineMissed,
+    Notice,
+    Overloaded,
+    Recovered,
+    RolledBack,
+)
 from cress.lifecycle.machine import Machine
 from cress.model.group import DEFAULT_GROUP
 from cress.model.times import SECOND
@@ -23,6 +32,10 @@ def of_notice(machine: Machine, at: float, notice: Notice) -> EventView:
             return EventView(at=at, kind="node.recovered", node=notice.node)
         case DataMissing():
             return EventView(at=at, kind="data.missing", text=f"{notice.data}: {notice.problem}")
+        case DeadlineAtRisk() | DeadlineMissed():
+            kind = "job.deadline_missed" if isinstance(notice, DeadlineMissed) else "job.deadline_at_risk"
+            name, group = notice.name, notice.group
+            return EventView(at=at, kind=kind, job=notice.job, name=name, group=group, text=notice.text)
         case RolledBack():
             family = machine.families.get(notice.job)
             name, group = (family.job.name, family.job.group or DEFAULT_GROUP) if family is not None else ("", "")

@@ -1,0 +1,66 @@
+"""Deadlines of jobs that are submitted: moments of the wall clock from times, and those of the steps of dags (design note 0023)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from cress.lifecycle.context import Context
+from cress.lifecycle.jobs.deadlines import shown, timed
+from cress.lifecycle.slices import Slices, parts
+from cress.model.critical_path import longest_behind
+from cress.model.errors import InputError, NotAccepted
+from cress.model.family import Dag
+from cress.model.job import Job, JobType
+from cress.model.jobfile.job import below
+from cress.model.outlook import Promise
+
+# Types of jobs whose tasks end.
+ENDING = frozenset({JobType.BATCH, JobType.CRON, JobType.DAG})
+
+
+def check(context: Context, job: Job) -> None:
+    """Raise ``InputError`` for a deadline that has passed, or of a job that does not end."""
+    if (job.deadline or job.within) and job.type not in ENDING:
+        raise InputError(f"a {job.type.value} does not end", hint="only what ends has a deadline", field="deadline")
+    if job.deadline and job.deadline <= context.utc:
+        when = shown(context, job.deadline)
+        raise NotAccepted(f"{when} has passed", hint="a later moment, or a time such as 6h", field="deadline")
+
+
+def check_met(context: Context, jobs: Sequence[Job]) -> Slices[None]:
+    """Raise ``NotAccepted`` if a deadline of these jobs, which are ``resolved``, cannot be met as far as is known."""
+    for part in parts(list(enumerate(jobs))):
+        for place, job in part:
+            found = context.foreseen(job) if job.plan is None else None
+            if found is None or found.promise is not Promise.CANNOT:
+                continue
+            owner = -job.family - 1 if job.family else place
+            left = jobs[owner].deadline - job.deadline
+            end = (
+                ""
+                if found.earliest_end is None
+                else f": it ends at {shown(context, found.earliest_end + left)} at the earliest"
+            )
+            error = NotAccepted(
+                f"cannot be met{end}", hint="a later deadline, or a submit that is not strict", field="deadline"
+            )
+            raise below(error, f"jobs[{owner}]") if len(jobs) > 1 else error
+        yield
+
+
+def resolved(jobs: Sequence[Job], utc: int) -> list[Job]:
+    """Return the jobs of one submit with the moments of their deadlines.
+
+    A step of a dag gets the latest moment at which it may end: that of the dag, less the longest chain of time limits behind it.
+    """
+    found = [timed(job, utc) for job in jobs]
+    if not any(isinstance(job.plan, Dag) and job.deadline for job in found):
+        return found
+    behind = longest_behind(jobs)
+    for place, job in enumerate(found):
+        whole = found[-job.family - 1].deadline if job.family else 0
+        if whole:
+            found[place] = msgspec.structs.replace(job, deadline=max(1, whole - behind[place]))
+    return found
