@@ -14,6 +14,7 @@ from benchmarks import (
     centers,
     containers,
     core,
+    deadlines,
     disks,
     executors,
     families,
@@ -29,6 +30,7 @@ from benchmarks import (
     shared_store,
     simulator,
     snapshots,
+    urgency,
     virtual_executors,
 )
 from benchmarks.result import Result
@@ -36,6 +38,7 @@ from benchmarks.result import Result
 PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "core": core.results,
     "matching": matching.results,
+    "urgency": urgency.results,
     "families": families.results,
     "live": live.results,
     "containers": containers.results,
@@ -46,6 +49,7 @@ PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "generated": generated.results,
     "bottleneck": bottleneck.results,
     "openb": openb.results,
+    "deadlines": deadlines.results,
     "disks": disks.results,
     "snapshots": snapshots.results,
     "restarts": restarts.results,

@@ -14,14 +14,16 @@ from hypothesis import strategies as st
 from cress.model.option_text import parse_assignments
 from cress.simulator.attempts import History
 from cress.simulator.direct import ONE_BY_ONE, TOGETHER
-from cress.simulator.groups import BY_PREDICTION
+from cress.simulator.groups import parse_policy
 from cress.simulator.paths import DirectPath
 from cress.simulator.workload import Workload
 from tests.simulator.builders import SECOND, workload
 from tests.simulator.plain import LogJob
 from tests.simulator.test_cli import cress
 
-OPTIONS = parse_assignments([*(f"{key}={value}" for key, value in BY_PREDICTION), "overdue_after=2m"])
+OPTIONS = parse_assignments(
+    [*(f"{key}={value}" for key, value in parse_policy("BackFill/predicted").options), "overdue_after=2m"]
+)
 JOBS = st.lists(
     st.builds(
         lambda gap, run, procs, more: (gap, run, procs, run + more),

@@ -110,11 +110,19 @@ def test_a_variant_replaces_the_groups_option_and_keeps_the_rest(conf: Path) -> 
     assert all(len(each) == 2 for each in options)
 
 
+def test_only_options_of_groups_are_given_to_groups(conf: Path) -> None:
+    groups = configure(_work([""], ["ann"], [("", "ann")]), conf, "cpu").groups
+    choice = parse_policy("urgency/cluster")
+    assert choice.options == (("order", "urgency"),)
+    changed = with_policy(groups, choice)
+    assert {group.policy for group in changed} == {SchedPolicy.URGENCY}
+    assert [group.options for group in changed] == [group.options for group in groups]
+
+
 NAMES = {
     "a typing error": ("Backfil", "--policy: 'Backfil' is not a policy (did you mean BackFill?)"),
-    "not there yet": ("Urgency", "--policy: the policy Urgency needs deadlines, which are not implemented yet"),
     "no variants": ("FIFO/easy", "--policy: FIFO has no variants (FIFO)"),
-    "no such variant": ("BackFill/lazy", "--policy: BackFill has no variant 'lazy' (BackFill/easy, BackFill/conservative or BackFill/predicted)"),
+    "no such variant": ("BackFill/lazy", "--policy: BackFill has no variant 'lazy' (one of BackFill/easy, BackFill/conservative, BackFill/predicted)"),
 }  # fmt: skip
 
 

@@ -221,6 +221,28 @@ def test_a_step_that_fails_cancels_the_steps_behind_it_and_what_needs_the_dag(tm
     assert [row for row in attempts(result) if row[0] == "tidy"] == [("tidy", 0, "n-1", 110, 115, "finished")]
 
 
+DUE = """jobs:
+  - {name: soon, submit: 10s, run: 20s, resource: <1>, deadline: 15s}
+  - {name: none, run: 20s, resource: <1>}
+  - name: etl
+    type: dag
+    submit: 5s
+    deadline: 2min
+    run: 10s
+    time_limit: 30s
+    resource: <1>
+    steps: {load: {}, sum: {after: load}}
+  - {name: c, type: cron, when: '* * * * *', run: 1s, resource: <1>, deadline: 1h, until: 90s}
+"""
+
+
+def test_deadlines_of_a_file_of_jobs_count_from_their_submits(tmp_path: Path) -> None:
+    work = simulated(tmp_path, DUE).run.workload
+    due = {str(name): int(at) // 10**6 for name, at in zip(work.ids, np.array(work.deadline), strict=True) if at >= 0}
+    # The first step has the time limit of the second behind it.
+    assert due == {"soon": 25, "etl.load": 95, "etl.sum": 125}
+
+
 # --- drains ----------------------------------------------------------------------------------------------------------
 
 
@@ -333,6 +355,7 @@ MISTAKES = {
     "after the failure of a dag": (DAG + "  - {name: b, run: 1s, after: {etl: failed}}\n", "jobs.yaml:6: jobs[1].after: a job after the failure of a whole dag (etl) cannot"),
     "after a dag and its step": (DAG + "  - {name: b, run: 1s, after: [etl, etl.a]}\n", "jobs.yaml:6: jobs[1].after: etl.a is named both as a job and with its dag"),
     "a dag after itself": ("jobs:\n  - {name: a, type: dag, run: 1s, after: a, steps: {b: {}}}\n", "these jobs wait for each other: a.b → a.b"),
+    "a deadline of the calendar": ("jobs:\n  - {name: a, run: 1s}\n  - {name: b, run: 1s, deadline: 2026-12-01 18:00}\n", "jobs.yaml:3: jobs[1].deadline: is a moment, and a simulation has no calendar"),
     "no jobs": ("cluster: a\n", "jobs.yaml: jobs: "),
     "nothing that ends": ("jobs:\n  - {name: a, type: service}\n", "no job of the trace ends"),
 }  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.group import DEFAULT_GROUP, Group, Quota, SchedPolicy
-from cress.model.option_text import parse_option
+from cress.model.option_text import group_options, parse_option
 from cress.model.units import one_of
 from cress.simulator.workload import Cluster, Ints, Workload
 
@@ -18,21 +18,17 @@ MILLION = 1_000_000
 NOWHERE = -1
 
 
-PREDICTED = "predicted"
-# What the variant BackFill/predicted stands for.
-BY_PREDICTION = (("estimates", "predicted"), ("backfill_order", "expansion_factor"))
-
-
 @dataclass(frozen=True)
 class PolicyChoice:
     """One ``--policy``: how the run is called, the policy of every group, and options that come with it.
 
-    ``policy`` is ``None`` when the groups keep their own.
+    ``policy`` is ``None`` when the groups keep their own. With ``merged`` the scheduler knows no groups: all jobs are in one, which has the whole cluster.
     """
 
     label: str
     policy: SchedPolicy | None = None
     options: tuple[tuple[str, str], ...] = ()
+    merged: bool = False
 
     @property
     def directory(self) -> str:
@@ -40,36 +36,46 @@ class PolicyChoice:
         return self.label.replace("/", "-")
 
 
+def _variants(*choices: PolicyChoice) -> dict[str, PolicyChoice]:
+    return {choice.label.lower(): choice for choice in choices}
+
+
+VARIANTS = _variants(
+    PolicyChoice("BackFill/easy", SchedPolicy.BACKFILL, (("backfill", "easy"),)),
+    PolicyChoice("BackFill/conservative", SchedPolicy.BACKFILL, (("backfill", "conservative"),)),
+    PolicyChoice(
+        "BackFill/predicted",
+        SchedPolicy.BACKFILL,
+        (("estimates", "predicted"), ("backfill_order", "expansion_factor")),
+    ),
+    # As the queues of YARN's Capacity Scheduler: shares and preemption between groups, and inside a group no users.
+    PolicyChoice("Capacity/fifo", SchedPolicy.FIFO),
+    # By the book: a late job keeps its place, and nothing is known of groups.
+    PolicyChoice("EDF/cluster", SchedPolicy.EDF, (("late", "urgent"),), merged=True),
+    # What misses least on real traces (docs/deadlines.md).
+    PolicyChoice("EDF/groups", SchedPolicy.EDF, (("order", "urgency"), ("preemption", "off"))),
+    PolicyChoice("Urgency/cluster", SchedPolicy.URGENCY, (("order", "urgency"),)),
+)
+
+
 def parse_policy(text: str) -> PolicyChoice:
-    """``BackFill``, ``fifo``, ``BackFill/conservative`` or ``BackFill/predicted``. Raises ``InputError``."""
-    name, slash, variant = text.strip().partition("/")
+    """``fifo``, ``BackFill/conservative``, ``EDF/cluster``. Raises ``InputError``."""
+    name, slash, variant = (each.strip() for each in text.partition("/"))
     known = {each.value.lower(): each for each in SchedPolicy}
     policy = known.get(name.lower())
     if policy is None:
         raise InputError(
             f"{name!r} is not a policy", hint=one_of(name, [each.value for each in SchedPolicy]), field="--policy"
         )
-    if policy is SchedPolicy.URGENCY:
-        raise InputError(
-            "the policy Urgency needs deadlines, which are not implemented yet",
-            hint="FIFO, Priority, Capacity or BackFill",
-            field="--policy",
-        )
     if not slash:
         return PolicyChoice(policy.value, policy)
-    if policy is not SchedPolicy.BACKFILL:
+    choice = VARIANTS.get(f"{name}/{variant}".lower())
+    if choice is not None:
+        return choice
+    labels = [each.label for each in VARIANTS.values() if each.label.startswith(f"{policy.value}/")]
+    if not labels:
         raise InputError(f"{policy.value} has no variants", hint=policy.value, field="--policy")
-    if variant.lower() == PREDICTED:
-        return PolicyChoice(f"{policy.value}/{PREDICTED}", policy, BY_PREDICTION)
-    try:
-        parse_option("backfill", variant)
-    except InputError as error:
-        raise InputError(
-            f"BackFill has no variant {variant!r}",
-            hint="BackFill/easy, BackFill/conservative or BackFill/predicted",
-            field="--policy",
-        ) from error
-    return PolicyChoice(f"{policy.value}/{variant.lower()}", policy, (("backfill", variant.lower()),))
+    raise InputError(f"{policy.value} has no variant {variant!r}", hint=one_of(variant, labels), field="--policy")
 
 
 def own_policy(groups: tuple[Group, ...]) -> PolicyChoice:
@@ -82,18 +88,24 @@ def with_policy(groups: tuple[Group, ...], choice: PolicyChoice) -> tuple[Group,
     """The groups under this policy; options that come with it replace the groups' own."""
     if choice.policy is None:
         return groups
-    names = {name for name, _ in choice.options}
+    own = tuple(each for each in choice.options if each[0] in group_options())
+    names = {name for name, _ in own}
     return tuple(
         msgspec.structs.replace(
             group,
             policy=choice.policy,
             options=(
                 *((key, text) for key, text in group.options if parse_option(key, text)[0] not in names),
-                *choice.options,
+                *own,
             ),
         )
         for group in groups
     )
+
+
+def merged(workload: Workload, policy: SchedPolicy, accounting: str) -> Group:
+    """The one group that all jobs are in, with the whole cluster, under a policy that knows no groups."""
+    return Group(name=DEFAULT_GROUP, quota=Quota(scalar=_whole(workload.cluster, accounting)), policy=policy)
 
 
 def configure(workload: Workload, path: Path | None, accounting: str) -> Workload:
@@ -139,10 +151,13 @@ def _equal(workload: Workload, accounting: str) -> tuple[Group, ...]:
     """One group for each name in the trace (``default`` for jobs that name none), with equal quotas."""
     used = np.unique(workload.group_index).tolist()
     names = sorted({workload.group_names[index] or DEFAULT_GROUP for index in used})
-    cluster = workload.cluster
-    whole = cluster.total()[0] if accounting == "cpu" else len(cluster.nodes) * MILLION
-    quota = Quota(scalar=max(1, whole // len(names)))
+    quota = Quota(scalar=max(1, _whole(workload.cluster, accounting) // len(names)))
     return tuple(Group(name=name, quota=quota) for name in names)
+
+
+def _whole(cluster: Cluster, accounting: str) -> int:
+    """The quota that is the whole cluster."""
+    return cluster.total()[0] if accounting == "cpu" else len(cluster.nodes) * MILLION
 
 
 def _in_servers(quota: Quota, cluster: Cluster) -> Quota:

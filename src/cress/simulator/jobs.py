@@ -27,10 +27,12 @@ class Jobs:
         self._gang: list[bool] = workload.gang.tolist()
         self._priority: list[int] = workload.priority.tolist()
         self._limit: list[int] = workload.limit.tolist()
+        self._utc = workload.utc
+        self._deadline: list[int] = [NO_LIMIT] * n if workload.deadline is None else workload.deadline.tolist()
 
     def make(self, i: int, number: int) -> Job:
         """The job at position ``i``, with the id ``number``; what it comes after is left out."""
-        limit = self._limit[i]
+        limit, deadline = self._limit[i], self._deadline[i]
         return replace(
             self._templates[self._template[i]],
             id=number,
@@ -42,4 +44,5 @@ class Jobs:
             gang=self._gang[i],
             priority=self._priority[i],
             time_limit=None if limit == NO_LIMIT else limit,
+            deadline=0 if deadline == NO_LIMIT else self._utc + deadline,
         )

@@ -17,6 +17,7 @@ from cress.model.groups.timetable import next_change, quota_at_utc
 from cress.model.resources import ResourceVector
 from cress.simulator.attempts import NOT_YET, Attempts, History, How, JobEnd
 from cress.simulator.dags import Dags, dags_of, ready_times
+from cress.simulator.deadline_measures import DeadlineCounts, count_deadlines
 from cress.simulator.groups import NOWHERE
 from cress.simulator.series import Ints, Steps, accumulate
 from cress.simulator.workload import NO_LIMIT, Workload
@@ -57,6 +58,11 @@ MEASURES: dict[str, str] = {
     "fairness_jain_mean": "Jain index over the groups with demand of min(used, entitled) / entitled, mean over the time "
     "in which some group has demand; entitled = min(demand, proportional share)",
     "fairness_jain_min": "the lowest Jain index at any moment",
+    "deadlines": "jobs with a deadline; with deadlines, as all of these",
+    "deadlines_met": "of these, those that finished by then",
+    "deadlines_met_share": "met / having one (the deadline guarantee rate)",
+    "deadlines_missed_share": "1 − met / having one",
+    "bounded_slowdown_without_deadline_mean": "mean bounded slowdown of the finished jobs that have no deadline",
     "dags": "dags of the trace; with dags, as all of these",
     "dags_finished": "dags whose steps all finished",
     "dag_makespan_mean_s": "mean of last end − submission over the finished dags",
@@ -92,6 +98,9 @@ GROUP_MEASURES: dict[str, str] = {
     "wait_mean_s": "mean wait of its jobs",
     "bounded_slowdown_mean": "mean bounded slowdown of its jobs",
     "preemptions": "its attempts that were preempted",
+    "deadlines": "its jobs with a deadline",
+    "deadlines_met": "of these, those that finished by then",
+    "deadlines_missed_share": "1 − met / having one; 0 of none",
 }
 
 
@@ -193,6 +202,7 @@ class Analysis:
     groups: dict[str, GroupSeries]
     fairness: Steps
     dags: Dags | None
+    deadlines: DeadlineCounts
     summary: dict[str, float]
     group_summary: dict[str, dict[str, float]]
 
@@ -208,7 +218,8 @@ def analyse(run: Run) -> Analysis:
     groups = group_series(run, times.ready, start, end)
     fairness = jain(groups)
     dags = dags_of(run.workload, times.end)
-    summary = _summary(run, times, start, end, utilisation, fairness, dags)
+    deadlines = count_deadlines(run.workload, submitted, times.end, times.finished, start)
+    summary = _summary(run, times, start, end, utilisation, fairness, dags, deadlines)
     return Analysis(
         times=times,
         start=start,
@@ -217,8 +228,9 @@ def analyse(run: Run) -> Analysis:
         groups=groups,
         fairness=fairness,
         dags=dags,
+        deadlines=deadlines,
         summary=summary,
-        group_summary={name: _of_group(run, times, name, groups[name], start, end) for name in groups},
+        group_summary={name: _of_group(run, times, name, groups[name], start, end, deadlines) for name in groups},
     )
 
 
@@ -390,6 +402,7 @@ def _summary(
     utilisation: dict[str, Steps],
     fairness: Steps,
     dags: Dags | None,
+    deadlines: DeadlineCounts,
 ) -> dict[str, float]:
     workload, attempts = run.workload, run.attempts
     finished = times.finished
@@ -422,6 +435,15 @@ def _summary(
     if "gpu" in utilisation:
         result["gpu_allocation_mean"] = used["gpu"]
         result["gpu_allocation_max"] = float(utilisation["gpu"].values.max(initial=0.0))
+    if workload.deadline is not None:
+        total = deadlines.total
+        result |= {
+            "deadlines": total.having,
+            "deadlines_met": total.met,
+            "deadlines_met_share": 1.0 - total.missed_share,
+            "deadlines_missed_share": total.missed_share,
+            "bounded_slowdown_without_deadline_mean": _mean(times.slowdown[finished & ~deadlines.having]),
+        }
     if dags is not None:
         result |= {
             "dags": len(dags.family),
@@ -448,7 +470,9 @@ def _summary(
     return result
 
 
-def _of_group(run: Run, times: JobTimes, name: str, series: GroupSeries, start: int, end: int) -> dict[str, float]:
+def _of_group(
+    run: Run, times: JobTimes, name: str, series: GroupSeries, start: int, end: int, deadlines: DeadlineCounts
+) -> dict[str, float]:
     number = run.group_names.index(name)
     mine = run.group_of == number
     return {
@@ -460,6 +484,7 @@ def _of_group(run: Run, times: JobTimes, name: str, series: GroupSeries, start: 
         "wait_mean_s": _mean(times.wait[mine & times.waited] / SECOND),
         "bounded_slowdown_mean": _mean(times.slowdown[mine & times.finished]),
         "preemptions": int(times.preempted[mine].sum()),
+        **deadlines.of(mine).as_data(),
     }
 
 

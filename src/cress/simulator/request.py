@@ -27,6 +27,8 @@ class Request:
     options: tuple[str, ...] = ()
     events: str = TOGETHER
     estimates: str = REQUESTED
+    deadlines: str = ""
+    load: float | None = None
     seed: int = 1
     check: bool = False
     attempts: bool = False

@@ -15,9 +15,20 @@ from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
 from cress.model.option_text import format_option, parse_assignments
 from cress.model.options import Options
+from cress.model.times import SECOND
 from cress.simulator.attempts import History
+from cress.simulator.deadlines import parse_deadlines, with_deadlines
 from cress.simulator.files import make_directory, whole_file
-from cress.simulator.groups import NOWHERE, PolicyChoice, configure, own_policy, parse_policy, place, with_policy
+from cress.simulator.groups import (
+    NOWHERE,
+    PolicyChoice,
+    configure,
+    merged,
+    own_policy,
+    parse_policy,
+    place,
+    with_policy,
+)
 from cress.simulator.measures import Run, analyse
 from cress.simulator.paths import path_of
 from cress.simulator.report import plotly_script, write_report
@@ -41,9 +52,11 @@ def plan(request: Request) -> Plan:
         options = parse_assignments([f"estimates={PREDICTED}"], options)
     choices = tuple(parse_policy(text) for text in request.policies)
     cluster = _cluster(request.cluster)
-    workload = load_workload(request.trace, cluster, request.seed)
+    workload = load_workload(request.trace, cluster, request.seed, request.load)
     if request.estimates == EXACT:
         workload = workload.exact_estimates()
+    if request.deadlines:
+        workload = with_deadlines(workload, parse_deadlines(request.deadlines), request.seed)
     workload = configure(workload, request.groups, options.accounting)
     if workload.utc == UNDATED_START and any(group.windows for group in workload.groups):
         workload.notes.add("start time not in the header", count=1)
@@ -91,11 +104,15 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     groups = with_policy(workload.groups, choice)
     # An option that comes with the policy holds for the implied default group too.
     options = parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options)
-    path = path_of(workload, groups, options, plan.request.events)
-    rejected = _never_fit(workload, path.core, plan.group_of != NOWHERE, groups[0].name)
+    # The measures are of the workload's groups, whatever the scheduler knows of them.
+    known = groups
+    if choice.merged and choice.policy is not None:
+        known = (merged(workload, choice.policy, options.accounting),)
+    path = path_of(workload, known, options, plan.request.events)
+    rejected = _never_fit(workload, path.core, plan.group_of != NOWHERE, known[0].name)
     notes.add("fits no node", workload.line[rejected].tolist())
     jobs = np.flatnonzero((plan.group_of != NOWHERE) & ~rejected)
-    names = [plan.group_names[i] for i in plan.group_of[jobs].tolist()]
+    names = [known[0].name if choice.merged else plan.group_names[i] for i in plan.group_of[jobs].tolist()]
     expected = len(jobs) + int(workload.tasks[jobs].sum())
     if progress is not None:
         # Compiled loops are loaded with the first decision: the bar is there before.
@@ -176,8 +193,23 @@ def summary(result: Result, plan: Plan) -> dict[str, Any]:
         },
         "nodes": len(workload.cluster.nodes),
         **result.analysis.summary,
+        **_deadlines(result),
         "groups": result.analysis.group_summary,
         "notes": result.notes.as_data(),
+    }
+
+
+def _deadlines(result: Result) -> dict[str, Any]:
+    """The deadlines by tightness and over time, if the trace has any."""
+    counts = result.analysis.deadlines
+    if not counts.total.having:
+        return {}
+    return {
+        "deadlines_by_tightness": {name: count.as_data() for name, count in counts.by_tightness.items()},
+        "deadlines_over_time": {
+            "period_s": counts.period // SECOND,
+            "periods": [count.as_data() for count in counts.by_time],
+        },
     }
 
 

@@ -14,6 +14,7 @@ from cress.simulator.files import whole_file
 from cress.simulator.groups import NOWHERE
 from cress.simulator.measures import Analysis, Run
 from cress.simulator.series import Ints
+from cress.simulator.workload import NO_LIMIT
 
 SECOND = 1_000_000
 SPECIAL = re.compile(r'[,"\n\r]')
@@ -37,6 +38,7 @@ COLUMNS: dict[str, str] = {
     "priority": "priority",
     "attempts": "attempts of its tasks, those that ended early included",
     "preemptions": "attempts that were preempted",
+    "deadline": "when it should have ended; empty when it has no deadline; a column only where some job has one",
 }
 DAG_COLUMNS: dict[str, str] = {
     "dag": "its name",
@@ -62,11 +64,11 @@ def write_jobs(path: Path, run: Run, analysis: Analysis) -> None:
     """Write the table. Times are seconds of the trace, integers when whole."""
     workload, times = run.workload, analysis.times
     started = times.start != NOT_YET
-    names = [*run.group_names, ""]
+    groups = [*run.group_names, ""]
     cores = [_number(request[0], 1000) for request in workload.requests]
     columns: list[Iterable[str]] = [
         _quoted(workload.ids),
-        _picked(_quoted(names), run.group_of),
+        _picked(_quoted(groups), run.group_of),
         _picked(_quoted(workload.users), workload.user_index),
         _seconds(workload.submit),
         _where(started, _seconds(times.start)),
@@ -82,9 +84,14 @@ def write_jobs(path: Path, run: Run, analysis: Analysis) -> None:
         _integers(times.attempts),
         _integers(times.preempted),
     ]
+    names = list(COLUMNS)
+    if workload.deadline is None:
+        names.remove("deadline")
+    else:
+        columns.append(_where(workload.deadline != NO_LIMIT, _seconds(workload.deadline)))
     with whole_file(path) as file:
         rows = "\n".join(map(",".join, zip(*columns, strict=True)))
-        file.write(f"{','.join(COLUMNS)}\n{rows}\n".encode())
+        file.write(f"{','.join(names)}\n{rows}\n".encode())
 
 
 def write_dags(path: Path, run: Run, dags: Dags) -> None:

@@ -14,6 +14,7 @@ TREATMENTS: dict[str, str] = {
     "unknown run time": "left out",
     "zero processors": "left out",
     "unknown requested time": "run time taken as time limit",
+    "no time limits in the trace": "run times taken as time limits",
     "run time above time limit": "run cut at the limit",
     "not started in the trace": "run taken as from its creation to its deletion",
     "no times in the trace": "one pod a second, in the order of the file; each stays for a year",

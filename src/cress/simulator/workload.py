@@ -80,7 +80,9 @@ class Workload:
     ``group_names``, ``template_index`` into ``templates``, the other keys of jobs (``None``: all have the first one); ``line`` is the job's line in the file, 0 when there is none. A job whose group is ""
     named none: it goes where its user belongs (see ``groups.place``). ``after`` are what the jobs come after; ``None``: nothing
     at all. ``family_index`` points into ``family_names``, the dags that the jobs are steps of, "" for none. ``fails`` says how
-    many attempts of each task fail at first, ``until`` when the job is cancelled (``NO_LIMIT``: never).
+    many attempts of each task fail at first, ``until`` when the job is cancelled (``NO_LIMIT``: never), ``deadline`` when it
+    should have ended (``NO_LIMIT``: no deadline). ``tightness_index`` points into ``tightness_names``, the kinds of deadlines that were drawn
+    (``None``: none were).
     """
 
     name: str
@@ -108,6 +110,9 @@ class Workload:
     family_names: tuple[str, ...] = ("",)
     fails: Ints | None = None
     until: Ints | None = None
+    deadline: Ints | None = None
+    tightness_index: Ints | None = None
+    tightness_names: tuple[str, ...] = ()
     groups: tuple[Group, ...] = ()
     utc: int = UNDATED_START
     zone: tzinfo = field(default=UTC)
@@ -133,6 +138,8 @@ class Workload:
             family_index=None if self.family_index is None else self.family_index[positions],
             fails=None if self.fails is None else self.fails[positions],
             until=None if self.until is None else self.until[positions],
+            deadline=None if self.deadline is None else self.deadline[positions],
+            tightness_index=None if self.tightness_index is None else self.tightness_index[positions],
             after=self._after_of(positions.tolist()),
         )
 

@@ -158,6 +158,57 @@ def _distribution(
     }
 
 
+def tightness(labels: Sequence[str], analyses: Sequence[Analysis]) -> Figure:
+    """Bars: the share of the deadlines that each run missed, of all jobs and by tightness."""
+    kinds = [name for name, count in analyses[0].deadlines.by_tightness.items() if count.having]
+    traces: list[Figure] = []
+    for i, (label, analysis) in enumerate(zip(labels, analyses, strict=True)):
+        counts = analysis.deadlines
+        shares = [counts.total.missed_share, *(counts.by_tightness[name].missed_share for name in kinds)]
+        traces.append(
+            {
+                "type": "bar", "x": ["all", *kinds], "y": [round(share, 5) for share in shares], "policy": i, "name": label,
+                "text": [f"{share:.0%}" if share >= 0.095 else f"{share:.1%}" for share in shares],
+                "textposition": "outside", "cliponaxis": False, "hovertemplate": "%{x}: %{y:.1%}",
+            }
+        )  # fmt: skip
+    highest = max((max(trace["y"]) for trace in traces), default=0.0)
+    axis = {
+        "title": {"text": "deadlines missed"},
+        "tickformat": ".0%",
+        "range": [0, max(0.02, min(1.05, highest * 1.12))],
+    }
+    layout = {"height": 380, "showlegend": len(labels) > 1, "barmode": "group", "bargap": 0.25, "yaxis": axis, "xaxis": {"type": "category"}}  # fmt: skip
+    return {"data": traces, "layout": layout}
+
+
+def misses_over_time(labels: Sequence[str], analyses: Sequence[Analysis], axis: TimeAxis) -> Figure:
+    """The share of the deadlines that was missed, by the day or week in which the jobs were submitted."""
+    period = analyses[0].deadlines.period
+    traces: list[Figure] = []
+    last = 0.0
+    for i, (label, analysis) in enumerate(zip(labels, analyses, strict=True)):
+        parts = [(k, count) for k, count in enumerate(analysis.deadlines.by_time) if count.having]
+        x = [(k + 0.5) * period / axis.unit for k, _ in parts]
+        last = max([last, *((k + 1) * period / axis.unit for k, _ in parts)])
+        traces.append(
+            {
+                "x": [float(f"{value:.5g}") for value in x], "y": [round(count.missed_share, 5) for _, count in parts],
+                "policy": i, "name": label, "markers": True, "line": {"width": 2}, "hovertemplate": "%{y:.1%}",
+            }
+        )  # fmt: skip
+    unit = "day" if period == DAY else "week"
+    return {
+        "data": traces,
+        "layout": {
+            "height": 380,
+            "showlegend": len(labels) > 1,
+            "xaxis": {"title": {"text": axis.title}, "range": [0, round(last, 4)], "zeroline": False},
+            "yaxis": {"title": {"text": f"missed, jobs of each {unit}"}, "tickformat": ".0%", "rangemode": "tozero"},
+        },
+    }
+
+
 def group_shares(labels: Sequence[str], analyses: Sequence[Analysis], axis: TimeAxis) -> tuple[Figure, int]:
     """One small panel a group: its share of the cluster in each run, and its quota dashed. Also how many were left out."""
     quotas = {

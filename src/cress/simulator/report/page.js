@@ -56,7 +56,9 @@
     const figure = arranged(raw, width);
     const data = figure.data.map((each) => {
       const own = policyColor(each.policy);
-      return { ...each, mode: "lines", line: { ...each.line, color: own }, fillcolor: each.fill ? faded(own) : undefined };
+      if (each.type === "bar") return { ...each, marker: { color: own }, textfont: { color: color("--soft"), size: 11 } };
+      const mode = each.markers ? "lines+markers" : "lines";
+      return { ...each, mode, line: { ...each.line, color: own }, fillcolor: each.fill ? faded(own) : undefined };
     });
     const layout = {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
@@ -91,7 +93,7 @@
 
   function drawAll() {
     if (names.length) draw("utilisation", figures.utilisation[select.value]);
-    for (const id of ["waits", "slowdowns", "groups"]) draw(id, figures[id]);
+    for (const id of ["waits", "slowdowns", "tightness", "misses", "groups"]) if (figures[id]) draw(id, figures[id]);
   }
   document.getElementById("mode").addEventListener("click", () => {
     setMode(root.dataset.mode === "dark" ? "light" : "dark");

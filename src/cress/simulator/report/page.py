@@ -51,6 +51,14 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
         ),
     ),
     (
+        "Deadlines",
+        (
+            ("deadlines", "jobs with a deadline", "count", ""),
+            ("deadlines_missed_share", "deadlines missed", "share", "low"),
+            ("bounded_slowdown_without_deadline_mean", "bounded slowdown of jobs without deadline", "number", "low"),
+        ),
+    ),
+    (
         "Use of the cluster",
         (
             ("utilisation_mean", "mean utilisation", "share", "high"),
@@ -96,12 +104,16 @@ def write_report(path: Path, workload: Workload, results: Sequence[Result], requ
         "slowdowns": figures.slowdowns(labels, analyses),
         "groups": shares,
     }
+    if _has_deadlines(results):
+        data["tightness"] = figures.tightness(labels, analyses)
+        data["misses"] = figures.misses_over_time(labels, analyses, axis)
     # "</" inside a script element could end it.
     payload = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
     parts: dict[str, str | bytes] = {
         "title": escape("Generated workload" if workload.name == "generated" else workload.name),
         "subtitle": escape(_subtitle(workload, request)),
         "style": (HERE / "page.css").read_text(encoding="utf-8"),
+        "deadlines": (HERE / "deadlines.html").read_text(encoding="utf-8") if _has_deadlines(results) else "",
         "measures": _measures(results),
         "group_table": _group_table(results),
         "left_out": f"<p class=more>The {left_out} groups with the smallest quotas are in the table only.</p>"
@@ -117,6 +129,11 @@ def write_report(path: Path, workload: Workload, results: Sequence[Result], requ
         for i, piece in enumerate(text.split("@@")):
             content = parts[piece] if i % 2 else piece
             file.write(content if isinstance(content, bytes) else content.encode())
+
+
+def _has_deadlines(results: Sequence[Result]) -> bool:
+    """True if some job has a deadline."""
+    return any(result.analysis.deadlines.total.having for result in results)
 
 
 def plotly_script() -> Path:
@@ -151,6 +168,9 @@ def _measures(results: Sequence[Result]) -> str:
         for key, label, kind, better in lines:
             values = [float(result.analysis.summary[key]) for result in results]
             rows.append(f"<tr><td>{escape(label)}</td>{_cells(values, kind, better)}</tr>")
+            if key == "deadlines_missed_share":
+                for name, missed in _missed_by_tightness(results):
+                    rows.append(f"<tr><td>{escape(name)}</td>{_cells(missed, kind, better)}</tr>")
         rows.append("</tbody>")
     return "".join([*rows, "</table>"])
 
@@ -166,6 +186,7 @@ def _sections(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, str,
         "jobs_waiting",
         "jobs_rejected",
         "jobs_cancelled",
+        "bounded_slowdown_without_deadline_mean",
     }
     found = []
     for title, lines in SECTIONS:
@@ -179,6 +200,16 @@ def _sections(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, str,
         if shown:
             found.append((title, shown))
     return found
+
+
+def _missed_by_tightness(results: Sequence[Result]) -> list[tuple[str, list[float]]]:
+    """A line for each degree of tightness that some job has: its name and the share that each run missed."""
+    first = results[0].analysis.deadlines.by_tightness
+    return [
+        (f"of these, {name}", [result.analysis.deadlines.by_tightness[name].missed_share for result in results])
+        for name, count in first.items()
+        if count.having
+    ]
 
 
 def _cells(values: list[float], kind: str, better: str) -> str:
@@ -214,11 +245,12 @@ def _group_table(results: Sequence[Result]) -> str:
     names = list(results[0].analysis.group_summary)
     if len(names) < 2:
         return ""
+    columns = ["used", "mean wait", *(["missed"] if _has_deadlines(results) else [])]
     spans = "".join(
-        f'<th colspan="2" class="number"><i class="dot p{i % 8}"></i>{escape(result.run.label)}</th>'
+        f'<th colspan="{len(columns)}" class="number"><i class="dot p{i % 8}"></i>{escape(result.run.label)}</th>'
         for i, result in enumerate(results)
     )
-    heads = '<th class="number">used</th><th class="number">mean wait</th>' * len(results)
+    heads = "".join(f'<th class="number">{column}</th>' for column in columns) * len(results)
     rows = [
         f'<table><thead><tr><th></th><th class="number"></th><th class="number"></th>{spans}</tr>',
         f'<tr><th>Group</th><th class="number">jobs</th><th class="number">quota</th>{heads}</tr></thead><tbody>',
@@ -231,6 +263,8 @@ def _group_table(results: Sequence[Result]) -> str:
             each = result.analysis.group_summary[name]
             cells.append(f'<td class="number">{each["used_share_mean"]:.1%}</td>')
             cells.append(f'<td class="number">{figures.duration(each["wait_mean_s"])}</td>')
+            if "missed" in columns:
+                cells.append(f'<td class="number">{each["deadlines_missed_share"]:.1%}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return "".join([*rows, "</tbody></table>"])
 
@@ -259,4 +293,8 @@ def summary_rows(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
             rows.append(
                 (f"{title.lower()}, {label}" if title in {"Waiting time", "Bounded slowdown"} else label, cells)
             )
+            if key == "deadlines_missed_share":
+                rows += [
+                    (name, [_plain(value, kind) for value in missed]) for name, missed in _missed_by_tightness(results)
+                ]
     return rows

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cress.model.errors import InputError
 from cress.simulator.files import text_of
+from cress.simulator.load import at_load
 from cress.simulator.workload import Cluster, Workload
 
 
@@ -18,18 +19,26 @@ from cress.simulator.workload import Cluster, Workload
 class Format:
     """A format: the module that reads it, imported when it is needed, and the suffixes of its files.
 
-    With ``columns`` it is a table that is recognised by these names in its first line.
+    With ``columns`` it is a table that is recognised by these names in its first line. With ``sized`` the reader chooses the
+    number of nodes by the load.
     """
 
     module: str
     suffixes: tuple[str, ...]
     columns: tuple[str, ...] = ()
+    sized: bool = False
 
 
 TABLES = (".csv", ".csv.gz")
 FORMATS = (
     Format("swf", (".swf", ".swf.gz")),
     Format("openb", TABLES, ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")),
+    Format(
+        "chronus",
+        TABLES,
+        ("job_id", "user", "num_gpu", "submit_time", "duration", "expect_time_list", "job_type"),
+        sized=True,
+    ),
     Format("table", (*TABLES, ".parquet")),
     Format("dag", (".jsonl", ".jsonl.gz")),
     Format("jobfile", (".yaml", ".yml")),
@@ -39,12 +48,15 @@ GENERATED = "generated"
 MOST_HEADER = 100_000
 
 
-def load_workload(source: str, cluster: Cluster | None, seed: int) -> Workload:
+def load_workload(source: str, cluster: Cluster | None, seed: int, load: float | None = None) -> Workload:
     """The workload of a file, or a generated one: ``generated`` or ``generated:jobs=1000,load=0.9,…``.
 
-    ``cluster`` is that of ``--cluster``; formats that bring none need it. Raises ``InputError``.
+    ``cluster`` is that of ``--cluster``; formats that bring none need it. ``load`` is that of ``--load``: where the trace does not
+    say how many nodes there are, there are so many; else the times between submissions are scaled. Raises ``InputError``.
     """
     if source == GENERATED or source.startswith(GENERATED + ":"):
+        if load is not None:
+            raise InputError("a generated workload has its own load", hint=f"generated:load={load:g}", field="--load")
         from cress.simulator.traces import generated
 
         return generated.load(source.removeprefix(GENERATED).removeprefix(":"), cluster, seed)
@@ -55,8 +67,9 @@ def load_workload(source: str, cluster: Cluster | None, seed: int) -> Workload:
     header = _header(path)
     for each in FORMATS:
         if path.name.lower().endswith(each.suffixes) and set(each.columns) <= set(header):
-            workload: Workload = import_module(f"{__name__}.{each.module}").load(path, cluster)
-            return workload
+            module = import_module(f"{__name__}.{each.module}")
+            workload: Workload = module.load(path, cluster, load) if each.sized else module.load(path, cluster)
+            return workload if load is None or each.sized else at_load(workload, load)
     raise InputError("unknown trace format", hint="one of " + ", ".join(SUFFIXES), file=source)
 
 

@@ -7,13 +7,14 @@ Each entry has the keys of a job file (docs/jobs.md) and those of ``SIMULATED``;
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cress.model.critical_path import longest_behind
 from cress.model.errors import InputError, InputErrors
 from cress.model.family import Dag, Database, Service
 from cress.model.job import JobType
@@ -27,7 +28,7 @@ from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.dag_steps import dag_of, predecessors
 from cress.simulator.traces.jobkeys import template_of_spec
-from cress.simulator.workload import NO_LIMIT, Cluster, Workload
+from cress.simulator.workload import NO_LIMIT, Cluster, Ints, Workload
 from cress.simulator.yamltext import line_of, parse_yaml, plain_text
 
 # Key → its parser and its default.
@@ -86,6 +87,10 @@ class _Reader:
         self.errors += errors
         if self.errors:
             return
+        for times, spec in zip(self._times, self._specs, strict=True):
+            if spec.job.deadline or spec.clocks:
+                what = InputError("is a moment, and a simulation has no calendar", hint="from the submission on: 6h")
+                self._wrong(times.place, what, "deadline")
         self._after, errors = predecessors(self._specs)
         self.errors += errors
         self._rows = [i for i, spec in enumerate(self._specs) if not isinstance(spec.job.plan, Dag)]
@@ -186,7 +191,19 @@ class _Reader:
             family_names=("", *(self._specs[dag].job.name for dag in families)),
             fails=column["fails"] if column["fails"].any() else None,
             until=column["until"] if (column["until"] != NO_LIMIT).any() else None,
+            deadline=self._deadlines(dags),
         )
+
+    def _deadlines(self, dags: Sequence[int | None]) -> Ints | None:
+        """When each job should have ended, a step of a dag with what is behind it; ``None`` if no job has a deadline."""
+        jobs = [spec.job for spec in self._specs]
+        behind = longest_behind(jobs)
+        found = np.full(len(dags), NO_LIMIT, dtype=np.int64)
+        for row, (i, dag) in enumerate(zip(self._rows, dags, strict=True)):
+            whole = i if dag is None else dag
+            if jobs[whole].within and jobs[whole].type is not JobType.CRON:
+                found[row] = max(0, self._times[whole].values["submit"] + jobs[whole].within - behind[i])
+        return found if (found != NO_LIMIT).any() else None
 
 
 def _located(error: InputError, document: Mapping[str, Any], file: str) -> InputError:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from cress.core.placing.constraints import check_constraints
 from cress.core.placing.submitted_constraints import constrained
 from cress.model.errors import InputError
-from cress.model.job import Job
+from cress.model.job import Job, JobType
 from cress.model.jobfile.job import JobSpec, read_job
 from cress.model.jobfile.values import mistakes
 from cress.model.resources import Dimensions
@@ -85,4 +85,7 @@ def template_of_spec(spec: JobSpec, licences: Mapping[str, int]) -> Job:
     unknown = [name for name, _ in job.licences if licences and name not in licences]
     if unknown:
         raise InputError(f"there is no licence {unknown[0]!r}", hint="licences: in the cluster file", field="licences")
-    return replace(job, id=0, group="", request=(), name="", user="", tasks=1, gang=False, priority=0, time_limit=None)
+    return replace(
+        job, id=0, group="", request=(), name="", user="", tasks=1, gang=False, priority=0, time_limit=None,
+        within=job.within if job.type is JobType.CRON else 0, deadline=0,
+    )  # fmt: skip

@@ -30,7 +30,20 @@ Cell: TypeAlias = str | int | float | bool | None
 Columns: TypeAlias = dict[str, Sequence[Cell]]
 
 REQUIRED = ("job", "submit", "run")
-OPTIONAL = ("time_limit", "group", "user", "priority", "tasks", "gang", "after", "family", "fails", "until", *COLUMNS)
+OPTIONAL = (
+    "time_limit",
+    "group",
+    "user",
+    "priority",
+    "tasks",
+    "gang",
+    "after",
+    "family",
+    "fails",
+    "until",
+    "deadline",
+    *COLUMNS,
+)
 MOST_TASKS = 10_000_000
 HOW = {condition.value: condition for condition in Condition}
 
@@ -227,6 +240,7 @@ def workload_of(path: Path, columns: Columns, lines: list[int], cluster: Cluster
     rows.drop("unknown submit time", np.flatnonzero(submit < 0))
     fails = rows.integers("fails", lambda text: parse_count(text, most=MOST_TASKS), 0)
     until = rows.integers("until", _duration, NO_LIMIT)
+    within = rows.integers("deadline", _duration, NO_LIMIT)
     early = np.flatnonzero((until != NO_LIMIT) & (until <= submit))
     rows.drop("malformed line", early, detail="until: not after submit")
     endless = np.array([isinstance(each.plan, Service | Database) for each in templates], dtype=np.bool_)
@@ -266,6 +280,7 @@ def workload_of(path: Path, columns: Columns, lines: list[int], cluster: Cluster
         family_names=tuple(str(name) for name in families),
         fails=fails if "fails" in columns else None,
         until=until if "until" in columns else None,
+        deadline=np.where(within == NO_LIMIT, NO_LIMIT, submit + within) if "deadline" in columns else None,
     )
     if after is not None:
         try:

@@ -1,0 +1,55 @@
+"""The load of a trace: the work that its jobs ask for, divided by what the cluster could do from the first submission to the last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from cress.model.errors import InputError
+from cress.simulator.workload import NO_LIMIT, Ints, Workload
+
+DEFAULT_LOAD = 0.9
+
+
+def span(workload: Workload) -> int:
+    """The time from the first submission to the last one (µs)."""
+    return int(workload.submit.max() - workload.submit.min())
+
+
+def demand(workload: Workload) -> list[float]:
+    """The work of all jobs in each dimension: amount × run time × tasks."""
+    requests = np.array(workload.requests, dtype=np.float64)[workload.request_index]
+    weights = workload.run.astype(np.float64) * workload.tasks
+    found: list[float] = (requests * weights[:, None]).sum(axis=0).tolist()
+    return found
+
+
+def load_of(workload: Workload) -> float:
+    """The load of the dimension that has the highest one."""
+    total = workload.cluster.total()
+    room = float(max(1, span(workload)))
+    return max(
+        (work / (whole * room) for work, whole in zip(demand(workload), total, strict=True) if whole), default=0.0
+    )
+
+
+def at_load(workload: Workload, load: float) -> Workload:
+    """Return the workload with the times between submissions longer or shorter by one factor, so that it has this load.
+
+    Raises ``InputError`` where other times would have to move too.
+    """
+    cluster = workload.cluster
+    if cluster.outages or cluster.drains or workload.until is not None or (workload.run == NO_LIMIT).any():
+        raise InputError(
+            "only a trace of jobs that end, on nodes that stay, can have another load",
+            hint="without --load",
+            field="--load",
+        )
+    factor = load_of(workload) / load
+    first = workload.submit.min()
+    submit: Ints = first + np.rint((workload.submit - first) * factor).astype(np.int64)
+    due = workload.deadline
+    if due is not None:
+        due = np.where(due == NO_LIMIT, NO_LIMIT, due + submit - workload.submit)
+    return replace(workload, submit=submit, deadline=due)

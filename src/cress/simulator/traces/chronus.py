@@ -1,0 +1,119 @@
+"""Training jobs with deadlines, in the format of the Chronus simulator (SoCC'21), which published jobs of Microsoft's Philly clusters so.
+
+One job a row: ``job_id,user,num_gpu,submit_time,duration,expect_time_list,job_type,…``. Times are minutes; the user is a virtual
+cluster, which becomes a group with a quota by its demand; a job should have ended ``expect_time_list`` after its submission. The scheduler of
+that work knows how long jobs run, so run times are time limits. Without ``--cluster`` there are nodes of eight GPUs, as many as the load asks for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from math import ceil, gcd
+from pathlib import Path
+
+from cress.model.errors import InputError
+from cress.model.group import Group, Quota
+from cress.model.node import Node
+from cress.model.resources import Dimensions
+from cress.simulator.load import DEFAULT_LOAD, demand, span
+from cress.simulator.trace_notes import TraceNotes
+from cress.simulator.traces.table import Columns, read_csv, workload_of
+from cress.simulator.workload import Cluster, Workload
+
+GPU = "gpu"
+GPUS_OF_NODE = 8
+CORE = 1000
+STRICT = "strict"
+
+
+def load(path: Path, cluster: Cluster | None, load: float | None = None) -> Workload:
+    """Read the jobs. Raises ``InputError`` for a cluster without GPUs, and for one that is given besides a load."""
+    if cluster is not None and load is not None:
+        raise InputError(
+            "the load of this trace says how many nodes there are", hint="either --load or --cluster", field="--load"
+        )
+    if cluster is not None and GPU not in cluster.dimensions.index:
+        raise InputError("the nodes have no GPUs", hint="dimensions: [gpu]", file=str(path))
+    known = cluster or _nodes(1)
+    index = known.dimensions.index[GPU]
+    largest = max(1, max(node.capacity[index] for node in known.nodes) // CORE)
+    notes = TraceNotes()
+    jobs, lines = read_csv(path, notes)
+    lines = _in_order(jobs, lines)
+    workload = workload_of(path, _columns(jobs, largest), lines, known, notes)
+    notes.add("no time limits in the trace", count=1)
+    if cluster is None:
+        work = demand(workload)[index]
+        number = ceil(work / max(1, span(workload)) / (load or DEFAULT_LOAD) / (GPUS_OF_NODE * CORE))
+        workload = replace(workload, cluster=_nodes(max(number, _most_nodes(workload))))
+    return replace(workload, groups=_groups(workload, index))
+
+
+def _in_order(jobs: Columns, lines: list[int]) -> list[int]:
+    """Sort the columns by submit time, which is not the order of the file; return the lines so."""
+    order = sorted(range(len(lines)), key=lambda i: _number(jobs["submit_time"][i]))
+    for name, column in jobs.items():
+        jobs[name] = [column[i] for i in order]
+    return [lines[i] for i in order]
+
+
+def _number(cell: object) -> float:
+    text = str(cell).strip()
+    return float(text) if text.replace(".", "", 1).isdigit() else 0.0
+
+
+def _columns(jobs: Columns, largest: int) -> Columns:
+    """Rows of a table of jobs. More GPUs than a node has are a gang of equal tasks, as few as divide them."""
+    gpus = [str(cell).strip() for cell in jobs["num_gpu"]]
+    tasks = [int(text) // gcd(int(text), largest) if text.isdigit() and int(text) > largest else 1 for text in gpus]
+    each = [str(int(text) // k) if k > 1 else text for text, k in zip(gpus, tasks, strict=True)]
+    run = _minutes(jobs, "duration")
+    due = [
+        text if str(kind).strip() == STRICT else ""
+        for text, kind in zip(_minutes(jobs, "expect_time_list"), jobs["job_type"], strict=True)
+    ]
+    return {
+        "job": jobs["job_id"],
+        "group": jobs["user"],
+        "submit": _minutes(jobs, "submit_time"),
+        "run": run,
+        "time_limit": run,
+        "tasks": [str(k) for k in tasks],
+        "gang": ["true" if k > 1 else "" for k in tasks],
+        "cpu": each,
+        GPU: each,
+        "deadline": due,
+    }
+
+
+def _minutes(jobs: Columns, name: str) -> list[str]:
+    return [f"{str(cell).strip()}min" for cell in jobs[name]]
+
+
+def _nodes(number: int) -> Cluster:
+    """A cluster of nodes with eight GPUs and a core for each."""
+    dimensions = Dimensions((GPU,))
+    capacity = dimensions.vector(cpu=GPUS_OF_NODE * CORE, gpu=GPUS_OF_NODE * CORE)
+    width = len(str(number))
+    return Cluster(dimensions, tuple(Node(name=f"gpu-{i:0{width}d}", capacity=capacity) for i in range(1, number + 1)))
+
+
+def _most_nodes(workload: Workload) -> int:
+    """The nodes that the largest job takes."""
+    return int(workload.tasks.max())
+
+
+def _groups(workload: Workload, index: int) -> tuple[Group, ...]:
+    """A group for each virtual cluster; its part of the cores is its part of the demand for GPUs."""
+    asks = [request[index] for request in workload.requests]
+    work: dict[str, int] = defaultdict(int)
+    for i, (name, request) in enumerate(
+        zip(workload.group_index.tolist(), workload.request_index.tolist(), strict=True)
+    ):
+        work[workload.group_names[name]] += asks[request] * int(workload.tasks[i]) * int(workload.run[i])
+    whole, cores = sum(work.values()), workload.cluster.total()[0] // CORE
+    return tuple(
+        Group(name=name, quota=Quota(scalar=CORE * max(1, round(cores * part / whole))))
+        for name, part in sorted(work.items())
+    )
