@@ -12,13 +12,14 @@ from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Service
 from cress.model.job import Job, JobType
+from cress.model.options import Options
 from cress.model.times import HOUR, MINUTE, SECOND
 from tests.lifecycle.builders import UTC_AT_START, World, ended, job
 from tests.lifecycle.test_dags import dag
 
 
-def world() -> World:
-    made = World(followed=True)
+def world(late: str = "best_effort") -> World:
+    made = World(Options(late=late), followed=True)
     made.join("n1", 4)
     return made
 
@@ -215,3 +216,47 @@ def test_a_follower_foresees_it_too() -> None:
     found = [made.follower.core.outlook(number) for number in numbers]
     assert found == [made.machine.core.outlook(number) for number in numbers]
     assert [each.promise.value for each in found if each] == ["fine", "cannot_be_met", "unknown"]
+
+
+# --- late=cancel -----------------------------------------------------------------------------------------------------
+
+
+def cancelled(made: World, until: int) -> list[tuple[int, str]]:
+    """The jobs that are cancelled by themselves by then, and why."""
+    while (wakeup := made.machine.next_wakeup()) is not None and wakeup <= until:
+        made.wake()
+    return [(record.id, record.reason) for record in made.over.values() if record.state.value == "cancelled"]
+
+
+def test_a_job_that_waits_is_cancelled_when_it_cannot_meet_its_deadline_any_more() -> None:
+    made = world("cancel")
+    (held,) = made.submit(job(within=3 * HOUR, time_limit=HOUR, hold=True))
+    assert cancelled(made, 2 * HOUR - MINUTE) == []
+    assert cancelled(made, 2 * HOUR + MINUTE) == [(held, "its deadline cannot be met any more")]
+    assert all_told(made, 4 * HOUR) == []
+
+
+def test_a_job_that_runs_is_cancelled_when_its_deadline_passes() -> None:
+    made = world("cancel")
+    (number,) = made.submit(job(within=HOUR, time_limit=30 * MINUTE))
+    made.run_all()
+    made.step(after=HOUR + SECOND)
+    assert [what for what, _, _ in told(made)] == ["Missed"]
+    assert made.machine.jobs[number].cancelling
+    assert made.machine.jobs[number].reason == "its deadline has passed"
+
+
+def test_a_dag_is_cancelled_as_a_whole_when_a_step_cannot_be_in_time() -> None:
+    made = world("cancel")
+    whole, *steps = dag("load", "sum: load")
+    limited = [msgspec.structs.replace(step, time_limit=HOUR, hold=True) for step in steps]
+    number, *_ = made.submit(msgspec.structs.replace(whole, within=3 * HOUR), *limited)
+    assert cancelled(made, 59 * MINUTE) == []
+    assert number in [each for each, _ in cancelled(made, 62 * MINUTE)]
+
+
+@pytest.mark.parametrize("late", ["best_effort", "urgent"])
+def test_otherwise_nothing_is_cancelled(late: str) -> None:
+    made = world(late)
+    made.submit(job(within=3 * HOUR, time_limit=HOUR, hold=True))
+    assert cancelled(made, 4 * HOUR) == []

@@ -20,6 +20,7 @@ from cress.language.syntax import prepare
 from cress.model.estimates import RunEstimate
 from cress.model.job import Job
 from cress.model.outlook import Outlook
+from cress.model.times import NEVER
 
 
 class Scheduler(Cycle):
@@ -65,6 +66,13 @@ class Scheduler(Cycle):
         """
         job = self.jobs.get(job_id)
         return None if job is None else outlook(self, job, max(self.now, now or 0))
+
+    def latest_start(self, job_id: int) -> int:
+        """Return the time (µs) at which a waiting job must start at the latest to meet its deadline by the optimistic estimate; NEVER if it has none."""
+        job = self.jobs.get(job_id)
+        if job is None or not job.waiting or job.deadline >= NEVER or job.shortest_left() >= NEVER:
+            return NEVER
+        return job.deadline - job.shortest_left()
 
     def foreseen(self, job: Job, estimate: RunEstimate | None = None) -> Outlook | None:
         """Return what is foreseen of a job with a deadline that is not submitted; ``None`` without one."""

@@ -133,7 +133,9 @@ class Machine(Context):
             if kind == MEASURED:
                 node_observations.not_measured(self, name)
             elif kind in OF_DEADLINES:
-                deadlines.due(self, kind, int(name))
+                reason = deadlines.due(self, kind, int(name))
+                if reason:
+                    families.give_up(self, int(name), reason)
             else:
                 (cordons if kind in (REST, DRAIN) else families).due(self, kind, name)
         self._settle()

@@ -116,9 +116,9 @@ class Options:
     )
     late: str = _option(
         "best_effort",
-        "a job that cannot meet its deadline any more is as urgent as one without a deadline, or most urgent",
+        "a job that cannot meet its deadline any more is as urgent as one without a deadline, or most urgent, or cancelled (not in simulations)",
         source="S; ours",
-        choices=("best_effort", "urgent"),
+        choices=("best_effort", "urgent", "cancel"),
         per_group=True,
     )
     urgency_threshold: float = _option(

@@ -162,6 +162,14 @@ def cancel(context: Context, family: Family, reason: str = "") -> None:
         jobs.cancel(context, member.job.id, reason)
 
 
+def give_up(context: Context, number: int, reason: str) -> None:
+    """Cancel a job or family because of its deadline."""
+    if number in context.families:
+        cancel(context, context.families[number], reason)
+    else:
+        jobs.cancel(context, number, reason)
+
+
 def hold(context: Context, family: Family, word: Hold) -> None:
     """Hold or release a family with its members; what runs goes on."""
     family.held, family.held_by = word.held, word.by if word.held else ""

@@ -11,14 +11,14 @@ import msgspec
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import DeadlineAtRisk, DeadlineMissed
-from cress.lifecycle.tables.timers import LATE, RISK
+from cress.lifecycle.tables.timers import LATE, LOST, RISK
 from cress.model.family import Cron
 from cress.model.group import DEFAULT_GROUP
 from cress.model.groups.timetable import local_time
 from cress.model.job import Job
 from cress.model.outlook import Outlook, Promise
 from cress.model.records import JobRecord, JobState
-from cress.model.times import HOUR, SECOND
+from cress.model.times import HOUR, NEVER, SECOND
 
 # After its submit a job is looked at when the scheduler has decided, then when so much of its slack is used up, but not too
 # soon or too late. Times (µs) are rounded, so that jobs share a step, which looks at no more than some.
@@ -41,29 +41,37 @@ def watch(context: Context, job: Job) -> None:
     if job.deadline:
         _set_late(context, job)
         context.timers.set(RISK, str(job.id), context.now + FIRST)
+        if _gives_up(context, job):
+            context.timers.set(LOST, str(job.id), context.now + FIRST)
 
 
-def due(context: Context, kind: str, number: int) -> None:
-    """The deadline of a job has come, or it is time for a look at its forecast."""
+def due(context: Context, kind: str, number: int) -> str:
+    """Act when the deadline of a job has come, or the time of a look at it; return why the job is to be cancelled, empty if it is not."""
     owner = context.jobs.get(number) or context.families.get(number)
     if owner is None:
-        return
+        return ""
+    if kind == LOST:
+        return _look_for_loss(context, owner.job)
     if kind == LATE:
         context.timers.drop(RISK, str(number))
+        context.timers.drop(LOST, str(number))
         _missed(context, owner.job)
-    elif (context.timers.get(LATE, str(number)) or 0) <= context.now:
-        return  # it is missed in this step
-    elif context.unsettled.looks >= MOST_LOOKS:
+        return "its deadline has passed" if _gives_up(context, owner.job) else ""
+    if (context.timers.get(LATE, str(number)) or 0) <= context.now:
+        return ""  # it is missed in this step
+    if context.unsettled.looks >= MOST_LOOKS:
         context.timers.set(RISK, str(number), context.now + REST)
     else:
         context.unsettled.looks += 1
         _look(context, owner.job)
+    return ""
 
 
 def ended(context: Context, job: Job, record: JobRecord) -> None:
     """Forget the deadline of a job that is over, and note that it was missed if that was not known before."""
     name = str(job.id)
     context.timers.drop(RISK, name)
+    context.timers.drop(LOST, name)
     if context.timers.get(LATE, name) is None:
         return
     context.timers.drop(LATE, name)
@@ -77,6 +85,8 @@ def wall_stepped(context: Context) -> None:
         owner = context.jobs.get(int(name)) or context.families.get(int(name)) if kind == LATE else None
         if owner is not None:
             _set_late(context, owner.job)
+            if context.timers.get(LOST, name) is not None:
+                context.timers.set(LOST, name, context.now + FIRST)
 
 
 def shown(context: Context, utc: int) -> str:
@@ -112,6 +122,25 @@ def _outlooks(context: Context, job: Job) -> Iterable[Outlook]:
         found = context.core.outlook(number, context.now)
         if found is not None:
             yield found
+
+
+def _gives_up(context: Context, job: Job) -> bool:
+    return context.core.groups.get(job.group).options.late == "cancel"
+
+
+def _look_for_loss(context: Context, job: Job) -> str:
+    """Return why a job is to be cancelled if it cannot meet its deadline even if it starts now, else look again when that may be so."""
+    family = context.families.get(job.id)
+    numbers = [job.id] if family is None else family.members.values()
+    latest = min((context.core.latest_start(number) for number in numbers), default=NEVER)
+    if latest < context.now and _gives_up(context, job):
+        context.timers.drop(LATE, str(job.id))
+        _missed(context, job)
+        return "its deadline cannot be met any more"
+    context.timers.set(
+        LOST, str(job.id), min(latest + 1, context.now + MOST) if latest >= context.now else context.now + MOST
+    )
+    return ""
 
 
 def _missed(context: Context, job: Job) -> None:

@@ -21,8 +21,9 @@ MOMENT = "moment"  # a cron job is due
 TEND = "tend"  # a service has more to do than one step should take
 LATE = "late"  # the deadline of a job
 RISK = "risk"  # a look at the forecast for the deadline of a job
+LOST = "lost"  # a look at whether a job with ``late=cancel`` can still meet its deadline
 
-OF_DEADLINES = (LATE, RISK)
+OF_DEADLINES = (LATE, RISK, LOST)
 OF_FAMILIES, OF_TASKS = (COUNT, MOMENT, TEND), (READY, UNFIT, AGAIN, MOVE)
 
 
