@@ -260,3 +260,13 @@ def test_otherwise_nothing_is_cancelled(late: str) -> None:
     made = world(late)
     made.submit(job(within=3 * HOUR, time_limit=HOUR, hold=True))
     assert cancelled(made, 4 * HOUR) == []
+
+
+def test_a_task_that_failed_and_waits_again_is_given_up_too() -> None:
+    made = world("cancel")
+    (number,) = made.submit(job(within=2 * HOUR, time_limit=HOUR, retries=9, backoff=HOUR))
+    made.run_all()
+    made.step(after=70 * MINUTE)
+    made.finish(number, 1)
+    # It could still fail until the deadline.
+    assert cancelled(made, 100 * MINUTE) == [(number, "its deadline cannot be met any more")]

@@ -68,9 +68,9 @@ class Scheduler(Cycle):
         return None if job is None else outlook(self, job, max(self.now, now or 0))
 
     def latest_start(self, job_id: int) -> int:
-        """Return the time (µs) at which a waiting job must start at the latest to meet its deadline by the optimistic estimate; NEVER if it has none."""
+        """Return the time (µs) at which a job must start at the latest to meet its deadline by the optimistic estimate; NEVER if it has none, or runs."""
         job = self.jobs.get(job_id)
-        if job is None or not job.waiting or job.deadline >= NEVER or job.shortest_left() >= NEVER:
+        if job is None or (job.attempts and not job.waiting) or job.deadline >= NEVER or job.shortest_left() >= NEVER:
             return NEVER
         return job.deadline - job.shortest_left()
 

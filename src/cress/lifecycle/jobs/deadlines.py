@@ -129,7 +129,7 @@ def _gives_up(context: Context, job: Job) -> bool:
 
 
 def _look_for_loss(context: Context, job: Job) -> str:
-    """Return why a job is to be cancelled if it cannot meet its deadline even if it starts now, else look again when that may be so."""
+    """Return why a job is to be cancelled if it cannot meet its deadline even if it starts now, else empty, and look again later."""
     family = context.families.get(job.id)
     numbers = [job.id] if family is None else family.members.values()
     latest = min((context.core.latest_start(number) for number in numbers), default=NEVER)
@@ -137,9 +137,9 @@ def _look_for_loss(context: Context, job: Job) -> str:
         context.timers.drop(LATE, str(job.id))
         _missed(context, job)
         return "its deadline cannot be met any more"
-    context.timers.set(
-        LOST, str(job.id), min(latest + 1, context.now + MOST) if latest >= context.now else context.now + MOST
-    )
+    # What runs may be preempted, and wait then.
+    again = context.now + min(MOST, max(LEAST, (job.deadline - context.utc) // PART))
+    context.timers.set(LOST, str(job.id), min(latest + 1, again) if latest >= context.now else again)
     return ""
 
 
