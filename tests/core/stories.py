@@ -95,6 +95,7 @@ class Setting:
     constrained: bool = False  # whether nodes have attributes, and jobs requirements and ranks
     placed: bool = False  # whether jobs ask for ports, disks, racks and each other
     within: float = 0.3  # of the groups preempt their own tasks of lower priority
+    estimates: bool = True  # whether groups may plan by estimates, which may be wrong
 
     def make(self) -> Scheduler:
         """A scheduler with these nodes and groups."""
@@ -297,6 +298,8 @@ def random_group(rng: Random, name: str, setting: Setting, policies: tuple[Sched
         own.append(("priority_ageing", "60"))
     if policy is SchedPolicy.URGENCY:
         own += rng.choice(URGENCIES)
+    if not setting.estimates:
+        own = [each for each in own if each[0] != "estimates"]
     if rng.random() < setting.within:
         own.append(("preempt_within", "lower_priority"))
     if rng.random() < 0.2:

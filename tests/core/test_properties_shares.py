@@ -163,8 +163,10 @@ def blocked_below_quota(player: Player) -> Iterator[tuple[Job, int]]:
 
 @given(
     setting=st.one_of(
-        settings_of_any_kind(overrun=False, windows=False, drain_after=10**15, limits="all", preemption="off"),
-        settings_of_any_kind(overrun=False, windows=False, drain_after=10**15),
+        settings_of_any_kind(
+            overrun=False, windows=False, drain_after=10**15, limits="all", preemption="off", estimates=False
+        ),
+        settings_of_any_kind(overrun=False, windows=False, drain_after=10**15, estimates=False),
     ),
     story=operations({**PLAIN, "submit": 16, "end": 1, "cancel": 1}),
 )

@@ -378,8 +378,16 @@ class Ledger(Books):
         if self.relations.dependencies.in_use:
             self._doubt_units(job, fact.task, None)
         if cluster.gone:
-            # A whole device beside one that is gone may be more than the amounts that the node has left.
+            self._check_room(claim, f)
+
+    def _check_room(self, claim: ClaimEntry | None, f: int) -> None:
+        """Check the room after a start: a whole device beside one that is gone may be more than the amounts that the node has left."""
+        if claim is None:
             adoption.check_room(self, f)
+        elif not claim.tasks:
+            # Before its last task has started, its nodes hold what has started and what is booked for it.
+            for node, _ in claim.reservation.nodes:
+                adoption.check_room(self, node)
 
     def _after_start(self, job: JobEntry, *, changed: bool) -> None:
         """Take a job whose unit has started out of its queue, or look at its next unit; ``changed``: it may be of another shape."""
