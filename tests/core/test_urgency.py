@@ -134,6 +134,21 @@ def test_deadlines_follow_the_wall_clock() -> None:
     assert world.started() == ["runs", "c"]
 
 
+def test_the_largest_jobs_have_their_place_too() -> None:
+    for policy in ("Urgency", "EDF"):
+        world = World(group("g", 99, policy), nodes=nodes(1, cpu=4), drain_after=24 * HOUR)
+        world.observe([ClockSet(0)])
+        world.run(job("runs").cpu(4).limit("1h").group("g"))
+        world.submit(
+            job("huge").cpu(4).tasks(1_000_000).at_once(1).limit("365d").deadline(2 * HOUR).group("g"),
+            job("wide").cpu(4).tasks(1_000_000).limit("365d").deadline(2 * HOUR).group("g"),
+            job("small").cpu(4).limit("1h").deadline(3 * HOUR).group("g"),
+        ).decide()
+        world.finish("runs")
+        assert world.started() == ["runs", "small"]
+        assert world.core.outlook(world.ids["small"]) is None or world.core.validate() == []
+
+
 # --- many jobs, looked at in blocks ----------------------------------------------------------------------------------
 
 

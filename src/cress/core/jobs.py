@@ -209,7 +209,7 @@ class JobEntry:
     def _left(self, each: int) -> int:
         if each >= NEVER or not self.most:
             return each
-        return each * -(-(self.waiting + len(self.attempts)) // self.most)
+        return min(NEVER - 1, each * -(-(self.waiting + len(self.attempts)) // self.most))
 
     def waiting_work(self) -> int:
         """Return the work of its waiting tasks, in µs of a millicore; 0 if nothing is known of how long they run."""

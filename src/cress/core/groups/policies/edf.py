@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cress.core.groups.policies.queue import J, QueuedJob
-from cress.core.groups.policies.urgency import UrgencyPolicy
+from cress.core.groups.policies.urgency import UrgencyPolicy, work_of
 
 
 def _measures(job: QueuedJob) -> tuple[int, ...]:
-    return job.deadline, job.limit_left(), job.limit_left(), job.work, job.run
+    return job.deadline, job.limit_left(), job.limit_left(), work_of(job), job.run
 
 
 class EdfPolicy(UrgencyPolicy[J]):

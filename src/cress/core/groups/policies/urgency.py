@@ -20,9 +20,17 @@ from cress.model.group import Group
 from cress.model.options import Options
 from cress.model.times import NEVER
 
+# The unit of work in the column, and the most that a job counts with: the sum over a queue fits a number of the column.
+_WORK_UNIT, _MOST_WORK = 2**20, 2**44
+
+
+def work_of(job: QueuedJob) -> int:
+    """Return the work of a job as the column keeps it."""
+    return min(job.work // _WORK_UNIT, _MOST_WORK)
+
 
 def _measures(job: QueuedJob) -> tuple[int, ...]:
-    return job.deadline, job.longest_left(), job.shortest_left(), job.work, job.run
+    return job.deadline, job.longest_left(), job.shortest_left(), work_of(job), job.run
 
 
 class UrgencyPolicy(BackfillPolicy[J]):
@@ -140,4 +148,4 @@ class UrgencyPolicy(BackfillPolicy[J]):
     def work_ahead(self, job: J) -> int:
         # Whose deadline is nearer mostly becomes more urgent first.
         nearer = self.queue.values[DEADLINES] < job.deadline
-        return int(self.queue.values[WORK][nearer].sum())
+        return int(self.queue.values[WORK][nearer].sum()) * _WORK_UNIT
