@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush, nsmallest
 from typing import TypeAlias
 
 from cress.core.groups.policies.base import Policy
-from cress.core.kernels.urgency import urgency
+from cress.core.kernels.urgency import bends_at, urgency
 from cress.core.placing.constraints import Constraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
@@ -186,10 +186,7 @@ class JobEntry:
 
     def next_urgency_bend(self, now: int) -> int:
         """Return the next time at which its urgency stops to grow: it is 1, or the deadline cannot be met any more; NEVER if there is none."""
-        if self.deadline >= NEVER or self.longest_left() >= NEVER:
-            return NEVER
-        moments = (self.deadline - self.longest_left(), self.deadline - self.shortest_left() + 1)
-        return min((moment for moment in moments if moment > now), default=NEVER)
+        return int(bends_at(False, self.deadline, self.longest_left(), self.shortest_left(), now))
 
     def urgent_at(self, threshold: float) -> int:
         """Return when its urgency is above ``threshold`` at the latest, while it waits; NEVER if that is never known to be."""

@@ -55,7 +55,7 @@ def score(by_deadline, deadline, longest, shortest, late, now):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _bends_at(by_deadline, deadline, longest, shortest, now):
+def bends_at(by_deadline, deadline, longest, shortest, now):
     """Return the next time at which the score stops to grow: the urgency is 1, or the deadline cannot be met any more."""
     change = np.int64(NEVER)
     if deadline < NEVER and shortest < NEVER:
@@ -100,7 +100,7 @@ def first_by_score(by_deadline, limits, gap, deadlines, longest, shortest, late,
                 most = found
     if head < 0:
         return head, np.int64(NEVER)
-    bend = _bends_at(by_deadline, deadlines[head], longest[head], shortest[head], now)
+    bend = bends_at(by_deadline, deadlines[head], longest[head], shortest[head], now)
     passed = _overtaken_at(by_deadline, head, most, limits, gap, deadlines, longest, shortest, first, last, now)
     return head, min(bend, passed)
 
@@ -135,7 +135,7 @@ def change_of_blocks(
     if head < 0:
         return np.int64(NEVER)
     most = score(by_deadline, deadlines[head], longest[head], shortest[head], late, now)
-    change = _bends_at(by_deadline, deadlines[head], longest[head], shortest[head], now)
+    change = bends_at(by_deadline, deadlines[head], longest[head], shortest[head], now)
     blocks = (end + size - 1) // size
     for b in range(blocks):
         if heads[b] >= 0:

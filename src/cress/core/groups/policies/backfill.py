@@ -5,7 +5,7 @@ EASY reserves for the head only; conservative plans a start for every waiting jo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Self
 
 import numpy as np
@@ -61,6 +61,20 @@ class BackfillPolicy(Policy[J]):
                 row = job.shape.row
                 self._bound[row] = min(int(self._bound[row]), job.duration)
             place += 1
+
+    def _offered_in(self, places: Iterable[int], head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
+        """Yield the jobs at these positions, in this order, that may be offered behind ``head``; for orders that are not that of the queue."""
+        offered = None if self._covers_all() else {job.key for job in self.looked_at()}
+        for place in places:
+            job = self.queue.at(place)
+            assert job is not None
+            row, duration = job.shape.row, job.duration
+            if job is head or duration >= self._bound[row] or (offered is not None and job.key not in offered):
+                continue
+            yield job
+            # Still here: the job was not placed.
+            if memo is not None:
+                self._bound[row] = min(int(self._bound[row]), duration)
 
     def _refresh_bounds(self, memo: tuple[int, tuple[int, ...]] | None) -> None:
         """Keep the bounds if the cluster is as it was when they were learned, else forget them."""

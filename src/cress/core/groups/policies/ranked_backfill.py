@@ -113,17 +113,7 @@ class RankedBackfill(BackfillPolicy[J]):
             queue.rows, queue.limits, GAP, self._durations(), values[COSTS], values[SUBMITTED], values[OVERDUE],
             self._by_factor, queue.first, queue.end, self.now, self._bound, rows,
         ).tolist()  # fmt: skip
-        offered = None if self._covers_all() else {job.key for job in self.looked_at()}
-        for place in places:
-            job = queue.at(place)
-            assert job is not None
-            row, duration = job.shape.row, job.duration
-            if job is head or duration >= self._bound[row] or (offered is not None and job.key not in offered):
-                continue
-            yield job
-            # Still here: the job was not placed.
-            if memo is not None:
-                self._bound[row] = min(int(self._bound[row]), duration)
+        yield from self._offered_in(places, head, memo)
 
     def looked_at(self) -> list[J]:
         jobs = list(self)

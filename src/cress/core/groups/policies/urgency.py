@@ -87,17 +87,7 @@ class UrgencyPolicy(BackfillPolicy[J]):
         self._refresh_bounds(memo)
         durations = queue.values[RUNS] if head.is_predicted else queue.limits
         places = candidates(queue.rows, queue.limits, GAP, durations, queue.first, queue.end, self._bound, rows)
-        offered = None if self._covers_all() else {job.key for job in self.looked_at()}
-        for place in self._most_urgent.order(self.queue, places, self.now):
-            job = queue.at(place)
-            assert job is not None
-            row, duration = job.shape.row, job.duration
-            if job is head or duration >= self._bound[row] or (offered is not None and job.key not in offered):
-                continue
-            yield job
-            # Still here: the job was not placed.
-            if memo is not None:
-                self._bound[row] = min(int(self._bound[row]), duration)
+        return self._offered_in(self._most_urgent.order(queue, places, self.now), head, memo)
 
     def looked_at(self) -> list[J]:
         jobs = list(self)
