@@ -66,6 +66,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``deadline`` is the moment (µs since the epoch, UTC) at which all its tasks should have ended; while it is not submitted, it may be
     ``within`` so many microseconds of its submission instead. 0: none.
+
+    ``workload`` is the name of the framework or application in its group whose leases its tasks use; "": the built-in one of its type.
     """
 
     id: int
@@ -98,6 +100,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     licences: tuple[tuple[str, int], ...] = ()
     deadline: int = 0
     within: int = 0
+    workload: str = ""
 
     @property
     def counted_as(self) -> int:
