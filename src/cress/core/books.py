@@ -10,12 +10,14 @@ from datetime import UTC, tzinfo
 from heapq import heapify, heappop
 
 from cress.core.expected_ends import ExpectedEnds
+from cress.core.fragments.leases import Part
+from cress.core.fragments.pool import Pool
 from cress.core.future.plans import Plans
 from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline
 from cress.core.future.turns import Turns
 from cress.core.groups.shares import Groups
-from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Stranger
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Stranger, add_amounts
 from cress.core.kernels.holding import END, HEAD, NEXT, NONE, USABLE
 from cress.core.placing.balance import Balance
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, constraints_of, lasting_wants
@@ -67,6 +69,7 @@ class Books:
         # Foreign tasks by attempt, and other foreign use by node.
         self.strangers: dict[int, Stranger] = {}
         self.foreign_use: dict[int, Stranger] = {}
+        self.pool = Pool(self.cluster, self.leases, self.groups, options, self.set_holder)
         self.running = RunningTasks()
         self.expected = ExpectedEnds()
         # While the head of a group is overdue, limits count instead of estimates.
@@ -292,6 +295,7 @@ class Books:
                 group.add_used(attempt.job, attempt.charge)
                 if attempt.stopping:
                     add_amounts(group.leaving, attempt.charge)
+        self.pool.recharge(groups)
         for group in groups:
             group.claims.clear()
         for claim in self.claims:
@@ -307,7 +311,9 @@ class Books:
         """Work out again what tasks and claims on node ``f`` are charged: shares of its capacity, which has changed."""
         capacity = self.cluster.capacity_of(f)
         for attempt in self.holders_on(f):
-            if isinstance(attempt, Stranger):
+            if isinstance(attempt, Part) and attempt.lease is not None:
+                self.pool.charge(attempt.lease)
+            if not isinstance(attempt, Attempt):
                 continue
             group = attempt.job.group
             charge = group.charge(attempt.amounts, capacity)
@@ -494,9 +500,9 @@ class Books:
         return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later or job.carried)
 
     def needs_estimate(self, job: Job) -> bool:
-        """Return whether the group of a job works with estimates; False if there is no such group (any more)."""
+        """Return whether the group of a job works with estimates, as loans do; False if there is no such group (any more)."""
         group = self.groups.by_name.get(job.group or DEFAULT_GROUP)
-        return group is not None and group.policy.timed
+        return group is not None and (group.policy.timed or self.pool.lends)
 
     def still_waits(self, job: int) -> bool:
         """Return whether a task of the job waits; False if there is no such job."""
@@ -518,12 +524,6 @@ class Books:
     def fits_now(self, request: tuple[int, ...]) -> bool:
         """Return whether one task of ``request`` fits into what is free on some node."""
         return self.fit.fits_now(request)
-
-
-def add_amounts(amounts: list[int], change: tuple[int, ...]) -> None:
-    """Add amounts to others in place."""
-    for i, amount in enumerate(change):
-        amounts[i] += amount
 
 
 def went_back(before: int, now: int) -> InputError:

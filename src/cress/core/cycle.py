@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, tzinfo
+from itertools import islice
 
 import numpy as np
 
 from cress.core.combined_restarts import changed_units
+from cress.core.fragments.search import Place, find_loan, find_reclaim, may_use, own_room, rest_of, returnable_for
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import Guarantees, charge_of_tasks
 from cress.core.groups.urgency_order import by_urgency
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
-from cress.core.kernels.holding import FITTING
+from cress.core.kernels.holding import FITTING, NONE
 from cress.core.ledger import Ledger
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import Room, gang_room
@@ -21,7 +23,18 @@ from cress.core.placing.vetoes import Verdict
 from cress.core.preemption import Eviction, find_eviction, find_eviction_by_urgency, find_eviction_within
 from cress.core.tables import devices
 from cress.core.unit_homes import choose_homes
-from cress.model.decisions import Claim, ClaimDropped, Decision, Decisions, Preempt, Start, Stop, WouldPreempt
+from cress.model.decisions import (
+    Claim,
+    ClaimDropped,
+    Decision,
+    Decisions,
+    LeasePart,
+    LeaseReduced,
+    Preempt,
+    Start,
+    Stop,
+    WouldPreempt,
+)
 from cress.model.group import SchedPolicy
 from cress.model.options import Options
 from cress.model.resources import Dimensions
@@ -29,6 +42,8 @@ from cress.model.times import NEVER, SECOND
 
 # Victims of an urgent unit depend on times too: where none was found, after so long they are looked for again.
 LOOK_AGAIN = 30 * SECOND
+# Jobs of a group that are looked at for loans.
+_LOOKED_AT = 100
 
 
 class Cycle(Ledger):
@@ -53,6 +68,9 @@ class Cycle(Ledger):
         self._decided = decided
         if self.to_stop:
             self._stop_attempts()
+        if self.pool.waiting:
+            for lease in self.pool.due(now):
+                self._do(LeaseReduced(lease))
         if self.units_in_doubt:
             for changed in changed_units(self):
                 self._do(changed)
@@ -89,6 +107,7 @@ class Cycle(Ledger):
            c. behind a blocked unit, only groups below their quota go on (``quota_only``), or anyone beside the
               reservations of the units ahead (``reserve``);
            d. its policy offers units;     e. the first one that fits starts, and the pass ends;
+           f. else it may be made of fragments;
            g. else it may take room from other groups, or from lower priorities of its own, which ends the pass;
            h. else it is one more blocked unit ahead of the next group.
         4. nothing placed: wait for an event.
@@ -128,6 +147,8 @@ class Cycle(Ledger):
             if offered is None:
                 continue
             blocked = offered
+            if self.pool.leases and self._use_fragments(group, offered, ahead, now):
+                return True
             if self._preempt_for(group, offered, ahead, now):
                 return True
             if guarantees is not None and not self._may_be_ahead(offered, ahead, guarantees, now):
@@ -250,6 +271,8 @@ class Cycle(Ledger):
         """Match one unit, beside the reservations of the units ahead, and start it if it fits."""
         group = job.group
         cluster = self.cluster
+        if self.pool.leases and self._start_in_own(job):
+            return True
         if not cluster.rows[job.shape.row, FITTING]:
             group.verdict = Verdict.NO_ROOM
             return False
@@ -348,20 +371,37 @@ class Cycle(Ledger):
         return True
 
     def _start(
-        self, job: JobEntry, task: int, f: int, slot: int, *, leader: int | None = None, claimed: bool = False
+        self,
+        job: JobEntry,
+        task: int,
+        f: int,
+        slot: int,
+        *,
+        leader: int | None = None,
+        claimed: bool = False,
+        room: Place | None = None,
+        leased: tuple[LeasePart, ...] = (),
     ) -> None:
-        """Start a task on node ``f`` in the lease that is held for it already."""
+        """Start a task on node ``f`` in the lease that is held for it already, or in the ``room`` that is not; what it leaves of ``leased`` stays idle."""
         cluster = self.cluster
-        has = devices.allocated(cluster, slot, f) if cluster.devices[f] else ()
+        parts = () if room is None else room.parts
+        if room is not None:
+            has = room.devices
+        else:
+            has = devices.allocated(cluster, slot, f) if cluster.devices[f] else ()
+        rest = rest_of(self, job, f, slot, leased, self.next_attempt) if leased else ()
         if job.constraints is None:
-            start = Start(self.next_attempt, job.job.id, task, cluster.names[f], (), leader, has, (), claimed)
+            start = Start(
+                self.next_attempt, job.job.id, task, cluster.names[f], (), leader, has, (), claimed, parts, rest
+            )
         else:
             wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
             ports = self.relations.ports.choose(f, all_ports(wants))
             own = len(job.job.ports)
             start = Start(
-                self.next_attempt, job.job.id, task, cluster.names[f], ports[:own], leader, has, ports[own:], claimed
-            )
+                self.next_attempt, job.job.id, task, cluster.names[f], ports[:own], leader, has, ports[own:], claimed,
+                parts, rest,
+            )  # fmt: skip
         self.apply_fact(start, slot)
         self._decided.append(start)
 
@@ -407,9 +447,11 @@ class Cycle(Ledger):
         for task, f, slot in zip(job.next_tasks(len(slots)), places, slots, strict=True):
             self._start(job, task, f, slot)
 
-    def _start_on(self, job: JobEntry, task: int, f: int, *, claimed: bool = False) -> None:
+    def _start_on(self, job: JobEntry, task: int, f: int, claim: ClaimEntry | None = None) -> None:
         """Start a task on a node that was chosen before."""
-        self._start(job, task, f, self.leases.hold(f, job.shape.row, self.end_of(job)), claimed=claimed)
+        slot = self.leases.hold(f, job.shape.row, self.end_of(job))
+        leased = () if claim is None else claim.leased
+        self._start(job, task, f, slot, claimed=claim is not None, leased=leased)
 
     def _count_pending(self) -> None:
         balance, cluster = self.balance, self.cluster
@@ -489,6 +531,83 @@ class Cycle(Ledger):
             self.reservations.heed(self._heeded(job.group, ahead, now), now)
         else:
             self._wake_at(job.since + job.group.options.drain_after)
+
+    # --- fragments -------------------------------------------------------------------------------------------
+
+    def _start_in_own(self, job: JobEntry) -> bool:
+        """Start the next task of a job in idle parts of leases of its own workload, if they have room."""
+        workload = self.pool.workload(job)
+        if workload is None or not workload.idle_on or not may_use(job):
+            return False
+        asks = job.shape.match is not None
+        sign = (workload.stamp, job.job.id, self.cluster.loosened, self.cluster.stamp if asks else 0)
+        if sign == workload.no_room:
+            return False
+        room = own_room(self, job, workload)
+        if room is None:
+            workload.no_room = sign
+            return False
+        self._start(job, job.upcoming, room.f, NONE, room=room)
+        job.group.verdict = Verdict.PLACED
+        return True
+
+    def _use_fragments(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
+        """Step f: let borrowers give back to the workload of the blocked unit, or groups above their quotas what they do not use; else lend to it, or to a unit behind it."""
+        state = (job.job.id, self.pool.stamp, self.cluster.loosened, ahead.sign)
+        if group.no_fragments == state:
+            return False
+        if may_use(job) and (self._reclaim(job, now) or self._return_for(group, job)):
+            return True
+        if self.pool.lends:
+            self.reservations.heed(self._heeded(group, ahead, now), now)
+            if self._lend_to(job):
+                return True
+            if group.policy.offers_more and self._lend_behind(group, job, ahead, now):
+                return True
+        group.no_fragments = state
+        return False
+
+    def _lend_to(self, job: JobEntry) -> bool:
+        room = find_loan(self, job)
+        if room is None:
+            return False
+        self._start(job, job.upcoming, room.f, NONE, room=room)
+        job.group.verdict = Verdict.PLACED
+        return True
+
+    def _lend_behind(self, group: GroupState, head: JobEntry, ahead: Ahead, now: int) -> bool:
+        """Lend to one of the first jobs behind the head, beside its reservation; of equal ones only the first is tried."""
+        self.reservations.heed(self._heeded(group, ahead.beside(head), now), now)
+        tried: set[tuple[int, bool]] = set()
+        for job in islice(group.policy, _LOOKED_AT):
+            kind = (job.shape.row, min(job.run, job.limit) <= self.pool.limit.limit)
+            if job is head or kind in tried or self._passed_over(job, now):
+                continue
+            tried.add(kind)
+            if self._start_in_own(job) or self._lend_to(job):
+                return True
+        return False
+
+    def _reclaim(self, job: JobEntry, now: int) -> bool:
+        """Stop borrowers of the unit's workload if it fits then on one of its nodes."""
+        workload = self.pool.workload(job)
+        if workload is None or not workload.lent_on:
+            return False
+        found = find_reclaim(self, job, workload)
+        if found is None:
+            return False
+        self._claim(job, Eviction(found.attempts, [(found.f, 1)], found.leased), now)
+        job.group.verdict = Verdict.VICTIMS
+        return True
+
+    def _return_for(self, group: GroupState, job: JobEntry) -> bool:
+        """Let groups above their quotas give back idle parts at once if the unit of a group that may preempt fits then."""
+        if not group.needs_preemption() or not group.may_take(charge_of_tasks(job, 1, self.cluster)):
+            return False
+        leases = returnable_for(self, job)
+        for lease in leases:
+            self._do(LeaseReduced(lease))
+        return bool(leases)
 
     # --- preemption ------------------------------------------------------------------------------------------
 
@@ -584,14 +703,15 @@ class Cycle(Ledger):
         nodes = tuple((names[f], count) for f, count in eviction.nodes)
         tasks = tuple(job.next_tasks(sum(count for _, count in nodes)))
         expected = now + max(self._grace_of(victim) for victim in victims)
-        self._do(Claim(job.job.id, tasks, nodes, tuple(victim.id for victim in victims), expected))
+        self._do(Claim(job.job.id, tasks, nodes, tuple(victim.id for victim in victims), expected, eviction.leased))
         for each in victims:
             grace = self._grace_of(each)
             self._do(Preempt(each.id, each.job.job.id, each.task, names[each.node], grace, job.job.id))
 
     def _grace_of(self, victim: Attempt) -> int:
-        """Return how long a victim may go on after its signal: the grace of its job, at most that of its group."""
-        return min(victim.job.job.stop_grace, victim.job.group.options.grace)
+        """Return how long a victim may go on after its signal: the grace of its job, at most that of its group, or of loans."""
+        most = self.options.reclaim_grace if victim.parts else victim.job.group.options.grace
+        return min(victim.job.job.stop_grace, most)
 
     def _within_round(self, number: int) -> bool:
         """Return whether ``number`` more victims may stop at the same time: up to a share of the running tasks, or those of one unit."""
@@ -622,7 +742,7 @@ class Cycle(Ledger):
                 continue
             places = [f for f, count in nodes for _ in range(count)]
             for task, f in zip(tuple(claim.tasks), places, strict=True):
-                self._start_on(claim.job, task, f, claimed=True)
+                self._start_on(claim.job, task, f, claim)
             group.verdict = Verdict.PLACED
             return True
         return False
@@ -694,6 +814,8 @@ class Cycle(Ledger):
         wake = min(
             self.wake, self.groups.next_quota_change, retry, self.relaxing.next() if self.relaxing.times else NEVER
         )
+        if self.pool.waiting:
+            wake = min(wake, self.pool.next_return())
         if self.groups.order:
             # Only what waits cares how long others go on.
             wake = min(wake, self.expected.next())

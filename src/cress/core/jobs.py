@@ -6,19 +6,23 @@ from collections import OrderedDict
 from fractions import Fraction
 from functools import lru_cache
 from heapq import heapify, heappop, heappush, nsmallest
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from cress.core.groups.policies.base import Policy
 from cress.core.kernels.urgency import bends_at, urgency
 from cress.core.placing.constraints import Constraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
+from cress.model.decisions import LeasePart
 from cress.model.estimates import RunEstimate
 from cress.model.group import Group, Quota
 from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import DAY, NEVER, SECOND
+
+if TYPE_CHECKING:
+    from cress.core.fragments.leases import Part, Piece, WorkloadLease
 
 MILLI = 1_000
 MILLION = 1_000_000
@@ -380,14 +384,17 @@ class Attempt:
         "charge",
         "expected",
         "id",
+        "inside",
         "job",
         "last_end",
         "node",
+        "parts",
         "ports",
         "slot",
         "start",
         "stopping",
         "task",
+        "yields",
     )
 
     def __init__(
@@ -415,6 +422,11 @@ class Attempt:
         # Its ports on the node.
         self.ports: tuple[int, ...] = ()
         self.stopping = False
+        # What it holds beside its row, the most of it borrowed; what of its row belongs to leases of its own workload, unless it
+        # ``yields`` that to the unit that preempted it.
+        self.parts: list[Part] = []
+        self.inside: list[tuple[WorkloadLease, Piece]] = []
+        self.yields = False
 
 
 class Stranger:
@@ -431,8 +443,8 @@ class Stranger:
         self.ports = ports
 
 
-# The holder of a lease.
-Holder: TypeAlias = Attempt | Stranger
+# The holder of a row of the table of leases.
+Holder: TypeAlias = "Attempt | Stranger | Part"
 
 
 class Reservation:
@@ -462,14 +474,14 @@ class ClaimEntry:
     """A unit for which ``victims`` make room: its tasks, taken out of the queue, and the reservation of their nodes.
 
     Its bookings are in force from the beginning and include the amounts that the victims still hold. ``expected`` is the end of
-    the victims' grace, ``since`` since when the unit waits.
+    the victims' grace, ``since`` since when the unit waits, ``leased`` what leases and victims of its workload bring.
     """
 
-    __slots__ = ("charge", "expected", "job", "reservation", "since", "tasks", "tried", "victims")
+    __slots__ = ("charge", "expected", "job", "leased", "reservation", "since", "tasks", "tried", "victims")
 
     def __init__(
         self, job: JobEntry, tasks: list[int], reservation: Reservation, charge: tuple[int, ...], victims: list[int],
-        expected: int, since: int,
+        expected: int, since: int, leased: tuple[LeasePart, ...] = (),
     ) -> None:  # fmt: skip
         self.job = job
         self.tasks = tasks
@@ -478,6 +490,7 @@ class ClaimEntry:
         self.victims = victims
         self.expected = expected
         self.since = since
+        self.leased = leased
         # ``cluster.loosened`` when it was last tried.
         self.tried = -1
 
@@ -509,6 +522,8 @@ class GroupState:
         # The unit for which no victims were found, and the state of the cluster at that time.
         self.no_victims: tuple[int, int, int, tuple[int, ...]] | None = None
         self.retry_victims_at = NEVER
+        # The unit for which no fragments were found, and the state of the cluster at that time.
+        self.no_fragments: tuple[int, int, int, tuple[int, ...]] | None = None
         # Whether ends are predicted by estimates at all, and at this moment.
         self.predicts = False
         self.trusts = False
@@ -622,6 +637,10 @@ class GroupState:
                 used[i] += amount
         self.policy.charged(job, charge)
 
+    def add_idle(self, charge: tuple[int, ...]) -> None:
+        """Add the charge of idle parts of leases, which may be negative: no job of the group has them."""
+        add_amounts(self.used, charge)
+
     def set_quota(self, quota: Quota, dimensions: Dimensions) -> bool:
         """Take over a quota; returns whether the measures changed, so that used amounts must be counted again."""
         if not quota.amounts:
@@ -638,6 +657,12 @@ class GroupState:
         self.leaving = self.used.copy()
         self.claimed = self.used.copy()
         return True
+
+
+def add_amounts(amounts: list[int], change: tuple[int, ...]) -> None:
+    """Add amounts to others in place."""
+    for i, amount in enumerate(change):
+        amounts[i] += amount
 
 
 @lru_cache(maxsize=4096)

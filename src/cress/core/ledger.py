@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 
 from cress.core import adoption
 from cress.core.admission import check_events
-from cress.core.books import Books, add_amounts, went_back
+from cress.core.books import Books, went_back
 from cress.core.combined_restarts import dissolve, has_ended, join, leave_units, start_unit
-from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Reservation, Stranger
+from cress.core.fragments.leases import NO_DEVICE, Part
+from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Reservation, Stranger, add_amounts
 from cress.core.kernels.holding import END, NONE
 from cress.core.placing import licence_use
 from cress.core.placing.constraints import constraints_of
@@ -24,6 +25,8 @@ from cress.model.decisions import (
     Claim,
     ClaimDropped,
     Decision,
+    LeasePart,
+    LeaseReduced,
     Preempt,
     Start,
     Stop,
@@ -57,7 +60,7 @@ from cress.model.events import (
 )
 from cress.model.group import DEFAULT_GROUP
 from cress.model.options import Options
-from cress.model.resources import Dimensions
+from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import NEVER
 from cress.model.zones import zone_of
 
@@ -99,6 +102,7 @@ class Ledger(Books):
             UnitDissolved: self._unit_dissolved,
             WouldPreempt: self._would_preempt,
             Preempt: self._preempted,
+            LeaseReduced: lambda fact: self.pool.reduce(fact.lease),
         }
 
     # --- facts -------------------------------------------------------------------------------------------------
@@ -161,6 +165,8 @@ class Ledger(Books):
                 continue
             before = job.duration
             job.expect(event.estimate)
+            # It may be short enough for a loan now.
+            self.pool.stamp += 1
             if job.attempts:
                 self.running.forget()
             if job.queued:
@@ -228,7 +234,11 @@ class Ledger(Books):
         self._nodes_moved = True
         if self.cluster.lost[f]:
             return
+        self.pool.close_on(f)
         for attempt in sorted(self.holders_on(f), key=lambda holder: holder.id):
+            if isinstance(attempt, Part):
+                # It goes with the task that has it.
+                continue
             if isinstance(attempt, Stranger):
                 adoption.leave(self, attempt)
                 continue
@@ -313,6 +323,7 @@ class Ledger(Books):
                 self.dequeue(job)
             self.forget_relations(job)
             job.group.jobs -= 1
+        self.pool.close_but_of(kept)
         touched = self.groups.apply(event.groups, self.now, event.zone)
         self.running.forget()
         for job, name in targets:
@@ -338,6 +349,8 @@ class Ledger(Books):
         cluster = self.cluster
         f = cluster.index[fact.node]
         retried = bool(job.again)
+        for part in fact.parts:
+            self.pool.take(self.pool.leases[part.lease], self.pool.placed(f, part))
         if slot == NONE:
             slot = self._hold(fact, job, f)
         claim, leads = None, False
@@ -360,6 +373,8 @@ class Ledger(Books):
         group.attempts[number] = attempt
         self.set_holder(slot, attempt)
         group.add_used(job, charge)
+        if fact.parts or fact.rest or job.job.workload:
+            self._use_leases(fact, attempt)
         if job.constraints is not None:
             self._take_ports(attempt, fact.ports + fact.more_ports)
         if self.live or self.counts:
@@ -399,6 +414,11 @@ class Ledger(Books):
                 self.refit(job)
         self.groups.reorder(job.group)
 
+    def _borrowed(self, fact: Start, job: JobEntry) -> list[LeasePart]:
+        """Return the parts of a start that belong to other workloads."""
+        workload = self.pool.workload(job) if fact.parts else None
+        return [part for part in fact.parts if self.pool.leases[part.lease].workload is not workload]
+
     def _take_ports(self, attempt: Attempt, ports: tuple[int, ...]) -> None:
         """Take the ports and the licences of an attempt."""
         attempt.ports = ports
@@ -409,8 +429,50 @@ class Ledger(Books):
     def _hold(self, fact: Start, job: JobEntry, f: int) -> int:
         """Hold the lease of a start that was decided elsewhere."""
         mask, alone = devices.mask_for(self.cluster, f, fact.devices)
+        borrowed = self._borrowed(fact, job)
+        if borrowed:
+            # The row has only what is not borrowed, and no device: devices are held one by one beside it.
+            row = dict(self.pool.pieces(f, job.job.request, mask)).get(NO_DEVICE, (0,) * self.cluster.k_count)
+            for part in borrowed:
+                if not part.kind:
+                    row = tuple(map(int.__sub__, row, part.amounts))
+            return self.leases.hold_amounts(f, row, self.end_of(job))
         amounts = devices.widened(self.cluster, f, job.job.request, mask) if alone else job.job.request
         return self.leases.hold_amounts(f, amounts, self.end_of(job), mask, alone)
+
+    def _use_leases(self, fact: Start, attempt: Attempt) -> None:
+        """Enter what a task that has just started uses of leases, or the lease that it founds."""
+        pool, job, f = self.pool, attempt.job, attempt.node
+        mask, alone = devices.mask_of(self.cluster, attempt.slot)
+        if fact.rest or (not fact.parts and not alone):
+            lease = pool.found(attempt.id, job, f)
+            for piece in pool.pieces(f, attempt.amounts, mask):
+                pool.add_task(lease, attempt, piece)
+            for part in fact.rest:
+                pool.put(lease, pool.placed(f, part))
+            return
+        borrowed = self._borrowed(fact, job)
+        for part in fact.parts:
+            if part not in borrowed:
+                pool.add_task(pool.leases[part.lease], attempt, pool.placed(f, part))
+        if borrowed:
+            self._borrow(fact, attempt, borrowed)
+
+    def _borrow(self, fact: Start, attempt: Attempt, borrowed: list[LeasePart]) -> None:
+        """Hold what a task has beside its row: what it borrows, and the rest of its devices."""
+        pool, f = self.pool, attempt.node
+        lent: dict[int, ResourceVector] = {}
+        for part in borrowed:
+            device, amounts = pool.placed(f, part)
+            pool.lend(pool.leases[part.lease], (device, amounts), attempt)
+            before = lent.get(device)
+            lent[device] = amounts if before is None else tuple(map(int.__add__, before, amounts))
+        mask, _ = devices.mask_for(self.cluster, f, fact.devices)
+        for device, amounts in pool.pieces(f, attempt.amounts, mask):
+            if device != NO_DEVICE:
+                left = tuple(map(int.__sub__, amounts, lent.get(device, (0,) * len(amounts))))
+                if any(left):
+                    pool.hold_beside(attempt, (device, left), int(self.cluster.leases[attempt.slot, END]))
 
     def _task_ended(self, event: TaskEnded) -> None:
         attempt = self.attempts.get(event.attempt)
@@ -442,6 +504,8 @@ class Ledger(Books):
             licence_use.give_back(self.matching, job.job.licences)
         self.leases.release(attempt.slot)
         self.holders[attempt.slot] = None
+        if attempt.parts or attempt.inside:
+            self._leave_leases(attempt, again)
         if self.cluster.gone or self.cluster.overdrawn:
             adoption.released(self, attempt.node)
         if self.live or self.counts:
@@ -465,6 +529,13 @@ class Ledger(Books):
             self.drop_if_over(job)
         if group.key is not None:
             self.groups.reorder(group)
+
+    def _leave_leases(self, attempt: Attempt, again: bool) -> None:
+        """Give back what a task that is over used of leases."""
+        if any(part.lease is not None for part in attempt.parts):
+            work = (self.now - attempt.start) * max(1, attempt.amounts[0])
+            self.pool.limit.ended(work, again and not attempt.job.cancelled)
+        self.pool.ended(attempt, self.now)
 
     def _wait_again(self, job: JobEntry, task: int, after: int) -> None:
         """Let a task wait again, ``after`` µs from now; a gang starts again as a whole."""
@@ -501,6 +572,9 @@ class Ledger(Books):
             self.expected.move(attempt, min(attempt.expected, end), end)
             if int(self.cluster.leases[attempt.slot, END]) > end:
                 self.leases.set_end(attempt.slot, end)
+        for part in attempt.parts:
+            if part.lease is None and int(self.cluster.leases[part.slot, END]) > end:
+                self.leases.set_end(part.slot, end)
 
     # --- claims and units --------------------------------------------------------------------------------------
 
@@ -514,15 +588,27 @@ class Ledger(Books):
                 start_unit(self, job, task)
         reservation = Reservation(job, self.now, nodes, self.cluster.stamp)
         charge = self.charge_of(job, nodes)
-        self.add_claim(ClaimEntry(job, list(fact.tasks), reservation, charge, list(fact.victims), fact.expected, since))
+        self.add_claim(
+            ClaimEntry(
+                job, list(fact.tasks), reservation, charge, list(fact.victims), fact.expected, since, fact.leased
+            )
+        )
         if not self.can_wait(job):
             self.dequeue(job)
         elif job.constraints is not None:
             # Its next task may have waited for less long.
             self.refit(job)
         self.timeline.reserve(reservation, NEVER)
+        workload = self.pool.workload(job) if fact.leased else None
+        for part in fact.leased:
+            if part.lease:
+                self.pool.take_for_claim(part.lease, self.pool.placed(nodes[0][0], part))
         for number in fact.victims:
             victim = self.attempts[number]
+            victim.yields = True
+            for borrowed in list(victim.parts):
+                if borrowed.lease is not None and borrowed.lease.workload is workload:
+                    self.pool.leave_to_borrower(borrowed)
             # Its amounts are booked for the unit from now on, whenever they become free.
             self._leave(victim, self.now)
             if victim.job.group is not job.group:

@@ -39,6 +39,7 @@ from cress.core.kernels.victims import (
 from cress.core.placing.gangs import by_racks, caps_by_racks
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
+from cress.model.decisions import LeasePart
 from cress.model.group import PreemptivePolicy
 from cress.model.times import NEVER
 
@@ -49,13 +50,19 @@ _WHOLE = 1_000_000
 
 
 class Eviction:
-    """The cheapest way found: the attempts that have to end, in the order in which they were taken, and the nodes."""
+    """The cheapest way found: the attempts that have to end, in the order in which they were taken, and the nodes.
 
-    __slots__ = ("attempts", "nodes")
+    ``leased`` is what leases of the unit's workload bring.
+    """
 
-    def __init__(self, attempts: list[Attempt], nodes: list[tuple[int, int]]) -> None:
+    __slots__ = ("attempts", "leased", "nodes")
+
+    def __init__(
+        self, attempts: list[Attempt], nodes: list[tuple[int, int]], leased: tuple[LeasePart, ...] = ()
+    ) -> None:
         self.attempts = attempts
         self.nodes = nodes
+        self.leased = leased
 
 
 def find_eviction(core: Books, job: JobEntry) -> Eviction | None:
@@ -137,6 +144,7 @@ class _Search:
                 self.claimed[core.timeline.table[row, B_NODE]] = True
                 self.levels[core.timeline.table[row, B_NODE]] -= core.timeline.table[row, B_AMOUNTS:]
         others = [each.slot for each in (*core.strangers.values(), *core.foreign_use.values())]
+        others += [part.slot for part in core.pool.parts(core.attempts.values())]
         core.running.refresh(core.cluster, core.groups, core.attempts, others)
         self.holders = core.holders
         self.table = core.running.table
@@ -153,6 +161,10 @@ class _Search:
             stay = self._and_not_outranked(stopping) if within else stopping
             kind = PreemptivePolicy.LOW_PRIORITY_FIRST if within else job.group.spec.preemptive
             worth = self._worth(core, kind)
+        for attempt in core.attempts.values() if core.pool.leases else ():
+            if attempt.parts:
+                # Loans are the first to go.
+                worth[attempt.slot] = -_ANY
         name_victims(
             self.table, cluster.leases, stay, job_of, self.left, rank_of, latest, core.now, worth, self.victims,
         )  # fmt: skip

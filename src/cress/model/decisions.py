@@ -124,7 +124,9 @@ class WouldPreempt(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 Order: TypeAlias = Start | Preempt | Stop | WouldPreempt
-Decision: TypeAlias = Start | Preempt | Stop | WouldPreempt | Claim | ClaimDropped | UnitFormed | UnitDissolved | LeaseReduced
+Decision: TypeAlias = (
+    Start | Preempt | Stop | WouldPreempt | Claim | ClaimDropped | UnitFormed | UnitDissolved | LeaseReduced
+)
 
 
 class Decisions(msgspec.Struct):
