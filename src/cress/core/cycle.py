@@ -20,7 +20,13 @@ from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import Room, gang_room
 from cress.core.placing.placement_clauses import all_ports
 from cress.core.placing.vetoes import Verdict
-from cress.core.preemption import Eviction, find_eviction, find_eviction_by_urgency, find_eviction_within
+from cress.core.preemption import (
+    Eviction,
+    find_eviction,
+    find_eviction_by_urgency,
+    find_eviction_in_workload,
+    find_eviction_within,
+)
 from cress.core.tables import devices
 from cress.core.unit_homes import choose_homes
 from cress.model.decisions import (
@@ -28,7 +34,6 @@ from cress.model.decisions import (
     ClaimDropped,
     Decision,
     Decisions,
-    LeasePart,
     LeaseReduced,
     Preempt,
     Start,
@@ -378,18 +383,18 @@ class Cycle(Ledger):
         slot: int,
         *,
         leader: int | None = None,
-        claimed: bool = False,
+        claim: ClaimEntry | None = None,
         room: Place | None = None,
-        leased: tuple[LeasePart, ...] = (),
     ) -> None:
-        """Start a task on node ``f`` in the lease that is held for it already, or in the ``room`` that is not; what it leaves of ``leased`` stays idle."""
+        """Start a task on node ``f`` in the lease that is held for it already, or in the ``room`` that is not."""
         cluster = self.cluster
         parts = () if room is None else room.parts
         if room is not None:
             has = room.devices
         else:
             has = devices.allocated(cluster, slot, f) if cluster.devices[f] else ()
-        rest = rest_of(self, job, f, slot, leased, self.next_attempt) if leased else ()
+        claimed = claim is not None
+        rest = () if claim is None else rest_of(self, claim, f, slot, self.next_attempt)
         if job.constraints is None:
             start = Start(
                 self.next_attempt, job.job.id, task, cluster.names[f], (), leader, has, (), claimed, parts, rest
@@ -450,8 +455,7 @@ class Cycle(Ledger):
     def _start_on(self, job: JobEntry, task: int, f: int, claim: ClaimEntry | None = None) -> None:
         """Start a task on a node that was chosen before."""
         slot = self.leases.hold(f, job.shape.row, self.end_of(job))
-        leased = () if claim is None else claim.leased
-        self._start(job, task, f, slot, claimed=claim is not None, leased=leased)
+        self._start(job, task, f, slot, claim=claim)
 
     def _count_pending(self) -> None:
         balance, cluster = self.balance, self.cluster
@@ -619,7 +623,7 @@ class Cycle(Ledger):
             job.companions and job.unit() and (job.upcoming not in job.homes or job.shape.wants.parts)
         ):
             return False
-        within = group.options.preempt_within != "off"
+        within = group.options.preempt_within != "off" or self.pool.lends
         urgent = self._is_urgent(group, job, now)
         entitled = (
             group.jobs < len(self.jobs)
@@ -694,7 +698,9 @@ class Cycle(Ledger):
         self.reservations.heed(self._heeded(group, ahead, now), now)
         if self._must_wait(group):
             return None
-        return find_eviction_within(self, job, others=entitled)
+        if group.options.preempt_within != "off":
+            return find_eviction_within(self, job, others=entitled)
+        return find_eviction_in_workload(self, job)
 
     def _claim(self, job: JobEntry, eviction: Eviction, now: int) -> None:
         """Take the unit out of its queue, claim for it the resources that its victims will free, and signal the victims."""

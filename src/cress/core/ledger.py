@@ -606,12 +606,14 @@ class Ledger(Books):
         for number in fact.victims:
             victim = self.attempts[number]
             victim.yields = True
+            gives_back = False
             for borrowed in list(victim.parts):
                 if borrowed.lease is not None and borrowed.lease.workload is workload:
                     self.pool.leave_to_borrower(borrowed)
+                    gives_back = True
             # Its amounts are booked for the unit from now on, whenever they become free.
             self._leave(victim, self.now)
-            if victim.job.group is not job.group:
+            if victim.job.group is not job.group and not gives_back:
                 victim.job.group.preempted_at = self.now
 
     def _claim_of(self, job: JobEntry, task: int) -> ClaimEntry:

@@ -385,6 +385,7 @@ def _expected_ends(core: Cycle) -> Iterator[str]:
 
 def _workload_leases(core: Cycle) -> Iterator[str]:
     pool, cluster = core.pool, core.cluster
+    pool.more_nodes()
     lendable = np.zeros_like(pool.lendable)
     for lease in pool.leases.values():
         inside = {each.id for each in core.attempts.values() if any(of is lease for of, _ in each.inside)}

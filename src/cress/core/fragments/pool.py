@@ -48,8 +48,6 @@ class Pool:
         self.stamp = 0
         # Leases without a task that are kept for a while.
         self.waiting: dict[int, WorkloadLease] = {}
-        # Parts whose lease is over, while their borrowers run.
-        self.orphans = 0
 
     # --- questions -----------------------------------------------------------------------------------------
 
@@ -119,6 +117,13 @@ class Pool:
             return NO_DEVICE, part.amounts
         known = [(device.kind, device.id) for device in self._cluster.devices[f]]
         return known.index((part.kind, part.device)), part.amounts
+
+    def brought(self, attempt: Attempt) -> list[LeasePart]:
+        """Return what the row of a task brings to a claim of its workload when it ends; nothing with exclusive disks."""
+        mask, alone = devices.mask_of(self._cluster, attempt.slot)
+        if alone or attempt.parts:
+            return []
+        return [self.named(0, attempt.node, piece) for piece in self.pieces(attempt.node, attempt.amounts, mask)]
 
     # --- leases --------------------------------------------------------------------------------------------
 
@@ -192,7 +197,6 @@ class Pool:
 
     def hold_beside(self, borrower: Attempt, piece: Piece, end: int) -> None:
         """Hold unallocated amounts on a device for a task beside its own row."""
-        self.orphans += 1
         borrower.parts.append(self._hold(None, borrower, borrower.node, piece, end))
 
     def _hold(self, lease: WorkloadLease | None, borrower: Attempt | None, f: int, piece: Piece, end: int) -> Part:
@@ -219,9 +223,13 @@ class Pool:
             self._sum(f)
         self.charge(lease)
 
-    def _sum(self, f: int) -> None:
-        if f >= len(self.lendable):
+    def more_nodes(self) -> None:
+        """Make room for all nodes in ``lendable``."""
+        if len(self.lendable) < len(self._cluster.nodes):
             self.lendable = grown(self.lendable, len(self._cluster.nodes))
+
+    def _sum(self, f: int) -> None:
+        self.more_nodes()
         self.lendable[f] = 0
         for lease in self.idle_on.get(f, {}).values():
             if self.is_lent(lease):
@@ -248,12 +256,9 @@ class Pool:
         """
         for part in attempt.parts:
             self._rows.release(part.slot)
-            if part.lease is None:
-                self.orphans -= 1
-                continue
-            lease = part.lease
-            self._no_longer_lent(lease, part)
-            self.put(lease, (part.device, part.amounts))
+            if part.lease is not None:
+                self._no_longer_lent(part.lease, part)
+                self.put(part.lease, (part.device, part.amounts))
         attempt.parts = []
         inside, attempt.inside = attempt.inside, []
         for lease, piece in inside:
@@ -276,7 +281,7 @@ class Pool:
 
     def _no_longer_lent(self, lease: WorkloadLease, part: Part) -> None:
         lease.lent.remove(part)
-        if not any(True for _ in lease.lent):
+        if not lease.lent:
             here = lease.workload.lent_on[lease.node]
             del here[lease.id]
             if not here:
@@ -320,7 +325,6 @@ class Pool:
         for part in attempt.parts:
             mask |= 0 if part.device == NO_DEVICE else 1 << part.device
             self._rows.release(part.slot)
-        self.orphans -= len(attempt.parts)
         attempt.parts = []
         attempt.slot = self._rows.hold_amounts(attempt.node, attempt.amounts, end, mask)
         self._set_holder(attempt.slot, attempt)
@@ -330,7 +334,6 @@ class Pool:
         assert part.lease is not None
         self._no_longer_lent(part.lease, part)
         part.lease = None
-        self.orphans += 1
 
     def close_on(self, f: int) -> None:
         """End all leases on a node that is lost."""

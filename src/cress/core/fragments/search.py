@@ -9,7 +9,7 @@ import numpy as np
 
 from cress.core.books import Books
 from cress.core.fragments.leases import NO_DEVICE, Piece, Workload, WorkloadLease
-from cress.core.jobs import Attempt, JobEntry
+from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Reservation
 from cress.core.kernels.devices import (
     ASKS,
     DISK_AMOUNTS,
@@ -82,6 +82,7 @@ def find_loan(core: Books, job: JobEntry) -> Place | None:
     pool, cluster = core.pool, core.cluster
     if not pool.idle_on or not may_use(job) or min(job.run, job.limit) > pool.limit.limit:
         return None
+    pool.more_nodes()
     booked = _booked(core)
     skipped = np.zeros(cluster.node_count, np.bool_)
     own = core.pool.workload(job)
@@ -122,22 +123,21 @@ def find_reclaim(core: Books, job: JobEntry, workload: Workload) -> Reclaim | No
     return found
 
 
-def rest_of(
-    core: Books, job: JobEntry, f: int, slot: int, leased: Sequence[LeasePart], lease: int
-) -> tuple[LeasePart, ...]:
+def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tuple[LeasePart, ...]:
     """Return what a task that holds its row in ``slot`` leaves of what its claim brought, as far as it is free on the node."""
     pool, cluster = core.pool, core.cluster
     mask, alone = devices.mask_of(cluster, slot)
-    if alone or not leased:
+    if alone or not claim.leased:
         return ()
     brought: dict[int, list[int]] = {}
-    for part in leased:
+    for part in claim.leased:
         device, amounts = pool.placed(f, part)
         _add(brought, device, amounts, 1)
-    for device, amounts in pool.pieces(f, job.job.request, mask):
+    for device, amounts in pool.pieces(f, claim.job.job.request, mask):
         if device in brought:
             _add(brought, device, amounts, -1)
-    booked = _booked(core)
+    # The room of the claim itself is held already.
+    booked = _booked(core, claim.reservation)
     free = cluster.nodes[f, FREE : FREE + cluster.k_count]
     spare = (np.maximum(free - booked[f], 0) if len(booked) else free).tolist()
     rest = []
@@ -181,12 +181,15 @@ def _is_open(core: Books, job: JobEntry, f: int) -> bool:
     return bool(core.cluster.nodes[f, USABLE]) and not core.cluster.lack[job.shape.row, f] & OUT
 
 
-def _booked(core: Books) -> Ints:
-    """Return, per node, all that bookings in force need at any time; nothing if there are none."""
+def _booked(core: Books, but: Reservation | None = None) -> Ints:
+    """Return, per node, all that bookings in force need at any time, ``but`` those of a reservation; nothing if there are none."""
     timeline = core.timeline
     if not timeline.any_booked:
         return _NOTHING_BOOKED
-    rows = timeline.table[timeline.table[:, B_FORCE] > 0]
+    counts = timeline.table[:, B_FORCE] > 0
+    if but is not None:
+        counts[but.rows] = False
+    rows = timeline.table[counts]
     booked = np.zeros((core.cluster.node_count, core.cluster.k_count), np.int64)
     np.add.at(booked, rows[:, B_NODE], rows[:, B_AMOUNTS:])
     return booked
@@ -303,7 +306,7 @@ def _reclaim_on(core: Books, job: JobEntry, workload: Workload, f: int) -> Recla
             leased.append(pool.named(lease.id, f, (part.device, part.amounts)))
             level += part.amounts
             _free_device(core, row, f, part.device, part.amounts)
-    brings: dict[int, list[tuple[int, Piece]]] = {}
+    brings: dict[int, list[Piece]] = {}
     borrowers: dict[int, Attempt] = {}
     for lease in workload.lent_on[f].values():
         for part in lease.lent:
@@ -311,7 +314,7 @@ def _reclaim_on(core: Books, job: JobEntry, workload: Workload, f: int) -> Recla
             assert borrower is not None
             if not borrower.stopping:
                 borrowers[borrower.id] = borrower
-                brings.setdefault(borrower.id, []).append((lease.id, (part.device, part.amounts)))
+                brings.setdefault(borrower.id, []).append((part.device, part.amounts))
     order = sorted(borrowers.values(), key=lambda each: (_lost_work(core, [each]), -each.id))
     taken: list[Attempt] = []
     request = job.shape.request_array
@@ -324,7 +327,7 @@ def _reclaim_on(core: Books, job: JobEntry, workload: Workload, f: int) -> Recla
     def free_of(attempt: Attempt, sign: int) -> None:
         own = cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + cluster.k_count]
         level[:] += sign * own
-        for _, (device, amounts) in brings[attempt.id]:
+        for device, amounts in brings[attempt.id]:
             level[:] += sign * np.array(amounts, np.int64)
             _free_device(core, row, f, device, amounts, sign)
 
@@ -343,7 +346,7 @@ def _reclaim_on(core: Books, job: JobEntry, workload: Workload, f: int) -> Recla
             free_of(attempt, 1)
     if not taken:
         return None
-    leased += [pool.named(lease, f, piece) for attempt in taken for lease, piece in brings[attempt.id]]
+    leased += [pool.named(0, f, piece) for attempt in taken for piece in brings[attempt.id]]
     return Reclaim(f, taken, tuple(leased))
 
 
