@@ -96,6 +96,7 @@ class Setting:
     placed: bool = False  # whether jobs ask for ports, disks, racks and each other
     within: float = 0.3  # of the groups preempt their own tasks of lower priority
     estimates: bool = True  # whether groups may plan by estimates, which may be wrong
+    fragments: bool = False  # whether jobs name workloads, and what is idle is lent
 
     def make(self) -> Scheduler:
         """A scheduler with these nodes and groups."""
@@ -237,6 +238,8 @@ def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
         stop_grace=rng.choice((0, 5, 30)) * SECOND,
         deadline=random_deadline(Random(-id)),
     )
+    if setting.fragments:
+        job = msgspec.structs.replace(job, workload=rng.choice(("", "", "dask", "spark")))
     job = constrained(job, rng) if setting.constrained else job
     return placed(job, rng) if setting.placed else job
 
@@ -536,7 +539,7 @@ class Player:
             assert veto is not None
             fits = self.account.nodes_with_room(job.job.request)
             assert veto.kind not in (Verdict.UNVISITED, Verdict.PLACED), veto
-            if veto.kind is Verdict.NO_ROOM:
+            if veto.kind is Verdict.NO_ROOM and not self.setting.fragments:
                 by_device = any(self.core.cluster.devices)
                 assert not fits or job.companions or by_device, veto
             if veto.kind is Verdict.RESERVED:

@@ -69,8 +69,8 @@ class Books:
         # Foreign tasks by attempt, and other foreign use by node.
         self.strangers: dict[int, Stranger] = {}
         self.foreign_use: dict[int, Stranger] = {}
-        self.pool = Pool(self.cluster, self.leases, self.groups, options, self.set_holder)
         self.running = RunningTasks()
+        self.pool = Pool(self.cluster, self.leases, self.groups, options, self.running, self.set_holder)
         self.expected = ExpectedEnds()
         # While the head of a group is overdue, limits count instead of estimates.
         self.limits_count = False
@@ -81,6 +81,8 @@ class Books:
         self.claims: list[ClaimEntry] = []
         self.next_attempt = 1
         self.pass_number = 0
+        # How often a job was put into its queue.
+        self.arrivals = 0
         # Tasks that are queued again at a time: a heap of time, job, task.
         self.later: list[tuple[int, int, int]] = []
         # Whether something changed since the last check which tasks of several jobs must start together.
@@ -354,6 +356,7 @@ class Books:
     def queue(self, job: JobEntry) -> None:
         """Put a job into its queue, with the time since which it waits and the sides of its clauses as they are."""
         job.queued = True
+        self.arrivals += 1
         size = job.unit_size if job.job.gang else job.shape.size
         if job.constraints is not None or job.companions or job.shape.wants is not NO_WANTS:
             self.reshape(job, self.shape_of(job, size))

@@ -557,8 +557,8 @@ class Cycle(Ledger):
 
     def _use_fragments(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
         """Step f: let borrowers give back to the workload of the blocked unit, or groups above their quotas what they do not use; else lend to it, or to a unit behind it."""
-        state = (job.job.id, self.pool.stamp, self.cluster.loosened, ahead.sign)
-        if group.no_fragments == state:
+        state = (job.job.id, self.arrivals, self.pool.stamp, self.cluster.loosened, ahead.sign)
+        if group.no_fragments == state and not self._gate:
             return False
         if may_use(job) and (self._reclaim(job, now) or self._return_for(group, job)):
             return True

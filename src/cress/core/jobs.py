@@ -523,7 +523,7 @@ class GroupState:
         self.no_victims: tuple[int, int, int, tuple[int, ...]] | None = None
         self.retry_victims_at = NEVER
         # The unit for which no fragments were found, and the state of the cluster at that time.
-        self.no_fragments: tuple[int, int, int, tuple[int, ...]] | None = None
+        self.no_fragments: tuple[int, int, int, int, tuple[int, ...]] | None = None
         # Whether ends are predicted by estimates at all, and at this moment.
         self.predicts = False
         self.trusts = False

@@ -256,6 +256,8 @@ class Ledger(Books):
 
     def _node_changed(self, event: NodeChanged) -> None:
         f = self.cluster.index[event.node.name]
+        # Its devices may have other places.
+        self.pool.close_on(f)
         if self.cluster.change_node(event.node):
             self._nodes_moved = True
             if not self.cluster.lost[f]:

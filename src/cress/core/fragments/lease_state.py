@@ -24,7 +24,7 @@ def _lease(lease: WorkloadLease) -> State:
         "group": lease.workload.group.name,
         "workload": lease.workload.name,
         "node": lease.node,
-        "idle": [[part.device, list(part.amounts)] for part in lease.idle.values()],
+        "idle": [[part.device, list(part.amounts)] for _, part in sorted(lease.idle.items())],
         "idle_since": lease.idle_since,
         "end": lease.end,
     }

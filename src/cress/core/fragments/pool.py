@@ -10,6 +10,7 @@ from cress.core.fragments.leases import NO_DEVICE, Part, Piece, Workload, Worklo
 from cress.core.fragments.loan_limit import LoanLimit
 from cress.core.groups.shares import Groups
 from cress.core.jobs import MILLI, Attempt, GroupState, Holder, JobEntry
+from cress.core.running_tasks import RunningTasks
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints, grown
 from cress.core.tables.cluster import Cluster
@@ -29,12 +30,14 @@ class Pool:
         rows: Leases,
         groups: Groups,
         options: Options,
+        running: RunningTasks,
         set_holder: Callable[[int, Holder], None],
     ) -> None:
         self._cluster = cluster
         self._rows = rows
         self._groups = groups
         self._options = options
+        self._running = running
         self._set_holder = set_holder
         self.lends = options.lending == "on"
         self.workloads: dict[tuple[str, str], Workload] = {}
@@ -69,7 +72,7 @@ class Pool:
     def due(self, now: int) -> list[int]:
         """Return the leases that have been idle for long enough."""
         idle = self._options.lease_idle
-        return [lease.id for lease in self.waiting.values() if lease.idle_since + idle <= now]
+        return sorted(lease.id for lease in self.waiting.values() if lease.idle_since + idle <= now)
 
     def is_lent(self, lease: WorkloadLease) -> bool:
         """Return whether the idle parts of a lease are large enough to be lent."""
@@ -328,6 +331,7 @@ class Pool:
         attempt.parts = []
         attempt.slot = self._rows.hold_amounts(attempt.node, attempt.amounts, end, mask)
         self._set_holder(attempt.slot, attempt)
+        self._running.forget()
 
     def leave_to_borrower(self, part: Part) -> None:
         """Let a lent part no longer belong to its lease: it is free once its borrower ends."""
@@ -335,8 +339,13 @@ class Pool:
         self._no_longer_lent(part.lease, part)
         part.lease = None
 
+    def free_idle_on(self, f: int) -> None:
+        """Give back all idle parts on a node that has less than is held there."""
+        for lease in list(self.idle_on.get(f, {}).values()):
+            self.reduce(lease.id)
+
     def close_on(self, f: int) -> None:
-        """End all leases on a node that is lost."""
+        """End all leases on a node that is lost, or changes."""
         for lease in [lease for lease in self.leases.values() if lease.node == f]:
             self.close(lease)
 

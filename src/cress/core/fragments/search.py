@@ -159,7 +159,7 @@ def returnable_for(core: Books, job: JobEntry) -> list[int]:
     """Return the leases of groups above their quotas whose idle parts make room for a task on one node, where the fewest are needed."""
     pool, cluster = core.pool, core.cluster
     best: list[int] | None = None
-    for f, leases in pool.idle_on.items():
+    for f, leases in sorted(pool.idle_on.items()):
         if not _is_open(core, job, f):
             continue
         left = (cluster.nodes[f, FREE : FREE + cluster.k_count] - job.shape.request_array).tolist()
@@ -301,14 +301,14 @@ def _reclaim_on(core: Books, job: JobEntry, workload: Workload, f: int) -> Recla
     idle = workload.idle_on.get(f, {})
     leased: list[LeasePart] = []
     row = cluster.nodes[f].copy()
-    for lease in idle.values():
-        for part in lease.idle.values():
+    for _, lease in sorted(idle.items()):
+        for _, part in sorted(lease.idle.items()):
             leased.append(pool.named(lease.id, f, (part.device, part.amounts)))
             level += part.amounts
             _free_device(core, row, f, part.device, part.amounts)
     brings: dict[int, list[Piece]] = {}
     borrowers: dict[int, Attempt] = {}
-    for lease in workload.lent_on[f].values():
+    for _, lease in sorted(workload.lent_on[f].items()):
         for part in lease.lent:
             borrower = part.borrower
             assert borrower is not None
