@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from cress.core.diagnostics.explain import sentence
 from cress.model.decisions import LeaseReduced, Preempt, Start
 from cress.model.events import Outcome
 from cress.model.times import MINUTE, SECOND
@@ -42,7 +41,7 @@ def idle(world: World) -> dict[str, list[tuple[float, float]]]:
 def loan_of(world: World, name: str) -> float:
     """How many cores of the running task of a job are borrowed."""
     (attempt,) = world.state(name).attempts.values()
-    return sum(part.amounts[0] for part in attempt.parts if part.lease is not None) / 1000
+    return float(sum(part.amounts[0] for part in attempt.parts if part.lease is not None) / 1000)
 
 
 # --- leases ----------------------------------------------------------------------------------------------------------
@@ -162,7 +161,7 @@ def test_the_owner_takes_back_what_it_lent_and_the_borrower_waits_again() -> Non
     world.yield_victims()
     assert world.started() == ["first", "borrower", "again"]
     assert world.state("borrower").waiting == 1
-    assert "no node has enough free" in sentence(world.core.veto(world.ids["borrower"]))
+    assert "no node has enough free" in world.why("borrower")
 
 
 def test_only_borrowers_that_are_needed_give_back_those_that_lose_least_work() -> None:

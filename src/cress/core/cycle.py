@@ -152,7 +152,7 @@ class Cycle(Ledger):
             if offered is None:
                 continue
             blocked = offered
-            if self.pool.leases and self._use_fragments(group, offered, ahead, now):
+            if self.pool.leases and not group.policy.plans and self._use_fragments(group, offered, ahead, now):
                 return True
             if self._preempt_for(group, offered, ahead, now):
                 return True

@@ -375,7 +375,7 @@ class Ledger(Books):
         group.attempts[number] = attempt
         self.set_holder(slot, attempt)
         group.add_used(job, charge)
-        if fact.parts or fact.rest or job.job.workload:
+        if fact.parts or fact.rest or (job.job.workload and not group.policy.plans):
             self._use_leases(fact, attempt)
         if job.constraints is not None:
             self._take_ports(attempt, fact.ports + fact.more_ports)

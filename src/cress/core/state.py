@@ -16,6 +16,7 @@ from cress.core.cycle import Cycle
 from cress.core.fragments.lease_state import export_leases, export_use, restore_leases, restore_use
 from cress.core.future.timeline import ALL
 from cress.core.groups.policies.backfill import BackfillPolicy
+from cress.core.groups.policies.ranked_backfill import RankedBackfill
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Reservation, Stranger
 from cress.core.kernels.holding import AMOUNTS, END
 from cress.core.kernels.timeline import B_END
@@ -54,6 +55,7 @@ def export_state(core: Cycle) -> State:
         "wall_offset": core.groups.wall_offset,
         "cursor": core.balance.cursor,
         "loosened": cluster.loosened,
+        "limits_count": core.limits_count,
         "wake": core.wake,
         "nodes": [
             {
@@ -112,7 +114,7 @@ def export_state(core: Cycle) -> State:
 
 # Foreseen or cached values: two schedulers in the same state may differ in them.
 _FORESEEN = (
-    "cursor", "loosened", "wake", "reservations", "plans", "memory", "units_in_doubt",
+    "cursor", "loosened", "limits_count", "wake", "reservations", "plans", "memory", "units_in_doubt",
 )  # fmt: skip
 _FORESEEN_OF_JOBS = ("soft", "held_since", "arrived", "drain", "homes")
 
@@ -151,6 +153,7 @@ def restore_state(core: Cycle, state: State) -> None:
         _restore_attempt(core, entry)
     for entry in state["others"]:
         _restore_stranger(core, entry)
+    core.count_limits(state.get("limits_count", False))
     for f in cluster.overdrawn_nodes():
         cluster.set_overdrawn(f, True)
     core.loads.restore(state["loads"])
@@ -473,6 +476,8 @@ def _memory(core: Cycle, group: GroupState) -> State:
         ),
         "retry_victims_at": group.retry_victims_at,
     }
+    if isinstance(policy, RankedBackfill):
+        state["order_at"] = policy.order_time()
     if isinstance(policy, BackfillPolicy):
         memo, bounds = policy.memory()
         state["memo"] = memo
@@ -500,6 +505,8 @@ def _restore_memory(core: Cycle, memory: State) -> None:
         group.failed = None if failed is None else (failed[0], failed[1], tuple(failed[2]))
         group.no_victims = None if victims is None else (victims[0], cluster.stamp, victims[1], tuple(victims[2:]))
         group.retry_victims_at = entry["retry_victims_at"]
+        if isinstance(group.policy, RankedBackfill) and entry.get("order_at") is not None:
+            group.policy.order_as_at(entry["order_at"])
         if isinstance(group.policy, BackfillPolicy) and "bounds" in entry:
             bounds = [(core.jobs[number].shape.row, bound) for number, bound in entry["bounds"]]
             memo = entry["memo"]

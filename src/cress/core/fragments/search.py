@@ -27,6 +27,7 @@ from cress.core.kernels.timeline import B_AMOUNTS, B_FORCE, B_NODE
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.model.decisions import LeasePart
+from cress.model.job import JobType
 from cress.model.node import Allocated
 from cress.model.resources import ResourceVector
 
@@ -80,7 +81,9 @@ def own_room(core: Books, job: JobEntry, workload: Workload) -> Place | None:
 def find_loan(core: Books, job: JobEntry) -> Place | None:
     """Return room for the next task of a job that is predicted short, in idle parts of all workloads and what is unallocated beside them."""
     pool, cluster = core.pool, core.cluster
-    if not pool.idle_on or not may_use(job) or min(job.run, job.limit) > pool.limit.limit:
+    # A task that must not be stopped cannot give back.
+    stays = job.job.type in (JobType.SERVICE, JobType.DATABASE)
+    if stays or not pool.idle_on or not may_use(job) or min(job.run, job.limit) > pool.limit.limit:
         return None
     pool.more_nodes()
     booked = _booked(core)
