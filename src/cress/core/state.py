@@ -444,6 +444,7 @@ def _reservation(core: Cycle, reservation: Reservation) -> State:
         "nodes": [list(place) for place in reservation.nodes],
         "end": int(core.timeline.table[reservation.rows[0], B_END]) if reservation.rows else NEVER,
         "in_force": reservation.in_force,
+        "known": all(core.cluster.node_stamp(f) <= reservation.stamp for f, _ in reservation.nodes),
         "hopeless": reservation.hopeless,
         "lasting": reservation.lasting,
     }
@@ -452,7 +453,9 @@ def _reservation(core: Cycle, reservation: Reservation) -> State:
 def _restore_reservation(core: Cycle, entry: State, view: int = ALL) -> Reservation:
     job = core.jobs[entry["job"]]
     nodes = [(f, count) for f, count in entry["nodes"]]
-    reservation = Reservation(job, entry["start"], nodes, -1, view)
+    # What was known to hold is not checked again, although other reservations may have been made since.
+    stamp = core.cluster.stamp if entry.get("known") else -1
+    reservation = Reservation(job, entry["start"], nodes, stamp, view)
     if nodes:
         duration = NEVER if entry["end"] >= NEVER else entry["end"] - entry["start"]
         core.timeline.reserve(reservation, duration)
