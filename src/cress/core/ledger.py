@@ -15,7 +15,8 @@ from cress.core import adoption
 from cress.core.admission import check_events
 from cress.core.books import Books, went_back
 from cress.core.combined_restarts import dissolve, has_ended, join, leave_units, start_unit
-from cress.core.fragments.leases import NO_DEVICE, Part
+from cress.core.fragments.leases import Part
+from cress.core.fragments.use import give_to_claim, leave_leases, row_beside_loan, take_parts, use_leases
 from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Reservation, Stranger, add_amounts
 from cress.core.kernels.holding import END, NONE
 from cress.core.placing import licence_use
@@ -25,7 +26,6 @@ from cress.model.decisions import (
     Claim,
     ClaimDropped,
     Decision,
-    LeasePart,
     LeaseReduced,
     Preempt,
     Start,
@@ -60,7 +60,7 @@ from cress.model.events import (
 )
 from cress.model.group import DEFAULT_GROUP
 from cress.model.options import Options
-from cress.model.resources import Dimensions, ResourceVector
+from cress.model.resources import Dimensions
 from cress.model.times import NEVER
 from cress.model.zones import zone_of
 
@@ -351,8 +351,7 @@ class Ledger(Books):
         cluster = self.cluster
         f = cluster.index[fact.node]
         retried = bool(job.again)
-        for part in fact.parts:
-            self.pool.take(self.pool.leases[part.lease], self.pool.placed(f, part))
+        take_parts(self, fact, f)
         if slot == NONE:
             slot = self._hold(fact, job, f)
         claim, leads = None, False
@@ -364,19 +363,7 @@ class Ledger(Books):
         else:
             job.take(fact.task)
             leads = bool(job.companions) and start_unit(self, job, fact.task)
-        fixed = self._by_cpu and job.cpu_charge
-        charge = fixed or group.charge(job.job.request, cluster.specs[f].capacity)
-        number = fact.attempt
-        self.next_attempt = max(self.next_attempt, number + 1)
-        attempt = Attempt(number, job, fact.task, f, slot, self.now, charge, self.expected_end(job))
-        self.attempts[number] = attempt
-        self.expected.add(attempt)
-        job.attempts[number] = attempt
-        group.attempts[number] = attempt
-        self.set_holder(slot, attempt)
-        group.add_used(job, charge)
-        if fact.parts or fact.rest or (job.job.workload and not group.policy.plans):
-            self._use_leases(fact, attempt)
+        attempt = self._enter(fact, job, f, slot)
         if job.constraints is not None:
             self._take_ports(attempt, fact.ports + fact.more_ports)
         if self.live or self.counts:
@@ -397,6 +384,24 @@ class Ledger(Books):
         if cluster.gone:
             self._check_room(claim, f)
 
+    def _enter(self, fact: Start, job: JobEntry, f: int, slot: int) -> Attempt:
+        """Enter an attempt, and charge its group for it."""
+        group = job.group
+        fixed = self._by_cpu and job.cpu_charge
+        charge = fixed or group.charge(job.job.request, self.cluster.specs[f].capacity)
+        number = fact.attempt
+        self.next_attempt = max(self.next_attempt, number + 1)
+        attempt = Attempt(number, job, fact.task, f, slot, self.now, charge, self.expected_end(job))
+        self.attempts[number] = attempt
+        self.expected.add(attempt)
+        job.attempts[number] = attempt
+        group.attempts[number] = attempt
+        self.set_holder(slot, attempt)
+        group.add_used(job, charge)
+        if fact.parts or fact.rest or (job.job.workload and not group.policy.plans):
+            use_leases(self, fact, attempt)
+        return attempt
+
     def _check_room(self, claim: ClaimEntry | None, f: int) -> None:
         """Check the room after a start: a whole device beside one that is gone may be more than the amounts that the node has left."""
         if claim is None:
@@ -416,11 +421,6 @@ class Ledger(Books):
                 self.refit(job)
         self.groups.reorder(job.group)
 
-    def _borrowed(self, fact: Start, job: JobEntry) -> list[LeasePart]:
-        """Return the parts of a start that belong to other workloads."""
-        workload = self.pool.workload(job) if fact.parts else None
-        return [part for part in fact.parts if self.pool.leases[part.lease].workload is not workload]
-
     def _take_ports(self, attempt: Attempt, ports: tuple[int, ...]) -> None:
         """Take the ports and the licences of an attempt."""
         attempt.ports = ports
@@ -431,50 +431,11 @@ class Ledger(Books):
     def _hold(self, fact: Start, job: JobEntry, f: int) -> int:
         """Hold the lease of a start that was decided elsewhere."""
         mask, alone = devices.mask_for(self.cluster, f, fact.devices)
-        borrowed = self._borrowed(fact, job)
-        if borrowed:
-            # The row has only what is not borrowed, and no device: devices are held one by one beside it.
-            row = dict(self.pool.pieces(f, job.job.request, mask)).get(NO_DEVICE, (0,) * self.cluster.k_count)
-            for part in borrowed:
-                if not part.kind:
-                    row = tuple(map(int.__sub__, row, part.amounts))
+        row = row_beside_loan(self, fact, job, f, mask)
+        if row is not None:
             return self.leases.hold_amounts(f, row, self.end_of(job))
         amounts = devices.widened(self.cluster, f, job.job.request, mask) if alone else job.job.request
         return self.leases.hold_amounts(f, amounts, self.end_of(job), mask, alone)
-
-    def _use_leases(self, fact: Start, attempt: Attempt) -> None:
-        """Enter what a task that has just started uses of leases, or the lease that it founds."""
-        pool, job, f = self.pool, attempt.job, attempt.node
-        mask, alone = devices.mask_of(self.cluster, attempt.slot)
-        if fact.rest or (not fact.parts and not alone):
-            lease = pool.found(attempt.id, job, f)
-            for piece in pool.pieces(f, attempt.amounts, mask):
-                pool.add_task(lease, attempt, piece)
-            for part in fact.rest:
-                pool.put(lease, pool.placed(f, part))
-            return
-        borrowed = self._borrowed(fact, job)
-        for part in fact.parts:
-            if part not in borrowed:
-                pool.add_task(pool.leases[part.lease], attempt, pool.placed(f, part))
-        if borrowed:
-            self._borrow(fact, attempt, borrowed)
-
-    def _borrow(self, fact: Start, attempt: Attempt, borrowed: list[LeasePart]) -> None:
-        """Hold what a task has beside its row: what it borrows, and the rest of its devices."""
-        pool, f = self.pool, attempt.node
-        lent: dict[int, ResourceVector] = {}
-        for part in borrowed:
-            device, amounts = pool.placed(f, part)
-            pool.lend(pool.leases[part.lease], (device, amounts), attempt)
-            before = lent.get(device)
-            lent[device] = amounts if before is None else tuple(map(int.__add__, before, amounts))
-        mask, _ = devices.mask_for(self.cluster, f, fact.devices)
-        for device, amounts in pool.pieces(f, attempt.amounts, mask):
-            if device != NO_DEVICE:
-                left = tuple(map(int.__sub__, amounts, lent.get(device, (0,) * len(amounts))))
-                if any(left):
-                    pool.hold_beside(attempt, (device, left), int(self.cluster.leases[attempt.slot, END]))
 
     def _task_ended(self, event: TaskEnded) -> None:
         attempt = self.attempts.get(event.attempt)
@@ -507,7 +468,7 @@ class Ledger(Books):
         self.leases.release(attempt.slot)
         self.holders[attempt.slot] = None
         if attempt.parts or attempt.inside:
-            self._leave_leases(attempt, again)
+            leave_leases(self, attempt, again)
         if self.cluster.gone or self.cluster.overdrawn:
             adoption.released(self, attempt.node)
         if self.live or self.counts:
@@ -531,13 +492,6 @@ class Ledger(Books):
             self.drop_if_over(job)
         if group.key is not None:
             self.groups.reorder(group)
-
-    def _leave_leases(self, attempt: Attempt, again: bool) -> None:
-        """Give back what a task that is over used of leases."""
-        if any(part.lease is not None for part in attempt.parts):
-            work = (self.now - attempt.start) * max(1, attempt.amounts[0])
-            self.pool.limit.ended(work, again and not attempt.job.cancelled)
-        self.pool.ended(attempt, self.now)
 
     def _wait_again(self, job: JobEntry, task: int, after: int) -> None:
         """Let a task wait again, ``after`` µs from now; a gang starts again as a whole."""
@@ -601,21 +555,12 @@ class Ledger(Books):
             # Its next task may have waited for less long.
             self.refit(job)
         self.timeline.reserve(reservation, NEVER)
-        workload = self.pool.workload(job) if fact.leased else None
-        for part in fact.leased:
-            if part.lease:
-                self.pool.take_for_claim(part.lease, self.pool.placed(nodes[0][0], part))
+        giving_back = give_to_claim(self, fact, job, nodes[0][0])
         for number in fact.victims:
             victim = self.attempts[number]
-            victim.yields = True
-            gives_back = False
-            for borrowed in list(victim.parts):
-                if borrowed.lease is not None and borrowed.lease.workload is workload:
-                    self.pool.leave_to_borrower(borrowed)
-                    gives_back = True
             # Its amounts are booked for the unit from now on, whenever they become free.
             self._leave(victim, self.now)
-            if victim.job.group is not job.group and not gives_back:
+            if victim.job.group is not job.group and number not in giving_back:
                 victim.job.group.preempted_at = self.now
 
     def _claim_of(self, job: JobEntry, task: int) -> ClaimEntry:

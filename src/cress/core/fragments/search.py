@@ -9,7 +9,7 @@ import numpy as np
 
 from cress.core.books import Books
 from cress.core.fragments.leases import NO_DEVICE, Piece, Workload, WorkloadLease
-from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Reservation
+from cress.core.jobs import ClaimEntry, JobEntry, Reservation
 from cress.core.kernels.devices import (
     ASKS,
     DISK_AMOUNTS,
@@ -29,7 +29,6 @@ from cress.core.tables.arrays import Ints
 from cress.model.decisions import LeasePart
 from cress.model.job import JobType
 from cress.model.node import Allocated
-from cress.model.resources import ResourceVector
 
 # Nodes looked at for a loan whose devices do not suffice.
 _TRIES = 16
@@ -46,15 +45,6 @@ class Place:
     devices: tuple[Allocated, ...]
 
 
-@dataclass(frozen=True)
-class Reclaim:
-    """The borrowers on node ``f`` that make room for a task of the owner, and what leases of its workload bring."""
-
-    f: int
-    attempts: list[Attempt]
-    leased: tuple[LeasePart, ...]
-
-
 def may_use(job: JobEntry) -> bool:
     """Return whether the next unit of a job may be made of fragments: it is one task, alone, without exclusive disks."""
     return job.shape.size == 1 and not job.companions and not job.shape.ask[MUST]
@@ -65,7 +55,7 @@ def own_room(core: Books, job: JobEntry, workload: Workload) -> Place | None:
     asked = [k for k, amount in enumerate(job.job.request) if amount]
     found: list[tuple[int, int]] = []
     for f, leases in workload.idle_on.items():
-        if not _is_open(core, job, f):
+        if not is_open(core, job, f):
             continue
         idle = [lease.idle_amounts() for lease in leases.values()]
         left = [sum(each[k] for each in idle) - job.job.request[k] for k in asked]
@@ -86,7 +76,7 @@ def find_loan(core: Books, job: JobEntry) -> Place | None:
     if stays or not pool.idle_on or not may_use(job) or min(job.run, job.limit) > pool.limit.limit:
         return None
     pool.more_nodes()
-    booked = _booked(core)
+    booked = booked_on(core)
     skipped = np.zeros(cluster.node_count, np.bool_)
     own = core.pool.workload(job)
     for _ in range(_TRIES):
@@ -110,22 +100,6 @@ def find_loan(core: Books, job: JobEntry) -> Place | None:
     return None
 
 
-def find_reclaim(core: Books, job: JobEntry, workload: Workload) -> Reclaim | None:
-    """Return the borrowers of a workload whose end makes room for its next task, with the least lost work."""
-    best: tuple[int, int, int] | None = None
-    found: Reclaim | None = None
-    for f in workload.lent_on:
-        if not _is_open(core, job, f):
-            continue
-        reclaim = _reclaim_on(core, job, workload, f)
-        if reclaim is None:
-            continue
-        cost = _lost_work(core, reclaim.attempts), len(reclaim.attempts), f
-        if best is None or cost < best:
-            best, found = cost, reclaim
-    return found
-
-
 def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tuple[LeasePart, ...]:
     """Return what a task that holds its row in ``slot`` leaves of what its claim brought, as far as it is free on the node."""
     pool, cluster = core.pool, core.cluster
@@ -140,7 +114,7 @@ def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tu
         if device in brought:
             _add(brought, device, amounts, -1)
     # The room of the claim itself is held already.
-    booked = _booked(core, claim.reservation)
+    booked = booked_on(core, claim.reservation)
     free = cluster.nodes[f, FREE : FREE + cluster.k_count]
     spare = (np.maximum(free - booked[f], 0) if len(booked) else free).tolist()
     rest = []
@@ -163,7 +137,7 @@ def returnable_for(core: Books, job: JobEntry) -> list[int]:
     pool, cluster = core.pool, core.cluster
     best: list[int] | None = None
     for f, leases in sorted(pool.idle_on.items()):
-        if not _is_open(core, job, f):
+        if not is_open(core, job, f):
             continue
         left = (cluster.nodes[f, FREE : FREE + cluster.k_count] - job.shape.request_array).tolist()
         needed: list[int] = []
@@ -179,12 +153,12 @@ def returnable_for(core: Books, job: JobEntry) -> list[int]:
     return best or []
 
 
-def _is_open(core: Books, job: JobEntry, f: int) -> bool:
+def is_open(core: Books, job: JobEntry, f: int) -> bool:
     """Return whether node ``f`` takes tasks, and no clause of the job keeps it off."""
     return bool(core.cluster.nodes[f, USABLE]) and not core.cluster.lack[job.shape.row, f] & OUT
 
 
-def _booked(core: Books, but: Reservation | None = None) -> Ints:
+def booked_on(core: Books, but: Reservation | None = None) -> Ints:
     """Return, per node, all that bookings in force need at any time, ``but`` those of a reservation; nothing if there are none."""
     timeline = core.timeline
     if not timeline.any_booked:
@@ -202,10 +176,6 @@ def _add(pieces: dict[int, list[int]], device: int, amounts: Iterable[int], sign
     before = pieces.get(device)
     more = [sign * amount for amount in amounts]
     pieces[device] = more if before is None else list(map(int.__add__, before, more))
-
-
-def _lost_work(core: Books, attempts: Iterable[Attempt]) -> int:
-    return sum((core.now - each.start) * max(1, each.amounts[0]) for each in attempts)
 
 
 def _room_on(
@@ -293,67 +263,3 @@ def _choose(core: Books, job: JobEntry, row: Ints) -> int | None:
     choose_devices(0, row, ask, lease, k_count)
     mask, alone = lease[0, mask_at(k_count) :].tolist()
     return None if alone else int(mask)
-
-
-def _reclaim_on(core: Books, job: JobEntry, workload: Workload, f: int) -> Reclaim | None:
-    """Return the borrowers on one node that give back enough: with the least lost work first, those that are not needed left out."""
-    pool, cluster = core.pool, core.cluster
-    booked = _booked(core)
-    free = cluster.nodes[f, FREE : FREE + cluster.k_count]
-    level = (free - booked[f] if len(booked) else free).copy()
-    idle = workload.idle_on.get(f, {})
-    leased: list[LeasePart] = []
-    row = cluster.nodes[f].copy()
-    for _, lease in sorted(idle.items()):
-        for _, part in sorted(lease.idle.items()):
-            leased.append(pool.named(lease.id, f, (part.device, part.amounts)))
-            level += part.amounts
-            _free_device(core, row, f, part.device, part.amounts)
-    brings: dict[int, list[Piece]] = {}
-    borrowers: dict[int, Attempt] = {}
-    for _, lease in sorted(workload.lent_on[f].items()):
-        for part in lease.lent:
-            borrower = part.borrower
-            assert borrower is not None
-            if not borrower.stopping:
-                borrowers[borrower.id] = borrower
-                brings.setdefault(borrower.id, []).append((part.device, part.amounts))
-    order = sorted(borrowers.values(), key=lambda each: (_lost_work(core, [each]), -each.id))
-    taken: list[Attempt] = []
-    request = job.shape.request_array
-
-    def fits() -> bool:
-        return bool(np.all(level >= request)) and (
-            not devices.cares(cluster, job.shape.ask) or bool(device_copies(row, job.shape.ask, cluster.k_count, False))
-        )
-
-    def free_of(attempt: Attempt, sign: int) -> None:
-        own = cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + cluster.k_count]
-        level[:] += sign * own
-        for device, amounts in brings[attempt.id]:
-            level[:] += sign * np.array(amounts, np.int64)
-            _free_device(core, row, f, device, amounts, sign)
-
-    for attempt in order:
-        if fits():
-            break
-        free_of(attempt, 1)
-        taken.append(attempt)
-    if not taken or not fits():
-        return None
-    for attempt in reversed(taken.copy()):
-        free_of(attempt, -1)
-        if fits():
-            taken.remove(attempt)
-        else:
-            free_of(attempt, 1)
-    if not taken:
-        return None
-    leased += [pool.named(0, f, piece) for attempt in taken for piece in brings[attempt.id]]
-    return Reclaim(f, taken, tuple(leased))
-
-
-def _free_device(core: Books, row: Ints, f: int, device: int, amounts: ResourceVector, sign: int = 1) -> None:
-    if device != NO_DEVICE:
-        at, on = first_device(core.cluster.k_count) + device * WIDTH, core.pool.dimensions_on(f, device)
-        row[at + LEFT : at + LEFT + len(on)] += np.array([sign * amounts[k] for k in on], np.int64)
