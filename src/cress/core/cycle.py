@@ -65,7 +65,9 @@ class Cycle(MakingRoom):
     def _stop_attempts(self) -> None:
         for number, due in list(self.to_stop.items()):
             attempt = self.attempts[number]
-            end = due + attempt.job.job.stop_grace
+            # A borrower gives back to the owner.
+            grace = self._grace_of(attempt) if attempt.parts else attempt.job.job.stop_grace
+            end = due + grace
             self._do(Stop(number, attempt.job.job.id, attempt.task, self.cluster.names[attempt.node], end))
 
     def _pass(self, now: int) -> bool:

@@ -15,6 +15,7 @@ from cress.core import adoption
 from cress.core.admission import check_events
 from cress.core.books import Books, went_back
 from cress.core.combined_restarts import dissolve, has_ended, join, leave_units, start_unit
+from cress.core.fragments.holders import leave_node, reduce_lease, use_by_holder
 from cress.core.fragments.leases import Part
 from cress.core.fragments.use import give_to_claim, leave_leases, row_beside_loan, take_parts, use_leases
 from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Reservation, Stranger, add_amounts
@@ -44,6 +45,7 @@ from cress.model.events import (
     JobCancelled,
     JobHeld,
     JobSubmitted,
+    LeaseUsed,
     LicencesSet,
     LoadSeen,
     NodeAdded,
@@ -59,6 +61,7 @@ from cress.model.events import (
     ZoneSet,
 )
 from cress.model.group import DEFAULT_GROUP
+from cress.model.job import JobType
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import NEVER
@@ -102,7 +105,8 @@ class Ledger(Books):
             UnitDissolved: self._unit_dissolved,
             WouldPreempt: self._would_preempt,
             Preempt: self._preempted,
-            LeaseReduced: lambda fact: self.pool.reduce(fact.lease),
+            LeaseReduced: lambda fact: reduce_lease(self, fact.lease),
+            LeaseUsed: lambda fact: use_by_holder(self, fact.lease, fact.amounts),
         }
 
     # --- facts -------------------------------------------------------------------------------------------------
@@ -256,8 +260,9 @@ class Ledger(Books):
 
     def _node_changed(self, event: NodeChanged) -> None:
         f = self.cluster.index[event.node.name]
-        # Its devices may have other places.
-        self.pool.close_on(f)
+        if self.pool.leases and self.cluster.differs(event.node):
+            # Its devices may have other places.
+            leave_node(self, f)
         if self.cluster.change_node(event.node):
             self._nodes_moved = True
             if not self.cluster.lost[f]:
@@ -398,7 +403,7 @@ class Ledger(Books):
         group.attempts[number] = attempt
         self.set_holder(slot, attempt)
         group.add_used(job, charge)
-        if fact.parts or fact.rest or (job.job.workload and not group.policy.plans):
+        if fact.parts or fact.rest or ((job.job.workload or job.job.type is JobType.LEASE) and not group.policy.plans):
             use_leases(self, fact, attempt)
         return attempt
 
@@ -467,7 +472,7 @@ class Ledger(Books):
             licence_use.give_back(self.matching, job.job.licences)
         self.leases.release(attempt.slot)
         self.holders[attempt.slot] = None
-        if attempt.parts or attempt.inside:
+        if attempt.parts or attempt.inside or attempt.id in self.pool.leases:
             leave_leases(self, attempt, again)
         if self.cluster.gone or self.cluster.overdrawn:
             adoption.released(self, attempt.node)

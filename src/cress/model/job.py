@@ -15,13 +15,14 @@ DEFAULT_STOP_GRACE = 5 * SECOND
 
 
 class JobType(Enum):
-    """The type of a job; all but batch are families."""
+    """The type of a job; all but batch and lease are families."""
 
     BATCH = "batch"
     CRON = "cron"
     DAG = "dag"
     SERVICE = "service"
     DATABASE = "database"
+    LEASE = "lease"
 
 
 class OnPartition(Enum):
@@ -67,7 +68,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``deadline`` is the moment (µs since the epoch, UTC) at which all its tasks should have ended; while it is not submitted, it may be
     ``within`` so many microseconds of its submission instead. 0: none.
 
-    ``workload`` is the name of the framework or application in its group whose leases its tasks use; "": the built-in one of its type.
+    ``workload`` is the name of the framework or application in its group whose leases its tasks use; "": the built-in one of its type. Each task of a job of
+    type ``LEASE`` is a lease of its workload, which it keeps until it ends; it is not preempted in its first ``min_time`` microseconds.
     """
 
     id: int
@@ -101,6 +103,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deadline: int = 0
     within: int = 0
     workload: str = ""
+    min_time: int = 0
 
     @property
     def counted_as(self) -> int:

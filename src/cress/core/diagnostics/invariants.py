@@ -392,7 +392,8 @@ def _workload_leases(core: Cycle) -> Iterator[str]:
         lent = {part.slot for each in core.attempts.values() for part in each.parts if part.lease is lease}
         if inside != set(lease.tasks) or lent != {part.slot for part in lease.lent}:
             yield f"lease {lease.id} has the tasks {inside} and lends {len(lent)} parts, counted otherwise"
-        if (not inside) != (lease.id in pool.waiting) or (not inside and not lease.workload.declared):
+        kept = bool(inside) or lease.holder is not None
+        if kept == (lease.id in pool.waiting) or (not kept and not lease.workload.declared):
             yield f"lease {lease.id} without a task is kept, or not waited for"
         amounts = lease.idle_amounts()
         charge = lease.workload.group.charge(amounts, cluster.specs[lease.node].capacity) if amounts else None

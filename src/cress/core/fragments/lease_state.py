@@ -8,6 +8,7 @@ from cress.core.books import Books
 from cress.core.fragments.leases import Part, WorkloadLease
 from cress.core.jobs import Attempt
 from cress.core.kernels.holding import END
+from cress.model.job import JobType
 from cress.model.times import NEVER
 
 State: TypeAlias = dict[str, Any]
@@ -27,6 +28,8 @@ def _lease(lease: WorkloadLease) -> State:
         "idle": [[part.device, list(part.amounts)] for _, part in sorted(lease.idle.items())],
         "idle_since": lease.idle_since,
         "end": lease.end,
+        "wanted": list(lease.wanted),
+        "mask": lease.mask,
     }
 
 
@@ -37,6 +40,7 @@ def restore_leases(core: Books, state: State) -> None:
     for entry in state["leases"]:
         lease = pool.enter(entry["id"], core.groups.get(entry["group"]), entry["workload"], entry["node"])
         lease.end, lease.idle_since = entry["end"], entry["idle_since"]
+        lease.wanted, lease.mask = tuple(entry["wanted"]), entry["mask"]
         if lease.idle_since < NEVER:
             pool.waiting[lease.id] = lease
         for device, amounts in entry["idle"]:
@@ -71,4 +75,7 @@ def restore_use(core: Books, attempt: Attempt, entry: State) -> None:
         lease = core.pool.leases[number]
         lease.tasks[attempt.id] = attempt
         attempt.inside.append((lease, (device, tuple(amounts))))
+    held = core.pool.leases.get(attempt.id)
+    if held is not None and attempt.job.job.type is JobType.LEASE:
+        held.holder = attempt
     attempt.yields = entry.get("yields", False)

@@ -43,16 +43,34 @@ class WorkloadLease:
     """A lease of a workload on one node: tasks of its own, idle parts by their device, and lent parts.
 
     ``id`` is the number of the attempt for which it was got, ``charge`` what its idle parts cost its group, ``end`` when they are expected to be given
-    back; ``idle_since`` is when its last task ended, NEVER while it has one.
+    back; ``idle_since`` is when its last task ended, NEVER while it has one. A lease with a ``holder``, a task of a job of type lease, is kept as long as that
+    runs; the holder's row has what it uses itself, ``wanted`` is what it asks for: more while borrowers have not given back.
     """
 
-    __slots__ = ("charge", "end", "id", "idle", "idle_since", "lent", "node", "tasks", "workload")
+    __slots__ = (
+        "charge",
+        "end",
+        "holder",
+        "id",
+        "idle",
+        "idle_since",
+        "lent",
+        "mask",
+        "node",
+        "tasks",
+        "wanted",
+        "workload",
+    )
 
     def __init__(self, id: int, workload: Workload, node: int) -> None:
         self.id = id
         self.workload = workload
         self.node = node
         self.tasks: dict[int, Attempt] = {}
+        self.holder: Attempt | None = None
+        self.wanted: ResourceVector = ()
+        # All devices of a lease with a holder.
+        self.mask = 0
         self.idle: dict[int, Part] = {}
         self.lent: list[Part] = []
         self.idle_since = NEVER

@@ -150,12 +150,15 @@ class Pool:
         lease.idle_since = NEVER
         self.waiting.pop(lease.id, None)
         attempt.inside.append((lease, piece))
-        self._expect(lease)
+        self.expect(lease)
 
-    def _expect(self, lease: WorkloadLease) -> None:
+    def expect(self, lease: WorkloadLease) -> None:
         """Work out when the idle parts of a lease are expected back."""
-        kept = self._options.lease_idle if lease.workload.declared else 0
-        end = max((attempt.expected for attempt in lease.tasks.values()), default=lease.idle_since)
+        kept = self._options.lease_idle if lease.workload.declared and lease.holder is None else 0
+        if lease.holder is not None:
+            end = lease.holder.expected
+        else:
+            end = max((attempt.expected for attempt in lease.tasks.values()), default=lease.idle_since)
         end = NEVER if end >= NEVER else end + kept
         if end != lease.end:
             lease.end = end
@@ -188,7 +191,7 @@ class Pool:
         """Free amounts of an idle part for a claim of its workload; a lease of which nothing is left is over."""
         lease = self.leases[id]
         self.take(lease, piece)
-        if not (lease.tasks or lease.idle or lease.lent):
+        if not (lease.tasks or lease.idle or lease.lent or lease.holder):
             self.close(lease)
 
     def lend(self, lease: WorkloadLease, piece: Piece, borrower: Attempt) -> None:
@@ -274,13 +277,13 @@ class Pool:
     def _task_left(self, lease: WorkloadLease, now: int) -> None:
         if lease.id not in self.leases:
             return
-        if not lease.tasks:
+        if not lease.tasks and lease.holder is None:
             if not lease.workload.declared or not (lease.idle or lease.lent):
                 self.close(lease)
                 return
             lease.idle_since = now
             self.waiting[lease.id] = lease
-        self._expect(lease)
+        self.expect(lease)
 
     def _no_longer_lent(self, lease: WorkloadLease, part: Part) -> None:
         lease.lent.remove(part)
@@ -295,7 +298,7 @@ class Pool:
         lease = self.leases.get(id)
         if lease is None:
             return
-        if not lease.tasks:
+        if not lease.tasks and lease.holder is None:
             self.close(lease)
             return
         for device, part in list(lease.idle.items()):
@@ -345,7 +348,7 @@ class Pool:
             self.reduce(lease.id)
 
     def close_on(self, f: int) -> None:
-        """End all leases on a node that is lost, or changes."""
+        """End all leases on a node that is lost, or whose devices change."""
         for lease in [lease for lease in self.leases.values() if lease.node == f]:
             self.close(lease)
 

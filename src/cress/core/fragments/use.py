@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from cress.core.books import Books
+from cress.core.fragments.holders import enter_holder, settle
 from cress.core.fragments.leases import NO_DEVICE
 from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.holding import END
 from cress.core.tables import devices
 from cress.model.decisions import Claim, LeasePart, Start
+from cress.model.job import JobType
 from cress.model.resources import ResourceVector
 
 
@@ -39,6 +41,10 @@ def use_leases(core: Books, fact: Start, attempt: Attempt) -> None:
     """Enter what a task that has just started uses of leases, or the lease that it founds."""
     pool, job, f = core.pool, attempt.job, attempt.node
     mask, alone = devices.mask_of(core.cluster, attempt.slot)
+    if job.job.type is JobType.LEASE:
+        if not alone:
+            enter_holder(core, attempt, mask)
+        return
     if fact.rest or (not fact.parts and not alone):
         lease = pool.found(attempt.id, job, f)
         for piece in pool.pieces(f, attempt.amounts, mask):
@@ -76,7 +82,13 @@ def leave_leases(core: Books, attempt: Attempt, again: bool) -> None:
     if any(part.lease is not None for part in attempt.parts):
         work = (core.now - attempt.start) * max(1, attempt.amounts[0])
         core.pool.limit.ended(work, again and not attempt.job.cancelled)
+    if attempt.id in core.pool.leases and core.pool.leases[attempt.id].holder is attempt:
+        core.pool.close(core.pool.leases[attempt.id])
+    lenders = {part.lease.id: part.lease for part in attempt.parts if part.lease is not None}
     core.pool.ended(attempt, core.now)
+    for lease in lenders.values():
+        if lease.holder is not None:
+            settle(core, lease)
 
 
 def give_to_claim(core: Books, fact: Claim, job: JobEntry, f: int) -> list[int]:
