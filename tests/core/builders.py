@@ -140,6 +140,10 @@ class JobBuilder(_Amounts):
         """It belongs to this workload of its group."""
         return self._set(workload=name)
 
+    def keeps(self, duration: str) -> JobBuilder:
+        """A lease that is not preempted in this time."""
+        return self._set(min_time=parse_duration(duration))
+
     def member_of(self, family: int, kind: JobType = JobType.SERVICE, minimum: int = 0) -> JobBuilder:
         """A task of a family, by default a service."""
         return self._set(family=family, type=kind, minimum=minimum)

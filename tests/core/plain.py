@@ -302,6 +302,12 @@ class Account:
             if self.jobs[job].gang:
                 assert not self.waiting[job], f"{len(self.waiting[job])} tasks of gang {job} were left behind"
 
+    def follow_leases(self, core: Scheduler) -> None:
+        """Take over what the holders of leases use themselves; the invariants of the core check the rest."""
+        for number, each in self.running.items():
+            if each.job.type is JobType.LEASE and number in core.attempts:
+                each.amounts = core.attempts[number].amounts
+
     def compare(self, core: Scheduler) -> None:
         """The core knows the same tasks, and every group uses what it holds."""
         assert {attempt.id for attempt in core.attempts.values()} == self.running.keys()

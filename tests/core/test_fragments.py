@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from cress.model.decisions import LeaseReduced, Preempt, Start
-from cress.model.events import Outcome
+from cress.model.events import LeaseUsed, Outcome
+from cress.model.job import JobType
 from cress.model.times import MINUTE, SECOND
 from tests.core.builders import GroupBuilder, JobBuilder, World, group, job, node
 
@@ -263,3 +264,70 @@ def test_a_part_of_a_gpu_is_lent_and_comes_back() -> None:
     world.finish("half"), world.finish("whole")
     world.run(job("again").cpu(8).needs(gpu=2).group("a").workload("w"))
     assert idle(world) == {}
+
+
+# --- leases of proxies outside ---------------------------------------------------------------------------------------------
+
+
+def with_lease(size: float = 4, **options: Any) -> World:
+    """A lease that group a holds, of which it uses nothing itself."""
+    world = cluster(cpu=size, **options)
+    world.run(of("a", "lease", size, workload="w", limit="9h").type(JobType.LEASE))
+    return use(world, 0)
+
+
+def use(world: World, cores: float) -> World:
+    """The holder of the lease uses so many cores and GiB."""
+    (attempt,) = world.state("lease").attempts.values()
+    amounts = (int(1000 * cores), int(GIB * cores)) + (0,) * (len(attempt.amounts) - 2)
+    return world.observe([LeaseUsed(attempt.id, amounts)])
+
+
+def test_tasks_of_a_workload_run_inside_the_lease_that_it_holds() -> None:
+    world = with_lease()
+    world.run(of("a", "task", 3, workload="w"))
+    assert idle(world) == {"aw": [(1, 1)]}
+    world.finish("task")
+    world.wait(60).decide()
+    assert idle(world) == {"aw": [(4, 4)]}
+
+
+def test_what_the_holder_does_not_use_is_lent_and_comes_back_when_it_wants_it() -> None:
+    world = with_lease()
+    world.run(of("b", "borrower", 3)).wait(1)
+    assert (world.used("a"), world.used("b")) == (1, 3)
+    use(world, 2).decide()
+    assert [world.names[start.job] for start in world.told.values()] == ["borrower"]
+    world.yield_victims()
+    assert world.state("borrower").attempts == {}
+    assert (world.used("a"), idle(world)) == (4, {"aw": [(2, 2)]})
+
+
+def test_the_lease_ends_with_its_holder_and_loans_stay_with_the_borrowers() -> None:
+    world = with_lease()
+    world.run(of("b", "borrower", 3))
+    world.finish("lease")
+    assert not world.core.pool.leases
+    assert (world.used("a"), world.used("b"), loan_of(world, "borrower")) == (0, 3, 0)
+
+
+def test_an_idle_lease_of_a_group_above_its_quota_is_stopped_when_another_is_entitled_to_it() -> None:
+    world = World(
+        group("a", 1), group("b", 9), nodes=[node("n1").cpu(4).memory("4G")], lending="on", node_order="first"
+    )
+    world.run(of("a", "lease", 4, workload="w", limit="9h").type(JobType.LEASE))
+    use(world, 0)
+    world.submit(of("b", "entitled", 4, limit="9h")).decide()
+    assert "entitled" in world.started()
+    assert [world.names[start.job] for start in world.told.values()] == ["lease"]
+
+
+def test_a_lease_is_not_preempted_in_its_minimum_time() -> None:
+    world = World(
+        group("a", 1), group("b", 9), nodes=[node("n1").cpu(4).memory("4G")], lending="on", node_order="first"
+    )
+    world.run(of("a", "lease", 4, limit="9h").type(JobType.LEASE).keeps("1min"))
+    world.submit(of("b", "entitled", 4, limit="9h")).decide()
+    assert not world.told
+    world.wait(61).decide()
+    assert [world.names[start.job] for start in world.told.values()] == ["lease"]

@@ -27,6 +27,9 @@ from tests.core.test_facts import Followed
 LENDING = {
     "fragments": True, "lending": "on", "lease_idle": 30 * SECOND, "min_fragment": 0.5, "limits": "all", "overload_memory": 0, "overload_cpu": 0.0,
 }  # fmt: skip
+EVERYTHING = {**EVERYTHING, "use": 5}
+CONSTRAINED = {**CONSTRAINED, "use": 5}
+PLACED = {**PLACED, "use": 5}
 
 
 @settings(max_examples=30)
@@ -59,7 +62,7 @@ def test_a_follower_is_in_the_same_state(setting: Setting, story: list[Operation
 
 def test_long_stories_come_by_everything() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(10):
+    for seed in range(16):
         player = Player(seeded_setting(seed, **LENDING), check=False)
         for each in player.play(seeded_operations(seed, 250, EVERYTHING)).decisions:
             if isinstance(each, Start):

@@ -58,6 +58,9 @@ class Cycle(MakingRoom):
         while more and budget > 0:
             budget -= 1
             more = self._pass(now)
+        if self.to_stop:
+            # A lease is over because of what was decided.
+            self._stop_attempts()
         if self.live:
             self.matching.flush()
         return Decisions(decided, more=more)

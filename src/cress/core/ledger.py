@@ -106,7 +106,7 @@ class Ledger(Books):
             WouldPreempt: self._would_preempt,
             Preempt: self._preempted,
             LeaseReduced: lambda fact: reduce_lease(self, fact.lease),
-            LeaseUsed: lambda fact: use_by_holder(self, fact.lease, fact.amounts),
+            LeaseUsed: self._lease_used,
         }
 
     # --- facts -------------------------------------------------------------------------------------------------
@@ -567,6 +567,11 @@ class Ledger(Books):
             self._leave(victim, self.now)
             if victim.job.group is not job.group and number not in giving_back:
                 victim.job.group.preempted_at = self.now
+
+    def _lease_used(self, event: LeaseUsed) -> None:
+        f = use_by_holder(self, event.lease, event.amounts)
+        if f in self.cluster.overdrawn:
+            adoption.check_room(self, f)
 
     def _claim_of(self, job: JobEntry, task: int) -> ClaimEntry:
         return next(claim for claim in job.claims if task in claim.tasks)

@@ -210,10 +210,16 @@ class MakingRoom(Placements):
 
     def _next_victim_at(self, now: int) -> int:
         """Return the time at which the next running task has run long enough to be a victim."""
-        times = (
+        times = [
             attempt.start + group.options.min_runtime
             for group in self.groups
             if group.options.min_runtime
             for attempt in group.attempts.values()
-        )
+        ]
+        holders = [lease.holder for lease in self.pool.leases.values() if lease.holder is not None]
+        times += [
+            each.start + each.job.job.min_time + each.job.group.options.min_runtime
+            for each in holders
+            if each.job.job.min_time
+        ]
         return min((time for time in times if time > now), default=NEVER)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cress.core.books import Books
 from cress.core.fragments.leases import NO_DEVICE, WorkloadLease
 from cress.core.jobs import Attempt
+from cress.core.kernels.holding import NONE
 from cress.core.tables import devices
 from cress.model.resources import ResourceVector
 
@@ -16,16 +17,17 @@ def enter_holder(core: Books, attempt: Attempt, mask: int) -> None:
     core.pool.expect(lease)
 
 
-def use_by_holder(core: Books, number: int, amounts: ResourceVector) -> None:
-    """Note what the holder of a lease uses by itself; the rest is idle, and what borrowers have of the more they give back."""
+def use_by_holder(core: Books, number: int, amounts: ResourceVector) -> int:
+    """Note what the holder of a lease uses by itself; the rest is idle, and what borrowers have of the more they give back. Return the node."""
     lease = core.pool.leases.get(number)
     if lease is None or lease.holder is None:
         # It was released, or its node was lost.
-        return
+        return NONE
     lease.wanted = amounts
     settle(core, lease)
     if any(_missing(core, lease)):
         _recall(core, lease)
+    return lease.node
 
 
 def reduce_lease(core: Books, number: int) -> None:
