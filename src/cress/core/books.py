@@ -10,14 +10,13 @@ from datetime import UTC, tzinfo
 from heapq import heapify, heappop
 
 from cress.core.expected_ends import ExpectedEnds
-from cress.core.fragments.leases import Part
 from cress.core.fragments.pool import Pool
 from cress.core.future.plans import Plans
 from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline
 from cress.core.future.turns import Turns
 from cress.core.groups.shares import Groups
-from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Stranger, add_amounts
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Part, Stranger, add_amounts
 from cress.core.kernels.holding import END, HEAD, NEXT, NONE, USABLE
 from cress.core.placing.balance import Balance
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, constraints_of, lasting_wants

@@ -16,9 +16,8 @@ from cress.core.admission import check_events
 from cress.core.books import Books, went_back
 from cress.core.combined_restarts import dissolve, has_ended, join, leave_units, start_unit
 from cress.core.fragments.holders import leave_node, reduce_lease, use_by_holder
-from cress.core.fragments.leases import Part
 from cress.core.fragments.use import give_to_claim, leave_leases, row_beside_loan, take_parts, use_leases
-from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Reservation, Stranger, add_amounts
+from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Part, Reservation, Stranger, add_amounts
 from cress.core.kernels.holding import END, NONE
 from cress.core.placing import licence_use
 from cress.core.placing.constraints import constraints_of

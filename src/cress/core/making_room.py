@@ -1,4 +1,4 @@
-"""How room is made for a unit that is blocked: of fragments (source F), or by preemption (sources G and S)."""
+"""Room for a unit that is blocked: of fragments (source F), or by preemption (sources G and S)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How units start: on the best node, in room that was chosen before, or in what was claimed for them."""
+"""Starts of units: on the best node, in room that was chosen before, or in what was claimed for them."""
 
 from __future__ import annotations
 

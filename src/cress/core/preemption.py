@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.core.books import Books
-from cress.core.fragments.leases import workload_key
 from cress.core.groups.guarantees import charge_of_tasks
-from cress.core.jobs import Attempt, GroupState, JobEntry
+from cress.core.jobs import Attempt, GroupState, JobEntry, workload_key
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.kernels.victims import (

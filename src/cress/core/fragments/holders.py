@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from cress.core.books import Books
-from cress.core.fragments.leases import NO_DEVICE, WorkloadLease
-from cress.core.jobs import Attempt
+from cress.core.jobs import NO_DEVICE, Attempt, WorkloadLease
 from cress.core.kernels.holding import NONE
 from cress.core.tables import devices
 from cress.model.resources import ResourceVector

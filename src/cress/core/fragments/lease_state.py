@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from cress.core.books import Books
-from cress.core.fragments.leases import Part, WorkloadLease
-from cress.core.jobs import Attempt
+from cress.core.jobs import Attempt, Part, WorkloadLease
 from cress.core.kernels.holding import END
 from cress.model.job import JobType
 from cress.model.times import NEVER

@@ -6,10 +6,21 @@ from collections.abc import Callable, Container, Iterable, Iterator
 
 import numpy as np
 
-from cress.core.fragments.leases import NO_DEVICE, Part, Piece, Workload, WorkloadLease, workload_key
 from cress.core.fragments.loan_limit import LoanLimit
 from cress.core.groups.shares import Groups
-from cress.core.jobs import MILLI, Attempt, GroupState, Holder, JobEntry
+from cress.core.jobs import (
+    MILLI,
+    NO_DEVICE,
+    Attempt,
+    GroupState,
+    Holder,
+    JobEntry,
+    Part,
+    Piece,
+    Workload,
+    WorkloadLease,
+    workload_key,
+)
 from cress.core.running_tasks import RunningTasks
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints, grown

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cress.core.books import Books
-from cress.core.fragments.leases import NO_DEVICE, Piece, Workload
 from cress.core.fragments.search import booked_on, is_open
-from cress.core.jobs import Attempt, JobEntry
+from cress.core.jobs import NO_DEVICE, Attempt, JobEntry, Piece, Workload
 from cress.core.kernels.devices import LEFT, WIDTH, device_copies, first_device
 from cress.core.kernels.holding import AMOUNTS, FREE
 from cress.core.tables import devices
@@ -83,7 +82,7 @@ def _reclaim_on(core: Books, job: JobEntry, workload: Workload, f: int) -> Recla
 
 
 class _Coming:
-    """What a node will have for a task of the owner: unallocated amounts beside bookings, idle parts, and what borrowers give back."""
+    """Sum of what a node will have for a task of the owner: unallocated amounts beside bookings, idle parts, and what borrowers give back."""
 
     def __init__(self, core: Books, job: JobEntry, f: int) -> None:
         cluster, booked = core.cluster, booked_on(core)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cress.core.books import Books
-from cress.core.fragments.leases import NO_DEVICE, Piece, Workload, WorkloadLease
-from cress.core.jobs import ClaimEntry, JobEntry, Reservation
+from cress.core.jobs import NO_DEVICE, ClaimEntry, JobEntry, Piece, Reservation, Workload, WorkloadLease
 from cress.core.kernels.devices import (
     ASKS,
     DISK_AMOUNTS,

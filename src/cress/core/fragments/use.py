@@ -1,11 +1,10 @@
-"""What facts change of leases: tasks take parts of them and give them back, claims take them over (design note 0024)."""
+"""Changes of leases by facts: tasks take parts of them and give them back, claims take them over (design note 0024)."""
 
 from __future__ import annotations
 
 from cress.core.books import Books
 from cress.core.fragments.holders import enter_holder, settle
-from cress.core.fragments.leases import NO_DEVICE
-from cress.core.jobs import Attempt, JobEntry
+from cress.core.jobs import NO_DEVICE, Attempt, JobEntry
 from cress.core.kernels.holding import END
 from cress.core.tables import devices
 from cress.model.decisions import Claim, LeasePart, Start
