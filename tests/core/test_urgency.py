@@ -152,6 +152,12 @@ def test_the_largest_jobs_have_their_place_too() -> None:
 # --- many jobs, looked at in blocks ----------------------------------------------------------------------------------
 
 
+def shape_in(row: int) -> Shape:
+    shape = Shape((1, 1), 1)
+    shape.row = row
+    return shape
+
+
 @dataclass
 class Queued:
     """A job as policies see it."""
@@ -161,7 +167,7 @@ class Queued:
     deadline: int
     longest: int
     shortest: int
-    shape: Shape = field(default_factory=lambda: Shape((1, 1), 1))
+    shape: Shape = field(default_factory=lambda: shape_in(0))
     limit: int = 1
     work: int = 0
     run: int = 1
