@@ -21,7 +21,6 @@ from cress.model.job import Job
 from cress.model.times import HOUR, MINUTE, NEVER, SECOND
 from tests.core.builders import World, group, job, nodes
 
-GAP = 2**62
 # Deadline, pessimistic and optimistic run.
 JOBS = st.lists(
     st.tuples(
@@ -66,11 +65,9 @@ def test_the_head_is_the_first_job_until_the_time_that_is_named(
         )
         for deadline, run, least in rows
     ]
-    deadlines, longest, shortest = (np.array(each, np.int64) for each in zip(*rows, strict=True))
-    limits = np.ones(len(rows), np.int64)
-    head, change = first_by_score(
-        by_deadline, limits, GAP, deadlines, longest, shortest, float(late), 0, len(rows), now * SECOND
-    )
+    values = np.array([(deadline, 0, 0, least, run) for deadline, run, least in rows], np.int64).T.copy()
+    members = np.arange(len(rows))
+    head, change = first_by_score(by_deadline, values, float(late), members, 0, len(rows), now * SECOND)
     assert head == plain(rows, late, now * SECOND, by_deadline=by_deadline)
     assert change > now * SECOND
     moment = now * SECOND + after * SECOND

@@ -186,7 +186,7 @@ class JobEntry:
 
     def next_urgency_bend(self, now: int) -> int:
         """Return the next time at which its urgency stops to grow: it is 1, or the deadline cannot be met any more; NEVER if there is none."""
-        return int(bends_at(False, self.deadline, self.longest_left(), self.shortest_left(), now))
+        return int(bends_at(False, self.deadline, self.longest_left(), self.shortest_left(), self.late, now))
 
     def urgent_at(self, threshold: float) -> int:
         """Return when its urgency is above ``threshold`` at the latest, while it waits; NEVER if that is never known to be."""

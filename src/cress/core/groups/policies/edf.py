@@ -7,7 +7,7 @@ from cress.core.groups.policies.urgency import UrgencyPolicy, work_of
 
 
 def _measures(job: QueuedJob) -> tuple[int, ...]:
-    return job.deadline, job.limit_left(), job.limit_left(), work_of(job), job.run
+    return job.deadline, work_of(job), job.run, job.limit_left()
 
 
 class EdfPolicy(UrgencyPolicy[J]):
@@ -18,3 +18,4 @@ class EdfPolicy(UrgencyPolicy[J]):
 
     by_deadline = True
     measures = staticmethod(_measures)
+    columns = 4
