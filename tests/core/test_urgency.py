@@ -280,13 +280,15 @@ class Story:
             assert self.in_order(later)[0] is first
 
 
-ARRIVAL = st.tuples(st.just("add"), st.integers(0, 60), st.integers(1, 300), st.integers(1, 100))
+# Few values, so that many jobs are equally urgent.
+DUE, RUN = st.sampled_from([1, 5, 60, 61, 300]), st.sampled_from([1, 2, 3, 10, 45, 99])
+ARRIVAL = st.tuples(st.just("add"), st.integers(0, 60), DUE, RUN)
 OFFER = st.tuples(st.sampled_from(["offer", "offer all"]), st.just(0), st.integers(0, 1), st.integers(0, 4))
 CHANGE = st.tuples(
     st.sampled_from(["remove", "revalue", "reshape", "come back", "fill"]),
     st.integers(0, 99),
-    st.integers(1, 300),
-    st.integers(1, 100),
+    DUE,
+    RUN,
 )
 PASS = st.tuples(st.just("pass"), st.integers(0, 40), st.just(0), st.just(0))
 BEGINS = st.lists(ARRIVAL, max_size=20)

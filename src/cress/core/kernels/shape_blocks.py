@@ -81,14 +81,13 @@ def open_blocks(
 ):
     """Put the first job of each block in which one may fit below its bound into ``places``, and its score into ``tops``, -1 for other blocks.
 
-    Return whether there is one.
+    Return whether there is one. ``first_of_blocks`` looked at the blocks since they changed; times in ``changes`` may have come.
     """
     any_fits = False
     for b in range(len(begins) - 1):
         tops[b] = -1.0
         places[b] = -1
-        # The shortest run is of no use before the block is looked at.
-        if not _may_fit(lowest[b], highest[b], least[b] if changes[b] > now else 0, bound, rows):
+        if not _may_fit(lowest[b], highest[b], least[b], bound, rows):
             continue
         if changes[b] <= now:
             refresh(by_deadline, values, late, now, members, begins, b, heads, changes, least)

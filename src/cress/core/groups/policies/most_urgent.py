@@ -66,9 +66,8 @@ class MostUrgent:
     def that_fit(self, queue: RankedQueue[J], durations: Ints, bound: Ints, rows: Ints, now: int) -> Iterator[int]:
         """Yield the positions of jobs whose shape fits somewhere and whose duration is below the bound of its row, in their order.
 
-        Bounds may fall meanwhile.
+        Bounds may fall meanwhile. Only after ``find`` for the queue as it is.
         """
-        self._cover(queue)
         order = self._order(queue, now)
         tops, places = np.empty(self._blocks), np.empty(self._blocks, np.int64)
         if not open_blocks(

@@ -83,6 +83,7 @@ class UrgencyPolicy(BackfillPolicy[J]):
         )
 
     def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
+        self._look()
         queue = self.queue
         self._refresh_bounds(memo)
         durations = queue.values[RUNS] if head.is_predicted else queue.limits
