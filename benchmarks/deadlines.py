@@ -20,7 +20,7 @@ TRACES = (
     ("swf/SDSC-SP2.swf.gz", "SDSC-SP2", DRAWN),
 )
 CAPACITY, EDF, OURS = "Capacity/fifo", "EDF/cluster", "EDF/groups"
-POLICIES = (CAPACITY, EDF, "BackFill", OURS)
+POLICIES = (CAPACITY, "EDF/strict", EDF, "BackFill", OURS)
 LOADS = (0.7, 0.9, 1.1)
 # At this load the goals hold.
 GOAL_AT = 0.9

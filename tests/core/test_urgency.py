@@ -174,6 +174,9 @@ class Queued:
         return self.shortest
 
     def limit_left(self) -> int:
+        return self.longest
+
+    def least_left(self) -> int:
         return self.shortest
 
     def waiting_work(self) -> int:
