@@ -58,7 +58,9 @@ class UrgencyPolicy(BackfillPolicy[J]):
 
     @classmethod
     def of(cls, group: Group, options: Options, fit: Fit) -> Self:
-        return cls(fit, options.backfill_depth, 1.0 if options.late == "urgent" else 0.0, backfills=options.backfill != "off")
+        return cls(
+            fit, options.backfill_depth, 1.0 if options.late == "urgent" else 0.0, backfills=options.backfill != "off"
+        )
 
     def pass_time(self, now: int) -> bool:
         if now != self.now and (self._until is None or now >= self._until):
