@@ -122,6 +122,33 @@ def test_a_deadline_that_cannot_be_met_counts_for_nothing_or_for_all() -> None:
         assert world.started() == ["runs", expected]
 
 
+def test_by_deadline_a_job_is_late_only_when_such_jobs_take_too_much_of_their_limits() -> None:
+    for least, expected in ((120, "in time"), (20, "asks for too much")):
+        world = World(group("g", 99, "EDF"), nodes=nodes(1, cpu=4), drain_after=24 * HOUR)
+        world.observe([ClockSet(0)])
+        world.run(job("runs").cpu(4).limit("1h").group("g"))
+        world.submit(
+            job("asks for too much").cpu(4).limit("2h").deadline(HOUR).expected(60 * least).group("g"),
+            job("in time").cpu(4).limit("1h").deadline(3 * HOUR).group("g"),
+        ).decide()
+        world.finish("runs")
+        assert world.started() == ["runs", expected]
+
+
+def test_without_backfill_nothing_starts_beside_a_head_that_does_not_fit() -> None:
+    for policy in ("EDF", "Urgency", "BackFill"):
+        for backfill, expected in (("easy", ["runs", "small"]), ("off", ["runs"])):
+            world = World(group("g", 99, policy).with_options(backfill=backfill), nodes=nodes(1, cpu=4))
+            world.observe([ClockSet(0)])
+            world.run(job("runs").cpu(3).limit("1h").group("g"))
+            world.submit(
+                job("wide").cpu(4).limit("1h").deadline(3 * HOUR).group("g"),
+                job("small").cpu(1).limit("1min").deadline(9 * HOUR).group("g"),
+            ).decide()
+            assert world.started() == expected, (policy, backfill)
+            assert world.core.validate() == []
+
+
 def test_deadlines_follow_the_wall_clock() -> None:
     world = urgent()
     world.submit(
@@ -190,6 +217,9 @@ class Queued:
         return self.shortest
 
     def limit_left(self) -> int:
+        return self.longest
+
+    def least_left(self) -> int:
         return self.shortest
 
     def waiting_work(self) -> int:

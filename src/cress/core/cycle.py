@@ -10,7 +10,7 @@ import numpy as np
 from cress.core.combined_restarts import changed_units
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import Guarantees, charge_of_tasks
-from cress.core.groups.urgency_order import by_urgency
+from cress.core.groups.urgency_order import by_deadline, by_urgency
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
 from cress.core.ledger import Ledger
@@ -41,7 +41,7 @@ class Cycle(Ledger):
         self.last_blocked: JobEntry | None = None
         self._expired_at = -1
         self._quota_only = options.behind_blocked == "quota_only"
-        self._by_urgency = options.order == "urgency"
+        self._order = {"urgency": by_urgency, "deadline": by_deadline}.get(options.order)
         self._gate = options.balance_gate == "on"
 
     # --- the cycle -------------------------------------------------------------------------------------------
@@ -138,9 +138,9 @@ class Cycle(Ledger):
         return False
 
     def _groups_in_order(self, now: int) -> Iterable[GroupState]:
-        if not self._by_urgency:
+        if self._order is None:
             return self.groups.in_order()
-        groups, change = by_urgency(self.groups.in_order(), now)
+        groups, change = self._order(self.groups.in_order(), now)
         self._wake_at(change)
         return groups
 

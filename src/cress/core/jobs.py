@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush, nsmallest
 from typing import TypeAlias
 
 from cress.core.groups.policies.base import Policy
-from cress.core.kernels.urgency import bends_at, urgency
+from cress.core.kernels.urgency import bends_at, score, urgency
 from cress.core.placing.constraints import Constraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
@@ -172,6 +172,32 @@ class JobEntry:
     def limit_left(self) -> int:
         """Return how long it takes at most, by its time limit; NEVER without one."""
         return self._left(self.limit)
+
+    @property
+    def least(self) -> int:
+        """The least part of its limit that one task is likely to take (µs), the limit without an estimate."""
+        found = None if self.estimate is None else self.estimate.least
+        return min(self.limit, found) if found else self.limit
+
+    def least_left(self) -> int:
+        """Return how long it takes at least, by what such jobs took of their limits; NEVER without a limit."""
+        return self._left(self.least)
+
+    def presses_at(self) -> int:
+        """Return when it is more urgent than the threshold of its group, or late; 0 without a deadline, or if nothing tells how long it runs."""
+        threshold = self.group.options.urgency_threshold
+        if self.deadline >= NEVER or self.longest_left() >= NEVER or not threshold:
+            return 0
+        return self.deadline - int(self.longest_left() / threshold) + 1
+
+    def nearness(self, now: int) -> float:
+        """Return its place by deadline, the nearest highest; 0 without one, or if it cannot be met any more and late jobs come last."""
+        found: float = score(True, self.deadline, self.longest_left(), self.least_left(), self.late, now)
+        return found
+
+    def next_late(self, now: int) -> int:
+        """Return the next time at which the deadline cannot be met any more, even by what such jobs took of their limits; NEVER if there is none."""
+        return int(bends_at(True, self.deadline, self.longest_left(), self.least_left(), self.late, now))
 
     def shortest_left(self) -> int:
         """Return how long it takes at least, by the optimistic estimate."""

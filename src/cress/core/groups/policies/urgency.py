@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 
 from cress.core.groups.policies.backfill import BackfillPolicy
+from cress.core.groups.policies.base import Policy
 from cress.core.groups.policies.most_urgent import MostUrgent
 from cress.core.groups.policies.queue import GAP, J, QueuedJob
 from cress.core.groups.policies.ranked_queue import RankedQueue
@@ -45,8 +46,9 @@ class UrgencyPolicy(BackfillPolicy[J]):
     measures = staticmethod(_measures)
     columns = 5
 
-    def __init__(self, fit: Fit, depth: int, late: float) -> None:
+    def __init__(self, fit: Fit, depth: int, late: float, *, backfills: bool = True) -> None:
         super().__init__(fit, depth, conservative=False)
+        self.offers_more = backfills
         self.queue: RankedQueue[J] = RankedQueue(self.columns, self.measures)
         self._most_urgent = MostUrgent(late, by_deadline=self.by_deadline)
         # The position of the head; of no use once ``_known`` is False or the time ``_until`` has come.
@@ -56,7 +58,9 @@ class UrgencyPolicy(BackfillPolicy[J]):
 
     @classmethod
     def of(cls, group: Group, options: Options, fit: Fit) -> Self:
-        return cls(fit, options.backfill_depth, 1.0 if options.late == "urgent" else 0.0)
+        return cls(
+            fit, options.backfill_depth, 1.0 if options.late == "urgent" else 0.0, backfills=options.backfill != "off"
+        )
 
     def pass_time(self, now: int) -> bool:
         if now != self.now and (self._until is None or now >= self._until):
@@ -91,11 +95,13 @@ class UrgencyPolicy(BackfillPolicy[J]):
         return self._offered_in(places, head, memo)
 
     def looked_at(self) -> list[J]:
+        if not self.offers_more:
+            return Policy.looked_at(self)
         jobs = list(self)
         return jobs if self._covers_all() else jobs[: self._depth + 1]
 
     def looks_at(self, job: J) -> bool:
-        return self._covers_all() or job in self.looked_at()
+        return (self.offers_more and self._covers_all()) or job in self.looked_at()
 
     def _last(self) -> int:
         return self.queue.end
