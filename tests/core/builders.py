@@ -114,7 +114,7 @@ class JobBuilder(_Amounts):
     def expected(self, run: float, mean: float | None = None) -> JobBuilder:
         """How long it will run, in seconds, as its user's earlier runs tell."""
         likely, average = seconds(run), seconds(run if mean is None else mean)
-        return replace(self, estimate=RunEstimate(likely, average, likely, likely))
+        return replace(self, estimate=RunEstimate(likely, average, likely, likely, likely))
 
     def deadline(self, moment: int) -> JobBuilder:
         """The moment (µs on the wall clock) at which it should have ended."""

@@ -287,7 +287,7 @@ URGENCIES: tuple[list[tuple[str, str]], ...] = (
 def random_estimate(rng: Random) -> RunEstimate:
     """An estimate, right or wrong."""
     times = sorted(rng.choice((0, 1, 4, 20, 100, 400)) * SECOND for _ in range(4))
-    return RunEstimate(times[0], times[2], times[3], times[1])
+    return RunEstimate(times[0], times[2], times[3], times[1], least=times[0])
 
 
 def random_group(rng: Random, name: str, setting: Setting, policies: tuple[SchedPolicy, ...] = POLICIES) -> Group:
@@ -331,7 +331,7 @@ def _setting(
     choose: Callable[[Sequence[Any]], Any], number: Callable[[int, int], int], fixed: dict[str, Any]
 ) -> Setting:
     options: dict[str, Any] = {
-        "order": choose(("share", "share", "urgency")),
+        "order": choose(("share", "share", "urgency", "deadline")),
         "behind_blocked": choose(("reserve", "quota_only")),
         "accounting": choose(("cpu", "dominant")),
         "preemption": choose(("on", "on", "on", "observe", "off")),

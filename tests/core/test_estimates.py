@@ -171,10 +171,11 @@ def test_an_array_counts_what_waits_of_it_in_the_work_ahead() -> None:
     assert world.core.groups.get("g").policy.work() == 10 * SECOND * 1000
 
 
+@pytest.mark.parametrize(("backfill", "does"), [("conservative", "plans"), ("off", "starts")])
 @pytest.mark.parametrize("options", [{"estimates": "predicted"}, {"backfill_order": "shortest_first"}])
-def test_conservative_backfill_plans_by_limits_in_the_order_of_submission(options: dict[str, str]) -> None:
-    with pytest.raises(InputError, match="backfill=easy"):
-        World(group("g", 99, "BackFill").with_options(backfill="conservative", **options), nodes=nodes(1, cpu=4))
+def test_only_easy_backfill_takes_estimates_and_other_orders(options: dict[str, str], backfill: str, does: str) -> None:
+    with pytest.raises(InputError, match=f"{does} every job in the order of submission.*backfill=easy"):
+        World(group("g", 99, "BackFill").with_options(backfill=backfill, **options), nodes=nodes(1, cpu=4))
 
 
 def test_the_depth_is_counted_in_the_order_of_the_offers() -> None:

@@ -187,10 +187,14 @@ def test_what_the_owner_does_not_need_of_what_comes_back_stays_idle_in_its_lease
 
 
 def test_a_loan_is_the_first_victim_of_a_group_that_is_below_its_quota() -> None:
-    world = cluster(group("a", 1), group("b", 1), group("c", 8), cpu=5, count=2, cooling="1min" and 0)
-    world.run(of("a", "first", 3, workload="w").tasks(2), of("b", "own", 2, limit="9h").tasks(2))
-    world.finish("first")
-    assert idle(world) == {"aw": [(3, 3), (3, 3)]}
+    world = cluster(group("a", 2), group("b", 1), group("c", 9), cpu=6, preempt_above=1.0)
+    world.run(of("a", "first", 3, workload="w")).finish("first")
+    world.run(of("a", "keeper", 1, workload="w", limit="9h"))
+    world.run(of("b", "own", 2, priority=-5, limit="9h")).wait(5)
+    world.run(of("b", "borrower", 3, priority=9))
+    assert loan_of(world, "borrower") == 2
+    world.submit(of("c", "entitled", 1, limit="9h")).decide()
+    assert world.victims() == ["borrower"]
 
 
 def test_idle_leases_of_a_group_above_its_quota_go_back_at_once_when_another_is_entitled_to_them() -> None:

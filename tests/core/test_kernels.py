@@ -39,6 +39,7 @@ from cress.core.kernels.holding import (
     UNUSABLE,
     USABLE,
     count_lacks,
+    count_lacks_of_rows,
     lacking_bits,
     next_candidate,
 )
@@ -486,6 +487,10 @@ def test_the_next_candidate_and_the_count_of_what_a_queue_lacks(seed: int) -> No
     found = np.zeros(k_count, np.int64)
     count_lacks(shape_of, limit_of, first, last, gap, rows, cluster.usable_count, found)
     assert found.tolist() == counts
+    by_row = np.zeros(k_count, np.int64)
+    there = [shape_of[i] for i in range(first, last) if limit_of[i] != gap]
+    count_lacks_of_rows(np.bincount(there, minlength=2 * len(rows)), rows, cluster.usable_count, by_row)
+    assert by_row.tolist() == counts
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.core.groups.policies.counted_queue import CountedQueue
 from cress.core.groups.policies.queue import GAP, MOST_PENDING, Queue
 from cress.core.groups.policies.ranked_queue import RankedQueue
 from cress.core.placing.shape import Shape
@@ -526,14 +527,18 @@ def ranked() -> RankedQueue[Any]:
     return RankedQueue(2, lambda job: (job.run, job.cost))
 
 
-@pytest.mark.parametrize("kind", [Queue, ranked])
+@pytest.mark.parametrize("kind", [Queue, CountedQueue, ranked])
 @given(places=st.lists(st.integers(0, 400), unique=True), data=st.data())
 def test_a_queue_that_is_filled_is_the_queue_of_the_same_jobs_added_one_by_one(
     kind: Callable[[], Queue[Any]], places: list[int], data: st.DataObject
 ) -> None:
-    shape = Shape((1, 1), 1)
+    shapes = [Shape((1, 1), 1), Shape((2, 2), 1)]
+    for row, shape in zip((0, 40), shapes, strict=True):
+        shape.row = row
     jobs = [
-        Queued((place, 0), Job(id=place, group="", request=(1, 1)), 0, shape, place, run=place, cost=2 * place)
+        Queued(
+            (place, 0), Job(id=place, group="", request=(1, 1)), 0, shapes[place % 2], place, run=place, cost=2 * place
+        )
         for place in places
     ]
     one, other = kind(), kind()
@@ -546,6 +551,10 @@ def test_a_queue_that_is_filled_is_the_queue_of_the_same_jobs_added_one_by_one(
         assert list(one) == list(other)
         assert (len(one), one.head()) == (len(other), other.head())
         for queue in (one, other):
+            if isinstance(queue, CountedQueue):
+                for row in (0, 40):
+                    there = sum(job.shape.row == row for job in queue)
+                    assert queue.waiting[row : row + 1].sum() == there == queue.waiting[row : row + 40].sum()
             if isinstance(queue, RankedQueue):
                 assert queue.work == sum(job.limit for job in queue)
                 for job in queue:

@@ -37,23 +37,29 @@ def twin(
     mean = likely
     if limit < NEVER and alike:
         mean = limit * sum(run for run, _ in alike) // sum(of for _, of in alike)
-    mine = [(asked, run) for key, asked, _, run in runs if key == ADA][::-1][:MOST_RUNS]
+    mine = [(asked, run, of) for key, asked, of, run in runs if key == ADA][::-1][:MOST_RUNS]
     if not mine:
         return RunEstimate(likely, mean, likely, likely)
-    weights = [10**6 * 9**age // 10**age // (1 if asked == request else 10) for age, (asked, _) in enumerate(mine)]
+    weights = [10**6 * 9**age // 10**age // (1 if asked == request else 10) for age, (asked, *_) in enumerate(mine)]
     total = sum(weights) + LIMIT_WEIGHT
-    sample = [(min(run, limit), weight) for (_, run), weight in zip(mine, weights, strict=True)]
+    sample = [(min(run, limit), weight) for (_, run, _), weight in zip(mine, weights, strict=True)]
+    parts = [
+        (10**6 * min(run, of) // of if of < NEVER else 10**6, weight)
+        for (_, run, of), weight in zip(mine, weights, strict=True)
+    ]
+    parts.append((10**6, LIMIT_WEIGHT))
     product = sum(run * weight for run, weight in sample) + mean * LIMIT_WEIGHT
     sample.append((likely, LIMIT_WEIGHT))
 
-    def quantile(percent: int) -> int:
+    def quantile(percent: int, sample: list[tuple[int, int]] = sample) -> int:
         return min(
             value
             for value, _ in sample
             if 100 * sum(weight for run, weight in sample if run <= value) >= percent * total
         )
 
-    return RunEstimate(quantile(10), product // total, quantile(90), quantile(50))
+    least = max(1, limit * quantile(10, parts) // 10**6) if limit < NEVER else 0
+    return RunEstimate(quantile(10), product // total, quantile(90), quantile(50), least)
 
 
 @given(RUNS, st.sampled_from([SMALL, LARGE]), st.sampled_from([10, 60, 100, NEVER]))
@@ -71,6 +77,21 @@ def test_the_history_agrees_with_its_plain_twin(
 
 def test_without_history_the_limit_is_the_estimate() -> None:
     assert RunHistory().estimate(ADA, SMALL, HOUR) == RunEstimate(HOUR, HOUR, HOUR, HOUR)
+
+
+def test_where_limits_are_right_the_least_is_the_limit_however_much_runs_differ() -> None:
+    history = RunHistory()
+    for run in (10, 60, HOUR):
+        history.add(ADA, SMALL, run, run)
+    found = history.estimate(ADA, SMALL, HOUR)
+    assert (found.optimistic, found.least) == (10, HOUR)
+
+
+def test_where_a_user_asks_for_too_much_the_least_is_a_part_of_the_limit() -> None:
+    history = RunHistory()
+    for run in (72, 36, HOUR):
+        history.add(ADA, SMALL, HOUR, run)
+    assert history.estimate(ADA, SMALL, 10 * HOUR).least == 360
 
 
 def test_without_history_and_limit_the_median_of_the_group_is_the_estimate() -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cress.core.groups.policies import most_urgent
 from cress.core.groups.policies.edf import EdfPolicy
 from cress.core.groups.policies.urgency import UrgencyPolicy
+from cress.core.kernels.holding import FITTING
 from cress.core.kernels.urgency import first_by_score
 from cress.core.placing.shape import Shape
 from cress.model.events import ClockSet
@@ -21,7 +23,6 @@ from cress.model.job import Job
 from cress.model.times import HOUR, MINUTE, NEVER, SECOND
 from tests.core.builders import World, group, job, nodes
 
-GAP = 2**62
 # Deadline, pessimistic and optimistic run.
 JOBS = st.lists(
     st.tuples(
@@ -32,8 +33,8 @@ JOBS = st.lists(
 )
 
 
-def plain(rows: list[tuple[int, int, int]], late: int, now: int, *, by_deadline: bool = False) -> int:
-    """The place of the first job, exactly."""
+def plain(rows: list[tuple[int, int, int]], late: int, now: int, *, by_deadline: bool = False) -> list[int]:
+    """The places of jobs in their order, exactly."""
 
     def nearness(deadline: int, _: int, shortest: int) -> int:
         if deadline == NEVER:
@@ -49,7 +50,7 @@ def plain(rows: list[tuple[int, int, int]], late: int, now: int, *, by_deadline:
         return Fraction(1) if longest >= left else Fraction(longest, left)
 
     measure = nearness if by_deadline else urgency
-    return max(range(len(rows)), key=lambda i: (measure(*rows[i]), -i))
+    return sorted(range(len(rows)), key=lambda i: (-measure(*rows[i]), i))
 
 
 @given(
@@ -66,16 +67,14 @@ def test_the_head_is_the_first_job_until_the_time_that_is_named(
         )
         for deadline, run, least in rows
     ]
-    deadlines, longest, shortest = (np.array(each, np.int64) for each in zip(*rows, strict=True))
-    limits = np.ones(len(rows), np.int64)
-    head, change = first_by_score(
-        by_deadline, limits, GAP, deadlines, longest, shortest, float(late), 0, len(rows), now * SECOND
-    )
-    assert head == plain(rows, late, now * SECOND, by_deadline=by_deadline)
+    values = np.array([(deadline, 0, 0, least, run) for deadline, run, least in rows], np.int64).T.copy()
+    members = np.arange(len(rows))
+    head, change = first_by_score(by_deadline, values, float(late), members, 0, len(rows), now * SECOND)
+    assert head == plain(rows, late, now * SECOND, by_deadline=by_deadline)[0]
     assert change > now * SECOND
     moment = now * SECOND + after * SECOND
     if moment < change:
-        assert plain(rows, late, moment, by_deadline=by_deadline) == head
+        assert plain(rows, late, moment, by_deadline=by_deadline)[0] == head
 
 
 def urgent(**options: str) -> World:
@@ -123,6 +122,33 @@ def test_a_deadline_that_cannot_be_met_counts_for_nothing_or_for_all() -> None:
         assert world.started() == ["runs", expected]
 
 
+def test_by_deadline_a_job_is_late_only_when_such_jobs_take_too_much_of_their_limits() -> None:
+    for least, expected in ((120, "in time"), (20, "asks for too much")):
+        world = World(group("g", 99, "EDF"), nodes=nodes(1, cpu=4), drain_after=24 * HOUR)
+        world.observe([ClockSet(0)])
+        world.run(job("runs").cpu(4).limit("1h").group("g"))
+        world.submit(
+            job("asks for too much").cpu(4).limit("2h").deadline(HOUR).expected(60 * least).group("g"),
+            job("in time").cpu(4).limit("1h").deadline(3 * HOUR).group("g"),
+        ).decide()
+        world.finish("runs")
+        assert world.started() == ["runs", expected]
+
+
+def test_without_backfill_nothing_starts_beside_a_head_that_does_not_fit() -> None:
+    for policy in ("EDF", "Urgency", "BackFill"):
+        for backfill, expected in (("easy", ["runs", "small"]), ("off", ["runs"])):
+            world = World(group("g", 99, policy).with_options(backfill=backfill), nodes=nodes(1, cpu=4))
+            world.observe([ClockSet(0)])
+            world.run(job("runs").cpu(3).limit("1h").group("g"))
+            world.submit(
+                job("wide").cpu(4).limit("1h").deadline(3 * HOUR).group("g"),
+                job("small").cpu(1).limit("1min").deadline(9 * HOUR).group("g"),
+            ).decide()
+            assert world.started() == expected, (policy, backfill)
+            assert world.core.validate() == []
+
+
 def test_deadlines_follow_the_wall_clock() -> None:
     world = urgent()
     world.submit(
@@ -152,6 +178,18 @@ def test_the_largest_jobs_have_their_place_too() -> None:
 # --- many jobs, looked at in blocks ----------------------------------------------------------------------------------
 
 
+ROWS = 5
+
+
+def shape_in(row: int) -> Shape:
+    shape = Shape((1, 1), 1)
+    shape.row = row
+    return shape
+
+
+SHAPES = [shape_in(row) for row in range(ROWS)]
+
+
 @dataclass
 class Queued:
     """A job as policies see it."""
@@ -161,11 +199,16 @@ class Queued:
     deadline: int
     longest: int
     shortest: int
-    shape: Shape = field(default_factory=lambda: Shape((1, 1), 1))
-    limit: int = 1
+    shape: Shape
+    limit: int
+    run: int
+    is_predicted: bool
     work: int = 0
-    run: int = 1
     key: tuple[int, int] = (0, 0)
+
+    @property
+    def duration(self) -> int:
+        return self.run if self.is_predicted else self.limit
 
     def longest_left(self) -> int:
         return self.longest
@@ -174,60 +217,150 @@ class Queued:
         return self.shortest
 
     def limit_left(self) -> int:
+        return self.longest
+
+    def least_left(self) -> int:
         return self.shortest
 
     def waiting_work(self) -> int:
         return 0
 
 
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("add"), st.integers(0, 60), st.integers(1, 300), st.integers(1, 100)),
-        st.tuples(st.just("remove"), st.integers(0, 99), st.just(0), st.just(0)),
-        st.tuples(st.just("revalue"), st.integers(0, 99), st.integers(1, 300), st.integers(1, 100)),
-        st.tuples(st.just("pass"), st.integers(0, 40), st.just(0), st.just(0)),
-        st.tuples(st.just("fill"), st.just(0), st.just(0), st.just(0)),
-    ),
-    max_size=60,
+class Story:
+    """A policy with small blocks on a cluster where some shapes fit, and the same told plainly."""
+
+    def __init__(self, kind: type[UrgencyPolicy[Any]], late: float, fits: list[bool], *, predicted: bool) -> None:
+        core = World().core
+        core.cluster.rows = np.zeros((ROWS, core.cluster.rows.shape[1]), np.int64)
+        core.cluster.rows[:, FITTING] = fits
+        self.policy = kind(core.fit, 0, late)
+        self.late, self.fits, self.predicted = int(late), fits, predicted
+        self.now, self.number = 0, 0
+        self.jobs: list[Queued] = []
+        # Per row, the shortest duration that failed while the memo is the same.
+        self.bounds: dict[int, int] = {}
+        self.memo: tuple[int, tuple[int, ...]] | None = None
+
+    def step(self, what: str, count: int, due: int, run: int) -> None:
+        self.number += 1
+        if what == "add":
+            self.jobs.append(
+                Queued(
+                    Job(id=self.number, group="g", request=(1, 1)), count * SECOND, self.now + due * SECOND, run * SECOND,
+                    run * SECOND // 2, SHAPES[(count + run) % ROWS], run + due, run, self.predicted,
+                )
+            )  # fmt: skip
+            self.policy.add(self.jobs[-1])
+        elif what == "pass":
+            self.now += count * SECOND
+            self.policy.pass_time(self.now)
+        elif what == "fill":
+            self.policy.fill(self.jobs)
+        elif self.jobs:
+            other = self.jobs[count % len(self.jobs)]
+            if what == "remove":
+                self.jobs.remove(other)
+                self.policy.remove(other)
+            elif what == "come back":
+                self.policy.remove(other)
+                other.shape = SHAPES[run % ROWS]
+                self.policy.add(other)
+            elif what == "reshape":
+                other.shape = SHAPES[run % ROWS]
+                self.policy.reshaped(other)
+            elif what == "revalue":
+                other.deadline, other.longest = self.now + due * SECOND, run * SECOND
+                other.shortest, other.run = run * SECOND // 2, min(other.limit, run)
+                self.policy.revalued(other)
+            else:
+                self.offers(run % 5, None if what == "offer all" else (due, ()))
+
+    def in_order(self, moment: int) -> list[Queued]:
+        jobs = sorted(self.jobs, key=lambda each: each.key)
+        rows = [(each.deadline, each.longest, each.shortest) for each in jobs]
+        return [jobs[i] for i in plain(rows, self.late, moment, by_deadline=self.policy.by_deadline)]
+
+    def offers(self, failing: int, memo: tuple[int, tuple[int, ...]] | None) -> None:
+        """So many jobs behind the head fail, and the next one that is offered starts; nobody else is offered."""
+        head = self.policy.head()
+        assert head is not None
+        if memo is None or memo != self.memo:
+            self.bounds = {}
+        self.memo = memo
+        expected = []
+        for each in self.in_order(self.now):
+            row = each.shape.row
+            if each is head or not self.fits[row] or each.duration >= self.bounds.get(row, NEVER):
+                continue
+            expected.append(each)
+            if len(expected) > failing:
+                break
+            if memo is not None:
+                self.bounds[row] = each.duration
+        offers = list(islice(self.policy.later(head, memo), failing + 1))
+        assert [each.job.id for each in offers] == [each.job.id for each in expected]
+
+    def check_head(self, later: int) -> None:
+        first = next(iter(self.in_order(self.now)), None)
+        assert self.policy.head() is first
+        assert next(iter(self.policy), None) is first
+        change = self.policy.next_change()
+        assert change > self.now
+        if later < change and self.jobs:
+            assert self.in_order(later)[0] is first
+
+
+# Few values, so that many jobs are equally urgent.
+DUE, RUN = st.sampled_from([1, 5, 60, 61, 300]), st.sampled_from([1, 2, 3, 10, 45, 99])
+ARRIVAL = st.tuples(st.just("add"), st.integers(0, 60), DUE, RUN)
+OFFER = st.tuples(st.sampled_from(["offer", "offer all"]), st.just(0), st.integers(0, 1), st.integers(0, 4))
+CHANGE = st.tuples(
+    st.sampled_from(["remove", "revalue", "reshape", "come back", "fill"]),
+    st.integers(0, 99),
+    DUE,
+    RUN,
 )
+PASS = st.tuples(st.just("pass"), st.integers(0, 40), st.just(0), st.just(0))
+BEGINS = st.lists(ARRIVAL, max_size=20)
+STEPS = st.lists(st.one_of(ARRIVAL, OFFER, OFFER, CHANGE, PASS), max_size=50)
 
 
+@settings(max_examples=100)
 @given(
-    steps=STEPS, late=st.sampled_from([0.0, 1.0]), after=st.integers(1, 100), kind=st.sampled_from([UrgencyPolicy, EdfPolicy]),
+    begin=BEGINS, steps=STEPS, late=st.sampled_from([0.0, 1.0]), after=st.integers(1, 100), kind=st.sampled_from([UrgencyPolicy, EdfPolicy]),
+    fits=st.lists(st.booleans(), min_size=ROWS, max_size=ROWS), predicted=st.booleans(),
 )  # fmt: skip
-def test_the_head_found_in_blocks_is_the_head_of_all(
-    steps: list[tuple[str, int, int, int]], late: float, after: int, kind: type[UrgencyPolicy[Any]]
+def test_what_is_found_in_blocks_is_what_a_plain_search_finds(
+    begin: list[tuple[str, int, int, int]],
+    steps: list[tuple[str, int, int, int]],
+    late: float,
+    after: int,
+    kind: type[UrgencyPolicy[Any]],
+    fits: list[bool],
+    predicted: bool,
 ) -> None:
-    """Jobs come, also in the middle, go and are estimated anew; the head and the time of its change are those of a plain search."""
-    now, jobs = 0, list[Queued]()
-    policy = kind(World().core.fit, 0, late)
-
-    def first(moment: int) -> Queued | None:
-        ordered = sorted(jobs, key=lambda each: each.key)
-        rows = [(each.deadline, each.longest, each.shortest) for each in ordered]
-        return ordered[plain(rows, int(late), moment, by_deadline=kind.by_deadline)] if rows else None
-
+    """Jobs come, also in the middle, go, are offered and get other shapes and estimates; the head, the time of its change and the offers behind it are those of all jobs in order."""
+    story = Story(kind, late, fits, predicted=predicted)
     with patch.object(most_urgent, "_BLOCK", 3):
-        for number, (what, count, due, run) in enumerate(steps):
-            if what == "add":
-                job = Job(id=number + 1, group="g", request=(1, 1))
-                jobs.append(Queued(job, count * SECOND, now + due * SECOND, run * SECOND, run * SECOND // 2))
-                policy.add(jobs[-1])
-            elif what == "pass":
-                now += count * SECOND
-                policy.pass_time(now)
-            elif what == "fill":
-                policy.fill(jobs)
-            elif jobs and what == "remove":
-                policy.remove(jobs.pop(count % len(jobs)))
-            elif jobs:
-                other = jobs[count % len(jobs)]
-                other.deadline, other.longest, other.shortest = now + due * SECOND, run * SECOND, run * SECOND // 2
-                policy.revalued(other)
-            head = policy.head()
-            assert head is first(now)
-            assert next(iter(policy), None) is head
-            change = policy.next_change()
-            assert change > now
-            if now + after * SECOND < change:
-                assert first(now + after * SECOND) is head
+        for what, count, due, run in begin + steps:
+            story.step(what, count, due, run)
+            story.check_head(story.now + after * SECOND)
+
+
+def test_by_deadline_nothing_changes_by_itself_if_those_that_are_late_stay_in_their_order() -> None:
+    for late, wakes in ((1.0, False), (0.0, True)):
+        story = Story(EdfPolicy, late, [True] * ROWS, predicted=False)
+        story.step("add", 0, 100, 10)
+        assert (story.policy.next_change() < NEVER) == wakes
+
+
+def test_behind_the_head_only_jobs_of_shapes_that_fit_are_looked_at() -> None:
+    story = Story(UrgencyPolicy, 0.0, [row == 1 for row in range(ROWS)], predicted=False)
+    for number in range(2_000):
+        story.step("add", number, 200 + number % 7, 1 + number % ROWS)
+    head = story.policy.head()
+    assert head is not None
+    # If another one were looked at, it would be offered.
+    story.policy.queue.rows[:] = 1
+    others = [each for each in story.in_order(0) if each.shape.row == 1 and each is not head]
+    assert list(story.policy.later(head, None)) == others

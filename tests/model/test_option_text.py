@@ -87,7 +87,7 @@ def test_all_mistakes_are_reported_together() -> None:
         "balance_weights: 'initial|initial' names something twice (each once)",
         "initial_weights: 'cpu' is not a weight (name=share, such as cpu=0.5 | memory=0.5)",
         "initial_weights: 'cpu=1|cpu=0' names something twice (each once)",
-        "backfill: no value is given (one of easy, conservative)",
+        "backfill: no value is given (one of easy, conservative, off)",
         "'x' is not an option (KEY=VALUE, such as grace=30s)",
     ]
 

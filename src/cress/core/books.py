@@ -10,7 +10,6 @@ from datetime import UTC, tzinfo
 from heapq import heapify, heappop
 
 from cress.core.expected_ends import ExpectedEnds
-from cress.core.fragments.pool import Pool
 from cress.core.future.plans import Plans
 from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline
@@ -24,6 +23,7 @@ from cress.core.placing.fit import Fit
 from cress.core.placing.matching import Matching
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.shape import Shape
+from cress.core.pool import Pool
 from cress.core.relaxation import Relaxation
 from cress.core.running_tasks import RunningTasks
 from cress.core.tables.cluster import Cluster

@@ -8,7 +8,7 @@ from datetime import UTC, tzinfo
 from cress.core.combined_restarts import changed_units
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import Guarantees
-from cress.core.groups.urgency_order import by_urgency
+from cress.core.groups.urgency_order import by_deadline, by_urgency
 from cress.core.jobs import ClaimEntry, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
 from cress.core.making_room import MakingRoom
@@ -34,7 +34,7 @@ class Cycle(MakingRoom):
         # The unit that ended the last pass (``quota_only``), or because of which other groups were held to their quota.
         self.last_blocked: JobEntry | None = None
         self._expired_at = -1
-        self._by_urgency = options.order == "urgency"
+        self._order = {"urgency": by_urgency, "deadline": by_deadline}.get(options.order)
 
     def decide(self, now: int, budget: int = 2**31) -> Decisions:
         """Run passes until one places nothing, at most ``budget`` of them; return what was decided, in order."""
@@ -132,9 +132,9 @@ class Cycle(MakingRoom):
         return False
 
     def _groups_in_order(self, now: int) -> Iterable[GroupState]:
-        if not self._by_urgency:
+        if self._order is None:
             return self.groups.in_order()
-        groups, change = by_urgency(self.groups.in_order(), now)
+        groups, change = self._order(self.groups.in_order(), now)
         self._wake_at(change)
         return groups
 

@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush, nsmallest
 from typing import TypeAlias
 
 from cress.core.groups.policies.base import Policy
-from cress.core.kernels.urgency import bends_at, urgency
+from cress.core.job_times import TimesLeft
 from cress.core.placing.constraints import Constraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
@@ -43,7 +43,7 @@ Piece: TypeAlias = tuple[int, ResourceVector]
 _SCALE = 128
 
 
-class JobEntry:
+class JobEntry(TimesLeft):
     """A job with tasks that wait or run. An array is one object, whatever its length, until its tasks start.
 
     Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of those queued again, ``later`` the
@@ -101,6 +101,9 @@ class JobEntry:
         "would_preempt",
     )
 
+    group: GroupState
+    attempts: dict[int, Attempt]
+
     def __init__(
         self, job: Job, group: GroupState, shape: Shape, submitted: int, behind: int | None = None,
         constraints: Constraints | None = None, estimate: RunEstimate | None = None,
@@ -132,7 +135,7 @@ class JobEntry:
         self.waiting = job.tasks
         self.queued = False
         self.key: tuple[int, int] = (submitted, job.id)
-        self.attempts: dict[int, Attempt] = {}
+        self.attempts = {}
         self.claims: list[ClaimEntry] = []
         self.companions: dict[int, list[tuple[JobEntry, int]]] = {}
         self.carried: dict[int, JobEntry] = {}
@@ -163,59 +166,6 @@ class JobEntry:
     def is_predicted(self) -> bool:
         """True while its duration is an estimate."""
         return self.group.trusts
-
-    def longest_left(self) -> int:
-        """Return how long the job still takes by the pessimistic estimate (µs), once it starts; NEVER if that is not known."""
-        return self._left(self.longest)
-
-    @property
-    def longest(self) -> int:
-        """The pessimistic estimate of the run of one task (µs), the limit without one."""
-        return self.limit if self.estimate is None else min(self.limit, self.estimate.pessimistic)
-
-    @property
-    def shortest(self) -> int:
-        """The optimistic estimate of the run of one task (µs), the limit without one."""
-        return self.limit if self.estimate is None else min(self.limit, self.estimate.optimistic)
-
-    def limit_left(self) -> int:
-        """Return how long it takes at most, by its time limit; NEVER without one."""
-        return self._left(self.limit)
-
-    def shortest_left(self) -> int:
-        """Return how long it takes at least, by the optimistic estimate."""
-        return self._left(self.shortest)
-
-    def urgency(self, now: int) -> float:
-        """Return its urgency, 0 … 1 (source S)."""
-        if self.deadline >= NEVER:
-            return 0.0
-        found: float = urgency(self.deadline, self.longest_left(), self.shortest_left(), self.late, now)
-        return found
-
-    def next_urgency_bend(self, now: int) -> int:
-        """Return the next time at which its urgency stops to grow: it is 1, or the deadline cannot be met any more; NEVER if there is none."""
-        return int(bends_at(False, self.deadline, self.longest_left(), self.shortest_left(), now))
-
-    def urgent_at(self, threshold: float) -> int:
-        """Return when its urgency is above ``threshold`` at the latest, while it waits; NEVER if that is never known to be."""
-        if self.deadline >= NEVER or self.longest_left() >= NEVER or threshold >= 1:
-            return NEVER
-        return self.deadline - int(self.longest_left() / threshold) + 1 if threshold else self.submitted
-
-    def mean_left(self) -> int:
-        """Return how long it takes on average, by the estimate; the limit without one."""
-        return self._left(self.limit if self.estimate is None else min(self.limit, self.estimate.mean))
-
-    @property
-    def late(self) -> float:
-        """The urgency that it has when its deadline cannot be met any more."""
-        return 1.0 if self.group.options.late == "urgent" else 0.0
-
-    def _left(self, each: int) -> int:
-        if each >= NEVER or not self.most:
-            return each
-        return min(NEVER - 1, each * -(-(self.waiting + len(self.attempts)) // self.most))
 
     def waiting_work(self) -> int:
         """Return the work of its waiting tasks, in µs of a millicore; 0 if nothing is known of how long they run."""

@@ -23,19 +23,22 @@ GROUP_RUNS = 101
 # Users' jobs whose runs are remembered; those whose last run is longest ago are forgotten first.
 MOST_KEYS = 20_000
 
+# The part of its time limit that a run took is kept in millionths.
+PARTS = 10**6
+
 Request = tuple[int, ...]
 Key = tuple[str, str, str]
 
 
 class RunHistory:
-    """The last runs per (user, job name, group) with their requests, and per user and per group for jobs without any.
+    """The last runs per (user, job name, group) with their requests and parts of their limits, and per user and per group for jobs without any.
 
     Many users give each job a name of its own: their other runs are the next best thing.
     """
 
     def __init__(self) -> None:
         # By user, name and group; and by user and group, where the name is empty.
-        self._runs: OrderedDict[Key, deque[tuple[Request, int]]] = OrderedDict()
+        self._runs: OrderedDict[Key, deque[tuple[Request, int, int]]] = OrderedDict()
         # Per group, its last runs in the order of their ends, and sorted.
         self._groups: dict[str, tuple[deque[int], list[int]]] = {}
         # Per size of the limit (powers of two), the sums of runs and of limits.
@@ -43,13 +46,14 @@ class RunHistory:
 
     def add(self, key: Key, request: Request, limit: int, run: int) -> None:
         """Add a run that ended; ``limit`` is the time limit of its job, NEVER without one."""
+        part = PARTS if limit >= NEVER else PARTS * min(run, limit) // max(1, limit)
         for each in dict.fromkeys((key, _of_user(key))):
             runs = self._runs.get(each)
             if runs is None:
                 runs = self._runs[each] = deque(maxlen=MOST_RUNS)
             else:
                 self._runs.move_to_end(each)
-            runs.appendleft((request, run))
+            runs.appendleft((request, run, part))
         while len(self._runs) > MOST_KEYS:
             self._runs.popitem(last=False)
         ended, ordered = self._groups.setdefault(key[2], (deque(), []))
@@ -75,16 +79,20 @@ class RunHistory:
         total = LIMIT_WEIGHT
         product = mean * LIMIT_WEIGHT
         weighted = [(likely, LIMIT_WEIGHT)]
-        for weight, (asked, run) in zip(WEIGHTS, runs, strict=False):
+        parts = [(PARTS, LIMIT_WEIGHT)]
+        for weight, (asked, run, part) in zip(WEIGHTS, runs, strict=False):
             if asked != request:
                 weight //= OTHER_REQUEST
             run = min(run, limit)
             total += weight
             product += run * weight
             weighted.append((run, weight))
+            parts.append((part, weight))
         weighted.sort()
+        parts.sort()
         optimistic, run, pessimistic = _quantiles(weighted, total)
-        return RunEstimate(optimistic, product // total, pessimistic, run)
+        least = 0 if limit >= NEVER else max(1, limit * _quantiles(parts, total)[0] // PARTS)
+        return RunEstimate(optimistic, product // total, pessimistic, run, least)
 
     def known(self, key: Key) -> Key:
         """Return the key whose runs count for an estimate: that of the job, or of all jobs of the user if its name is new."""

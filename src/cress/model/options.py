@@ -62,9 +62,10 @@ class Options:
     )
     order: str = _option(
         "share",
-        "the order of the groups: by used / quota, or those not above their quota first and in both classes by the urgency of their first job",
-        source="G; urgency is S",
-        choices=("share", "urgency"),
+        "the order of the groups: by used / quota; or those not above their quota first and in both classes by the urgency of their first job; or by its deadline, "
+        "where a group not above its quota goes first only when that job is more urgent than urgency_threshold, or has no deadline",
+        source="G; urgency is S; deadline is ours (0023)",
+        choices=("share", "urgency", "deadline"),
     )
     drain_after: int = _option(
         10 * MINUTE,
@@ -88,8 +89,8 @@ class Options:
     )
     backfill: str = _option(
         "easy",
-        "BackFill reserves for the head only, or for everyone",
-        choices=("easy", "conservative"),
+        "BackFill reserves for the head only, or for everyone; off: nothing starts before a head that does not fit, also with Urgency and EDF",
+        choices=("easy", "conservative", "off"),
         per_group=True,
     )
     estimates: str = _option(
@@ -123,7 +124,8 @@ class Options:
     )
     urgency_threshold: float = _option(
         0.8,
-        "with the policy Urgency: a unit that is more urgent than this and does not fit may preempt less urgent ones; 1 = never",
+        "with the policy Urgency: a unit that is more urgent than this and does not fit may preempt less urgent ones; 1 = never. "
+        "With order=deadline: a group whose first job is less urgent yields to nearer deadlines, 0 = never",
         source="S; ours",
         least=0,
         most=1,

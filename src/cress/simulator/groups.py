@@ -50,10 +50,12 @@ VARIANTS = _variants(
     ),
     # As the queues of YARN's Capacity Scheduler: shares and preemption between groups, and inside a group no users.
     PolicyChoice("Capacity/fifo", SchedPolicy.FIFO),
-    # By the book: a late job keeps its place, and nothing is known of groups.
+    # By the book: a late job keeps its place, nothing starts before a head that does not fit, and nothing is known of groups.
+    PolicyChoice("EDF/strict", SchedPolicy.EDF, (("late", "urgent"), ("backfill", "off")), merged=True),
+    # The same with EASY backfill.
     PolicyChoice("EDF/cluster", SchedPolicy.EDF, (("late", "urgent"),), merged=True),
     # What misses least on real traces (docs/deadlines.md).
-    PolicyChoice("EDF/groups", SchedPolicy.EDF, (("order", "urgency"), ("preemption", "off"))),
+    PolicyChoice("EDF/groups", SchedPolicy.EDF, (("order", "deadline"), ("preemption", "off"))),
     PolicyChoice("Urgency/cluster", SchedPolicy.URGENCY, (("order", "urgency"),)),
 )
 

@@ -1,7 +1,8 @@
-"""The order of groups by urgency: those not above their quota first, in both classes by the urgency of their first job (source S)."""
+"""The order of groups by their first jobs: by urgency (source S) or by deadline (design note 0023)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from itertools import pairwise
 
@@ -11,7 +12,10 @@ from cress.model.times import NEVER
 
 
 def by_urgency(groups: Iterable[GroupState], now: int) -> tuple[list[GroupState], int]:
-    """Return the groups in their order, equal ones as they come, and the next time (µs) at which it may change by itself."""
+    """Return the groups in their order, equal ones as they come, and the next time (µs) at which it may change by itself.
+
+    Groups not above their quota come first, in both classes by urgency.
+    """
     ordered = sorted(
         ((group.above_quota, -_urgency(group, now), i, group) for i, group in enumerate(groups)),
         key=lambda each: each[:3],
@@ -27,6 +31,30 @@ def by_urgency(groups: Iterable[GroupState], now: int) -> tuple[list[GroupState]
             passes = passes_at(second.deadline, second.longest_left(), first.deadline, first.longest_left(), now)
             change = min(change, int(passes))
     return [group for *_, group in ordered], change
+
+
+def by_deadline(groups: Iterable[GroupState], now: int) -> tuple[list[GroupState], int]:
+    """Return the groups in their order, equal ones as they come, and the next time (µs) at which it may change by itself.
+
+    Groups not above their quota whose first job presses come first. The others may wait: they, and groups above their quota, go by deadline.
+    """
+    keys: list[tuple[bool, float, int, GroupState]] = []
+    change = NEVER
+    for i, group in enumerate(groups):
+        head = group.policy.head()
+        waits, nearness = group.above_quota, 0.0
+        if group.claims:
+            nearness = math.inf
+        elif head is not None:
+            nearness = head.nearness(now)
+            change = min(change, head.next_late(now))
+            presses = head.presses_at()
+            if not waits and presses > now:
+                waits = True
+                change = min(change, presses)
+        keys.append((waits, -nearness, i, group))
+    keys.sort(key=lambda each: each[:3])
+    return [group for *_, group in keys], change
 
 
 def _urgency(group: GroupState, now: int) -> float:

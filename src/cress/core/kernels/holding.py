@@ -296,12 +296,12 @@ def lacking_bits(r, rows, usable, k_count):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_lack(r, rows, usable, found):
-    """Add 1 to ``found`` for each dimension that row ``r`` lacks, if it fits nowhere."""
+def count_lack(r, jobs, rows, usable, found):
+    """Add ``jobs`` to ``found`` for each dimension that row ``r`` lacks, if it fits nowhere."""
     if rows[r, FITTING] == 0:
         bits = lacking_bits(r, rows, usable, found.shape[0])
         for k in range(found.shape[0]):
-            found[k] += (bits >> k) & 1
+            found[k] += jobs * ((bits >> k) & 1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -309,4 +309,12 @@ def count_lacks(shape_of, limit_of, first, last, gap, rows, usable, found):
     """``count_lack`` for the shapes at the queue positions in [first, last)."""
     for i in range(first, last):
         if limit_of[i] != gap:
-            count_lack(shape_of[i], rows, usable, found)
+            count_lack(shape_of[i], np.int64(1), rows, usable, found)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_lacks_of_rows(waiting, rows, usable, found):
+    """``count_lack`` for all jobs of a queue, of which ``waiting`` has the number per row."""
+    for r in range(len(waiting)):
+        if waiting[r] > 0:
+            count_lack(r, waiting[r], rows, usable, found)

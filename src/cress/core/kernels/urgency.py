@@ -1,7 +1,11 @@
 """The order of waiting jobs by urgency or by deadline, which changes with time (design note 0023).
 
-Arrays have one value per queue position; ``limits`` is ``gap`` where there is no job. ``deadlines`` are on the clock of the core, NEVER without
-one. ``longest`` and ``shortest`` are the pessimistic and the optimistic estimate of what is left of a job (µs). Of equal jobs the first position is first.
+``values`` has a column per queue position, ``GAP`` where there is no job, with these rows: ``DEADLINES`` on the clock of the core, NEVER
+without one; ``WORK``; ``RUNS``, for how long a unit is planned by its estimate; ``SHORTEST`` and ``LONGEST``, the optimistic and the
+pessimistic estimate of what is left (µs), which may be one row. Of equal jobs the first position is first.
+
+Jobs are looked at in blocks (``shape_blocks.py``): ``members`` are the positions of all, block after block, and block b is
+[``begins[b]``, ``begins[b + 1]``) of it. ``heads`` is the first job of each, until the time in ``changes``.
 """
 
 from __future__ import annotations
@@ -9,8 +13,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cress.core.kernels.holding import FITTING
 from cress.model.times import NEVER
+
+# The last row is the longest: by deadline it is the shortest as well.
+DEADLINES, WORK, RUNS, SHORTEST, LONGEST = 0, 1, 2, 3, -1
+GAP = 2**62
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -55,9 +62,17 @@ def score(by_deadline, deadline, longest, shortest, late, now):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def bends_at(by_deadline, deadline, longest, shortest, now):
+def score_at(by_deadline, values, late, i, now):
+    """Return the score of the job at a position."""
+    return score(by_deadline, values[DEADLINES, i], values[LONGEST, i], values[SHORTEST, i], late, now)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def bends_at(by_deadline, deadline, longest, shortest, late, now):
     """Return the next time at which the score stops to grow: the urgency is 1, or the deadline cannot be met any more."""
     change = np.int64(NEVER)
+    if by_deadline and late > 0.0:
+        return change
     if deadline < NEVER and shortest < NEVER:
         lost = deadline - shortest + 1
         if lost > now:
@@ -69,103 +84,102 @@ def bends_at(by_deadline, deadline, longest, shortest, now):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _overtaken_at(by_deadline, head, most, limits, gap, deadlines, longest, shortest, first, last, now):
-    """Return when a job in a range of positions may pass the job ``head``, whose score ``most`` is at least theirs."""
+def _overtaken_at(head, most, values, members, first, last, now):
+    """Return when a job among these members may pass the job ``head`` by urgency; its score ``most`` is at least theirs."""
     change = np.int64(NEVER)
-    if by_deadline:
-        # Others only fall back, once they are late.
-        return change
-    for i in range(first, last):
-        if limits[i] == gap or deadlines[i] >= NEVER or longest[i] >= NEVER or i == head:
+    for n in range(first, last):
+        i = members[n]
+        deadline = values[DEADLINES, i]
+        longest = values[LONGEST, i]
+        if deadline >= NEVER or longest >= NEVER or i == head:
             continue
         if most >= 1.0:
-            full = deadlines[i] - longest[i]
+            full = deadline - longest
             if i < head and full > now:
                 change = min(change, full)
-        elif most > 0.0 and shortest[i] <= deadlines[i] - now:
-            change = min(change, passes_at(deadlines[i], longest[i], deadlines[head], longest[head], now))
+        elif most > 0.0 and values[SHORTEST, i] <= deadline - now:
+            change = min(change, passes_at(deadline, longest, values[DEADLINES, head], values[LONGEST, head], now))
     return change
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def first_by_score(by_deadline, limits, gap, deadlines, longest, shortest, late, first, last, now):
-    """Return the position of the first job, and the next time at which another one may be; (-1, NEVER) if there is none."""
+def _bend_of(by_deadline, values, late, i, now):
+    return bends_at(by_deadline, values[DEADLINES, i], values[LONGEST, i], values[SHORTEST, i], late, now)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def first_by_score(by_deadline, values, late, members, first, last, now):
+    """Return the first of these members, and the next time at which another one may be; (-1, NEVER) if there is none."""
     head = np.int64(-1)
     most = -1.0
-    for i in range(first, last):
-        if limits[i] != gap:
-            found = score(by_deadline, deadlines[i], longest[i], shortest[i], late, now)
-            if found > most:
+    for n in range(first, last):
+        i = members[n]
+        if values[DEADLINES, i] != GAP:
+            found = score_at(by_deadline, values, late, i, now)
+            if found > most or (found == most and i < head):
                 head = np.int64(i)
                 most = found
     if head < 0:
         return head, np.int64(NEVER)
-    bend = bends_at(by_deadline, deadlines[head], longest[head], shortest[head], now)
-    passed = _overtaken_at(by_deadline, head, most, limits, gap, deadlines, longest, shortest, first, last, now)
-    return head, min(bend, passed)
+    change = _bend_of(by_deadline, values, late, head, now)
+    # By deadline others only fall back, once they are late.
+    if not by_deadline:
+        change = min(change, _overtaken_at(head, most, values, members, first, last, now))
+    return head, change
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def first_of_blocks(by_deadline, limits, gap, deadlines, longest, shortest, late, end, now, size, heads, changes):
-    """Return the position of the first job, -1 if there is none, looking only at blocks whose time in ``changes`` has come.
+def refresh(by_deadline, values, late, now, members, begins, b, heads, changes, least):
+    """Find the first job of a block again, and its shortest planned run."""
+    first, last = begins[b], begins[b + 1]
+    heads[b], changes[b] = first_by_score(by_deadline, values, late, members, first, last, now)
+    run = np.int64(GAP)
+    for n in range(first, last):
+        run = min(run, values[RUNS, members[n]])
+    least[b] = run
 
-    Block b has the positions from b × ``size`` on; ``heads`` has the first of each.
-    """
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def first_of_blocks(by_deadline, values, late, now, members, begins, heads, changes, least):
+    """Return the position of the first job, -1 if there is none, looking only at blocks whose time in ``changes`` has come."""
     head = np.int64(-1)
     most = -1.0
-    for b in range((end + size - 1) // size):
+    for b in range(len(begins) - 1):
         if changes[b] <= now:
-            heads[b], changes[b] = first_by_score(
-                by_deadline, limits, gap, deadlines, longest, shortest, late, b * size, min(end, (b + 1) * size), now
-            )
+            refresh(by_deadline, values, late, now, members, begins, b, heads, changes, least)
         i = heads[b]
         if i >= 0:
-            found = score(by_deadline, deadlines[i], longest[i], shortest[i], late, now)
-            if found > most:
+            found = score_at(by_deadline, values, late, i, now)
+            if found > most or (found == most and i < head):
                 head = i
                 most = found
     return head
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def change_of_blocks(
-    head, by_deadline, limits, gap, deadlines, longest, shortest, late, end, now, size, heads, changes
-):
+def change_of_blocks(by_deadline, values, late, now, members, begins, heads, changes, head):
     """Return the next time at which another job than ``head`` may be the first; the blocks are those of ``first_of_blocks`` at ``now``."""
     if head < 0:
         return np.int64(NEVER)
-    most = score(by_deadline, deadlines[head], longest[head], shortest[head], late, now)
-    change = bends_at(by_deadline, deadlines[head], longest[head], shortest[head], now)
-    blocks = (end + size - 1) // size
+    change = _bend_of(by_deadline, values, late, head, now)
+    if by_deadline:
+        return change
+    most = score_at(by_deadline, values, late, head, now)
+    blocks = len(begins) - 1
     for b in range(blocks):
         if heads[b] >= 0:
-            one = (limits, gap, deadlines, longest, shortest, heads[b], heads[b] + 1, now)
-            change = min(change, _overtaken_at(by_deadline, head, most, *one))
+            change = min(change, _overtaken_at(head, most, values, heads, b, b + 1, now))
     for b in range(blocks):
         # Before its head changes no other job of a block passes anybody that its head does not pass.
         if changes[b] < change:
-            whole = (limits, gap, deadlines, longest, shortest, b * size, min(end, (b + 1) * size), now)
-            change = min(change, _overtaken_at(by_deadline, head, most, *whole))
+            change = min(change, _overtaken_at(head, most, values, members, begins[b], begins[b + 1], now))
     return change
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def candidates(shape_of, limits, gap, durations, first, last, bound, rows):
-    """Return the positions of jobs whose shape fits somewhere and whose duration is below the bound of their row."""
-    places = np.empty(last - first, np.int64)
-    n = 0
-    for i in range(first, last):
-        if limits[i] != gap and durations[i] < bound[shape_of[i]] and rows[shape_of[i], FITTING] > 0:
-            places[n] = i
-            n += 1
-    return places[:n]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def scores(by_deadline, places, deadlines, longest, shortest, late, now):
+def scores(by_deadline, values, late, places, now):
     """Return the scores of the jobs at these positions."""
     found = np.empty(len(places), np.float64)
     for n in range(len(places)):
-        i = places[n]
-        found[n] = score(by_deadline, deadlines[i], longest[i], shortest[i], late, now)
+        found[n] = score_at(by_deadline, values, late, places[n], now)
     return found

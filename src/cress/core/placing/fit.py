@@ -202,13 +202,6 @@ class Fit:
         start = REQUEST + self.cluster.k_count
         return tuple(int(x) for x in self.cluster.rows[shape.row, start : start + self.cluster.k_count])
 
-    def count_lack(self, shape: Shape, counts: Ints) -> None:
-        """Count a job whose shape fits nowhere once for each dimension that it lacks.
-
-        These are the dimensions of which no usable node has enough free; if there is none, the one that the fewest have.
-        """
-        holding.count_lack(shape.row, self.cluster.rows, self.cluster.usable_count, counts)
-
     def ever_fits(self, request: ResourceVector, wants: Wants = NO_WANTS) -> bool:
         """Return whether some present node, cordoned or not, is large enough when empty and satisfies ``wants``."""
         return bool(np.any(self._large(request, wants) & self._matching.ever(wants)))

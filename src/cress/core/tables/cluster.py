@@ -111,7 +111,8 @@ class Cluster:
         self.usable_changes = 0
         # The largest capacity, and the number of such changes when it was computed.
         self._largest: tuple[int, ResourceVector] = (-1, ())
-        self._least: tuple[int, dict[ResourceVector, int]] = (-1, {})
+        # The capacities of usable nodes, the same way, and the least charge of each request over them.
+        self._least: tuple[int, set[ResourceVector], dict[ResourceVector, int]] = (-1, set(), {})
         self.nodes: Ints = np.zeros((1, FREE + 2 * k), np.int64)
         # The devices of each node; no node is known to have one as long as ``nodes`` has no columns for them.
         self.devices: list[tuple[Device, ...]] = []
@@ -356,13 +357,16 @@ class Cluster:
 
     def least_charge(self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]) -> int:
         """Return the smallest ``charge`` of a request over the capacities of the usable nodes that are large enough; 0 if there is none."""
-        if self._least[0] != self.usable_changes or len(self._least[1]) > _MOST_REQUESTS:
-            self._least = self.usable_changes, {}
-        found = self._least[1].get(request)
-        if found is None:
+        if self._least[0] != self.usable_changes:
             usable = {self.specs[f].capacity for f in np.flatnonzero(self.usable()).tolist()}
+            self._least = self.usable_changes, usable, {}
+        _, usable, known = self._least
+        found = known.get(request)
+        if found is None:
+            if len(known) > _MOST_REQUESTS:
+                known.clear()
             large = (each for each in usable if all(map(int.__ge__, each, request)))
-            found = self._least[1][request] = min((charge(request, each) for each in large), default=0)
+            found = known[request] = min((charge(request, each) for each in large), default=0)
         return found
 
     def used(self) -> ResourceVector:

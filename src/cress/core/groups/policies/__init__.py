@@ -35,10 +35,13 @@ def make_policy(group: Group, options: Options, fit: Fit) -> Policy[J]:
     kind = POLICIES[group.policy]
     by_estimates = options.estimates != "requested" or options.backfill_order != "submit"
     if kind is not BackfillPolicy or not by_estimates:
+        # Without backfill the order of submission is all that is left.
+        kind = FifoPolicy if kind is BackfillPolicy and options.backfill == "off" else kind
         return kind.of(group, options, fit)
     if options.backfill != "easy":
+        does = "starts" if options.backfill == "off" else "plans"
         raise InputError(
-            f"backfill={options.backfill} plans every job in the order of submission, by the limits that users request",
+            f"backfill={options.backfill} {does} every job in the order of submission, by the limits that users request",
             hint="backfill=easy, or estimates=requested and backfill_order=submit",
             field=group.name,
         )

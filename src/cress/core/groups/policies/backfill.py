@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 
 from cress.core.groups.policies.base import Policy
+from cress.core.groups.policies.counted_queue import CountedQueue
 from cress.core.groups.policies.queue import GAP, J
 from cress.core.kernels.holding import next_candidate
 from cress.core.placing.fit import Fit
@@ -33,6 +34,7 @@ class BackfillPolicy(Policy[J]):
 
     def __init__(self, fit: Fit, depth: int, *, conservative: bool) -> None:
         super().__init__()
+        self.queue: CountedQueue[J] = CountedQueue()
         self.plans = conservative
         self._fit = fit
         self._depth = depth
@@ -114,7 +116,10 @@ class BackfillPolicy(Policy[J]):
 
     def count_lacking(self, fit: Fit, counts: Ints) -> None:
         # Every job that it looks at is offered.
-        self.queue.count_lacking(fit, counts, self._last())
+        if self._last() == self.queue.end:
+            self.queue.count_all_lacking(fit, counts)
+        else:
+            self.queue.count_lacking(fit, counts, self._last())
 
     def _covers_all(self) -> bool:
         return not self._depth or len(self.queue) <= self._depth + 1

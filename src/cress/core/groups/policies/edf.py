@@ -7,14 +7,16 @@ from cress.core.groups.policies.urgency import UrgencyPolicy, work_of
 
 
 def _measures(job: QueuedJob) -> tuple[int, ...]:
-    return job.deadline, job.limit_left(), job.limit_left(), work_of(job), job.run
+    return job.deadline, work_of(job), job.run, job.least_left()
 
 
 class EdfPolicy(UrgencyPolicy[J]):
     """Policy that offers all jobs by deadline.
 
-    Those that cannot meet it any more, if they take their time limit, come last with ``late`` best_effort; with ``urgent`` that does not matter, as in EDF by the book.
+    Those that cannot meet it any more, even if they take as small a part of their time limit as one of ten such runs, come last with ``late`` best_effort; with
+    ``urgent`` that does not matter, as in EDF by the book.
     """
 
     by_deadline = True
     measures = staticmethod(_measures)
+    columns = 4

@@ -1,15 +1,20 @@
-"""The first job of a queue by urgency or deadline, found in blocks: of a hundred thousand jobs only those are looked at near which something changed."""
+"""The first job of a queue by urgency or deadline, and those behind it that fit, found in blocks.
+
+Of a hundred thousand jobs only those are looked at near which something changed, or whose shapes fit.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from cress.core.groups.policies.queue import GAP, J
+from cress.core.groups.policies.queue import J
 from cress.core.groups.policies.ranked_queue import RankedQueue
+from cress.core.kernels.shape_blocks import divide, extend, next_that_fits, open_blocks
 from cress.core.kernels.urgency import change_of_blocks, first_of_blocks, scores
 from cress.core.tables.arrays import Ints
 
-DEADLINES, LONGEST, SHORTEST, WORK, RUNS = range(5)
 _BLOCK = 512
 # A block that must be looked at again.
 _CHANGED = -1
@@ -24,43 +29,81 @@ class MostUrgent:
     def __init__(self, late: float, *, by_deadline: bool) -> None:
         self._late = late
         self._by_deadline = by_deadline
-        self._heads: Ints = np.empty(0, np.int64)
-        self._changes: Ints = np.empty(0, np.int64)
+        # Positions before this one are in blocks.
+        self._covered = 0
+        self._blocks = 0
+        self._make_room(0)
 
-    def forget(self, first: int = 0, last: int = 2**62) -> None:
-        """Forget what is known of the positions from ``first`` to before ``last``."""
-        self._changes[first // _BLOCK : (last - 1) // _BLOCK + 1] = _CHANGED
+    def _make_room(self, end: int) -> None:
+        # More than a quarter of jobs that came later, whatever their shapes are, and all are divided anew.
+        places = end + max(_BLOCK, end // 4)
+        blocks = 4 * (places // _BLOCK + 1)
+        self._members, self._block_of = np.empty((2, places), np.int64)
+        self._begins: Ints = np.zeros(blocks + 1, np.int64)
+        self._lowest, self._highest, self._heads, self._changes, self._least = np.full((5, blocks), _CHANGED, np.int64)
+
+    def forget(self) -> None:
+        """Forget all, as positions are those of other jobs."""
+        self._covered = self._blocks = 0
+
+    def changed(self, place: int, row: int) -> None:
+        """Take note of what happened to the job at a position; its shape has this row."""
+        if place < self._covered:
+            block = self._block_of[place]
+            self._changes[block] = _CHANGED
+            self._lowest[block] = min(self._lowest[block], row)
+            self._highest[block] = max(self._highest[block], row)
 
     def find(self, queue: RankedQueue[J], now: int) -> int:
         """Return the position of the first job, -1 if there is none."""
-        blocks = -(-queue.end // _BLOCK)
-        if blocks > len(self._heads):
-            self._heads = np.empty(2 * blocks, np.int64)
-            self._changes = np.full(2 * blocks, _CHANGED, np.int64)
-        return int(first_of_blocks(*self._columns(queue), now, _BLOCK, self._heads, self._changes))
+        self._cover(queue)
+        return int(first_of_blocks(*self._order(queue, now), self._heads, self._changes, self._least))
 
     def next_change(self, queue: RankedQueue[J], head: int, now: int) -> int:
         """Return the next time (µs) at which another job than ``head`` may be the first."""
-        return int(change_of_blocks(head, *self._columns(queue), now, _BLOCK, self._heads, self._changes))
+        return int(change_of_blocks(*self._order(queue, now), self._heads, self._changes, head))
+
+    def that_fit(self, queue: RankedQueue[J], durations: Ints, bound: Ints, rows: Ints, now: int) -> Iterator[int]:
+        """Yield the positions of jobs whose shape fits somewhere and whose duration is below the bound of its row, in their order.
+
+        Bounds may fall meanwhile. Only after ``find`` for the queue as it is.
+        """
+        order = self._order(queue, now)
+        tops, places = np.empty(self._blocks), np.empty(self._blocks, np.int64)
+        if not open_blocks(
+            *order, self._heads, self._changes, self._least, self._lowest, self._highest, bound, rows, tops, places
+        ):
+            return
+        taken = np.zeros(self._blocks, np.bool_)
+        place = -1
+        while True:
+            place = int(next_that_fits(*order, queue.rows, durations, bound, rows, tops, places, taken, place))
+            if place < 0:
+                return
+            yield place
 
     def order(self, queue: RankedQueue[J], places: Ints, now: int) -> list[int]:
         """Return these positions in their order."""
-        values = queue.values
-        found = scores(
-            self._by_deadline, places, values[DEADLINES], values[LONGEST], values[SHORTEST], self._late, now
-        )  # fmt: skip
+        found = scores(self._by_deadline, queue.values, self._late, places, now)
         ordered: list[int] = places[np.argsort(-found, kind="stable")].tolist()
         return ordered
 
-    def _columns(self, queue: RankedQueue[J]) -> tuple[bool, Ints, int, Ints, Ints, Ints, float, int]:
-        values = queue.values
-        return (
-            self._by_deadline,
-            queue.limits,
-            GAP,
-            values[DEADLINES],
-            values[LONGEST],
-            values[SHORTEST],
-            self._late,
-            queue.end,
-        )
+    def _order(self, queue: RankedQueue[J], now: int) -> tuple[bool, Ints, float, int, Ints, Ints]:
+        """Return what the kernels take: by what is ordered, and the blocks."""
+        return self._by_deadline, queue.values, self._late, now, self._members, self._begins[: self._blocks + 1]
+
+    def _cover(self, queue: RankedQueue[J]) -> None:
+        """Put all positions into blocks."""
+        first, end = self._covered, queue.end
+        if first == end:
+            return
+        blocks = self._begins, self._lowest, self._highest
+        if first and end <= len(self._members):
+            self._blocks = extend(
+                queue.rows, first, end, _BLOCK, self._members, self._block_of, *blocks, self._changes, self._blocks
+            )
+        else:
+            self._make_room(end)
+            blocks = self._begins, self._lowest, self._highest
+            self._blocks = divide(queue.rows, end, _BLOCK, self._members, self._block_of, *blocks)
+        self._covered = end

@@ -43,6 +43,9 @@ class QueuedJob(Protocol):
     def limit_left(self) -> int:
         """Return how long it still takes at most."""
 
+    def least_left(self) -> int:
+        """Return how long it still takes at least, by what such jobs took of their limits."""
+
     def shortest_left(self) -> int:
         """Return how long it still takes by the optimistic estimate."""
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from cress.core.groups.policies.queue import GAP, J, Queue
+from cress.core.groups.policies.counted_queue import CountedQueue
+from cress.core.groups.policies.queue import GAP, J
 from cress.core.tables.arrays import Ints
 
 
-class RankedQueue(Queue[J]):
+class RankedQueue(CountedQueue[J]):
     """Jobs by submit time; what ``measure`` says of each is a column of ``values``, with ``GAP`` where there is no job.
 
     ``work`` is the work of all its jobs, as of the time at which each was queued or estimated.

@@ -11,14 +11,14 @@ from typing import Self
 import numpy as np
 
 from cress.core.groups.policies.backfill import BackfillPolicy
-from cress.core.groups.policies.most_urgent import DEADLINES, RUNS, WORK, MostUrgent
+from cress.core.groups.policies.base import Policy
+from cress.core.groups.policies.most_urgent import MostUrgent
 from cress.core.groups.policies.queue import GAP, J, QueuedJob
 from cress.core.groups.policies.ranked_queue import RankedQueue
-from cress.core.kernels.urgency import candidates
+from cress.core.kernels.urgency import DEADLINES, RUNS, WORK
 from cress.core.placing.fit import Fit
 from cress.model.group import Group
 from cress.model.options import Options
-from cress.model.times import NEVER
 
 # The unit of work in the column, and the most that a job counts with: the sum over a queue fits a number of the column.
 _WORK_UNIT, _MOST_WORK = 2**20, 2**44
@@ -30,7 +30,7 @@ def work_of(job: QueuedJob) -> int:
 
 
 def _measures(job: QueuedJob) -> tuple[int, ...]:
-    return job.deadline, job.longest_left(), job.shortest_left(), work_of(job), job.run
+    return job.deadline, work_of(job), job.run, job.shortest_left(), job.longest_left()
 
 
 class UrgencyPolicy(BackfillPolicy[J]):
@@ -44,10 +44,12 @@ class UrgencyPolicy(BackfillPolicy[J]):
 
     by_deadline = False
     measures = staticmethod(_measures)
+    columns = 5
 
-    def __init__(self, fit: Fit, depth: int, late: float) -> None:
+    def __init__(self, fit: Fit, depth: int, late: float, *, backfills: bool = True) -> None:
         super().__init__(fit, depth, conservative=False)
-        self.queue: RankedQueue[J] = RankedQueue(5, self.measures)
+        self.offers_more = backfills
+        self.queue: RankedQueue[J] = RankedQueue(self.columns, self.measures)
         self._most_urgent = MostUrgent(late, by_deadline=self.by_deadline)
         # The position of the head; of no use once ``_known`` is False or the time ``_until`` has come.
         self._head = -1
@@ -56,7 +58,9 @@ class UrgencyPolicy(BackfillPolicy[J]):
 
     @classmethod
     def of(cls, group: Group, options: Options, fit: Fit) -> Self:
-        return cls(fit, options.backfill_depth, 1.0 if options.late == "urgent" else 0.0)
+        return cls(
+            fit, options.backfill_depth, 1.0 if options.late == "urgent" else 0.0, backfills=options.backfill != "off"
+        )
 
     def pass_time(self, now: int) -> bool:
         if now != self.now and (self._until is None or now >= self._until):
@@ -83,18 +87,21 @@ class UrgencyPolicy(BackfillPolicy[J]):
         )
 
     def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
-        queue, rows = self.queue, self._fit.cluster.rows
+        self._look()
+        queue = self.queue
         self._refresh_bounds(memo)
         durations = queue.values[RUNS] if head.is_predicted else queue.limits
-        places = candidates(queue.rows, queue.limits, GAP, durations, queue.first, queue.end, self._bound, rows)
-        return self._offered_in(self._most_urgent.order(queue, places, self.now), head, memo)
+        places = self._most_urgent.that_fit(queue, durations, self._bound, self._fit.cluster.rows, self.now)
+        return self._offered_in(places, head, memo)
 
     def looked_at(self) -> list[J]:
+        if not self.offers_more:
+            return Policy.looked_at(self)
         jobs = list(self)
         return jobs if self._covers_all() else jobs[: self._depth + 1]
 
     def looks_at(self, job: J) -> bool:
-        return self._covers_all() or job in self.looked_at()
+        return (self.offers_more and self._covers_all()) or job in self.looked_at()
 
     def _last(self) -> int:
         return self.queue.end
@@ -106,31 +113,39 @@ class UrgencyPolicy(BackfillPolicy[J]):
             self._head = self._most_urgent.find(self.queue, self.now)
 
     def add(self, job: J) -> None:
+        end = self.queue.end
         super().add(job)
+        self._known = False
         place = self.queue.position(job)
-        # Those behind a job that was not put at the end have moved.
-        self._forget(place, self.queue.end)
+        if place < end < self.queue.end:
+            # Those behind it have moved.
+            self._most_urgent.forget()
+        else:
+            self._most_urgent.changed(place, job.shape.row)
 
     def fill(self, jobs: Collection[J]) -> None:
         super().fill(jobs)
-        self._forget()
+        self._known = False
+        self._most_urgent.forget()
 
     def remove(self, job: J) -> None:
-        place, end = self.queue.position(job), self.queue.end
+        self._changed(job)
+        end = self.queue.end
         super().remove(job)
         if self.queue.end < end:
-            self._forget()
-        else:
-            self._forget(place, place + 1)
+            self._most_urgent.forget()
+
+    def reshaped(self, job: J) -> None:
+        super().reshaped(job)
+        self._changed(job)
 
     def revalued(self, job: J) -> None:
         self.queue.revalued(job)
-        place = self.queue.position(job)
-        self._forget(place, place + 1)
+        self._changed(job)
 
-    def _forget(self, first: int = 0, last: int = NEVER) -> None:
+    def _changed(self, job: J) -> None:
         self._known = False
-        self._most_urgent.forget(first, last)
+        self._most_urgent.changed(self.queue.position(job), job.shape.row)
 
     def work(self) -> int:
         return self.queue.work

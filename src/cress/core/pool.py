@@ -6,7 +6,6 @@ from collections.abc import Callable, Container, Iterable, Iterator
 
 import numpy as np
 
-from cress.core.fragments.loan_limit import LoanLimit
 from cress.core.groups.shares import Groups
 from cress.core.jobs import (
     MILLI,
@@ -21,6 +20,7 @@ from cress.core.jobs import (
     WorkloadLease,
     workload_key,
 )
+from cress.core.loan_limit import LoanLimit
 from cress.core.running_tasks import RunningTasks
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints, grown
