@@ -15,6 +15,7 @@ import msgspec
 from cress.core.cycle import Cycle
 from cress.core.future.timeline import ALL
 from cress.core.groups.policies.backfill import BackfillPolicy
+from cress.core.groups.policies.ranked_backfill import RankedBackfill
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Reservation, Stranger
 from cress.core.kernels.holding import AMOUNTS, END
 from cress.core.kernels.timeline import B_END
@@ -52,6 +53,7 @@ def export_state(core: Cycle) -> State:
         "wall_offset": core.groups.wall_offset,
         "cursor": core.balance.cursor,
         "loosened": cluster.loosened,
+        "limits_count": core.limits_count,
         "wake": core.wake,
         "nodes": [
             {
@@ -108,7 +110,7 @@ def export_state(core: Cycle) -> State:
 
 # Foreseen or cached values: two schedulers in the same state may differ in them.
 _FORESEEN = (
-    "cursor", "loosened", "wake", "reservations", "plans", "memory", "units_in_doubt",
+    "cursor", "loosened", "limits_count", "wake", "reservations", "plans", "memory", "units_in_doubt",
 )  # fmt: skip
 _FORESEEN_OF_JOBS = ("soft", "held_since", "arrived", "drain", "homes")
 
@@ -144,6 +146,7 @@ def restore_state(core: Cycle, state: State) -> None:
         _restore_attempt(core, entry)
     for entry in state["others"]:
         _restore_stranger(core, entry)
+    core.count_limits(state.get("limits_count", False))
     for f in cluster.overdrawn_nodes():
         cluster.set_overdrawn(f, True)
     core.loads.restore(state["loads"])
@@ -430,6 +433,7 @@ def _reservation(core: Cycle, reservation: Reservation) -> State:
         "nodes": [list(place) for place in reservation.nodes],
         "end": int(core.timeline.table[reservation.rows[0], B_END]) if reservation.rows else NEVER,
         "in_force": reservation.in_force,
+        "known": all(core.cluster.node_stamp(f) <= reservation.stamp for f, _ in reservation.nodes),
         "hopeless": reservation.hopeless,
         "lasting": reservation.lasting,
     }
@@ -438,7 +442,9 @@ def _reservation(core: Cycle, reservation: Reservation) -> State:
 def _restore_reservation(core: Cycle, entry: State, view: int = ALL) -> Reservation:
     job = core.jobs[entry["job"]]
     nodes = [(f, count) for f, count in entry["nodes"]]
-    reservation = Reservation(job, entry["start"], nodes, -1, view)
+    # What was known to hold is not checked again, although other reservations may have been made since.
+    stamp = core.cluster.stamp if entry.get("known") else -1
+    reservation = Reservation(job, entry["start"], nodes, stamp, view)
     if nodes:
         duration = NEVER if entry["end"] >= NEVER else entry["end"] - entry["start"]
         core.timeline.reserve(reservation, duration)
@@ -462,6 +468,8 @@ def _memory(core: Cycle, group: GroupState) -> State:
         ),
         "retry_victims_at": group.retry_victims_at,
     }
+    if isinstance(policy, RankedBackfill):
+        state["order_at"] = policy.order_time()
     if isinstance(policy, BackfillPolicy):
         memo, bounds = policy.memory()
         state["memo"] = memo
@@ -489,6 +497,8 @@ def _restore_memory(core: Cycle, memory: State) -> None:
         group.failed = None if failed is None else (failed[0], failed[1], tuple(failed[2]))
         group.no_victims = None if victims is None else (victims[0], cluster.stamp, victims[1], tuple(victims[2:]))
         group.retry_victims_at = entry["retry_victims_at"]
+        if isinstance(group.policy, RankedBackfill) and entry.get("order_at") is not None:
+            group.policy.order_as_at(entry["order_at"])
         if isinstance(group.policy, BackfillPolicy) and "bounds" in entry:
             bounds = [(core.jobs[number].shape.row, bound) for number, bound in entry["bounds"]]
             memo = entry["memo"]

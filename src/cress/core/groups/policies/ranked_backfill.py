@@ -65,6 +65,15 @@ class RankedBackfill(BackfillPolicy[J]):
         head = self.head() if self._predicts else None
         return head is not None and head.overdue_at <= self.now
 
+    def order_time(self) -> int | None:
+        """Return the time whose order holds; ``None`` if it is to be found anew."""
+        return self.now if self._found == self._fit.cluster.loosened else None
+
+    def order_as_at(self, time: int) -> None:
+        """Find the order of an earlier time, which still holds."""
+        self._time = time
+        self._look()
+
     def _look(self) -> None:
         """Find the head, and when there may be another one, or when it is overdue."""
         self._found = self._fit.cluster.loosened
