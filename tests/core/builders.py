@@ -140,6 +140,10 @@ class JobBuilder(_Amounts):
         """It belongs to this workload of its group."""
         return self._set(workload=name)
 
+    def as_lease(self) -> JobBuilder:
+        """Its tasks are leases of its workload."""
+        return self._set(is_lease=True)
+
     def keeps(self, duration: str) -> JobBuilder:
         """A lease that is not preempted in this time."""
         return self._set(min_time=parse_duration(duration))

@@ -305,7 +305,7 @@ class Account:
     def follow_leases(self, core: Scheduler) -> None:
         """Take over what the holders of leases use themselves; the invariants of the core check the rest."""
         for number, each in self.running.items():
-            if each.job.type is JobType.LEASE and number in core.attempts:
+            if each.job.is_lease and number in core.attempts:
                 each.amounts = core.attempts[number].amounts
 
     def compare(self, core: Scheduler) -> None:

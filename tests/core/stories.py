@@ -242,7 +242,7 @@ def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
     if setting.fragments:
         job = msgspec.structs.replace(job, workload=rng.choice(("", "", "dask", "spark")))
         if job.type is JobType.BATCH and rng.random() < 0.2:
-            job = msgspec.structs.replace(job, type=JobType.LEASE, min_time=rng.choice((0, 0, 20)) * SECOND)
+            job = msgspec.structs.replace(job, is_lease=True, min_time=rng.choice((0, 0, 20)) * SECOND)
     job = constrained(job, rng) if setting.constrained else job
     return placed(job, rng) if setting.placed else job
 

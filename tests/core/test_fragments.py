@@ -8,7 +8,6 @@ import pytest
 
 from cress.model.decisions import LeaseReduced, Preempt, Start
 from cress.model.events import LeaseUsed, Outcome
-from cress.model.job import JobType
 from cress.model.times import MINUTE, SECOND
 from tests.core.builders import GroupBuilder, JobBuilder, World, group, job, node
 
@@ -276,7 +275,7 @@ def test_a_part_of_a_gpu_is_lent_and_comes_back() -> None:
 def with_lease(size: float = 4, **options: Any) -> World:
     """A lease that group a holds, of which it uses nothing itself."""
     world = cluster(cpu=size, **options)
-    world.run(of("a", "lease", size, workload="w", limit="9h").type(JobType.LEASE))
+    world.run(of("a", "lease", size, workload="w", limit="9h").as_lease())
     return use(world, 0)
 
 
@@ -319,7 +318,7 @@ def test_an_idle_lease_of_a_group_above_its_quota_is_stopped_when_another_is_ent
     world = World(
         group("a", 1), group("b", 9), nodes=[node("n1").cpu(4).memory("4G")], lending="on", node_order="first"
     )
-    world.run(of("a", "lease", 4, workload="w", limit="9h").type(JobType.LEASE))
+    world.run(of("a", "lease", 4, workload="w", limit="9h").as_lease())
     use(world, 0)
     world.submit(of("b", "entitled", 4, limit="9h")).decide()
     assert "entitled" in world.started()
@@ -330,7 +329,7 @@ def test_a_lease_is_not_preempted_in_its_minimum_time() -> None:
     world = World(
         group("a", 1), group("b", 9), nodes=[node("n1").cpu(4).memory("4G")], lending="on", node_order="first"
     )
-    world.run(of("a", "lease", 4, limit="9h").type(JobType.LEASE).keeps("1min"))
+    world.run(of("a", "lease", 4, limit="9h").as_lease().keeps("1min"))
     world.submit(of("b", "entitled", 4, limit="9h")).decide()
     assert not world.told
     world.wait(61).decide()

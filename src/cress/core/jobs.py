@@ -424,7 +424,7 @@ class WorkloadLease:
     """A lease of a workload on one node: tasks of its own, idle parts by their device, and lent parts.
 
     ``id`` is the number of the attempt for which it was got, ``charge`` what its idle parts cost its group, ``end`` when they are expected to be given
-    back; ``idle_since`` is when its last task ended, NEVER while it has one. A lease with a ``holder``, a task of a job of type lease, is kept as long as that
+    back; ``idle_since`` is when its last task ended, NEVER while it has one. A lease with a ``holder``, a task of a job that is a lease, is kept as long as that
     runs; the holder's row has what it uses itself, ``wanted`` is what it asks for: more while borrowers have not given back.
     """
 

@@ -60,7 +60,6 @@ from cress.model.events import (
     ZoneSet,
 )
 from cress.model.group import DEFAULT_GROUP
-from cress.model.job import JobType
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import NEVER
@@ -402,7 +401,7 @@ class Ledger(Books):
         group.attempts[number] = attempt
         self.set_holder(slot, attempt)
         group.add_used(job, charge)
-        if fact.parts or fact.rest or ((job.job.workload or job.job.type is JobType.LEASE) and not group.policy.plans):
+        if fact.parts or fact.rest or ((job.job.workload or job.job.is_lease) and not group.policy.plans):
             use_leases(self, fact, attempt)
         return attempt
 

@@ -43,7 +43,7 @@ class JobSubmitted(msgspec.Struct, frozen=True, tag=True):
 
 
 class LeaseUsed(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """The holder of a lease, the attempt ``lease`` of a job of type lease, uses these amounts of it by itself; the rest is idle."""
+    """The holder of a lease, the attempt ``lease`` of a job that is a lease, uses these amounts of it by itself; the rest is idle."""
 
     lease: int
     amounts: ResourceVector

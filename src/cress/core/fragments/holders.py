@@ -1,4 +1,4 @@
-"""Leases that proxies outside hold: tasks of jobs of type lease, which say what they use themselves (design note 0024)."""
+"""Leases that proxies outside hold: tasks of jobs that are leases, which say what they use themselves (design note 0024)."""
 
 from __future__ import annotations
 

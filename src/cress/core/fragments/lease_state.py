@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 from cress.core.books import Books
 from cress.core.jobs import Attempt, Part, WorkloadLease
 from cress.core.kernels.holding import END
-from cress.model.job import JobType
 from cress.model.times import NEVER
 
 State: TypeAlias = dict[str, Any]
@@ -75,6 +74,6 @@ def restore_use(core: Books, attempt: Attempt, entry: State) -> None:
         lease.tasks[attempt.id] = attempt
         attempt.inside.append((lease, (device, tuple(amounts))))
     held = core.pool.leases.get(attempt.id)
-    if held is not None and attempt.job.job.type is JobType.LEASE:
+    if held is not None and attempt.job.job.is_lease:
         held.holder = attempt
     attempt.yields = entry.get("yields", False)

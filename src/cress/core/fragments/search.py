@@ -46,7 +46,7 @@ class Place:
 
 def may_use(job: JobEntry) -> bool:
     """Return whether the next unit of a job may be made of fragments: it is one task, alone, without exclusive disks, and no lease itself."""
-    return job.job.type is not JobType.LEASE and job.shape.size == 1 and not job.companions and not job.shape.ask[MUST]
+    return not job.job.is_lease and job.shape.size == 1 and not job.companions and not job.shape.ask[MUST]
 
 
 def own_room(core: Books, job: JobEntry, workload: Workload) -> Place | None:
@@ -71,7 +71,7 @@ def find_loan(core: Books, job: JobEntry) -> Place | None:
     """Return room for the next task of a job that is predicted short, in idle parts of all workloads and what is unallocated beside them."""
     pool, cluster = core.pool, core.cluster
     # A task that must not be stopped cannot give back.
-    stays = job.job.type in (JobType.SERVICE, JobType.DATABASE, JobType.LEASE)
+    stays = job.job.is_lease or job.job.type in (JobType.SERVICE, JobType.DATABASE)
     if stays or not pool.idle_on or not may_use(job) or min(job.run, job.limit) > pool.limit.limit:
         return None
     pool.more_nodes()

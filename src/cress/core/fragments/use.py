@@ -8,7 +8,6 @@ from cress.core.jobs import NO_DEVICE, Attempt, JobEntry
 from cress.core.kernels.holding import END
 from cress.core.tables import devices
 from cress.model.decisions import Claim, LeasePart, Start
-from cress.model.job import JobType
 from cress.model.resources import ResourceVector
 
 
@@ -40,7 +39,7 @@ def use_leases(core: Books, fact: Start, attempt: Attempt) -> None:
     """Enter what a task that has just started uses of leases, or the lease that it founds."""
     pool, job, f = core.pool, attempt.job, attempt.node
     mask, alone = devices.mask_of(core.cluster, attempt.slot)
-    if job.job.type is JobType.LEASE:
+    if job.job.is_lease:
         if not alone:
             enter_holder(core, attempt, mask)
         return
