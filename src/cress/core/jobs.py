@@ -16,7 +16,7 @@ from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import LeasePart
 from cress.model.estimates import RunEstimate
 from cress.model.group import Group, Quota
-from cress.model.job import Job
+from cress.model.job import Job, JobType
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import DAY, NEVER, SECOND
@@ -35,6 +35,7 @@ GroupKey: TypeAlias = tuple[int, int, int, str]
 NO_DEVICE = -1
 # The first character of the name of a built-in workload.
 _BUILT_IN = "/"
+_BUILT_IN_OF = {type_: _BUILT_IN + type_.value for type_ in JobType}
 
 # What a part has: the place of its device or NO_DEVICE, and its amounts.
 Piece: TypeAlias = tuple[int, ResourceVector]
@@ -98,6 +99,7 @@ class JobEntry(TimesLeft):
         "waits",
         "was_on",
         "work",
+        "workload",
         "would_preempt",
     )
 
@@ -127,6 +129,8 @@ class JobEntry(TimesLeft):
         # Its charge per task in the accounting ``cpu`` if that is the same on every node: it asks for cores only.
         self.cpu_charge: tuple[int, ...] = shape.cpu_charge
         self.most = job.max_running
+        # The name of its workload in its group; that of a built-in one begins with what no other name does.
+        self.workload = job.workload or _BUILT_IN_OF[job.type]
         self.next_task = 0
         self.again: list[int] = []
         self.later: dict[int, int] = {}
@@ -701,11 +705,6 @@ def add_amounts(amounts: list[int], change: tuple[int, ...]) -> None:
     """Add amounts to others in place."""
     for i, amount in enumerate(change):
         amounts[i] += amount
-
-
-def workload_key(job: JobEntry) -> tuple[str, str]:
-    """Return the group and the name of the workload of a job; the built-in one of a type begins with a slash, which no name does."""
-    return job.group.name, job.job.workload or f"{_BUILT_IN}{job.job.type.value}"
 
 
 @lru_cache(maxsize=4096)

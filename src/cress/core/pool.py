@@ -18,7 +18,6 @@ from cress.core.jobs import (
     Piece,
     Workload,
     WorkloadLease,
-    workload_key,
 )
 from cress.core.loan_limit import LoanLimit
 from cress.core.running_tasks import RunningTasks
@@ -67,7 +66,7 @@ class Pool:
 
     def workload(self, job: JobEntry) -> Workload | None:
         """Return the workload of a job if it has leases."""
-        return self.workloads.get(workload_key(job))
+        return self.workloads.get((job.group.name, job.workload))
 
     def parts(self, attempts: Iterable[Attempt]) -> Iterator[Part]:
         """Yield all parts: the idle ones, and what tasks borrowed."""
@@ -143,7 +142,7 @@ class Pool:
 
     def found(self, id: int, job: JobEntry, f: int) -> WorkloadLease:
         """Make a lease of the workload of a job, still empty."""
-        return self.enter(id, job.group, workload_key(job)[1], f)
+        return self.enter(id, job.group, job.workload, f)
 
     def enter(self, id: int, group: GroupState, name: str, f: int) -> WorkloadLease:
         """Make a lease of a workload, still empty."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cress.core.books import Books
 from cress.core.groups.guarantees import charge_of_tasks
-from cress.core.jobs import Attempt, GroupState, JobEntry, workload_key
+from cress.core.jobs import Attempt, GroupState, JobEntry
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.kernels.victims import (
@@ -92,7 +92,7 @@ def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
 
     Jobs of a workload have equal shares of it: the job takes up to its share, and from none below its share.
     """
-    tasks = [each for each in job.group.attempts.values() if workload_key(each.job) == workload_key(job)]
+    tasks = [each for each in job.group.attempts.values() if each.job.workload == job.workload]
     jobs = {each.job.job.id for each in tasks} | {job.job.id}
     cost: dict[int, int] = dict.fromkeys(jobs, 0)
     for each in tasks:

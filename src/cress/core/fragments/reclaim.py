@@ -88,7 +88,8 @@ class _Coming:
         cluster, booked = core.cluster, booked_on(core)
         free = cluster.nodes[f, FREE : FREE + cluster.k_count]
         self._core, self._f, self._shape = core, f, job.shape
-        self._level = (free - booked[f] if len(booked) else free).copy()
+        # What others are promised comes from what is unallocated, not from leases.
+        self._level = np.maximum(free - booked[f], 0) if len(booked) else free.copy()
         self._row = cluster.nodes[f].copy()
 
     def add(self, device: int, amounts: ResourceVector, sign: int) -> None:
