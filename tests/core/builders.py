@@ -136,6 +136,18 @@ class JobBuilder(_Amounts):
     def type(self, kind: JobType, minimum: int = 0) -> JobBuilder:
         return self._set(type=kind, minimum=minimum)
 
+    def workload(self, name: str) -> JobBuilder:
+        """It belongs to this workload of its group."""
+        return self._set(workload=name)
+
+    def as_lease(self) -> JobBuilder:
+        """Its tasks are leases of its workload."""
+        return self._set(is_lease=True)
+
+    def keeps(self, duration: str) -> JobBuilder:
+        """A lease that is not preempted in this time."""
+        return self._set(min_time=parse_duration(duration))
+
     def member_of(self, family: int, kind: JobType = JobType.SERVICE, minimum: int = 0) -> JobBuilder:
         """A task of a family, by default a service."""
         return self._set(family=family, type=kind, minimum=minimum)

@@ -223,9 +223,15 @@ class Account:
         victim.until = min(victim.until, now + decision.grace)
         stays = sum(not self.running[each].told for each in self.running_of(victim.job.id))
         assert stays >= victim.job.minimum, f"{victim.job.name} falls below its minimum"
+        if core.attempts[decision.attempt].parts:
+            # The owner takes it back.
+            return
+        by = self.jobs[decision.by]
         if group == self.group_of[decision.by]:
-            lower = victim.job.priority < self.jobs[decision.by].priority
+            lower = victim.job.priority < by.priority
             outranked = lower and core.groups.by_name[group].options.preempt_within == "lower_priority"
+            same = (victim.job.workload or victim.job.type) == (by.workload or by.type)
+            outranked = outranked or (lower and same and core.options.lending == "on")
             assert outranked or less_urgent(victim, decision.by, core, now), (
                 f"{decision}: not of lower priority or urgency"
             )
@@ -235,7 +241,7 @@ class Account:
         told = {each: self.running[each].told for each in together}
         for each in together:
             self.running[each].told = False
-        used = self.used(group, core, leaving=False)
+        used = with_idle(self.used(group, core, leaving=False), group, core)
         for each in together:
             self.running[each].told = told[each]
         assert any(have > limit for have, limit in zip(used, quota, strict=True)), f"{group} is not above its quota"
@@ -296,6 +302,12 @@ class Account:
             if self.jobs[job].gang:
                 assert not self.waiting[job], f"{len(self.waiting[job])} tasks of gang {job} were left behind"
 
+    def follow_leases(self, core: Scheduler) -> None:
+        """Take over what the holders of leases use themselves; the invariants of the core check the rest."""
+        for number, each in self.running.items():
+            if each.job.is_lease and number in core.attempts:
+                each.amounts = core.attempts[number].amounts
+
     def compare(self, core: Scheduler) -> None:
         """The core knows the same tasks, and every group uses what it holds."""
         assert {attempt.id for attempt in core.attempts.values()} == self.running.keys()
@@ -309,9 +321,11 @@ class Account:
             f = cluster.index[name]
             # Who has a disk alone holds all that it can do, which the account does not know.
             counted = [k for k, each in enumerate(self.dimensions.names) if not (cluster.devices[f] and each in DISK)]
-            assert [cluster.free(f)[k] for k in counted] == [self.free(name)[k] for k in counted], (
-                f"what is free on {name}"
-            )
+            # The account knows of no leases: what they have idle is free.
+            leases = core.pool.idle_on.get(f, {}).values()
+            idle = [sum(lease.idle_amounts()[k] for lease in leases) for k in counted]
+            free = list(map(int.__add__, (cluster.free(f)[k] for k in counted), idle))
+            assert free == [self.free(name)[k] for k in counted], f"what is free on {name}"
         for job, tasks in self.waiting.items():
             state = core.jobs.get(job)
             known = 0
@@ -320,12 +334,19 @@ class Account:
                 known += len(state.carried)
             assert known == len(tasks), f"job {job}: {known} tasks wait, {len(tasks)} should"
         for group in core.groups:
-            assert group.used == self.used(group.name, core), f"{group.name} uses {group.used}"
+            used = with_idle(self.used(group.name, core), group.name, core)
+            assert group.used == used, f"{group.name} uses {group.used}"
             kept = getattr(group.policy, "_used", None)
             if kept is not None:
                 users = {each.job.user for each in self.running.values() if self.group_of[each.job.id] == group.name}
                 by_user = {user: self.used(group.name, core, user=user) for user in users}
                 assert kept == {user: amounts for user, amounts in by_user.items() if any(amounts)}
+
+
+def with_idle(used: list[int], group: str, core: Scheduler) -> list[int]:
+    """What tasks of a group use, and the idle parts of its leases, which the account does not know."""
+    idle = (lease.charge for lease in core.pool.leases.values() if lease.workload.group.name == group)
+    return list(map(sum, zip(used, *idle, strict=True)))
 
 
 # --- when something fits ---------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from cress.model.events import (
     JobCancelled,
     JobHeld,
     JobSubmitted,
+    LeaseUsed,
     LoadSeen,
     NodeAdded,
     NodeChanged,
@@ -96,6 +97,7 @@ class Setting:
     placed: bool = False  # whether jobs ask for ports, disks, racks and each other
     within: float = 0.3  # of the groups preempt their own tasks of lower priority
     estimates: bool = True  # whether groups may plan by estimates, which may be wrong
+    fragments: bool = False  # whether jobs name workloads, and what is idle is lent
 
     def make(self) -> Scheduler:
         """A scheduler with these nodes and groups."""
@@ -237,6 +239,10 @@ def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
         stop_grace=rng.choice((0, 5, 30)) * SECOND,
         deadline=random_deadline(Random(-id)),
     )
+    if setting.fragments:
+        job = msgspec.structs.replace(job, workload=rng.choice(("", "", "dask", "spark")))
+        if job.type is JobType.BATCH and rng.random() < 0.2:
+            job = msgspec.structs.replace(job, is_lease=True, min_time=rng.choice((0, 0, 20)) * SECOND)
     job = constrained(job, rng) if setting.constrained else job
     return placed(job, rng) if setting.placed else job
 
@@ -463,6 +469,7 @@ class Player:
         self.calls.append((self.now, list(events)))
         for core in (self.core, *self.twins):
             core.observe(self.now, events)
+        self.account.follow_leases(self.core)
         self._validate()
         self.answers.append([])
         more, rounds = True, 0
@@ -481,6 +488,7 @@ class Player:
                 if isinstance(decision, Stop):
                     self.account.stop(decision)
             then = self.watch(self, answer.items) if self.watch else None
+            self.account.follow_leases(self.core)
             for decision in answer.items:
                 self._carry_out(decision)
             if then:
@@ -536,7 +544,7 @@ class Player:
             assert veto is not None
             fits = self.account.nodes_with_room(job.job.request)
             assert veto.kind not in (Verdict.UNVISITED, Verdict.PLACED), veto
-            if veto.kind is Verdict.NO_ROOM:
+            if veto.kind is Verdict.NO_ROOM and not self.setting.fragments:
                 by_device = any(self.core.cluster.devices)
                 assert not fits or job.companions or by_device, veto
             if veto.kind is Verdict.RESERVED:
@@ -609,6 +617,15 @@ class Player:
         names = [group.name for group in self.groups]
         # A setting with one group is about what happens inside it.
         return names[0] if len(names) == 1 else rng.choice([*names * 4, "", "default"])
+
+    def _op_use(self, rng: Random) -> None:
+        """The holder of a lease uses more or less of it, perhaps nothing."""
+        leases = [lease for _, lease in sorted(self.core.pool.leases.items()) if lease.holder is not None]
+        if leases:
+            lease = rng.choice(leases)
+            assert lease.holder is not None
+            share = rng.choice((0, 0, 0.5, 1))
+            self.happen(LeaseUsed(lease.id, tuple(int(share * each) for each in lease.holder.job.job.request)))
 
     def _op_submit(self, rng: Random) -> None:
         self.submit(random_job(rng, self.next_job, self._group(rng), self.setting))

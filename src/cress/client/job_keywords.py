@@ -67,6 +67,7 @@ class TaskKeys(TypedDict, total=False):
     max_per_rack: int
     licences: Licences
     application: str
+    workload: str
     runtime: str
     root: Path
     pids: int

@@ -19,6 +19,7 @@ from cress.model.events import (
     JobCancelled,
     JobHeld,
     JobSubmitted,
+    LeaseUsed,
     LicencesSet,
     LoadSeen,
     NodeAdded,
@@ -64,6 +65,8 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
             case TaskEnded():
                 if event.after < 0:
                     raise InputError(f"a backoff of {event.after} µs", hint="0 or more", field="after")
+            case LeaseUsed():
+                _amounts(event.amounts, core.dimensions, f"amounts that lease {event.lease} uses")
             case (
                 RunEstimated()
                 | JobCancelled()

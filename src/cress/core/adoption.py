@@ -129,6 +129,9 @@ def released(core: Books, f: int) -> None:
 def check_room(core: Books, f: int) -> None:
     """Close a node that has less than its leases hold, or open it again; drop claims that will not find their room."""
     cluster = core.cluster
+    if np.any(cluster.left_on(f) < 0):
+        # Nobody misses what is idle.
+        core.pool.free_idle_on(f)
     cluster.set_overdrawn(f, bool(np.any(cluster.left_on(f) < 0)))
     core.void_claims(f)
     claims = [claim for claim in core.claims if any(node == f for node, _ in claim.reservation.nodes)]

@@ -15,7 +15,7 @@ from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline
 from cress.core.future.turns import Turns
 from cress.core.groups.shares import Groups
-from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Stranger
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Part, Stranger, add_amounts
 from cress.core.kernels.holding import END, HEAD, NEXT, NONE, USABLE
 from cress.core.placing.balance import Balance
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, constraints_of, lasting_wants
@@ -23,6 +23,7 @@ from cress.core.placing.fit import Fit
 from cress.core.placing.matching import Matching
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.shape import Shape
+from cress.core.pool import Pool
 from cress.core.relaxation import Relaxation
 from cress.core.running_tasks import RunningTasks
 from cress.core.tables.cluster import Cluster
@@ -68,6 +69,7 @@ class Books:
         self.strangers: dict[int, Stranger] = {}
         self.foreign_use: dict[int, Stranger] = {}
         self.running = RunningTasks()
+        self.pool = Pool(self.cluster, self.leases, self.groups, options, self.running, self.set_holder)
         self.expected = ExpectedEnds()
         # While the head of a group is overdue, limits count instead of estimates.
         self.limits_count = False
@@ -78,6 +80,8 @@ class Books:
         self.claims: list[ClaimEntry] = []
         self.next_attempt = 1
         self.pass_number = 0
+        # How often a job was put into its queue.
+        self.arrivals = 0
         # Tasks that are queued again at a time: a heap of time, job, task.
         self.later: list[tuple[int, int, int]] = []
         # Whether something changed since the last check which tasks of several jobs must start together.
@@ -292,6 +296,7 @@ class Books:
                 group.add_used(attempt.job, attempt.charge)
                 if attempt.stopping:
                     add_amounts(group.leaving, attempt.charge)
+        self.pool.recharge(groups)
         for group in groups:
             group.claims.clear()
         for claim in self.claims:
@@ -307,7 +312,9 @@ class Books:
         """Work out again what tasks and claims on node ``f`` are charged: shares of its capacity, which has changed."""
         capacity = self.cluster.capacity_of(f)
         for attempt in self.holders_on(f):
-            if isinstance(attempt, Stranger):
+            if isinstance(attempt, Part) and attempt.lease is not None:
+                self.pool.charge(attempt.lease)
+            if not isinstance(attempt, Attempt):
                 continue
             group = attempt.job.group
             charge = group.charge(attempt.amounts, capacity)
@@ -348,6 +355,7 @@ class Books:
     def queue(self, job: JobEntry) -> None:
         """Put a job into its queue, with the time since which it waits and the sides of its clauses as they are."""
         job.queued = True
+        self.arrivals += 1
         size = job.unit_size if job.job.gang else job.shape.size
         if job.constraints is not None or job.companions or job.shape.wants is not NO_WANTS:
             self.reshape(job, self.shape_of(job, size))
@@ -494,9 +502,9 @@ class Books:
         return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later or job.carried)
 
     def needs_estimate(self, job: Job) -> bool:
-        """Return whether the group of a job works with estimates; False if there is no such group (any more)."""
+        """Return whether the group of a job works with estimates, as loans do; False if there is no such group (any more)."""
         group = self.groups.by_name.get(job.group or DEFAULT_GROUP)
-        return group is not None and group.policy.timed
+        return group is not None and (group.policy.timed or self.pool.lends)
 
     def still_waits(self, job: int) -> bool:
         """Return whether a task of the job waits; False if there is no such job."""
@@ -518,12 +526,6 @@ class Books:
     def fits_now(self, request: tuple[int, ...]) -> bool:
         """Return whether one task of ``request`` fits into what is free on some node."""
         return self.fit.fits_now(request)
-
-
-def add_amounts(amounts: list[int], change: tuple[int, ...]) -> None:
-    """Add amounts to others in place."""
-    for i, amount in enumerate(change):
-        amounts[i] += amount
 
 
 def went_back(before: int, now: int) -> InputError:

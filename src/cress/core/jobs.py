@@ -1,4 +1,4 @@
-"""Jobs, attempts, reservations, claims and groups: the records that point to each other."""
+"""Jobs, attempts, leases of workloads, reservations, claims and groups: the records that point to each other."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from heapq import heapify, heappop, heappush, nsmallest
 from typing import TypeAlias
 
 from cress.core.groups.policies.base import Policy
-from cress.core.kernels.urgency import bends_at, score, urgency
+from cress.core.job_times import TimesLeft
 from cress.core.placing.constraints import Constraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
+from cress.model.decisions import LeasePart
 from cress.model.estimates import RunEstimate
 from cress.model.group import Group, Quota
-from cress.model.job import Job
+from cress.model.job import Job, JobType
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import DAY, NEVER, SECOND
@@ -30,11 +31,20 @@ _MOST_MEAN = 1000 * DAY
 
 GroupKey: TypeAlias = tuple[int, int, int, str]
 
+# The place of a device on its node; NO_DEVICE: a part of the other amounts.
+NO_DEVICE = -1
+# The first character of the name of a built-in workload.
+_BUILT_IN = "/"
+_BUILT_IN_OF = {type_: _BUILT_IN + type_.value for type_ in JobType}
+
+# What a part has: the place of its device or NO_DEVICE, and its amounts.
+Piece: TypeAlias = tuple[int, ResourceVector]
+
 # Quotas are below 2^60, so two different ratios differ by more than 2^-120: this scale keeps them apart exactly.
 _SCALE = 128
 
 
-class JobEntry:
+class JobEntry(TimesLeft):
     """A job with tasks that wait or run. An array is one object, whatever its length, until its tasks start.
 
     Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of those queued again, ``later`` the
@@ -89,8 +99,12 @@ class JobEntry:
         "waits",
         "was_on",
         "work",
+        "workload",
         "would_preempt",
     )
+
+    group: GroupState
+    attempts: dict[int, Attempt]
 
     def __init__(
         self, job: Job, group: GroupState, shape: Shape, submitted: int, behind: int | None = None,
@@ -115,6 +129,8 @@ class JobEntry:
         # Its charge per task in the accounting ``cpu`` if that is the same on every node: it asks for cores only.
         self.cpu_charge: tuple[int, ...] = shape.cpu_charge
         self.most = job.max_running
+        # The name of its workload in its group; that of a built-in one begins with what no other name does.
+        self.workload = job.workload or _BUILT_IN_OF[job.type]
         self.next_task = 0
         self.again: list[int] = []
         self.later: dict[int, int] = {}
@@ -123,7 +139,7 @@ class JobEntry:
         self.waiting = job.tasks
         self.queued = False
         self.key: tuple[int, int] = (submitted, job.id)
-        self.attempts: dict[int, Attempt] = {}
+        self.attempts = {}
         self.claims: list[ClaimEntry] = []
         self.companions: dict[int, list[tuple[JobEntry, int]]] = {}
         self.carried: dict[int, JobEntry] = {}
@@ -154,85 +170,6 @@ class JobEntry:
     def is_predicted(self) -> bool:
         """True while its duration is an estimate."""
         return self.group.trusts
-
-    def longest_left(self) -> int:
-        """Return how long the job still takes by the pessimistic estimate (µs), once it starts; NEVER if that is not known."""
-        return self._left(self.longest)
-
-    @property
-    def longest(self) -> int:
-        """The pessimistic estimate of the run of one task (µs), the limit without one."""
-        return self.limit if self.estimate is None else min(self.limit, self.estimate.pessimistic)
-
-    @property
-    def shortest(self) -> int:
-        """The optimistic estimate of the run of one task (µs), the limit without one."""
-        return self.limit if self.estimate is None else min(self.limit, self.estimate.optimistic)
-
-    def limit_left(self) -> int:
-        """Return how long it takes at most, by its time limit; NEVER without one."""
-        return self._left(self.limit)
-
-    @property
-    def least(self) -> int:
-        """The least part of its limit that one task is likely to take (µs), the limit without an estimate."""
-        found = None if self.estimate is None else self.estimate.least
-        return min(self.limit, found) if found else self.limit
-
-    def least_left(self) -> int:
-        """Return how long it takes at least, by what such jobs took of their limits; NEVER without a limit."""
-        return self._left(self.least)
-
-    def presses_at(self) -> int:
-        """Return when it is more urgent than the threshold of its group, or late; 0 without a deadline, or if nothing tells how long it runs."""
-        threshold = self.group.options.urgency_threshold
-        if self.deadline >= NEVER or self.longest_left() >= NEVER or not threshold:
-            return 0
-        return self.deadline - int(self.longest_left() / threshold) + 1
-
-    def nearness(self, now: int) -> float:
-        """Return its place by deadline, the nearest highest; 0 without one, or if it cannot be met any more and late jobs come last."""
-        found: float = score(True, self.deadline, self.longest_left(), self.least_left(), self.late, now)
-        return found
-
-    def next_late(self, now: int) -> int:
-        """Return the next time at which the deadline cannot be met any more, even by what such jobs took of their limits; NEVER if there is none."""
-        return int(bends_at(True, self.deadline, self.longest_left(), self.least_left(), self.late, now))
-
-    def shortest_left(self) -> int:
-        """Return how long it takes at least, by the optimistic estimate."""
-        return self._left(self.shortest)
-
-    def urgency(self, now: int) -> float:
-        """Return its urgency, 0 … 1 (source S)."""
-        if self.deadline >= NEVER:
-            return 0.0
-        found: float = urgency(self.deadline, self.longest_left(), self.shortest_left(), self.late, now)
-        return found
-
-    def next_urgency_bend(self, now: int) -> int:
-        """Return the next time at which its urgency stops to grow: it is 1, or the deadline cannot be met any more; NEVER if there is none."""
-        return int(bends_at(False, self.deadline, self.longest_left(), self.shortest_left(), self.late, now))
-
-    def urgent_at(self, threshold: float) -> int:
-        """Return when its urgency is above ``threshold`` at the latest, while it waits; NEVER if that is never known to be."""
-        if self.deadline >= NEVER or self.longest_left() >= NEVER or threshold >= 1:
-            return NEVER
-        return self.deadline - int(self.longest_left() / threshold) + 1 if threshold else self.submitted
-
-    def mean_left(self) -> int:
-        """Return how long it takes on average, by the estimate; the limit without one."""
-        return self._left(self.limit if self.estimate is None else min(self.limit, self.estimate.mean))
-
-    @property
-    def late(self) -> float:
-        """The urgency that it has when its deadline cannot be met any more."""
-        return 1.0 if self.group.options.late == "urgent" else 0.0
-
-    def _left(self, each: int) -> int:
-        if each >= NEVER or not self.most:
-            return each
-        return min(NEVER - 1, each * -(-(self.waiting + len(self.attempts)) // self.most))
 
     def waiting_work(self) -> int:
         """Return the work of its waiting tasks, in µs of a millicore; 0 if nothing is known of how long they run."""
@@ -406,14 +343,17 @@ class Attempt:
         "charge",
         "expected",
         "id",
+        "inside",
         "job",
         "last_end",
         "node",
+        "parts",
         "ports",
         "slot",
         "start",
         "stopping",
         "task",
+        "yields",
     )
 
     def __init__(
@@ -441,6 +381,11 @@ class Attempt:
         # Its ports on the node.
         self.ports: tuple[int, ...] = ()
         self.stopping = False
+        # What it holds beside its row, the most of it borrowed; what of its row belongs to leases of its own workload, unless it
+        # ``yields`` that to the unit that preempted it.
+        self.parts: list[Part] = []
+        self.inside: list[tuple[WorkloadLease, Piece]] = []
+        self.yields = False
 
 
 class Stranger:
@@ -457,8 +402,91 @@ class Stranger:
         self.ports = ports
 
 
-# The holder of a lease.
-Holder: TypeAlias = Attempt | Stranger
+class Part:
+    """The holder of a row of the table of leases beside the tasks: an idle part of ``lease``, or what ``borrower`` has beside its own row.
+
+    Without a lease, a part is given back to the cluster when its borrower ends.
+    """
+
+    __slots__ = ("amounts", "borrower", "device", "lease", "node", "slot")
+
+    # As a holder among tasks: it has no attempt and no ports.
+    id = 0
+    ports = ()
+
+    def __init__(
+        self, lease: WorkloadLease | None, borrower: Attempt | None, node: int, slot: int, piece: Piece
+    ) -> None:
+        self.lease = lease
+        self.borrower = borrower
+        self.node = node
+        self.slot = slot
+        self.device, self.amounts = piece
+
+
+class WorkloadLease:
+    """A lease of a workload on one node: tasks of its own, idle parts by their device, and lent parts.
+
+    ``id`` is the number of the attempt for which it was got, ``charge`` what its idle parts cost its group, ``end`` when they are expected to be given
+    back; ``idle_since`` is when its last task ended, NEVER while it has one. A lease with a ``holder``, a task of a job that is a lease, is kept as long as that
+    runs; the holder's row has what it uses itself, ``wanted`` is what it asks for: more while borrowers have not given back.
+    """
+
+    __slots__ = (
+        "charge",
+        "end",
+        "holder",
+        "id",
+        "idle",
+        "idle_since",
+        "lent",
+        "mask",
+        "node",
+        "tasks",
+        "wanted",
+        "workload",
+    )
+
+    def __init__(self, id: int, workload: Workload, node: int) -> None:
+        self.id = id
+        self.workload = workload
+        self.node = node
+        self.tasks: dict[int, Attempt] = {}
+        self.holder: Attempt | None = None
+        self.wanted: ResourceVector = ()
+        # All devices of a lease with a holder.
+        self.mask = 0
+        self.idle: dict[int, Part] = {}
+        self.lent: list[Part] = []
+        self.idle_since = NEVER
+        self.end = NEVER
+        self.charge: tuple[int, ...] = ()
+
+    def idle_amounts(self) -> ResourceVector:
+        """Return the sum of its idle parts; empty if there is none."""
+        return tuple(map(sum, zip(*(part.amounts for part in self.idle.values()), strict=True)))
+
+
+class Workload:
+    """The leases of one workload of a group; ``declared``: its jobs name it, and it keeps idle leases for a while."""
+
+    __slots__ = ("declared", "group", "idle_on", "leases", "lent_on", "name", "no_room", "stamp")
+
+    def __init__(self, group: GroupState, name: str) -> None:
+        self.group = group
+        self.name = name
+        self.declared = not name.startswith(_BUILT_IN)
+        self.leases: dict[int, WorkloadLease] = {}
+        # Those with idle and with lent parts, by node.
+        self.idle_on: dict[int, dict[int, WorkloadLease]] = {}
+        self.lent_on: dict[int, dict[int, WorkloadLease]] = {}
+        # Grows with every change of its idle parts; and for which shape they had no room then.
+        self.stamp = 0
+        self.no_room = (-1, -1, -1, -1)
+
+
+# The holder of a row of the table of leases.
+Holder: TypeAlias = Attempt | Stranger | Part
 
 
 class Reservation:
@@ -488,14 +516,14 @@ class ClaimEntry:
     """A unit for which ``victims`` make room: its tasks, taken out of the queue, and the reservation of their nodes.
 
     Its bookings are in force from the beginning and include the amounts that the victims still hold. ``expected`` is the end of
-    the victims' grace, ``since`` since when the unit waits.
+    the victims' grace, ``since`` since when the unit waits, ``leased`` what leases and victims of its workload bring.
     """
 
-    __slots__ = ("charge", "expected", "job", "reservation", "since", "tasks", "tried", "victims")
+    __slots__ = ("charge", "expected", "job", "leased", "reservation", "since", "tasks", "tried", "victims")
 
     def __init__(
         self, job: JobEntry, tasks: list[int], reservation: Reservation, charge: tuple[int, ...], victims: list[int],
-        expected: int, since: int,
+        expected: int, since: int, leased: tuple[LeasePart, ...] = (),
     ) -> None:  # fmt: skip
         self.job = job
         self.tasks = tasks
@@ -504,6 +532,7 @@ class ClaimEntry:
         self.victims = victims
         self.expected = expected
         self.since = since
+        self.leased = leased
         # ``cluster.loosened`` when it was last tried.
         self.tried = -1
 
@@ -535,6 +564,8 @@ class GroupState:
         # The unit for which no victims were found, and the state of the cluster at that time.
         self.no_victims: tuple[int, int, int, tuple[int, ...]] | None = None
         self.retry_victims_at = NEVER
+        # The unit for which no fragments were found, and the state of the cluster at that time.
+        self.no_fragments: tuple[int, int, int, int, tuple[int, ...]] | None = None
         # Whether ends are predicted by estimates at all, and at this moment.
         self.predicts = False
         self.trusts = False
@@ -648,6 +679,10 @@ class GroupState:
                 used[i] += amount
         self.policy.charged(job, charge)
 
+    def add_idle(self, charge: tuple[int, ...]) -> None:
+        """Add the charge of idle parts of leases, which may be negative: no job of the group has them."""
+        add_amounts(self.used, charge)
+
     def set_quota(self, quota: Quota, dimensions: Dimensions) -> bool:
         """Take over a quota; returns whether the measures changed, so that used amounts must be counted again."""
         if not quota.amounts:
@@ -664,6 +699,12 @@ class GroupState:
         self.leaving = self.used.copy()
         self.claimed = self.used.copy()
         return True
+
+
+def add_amounts(amounts: list[int], change: tuple[int, ...]) -> None:
+    """Add amounts to others in place."""
+    for i, amount in enumerate(change):
+        amounts[i] += amount
 
 
 @lru_cache(maxsize=4096)

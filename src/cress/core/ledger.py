@@ -13,9 +13,11 @@ from typing import Any, TypeAlias
 
 from cress.core import adoption
 from cress.core.admission import check_events
-from cress.core.books import Books, add_amounts, went_back
+from cress.core.books import Books, went_back
 from cress.core.combined_restarts import dissolve, has_ended, join, leave_units, start_unit
-from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Reservation, Stranger
+from cress.core.fragments.holders import leave_node, reduce_lease, use_by_holder
+from cress.core.fragments.use import give_to_claim, leave_leases, row_beside_loan, take_parts, use_leases
+from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Part, Reservation, Stranger, add_amounts
 from cress.core.kernels.holding import END, NONE
 from cress.core.placing import licence_use
 from cress.core.placing.constraints import constraints_of
@@ -24,6 +26,7 @@ from cress.model.decisions import (
     Claim,
     ClaimDropped,
     Decision,
+    LeaseReduced,
     Preempt,
     Start,
     Stop,
@@ -41,6 +44,7 @@ from cress.model.events import (
     JobCancelled,
     JobHeld,
     JobSubmitted,
+    LeaseUsed,
     LicencesSet,
     LoadSeen,
     NodeAdded,
@@ -99,6 +103,8 @@ class Ledger(Books):
             UnitDissolved: self._unit_dissolved,
             WouldPreempt: self._would_preempt,
             Preempt: self._preempted,
+            LeaseReduced: lambda fact: reduce_lease(self, fact.lease),
+            LeaseUsed: self._lease_used,
         }
 
     # --- facts -------------------------------------------------------------------------------------------------
@@ -161,6 +167,8 @@ class Ledger(Books):
                 continue
             before = job.duration
             job.expect(event.estimate)
+            # It may be short enough for a loan now.
+            self.pool.stamp += 1
             if job.attempts:
                 self.running.forget()
             if job.queued:
@@ -228,7 +236,11 @@ class Ledger(Books):
         self._nodes_moved = True
         if self.cluster.lost[f]:
             return
+        self.pool.close_on(f)
         for attempt in sorted(self.holders_on(f), key=lambda holder: holder.id):
+            if isinstance(attempt, Part):
+                # It goes with the task that has it.
+                continue
             if isinstance(attempt, Stranger):
                 adoption.leave(self, attempt)
                 continue
@@ -246,6 +258,9 @@ class Ledger(Books):
 
     def _node_changed(self, event: NodeChanged) -> None:
         f = self.cluster.index[event.node.name]
+        if self.pool.leases and self.cluster.differs(event.node):
+            # Its devices may have other places.
+            leave_node(self, f)
         if self.cluster.change_node(event.node):
             self._nodes_moved = True
             if not self.cluster.lost[f]:
@@ -313,6 +328,7 @@ class Ledger(Books):
                 self.dequeue(job)
             self.forget_relations(job)
             job.group.jobs -= 1
+        self.pool.close_but_of(kept)
         touched = self.groups.apply(event.groups, self.now, event.zone)
         self.running.forget()
         for job, name in targets:
@@ -338,6 +354,7 @@ class Ledger(Books):
         cluster = self.cluster
         f = cluster.index[fact.node]
         retried = bool(job.again)
+        take_parts(self, fact, f)
         if slot == NONE:
             slot = self._hold(fact, job, f)
         claim, leads = None, False
@@ -349,17 +366,7 @@ class Ledger(Books):
         else:
             job.take(fact.task)
             leads = bool(job.companions) and start_unit(self, job, fact.task)
-        fixed = self._by_cpu and job.cpu_charge
-        charge = fixed or group.charge(job.job.request, cluster.specs[f].capacity)
-        number = fact.attempt
-        self.next_attempt = max(self.next_attempt, number + 1)
-        attempt = Attempt(number, job, fact.task, f, slot, self.now, charge, self.expected_end(job))
-        self.attempts[number] = attempt
-        self.expected.add(attempt)
-        job.attempts[number] = attempt
-        group.attempts[number] = attempt
-        self.set_holder(slot, attempt)
-        group.add_used(job, charge)
+        attempt = self._enter(fact, job, f, slot)
         if job.constraints is not None:
             self._take_ports(attempt, fact.ports + fact.more_ports)
         if self.live or self.counts:
@@ -379,6 +386,24 @@ class Ledger(Books):
             self._doubt_units(job, fact.task, None)
         if cluster.gone:
             self._check_room(claim, f)
+
+    def _enter(self, fact: Start, job: JobEntry, f: int, slot: int) -> Attempt:
+        """Enter an attempt, and charge its group for it."""
+        group = job.group
+        fixed = self._by_cpu and job.cpu_charge
+        charge = fixed or group.charge(job.job.request, self.cluster.specs[f].capacity)
+        number = fact.attempt
+        self.next_attempt = max(self.next_attempt, number + 1)
+        attempt = Attempt(number, job, fact.task, f, slot, self.now, charge, self.expected_end(job))
+        self.attempts[number] = attempt
+        self.expected.add(attempt)
+        job.attempts[number] = attempt
+        group.attempts[number] = attempt
+        self.set_holder(slot, attempt)
+        group.add_used(job, charge)
+        if fact.parts or fact.rest or ((job.job.workload or job.job.is_lease) and not group.policy.plans):
+            use_leases(self, fact, attempt)
+        return attempt
 
     def _check_room(self, claim: ClaimEntry | None, f: int) -> None:
         """Check the room after a start: a whole device beside one that is gone may be more than the amounts that the node has left."""
@@ -409,6 +434,9 @@ class Ledger(Books):
     def _hold(self, fact: Start, job: JobEntry, f: int) -> int:
         """Hold the lease of a start that was decided elsewhere."""
         mask, alone = devices.mask_for(self.cluster, f, fact.devices)
+        row = row_beside_loan(self, fact, job, f, mask)
+        if row is not None:
+            return self.leases.hold_amounts(f, row, self.end_of(job))
         amounts = devices.widened(self.cluster, f, job.job.request, mask) if alone else job.job.request
         return self.leases.hold_amounts(f, amounts, self.end_of(job), mask, alone)
 
@@ -442,6 +470,8 @@ class Ledger(Books):
             licence_use.give_back(self.matching, job.job.licences)
         self.leases.release(attempt.slot)
         self.holders[attempt.slot] = None
+        if attempt.parts or attempt.inside or attempt.id in self.pool.leases:
+            leave_leases(self, attempt, again)
         if self.cluster.gone or self.cluster.overdrawn:
             adoption.released(self, attempt.node)
         if self.live or self.counts:
@@ -501,6 +531,9 @@ class Ledger(Books):
             self.expected.move(attempt, min(attempt.expected, end), end)
             if int(self.cluster.leases[attempt.slot, END]) > end:
                 self.leases.set_end(attempt.slot, end)
+        for part in attempt.parts:
+            if part.lease is None and int(self.cluster.leases[part.slot, END]) > end:
+                self.leases.set_end(part.slot, end)
 
     # --- claims and units --------------------------------------------------------------------------------------
 
@@ -514,19 +547,29 @@ class Ledger(Books):
                 start_unit(self, job, task)
         reservation = Reservation(job, self.now, nodes, self.cluster.stamp)
         charge = self.charge_of(job, nodes)
-        self.add_claim(ClaimEntry(job, list(fact.tasks), reservation, charge, list(fact.victims), fact.expected, since))
+        self.add_claim(
+            ClaimEntry(
+                job, list(fact.tasks), reservation, charge, list(fact.victims), fact.expected, since, fact.leased
+            )
+        )
         if not self.can_wait(job):
             self.dequeue(job)
         elif job.constraints is not None:
             # Its next task may have waited for less long.
             self.refit(job)
         self.timeline.reserve(reservation, NEVER)
+        giving_back = give_to_claim(self, fact, job, nodes[0][0])
         for number in fact.victims:
             victim = self.attempts[number]
             # Its amounts are booked for the unit from now on, whenever they become free.
             self._leave(victim, self.now)
-            if victim.job.group is not job.group:
+            if victim.job.group is not job.group and number not in giving_back:
                 victim.job.group.preempted_at = self.now
+
+    def _lease_used(self, event: LeaseUsed) -> None:
+        f = use_by_holder(self, event.lease, event.amounts)
+        if f in self.cluster.overdrawn:
+            adoption.check_room(self, f)
 
     def _claim_of(self, job: JobEntry, task: int) -> ClaimEntry:
         return next(claim for claim in job.claims if task in claim.tasks)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.core.books import Books
+from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.jobs import Attempt, GroupState, JobEntry
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
@@ -39,6 +40,7 @@ from cress.core.kernels.victims import (
 from cress.core.placing.gangs import by_racks, caps_by_racks
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
+from cress.model.decisions import LeasePart
 from cress.model.group import PreemptivePolicy
 from cress.model.times import NEVER
 
@@ -49,13 +51,19 @@ _WHOLE = 1_000_000
 
 
 class Eviction:
-    """The cheapest way found: the attempts that have to end, in the order in which they were taken, and the nodes."""
+    """The cheapest way found: the attempts that have to end, in the order in which they were taken, and the nodes.
 
-    __slots__ = ("attempts", "nodes")
+    ``leased`` is what leases of the unit's workload bring.
+    """
 
-    def __init__(self, attempts: list[Attempt], nodes: list[tuple[int, int]]) -> None:
+    __slots__ = ("attempts", "leased", "nodes")
+
+    def __init__(
+        self, attempts: list[Attempt], nodes: list[tuple[int, int]], leased: tuple[LeasePart, ...] = ()
+    ) -> None:
         self.attempts = attempts
         self.nodes = nodes
+        self.leased = leased
 
 
 def find_eviction(core: Books, job: JobEntry) -> Eviction | None:
@@ -77,6 +85,35 @@ def find_eviction_within(core: Books, job: JobEntry, *, others: bool) -> Evictio
         return None
     search = _Search(core, job, [*(_groups_that_yield(core, job) if others else ()), job.group])
     return search.plan(beyond=False) or search.plan(beyond=True)
+
+
+def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
+    """Return victims of lower priority in the workload of ``job``, beside the reservations in force, or ``None`` (source F).
+
+    Jobs of a workload have equal shares of it: the job takes up to its share, and from none below its share.
+    """
+    tasks = [each for each in job.group.attempts.values() if each.job.workload == job.workload]
+    jobs = {each.job.job.id for each in tasks} | {job.job.id}
+    cost: dict[int, int] = dict.fromkeys(jobs, 0)
+    for each in tasks:
+        cost[each.job.job.id] += each.charge[0]
+    own = cost[job.job.id] + charge_of_tasks(job, job.shape.size, core.cluster)[0]
+    if len(jobs) < 2 or own * len(jobs) > sum(cost.values()):
+        return None
+    total = sum(cost.values())
+    may: set[int] = set()
+    for each in sorted(tasks, key=lambda each: (-each.start, -each.id)):
+        left = cost[each.job.job.id] - each.charge[0]
+        if each.job.job.priority < job.job.priority and left * len(jobs) >= total:
+            may.add(each.slot)
+            cost[each.job.job.id] = left
+    if not may:
+        return None
+    search = _Search(core, job, [job.group], only=may)
+    found = search.plan(beyond=False) or search.plan(beyond=True)
+    if found is not None and job.shape.size == 1:
+        found.leased = tuple(part for each in found.attempts for part in core.pool.brought(each))
+    return found
 
 
 def find_eviction_by_urgency(core: Books, job: JobEntry, *, others: bool) -> Eviction | None:
@@ -109,10 +146,19 @@ def _groups_that_yield(core: Books, job: JobEntry) -> list[GroupState]:
 class _Search:
     """The search: future free amounts per node, and the victims that could add to them (tables: ``kernels/victims.py``).
 
-    ``groups`` are those that may be preempted, the first of which yields first; that of ``job`` may be the last of them.
+    ``groups`` are those that may be preempted, the first of which yields first; that of ``job`` may be the last of them. ``only``: of the tasks
+    in these slots.
     """
 
-    def __init__(self, core: Books, job: JobEntry, groups: list[GroupState], *, by_urgency: bool = False) -> None:
+    def __init__(
+        self,
+        core: Books,
+        job: JobEntry,
+        groups: list[GroupState],
+        *,
+        by_urgency: bool = False,
+        only: set[int] | None = None,
+    ) -> None:
         cluster = core.cluster
         self.by_urgency = by_urgency
         self.job = job
@@ -137,6 +183,7 @@ class _Search:
                 self.claimed[core.timeline.table[row, B_NODE]] = True
                 self.levels[core.timeline.table[row, B_NODE]] -= core.timeline.table[row, B_AMOUNTS:]
         others = [each.slot for each in (*core.strangers.values(), *core.foreign_use.values())]
+        others += [part.slot for part in core.pool.parts(core.attempts.values())]
         core.running.refresh(core.cluster, core.groups, core.attempts, others)
         self.holders = core.holders
         self.table = core.running.table
@@ -150,9 +197,17 @@ class _Search:
             stay, worth = self._worth_by_urgency(core, rank_of)
             stay = stay | stopping
         else:
-            stay = self._and_not_outranked(stopping) if within else stopping
+            if only is not None:
+                stay = stopping.copy()
+                stay[[each.slot for each in core.attempts.values() if each.slot not in only]] = True
+            else:
+                stay = self._and_not_outranked(stopping) if within else stopping
             kind = PreemptivePolicy.LOW_PRIORITY_FIRST if within else job.group.spec.preemptive
             worth = self._worth(core, kind)
+        for attempt in core.attempts.values() if core.pool.leases else ():
+            if attempt.parts:
+                # Loans are the first to go.
+                worth[attempt.slot] = -_ANY
         name_victims(
             self.table, cluster.leases, stay, job_of, self.left, rank_of, latest, core.now, worth, self.victims,
         )  # fmt: skip

@@ -48,7 +48,7 @@ class RunningTasks:
         rows = np.zeros((len(new), self.table.shape[1]), np.int64)
         rows[:, R_ID:R_CHARGE] = [
             (
-                attempt.id, attempt.start, attempt.job.job.counted_as, attempt.job.job.priority, place[attempt.job.group.name],
+                attempt.id, attempt.start + attempt.job.job.min_time, attempt.job.job.counted_as, attempt.job.job.priority, place[attempt.job.group.name],
                 _how_it_yields(attempt), attempt.job.job.minimum, attempt.job.deadline, attempt.job.shortest, attempt.job.longest,
                 attempt.job.limit,
             )

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from cress.core.cycle import Cycle
+from cress.core.fragments.lease_state import export_leases, export_use, restore_leases, restore_use
 from cress.core.future.timeline import ALL
 from cress.core.groups.policies.backfill import BackfillPolicy
 from cress.core.groups.policies.ranked_backfill import RankedBackfill
@@ -23,6 +24,7 @@ from cress.core.placing.constraints import constraints_of
 from cress.core.placing.vetoes import Verdict
 from cress.core.tables.data_locations import Places
 from cress.core.tables.devices import mask_of, widened
+from cress.model.decisions import LeasePart
 from cress.model.estimates import RunEstimate
 from cress.model.group import Group
 from cress.model.job import Job
@@ -76,9 +78,11 @@ def export_state(core: Cycle) -> State:
                 "victims": list(claim.victims),
                 "expected": claim.expected,
                 "since": claim.since,
+                "leased": plain(claim.leased),
             }
             for claim in core.claims
         ],
+        "lending": export_leases(core),
         "reservations": _reservations(core),
         "plans": {
             name: {
@@ -142,6 +146,9 @@ def restore_state(core: Cycle, state: State) -> None:
         _restore_job(core, entry)
     heapify(core.later)
     _restore_units(core, state)
+    if "lending" in state:
+        # Releases before this one had no leases of workloads.
+        restore_leases(core, state["lending"])
     for entry in state["attempts"]:
         _restore_attempt(core, entry)
     for entry in state["others"]:
@@ -159,8 +166,11 @@ def restore_state(core: Cycle, state: State) -> None:
         charge = core.charge_of(job, reservation.nodes)
         # Releases before this one kept no times of units and tasks.
         since = entry.get("since", job.queued_at)
+        leased = msgspec.convert(entry.get("leased", ()), tuple[LeasePart, ...])
         core.add_claim(
-            ClaimEntry(job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"], since)
+            ClaimEntry(
+                job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"], since, leased
+            )
         )
     kept = state["reservations"]
     core.reservations.loosened = kept["loosened"]
@@ -354,7 +364,7 @@ def _attempt(core: Cycle, attempt: Attempt) -> State:
     if held != amounts or amounts != list(attempt.job.job.request) or entry["devices"][1]:
         # It has exclusive disks, which may have changed since, or was adopted with other amounts than its job's.
         entry["held"], entry["amounts"] = held, amounts
-    return entry
+    return {**entry, **export_use(core, attempt)}
 
 
 def _held(core: Cycle, holder: Holder) -> list[int]:
@@ -404,6 +414,7 @@ def _restore_attempt(core: Cycle, entry: State) -> None:
     core.relations.ports.take(attempt.node, attempt.ports)
     core.relations.licences.hold(job.job.licences)
     core.attempts[attempt.id] = attempt
+    restore_use(core, attempt, entry)
     core.set_holder(slot, attempt)
     job.attempts[attempt.id] = attempt
     job.group.attempts[attempt.id] = attempt

@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from cress.core.kernels import balance, choice, devices, holding, order, shape_blocks, timeline, urgency, victims
+from cress.core.kernels import (
+    balance,
+    choice,
+    devices,
+    fragments,
+    holding,
+    order,
+    shape_blocks,
+    timeline,
+    urgency,
+    victims,
+)
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.device_requests import ask_of
 from cress.core.scheduler import Scheduler
@@ -28,7 +39,9 @@ from cress.model.resources import Dimensions
 from cress.model.times import MINUTE, SECOND
 
 # All kernels of the scheduler.
-KERNELS = Kernels(balance, choice, devices, holding, order, shape_blocks, timeline, urgency, victims, machine)
+KERNELS = Kernels(
+    balance, choice, devices, fragments, holding, order, shape_blocks, timeline, urgency, victims, machine
+)
 
 _CORES = 1000  # millicores
 _ROUNDS = 160

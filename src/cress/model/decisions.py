@@ -11,6 +11,16 @@ from typing import TypeAlias
 import msgspec
 
 from cress.model.node import Allocated
+from cress.model.resources import ResourceVector
+
+
+class LeasePart(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A part of the lease ``lease`` of a workload: amounts, and at most one device of which it has ``amounts`` (id "": none)."""
+
+    lease: int
+    amounts: ResourceVector
+    kind: str = ""
+    device: str = ""
 
 
 class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -19,6 +29,7 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     ``ports`` are the numbers of the job's ports there, in the job's order; ``devices`` are those of the node that it has,
     in the node's order. ``leader``: it starts together with a task of this job, on which it depends.
     ``more_ports`` are ports that clauses of the job take beside. ``claimed``: the task was part of a ``Claim``.
+    ``parts`` is what it takes from leases of workloads, its own or others; ``rest`` what stays idle in its lease (design note 0024).
     """
 
     attempt: int
@@ -30,13 +41,16 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     devices: tuple[Allocated, ...] = ()
     more_ports: tuple[int, ...] = ()
     claimed: bool = False
+    parts: tuple[LeasePart, ...] = ()
+    rest: tuple[LeasePart, ...] = ()
 
 
 class Claim(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Keep what the attempts ``victims`` free on ``nodes`` (names and numbers of tasks) for these tasks of a job.
 
     The tasks leave the queue, the victims count as stopping, and their groups begin to cool off. ``expected`` is the time
-    (µs) at which the victims' grace is over.
+    (µs) at which the victims' grace is over. ``leased`` is what leases and victims of the job's workload bring: what its start leaves of it
+    stays in the lease. Parts that are idle leave their leases at once, those that victims borrowed when these end.
     """
 
     job: int
@@ -44,6 +58,7 @@ class Claim(msgspec.Struct, frozen=True, tag=True, gc=False):
     nodes: tuple[tuple[str, int], ...]
     victims: tuple[int, ...]
     expected: int
+    leased: tuple[LeasePart, ...] = ()
 
 
 class ClaimDropped(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -92,6 +107,12 @@ class Stop(msgspec.Struct, frozen=True, tag=True, gc=False):
     end: int
 
 
+class LeaseReduced(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Give the idle parts of a lease back to the cluster; a lease without a task of its workload is over."""
+
+    lease: int
+
+
 class WouldPreempt(msgspec.Struct, frozen=True, tag=True, gc=False):
     """In the mode ``observe``: this attempt would have been preempted for job ``by``; nothing was done."""
 
@@ -103,7 +124,9 @@ class WouldPreempt(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 Order: TypeAlias = Start | Preempt | Stop | WouldPreempt
-Decision: TypeAlias = Start | Preempt | Stop | WouldPreempt | Claim | ClaimDropped | UnitFormed | UnitDissolved
+Decision: TypeAlias = (
+    Start | Preempt | Stop | WouldPreempt | Claim | ClaimDropped | UnitFormed | UnitDissolved | LeaseReduced
+)
 
 
 class Decisions(msgspec.Struct):

@@ -42,6 +42,13 @@ class JobSubmitted(msgspec.Struct, frozen=True, tag=True):
     estimate: RunEstimate | None = None
 
 
+class LeaseUsed(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """The holder of a lease, the attempt ``lease`` of a job that is a lease, uses these amounts of it by itself; the rest is idle."""
+
+    lease: int
+    amounts: ResourceVector
+
+
 class RunEstimated(msgspec.Struct, frozen=True, tag=True):
     """The tasks of these jobs that start from now on are expected to run so long: the history tells more than before."""
 
@@ -201,6 +208,7 @@ class ClockSet(msgspec.Struct, frozen=True, tag=True):
 
 Event: TypeAlias = (
     JobSubmitted
+    | LeaseUsed
     | RunEstimated
     | JobCancelled
     | JobHeld

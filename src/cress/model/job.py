@@ -66,6 +66,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``deadline`` is the moment (µs since the epoch, UTC) at which all its tasks should have ended; while it is not submitted, it may be
     ``within`` so many microseconds of its submission instead. 0: none.
+
+    ``workload`` is the name of the framework or application in its group whose leases its tasks use; "": the built-in one of its type. Each task of a job that
+    ``is_lease`` is a lease of its workload, which it keeps until it ends; it is not preempted in its first ``min_time`` microseconds.
     """
 
     id: int
@@ -98,6 +101,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     licences: tuple[tuple[str, int], ...] = ()
     deadline: int = 0
     within: int = 0
+    workload: str = ""
+    is_lease: bool = False
+    min_time: int = 0
 
     @property
     def counted_as(self) -> int:

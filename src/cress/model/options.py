@@ -180,6 +180,31 @@ class Options:
         0.1, "victims under way at once, as a share of the running tasks; one unit's victims at least", above=0, most=1
     )
 
+    # Fragments
+    lending: str = _option(
+        "off",
+        "lend what leases of workloads hold and do not use to short tasks",
+        source="F",
+        choices=("off", "on"),
+    )
+    lease_idle: int = _option(
+        10 * SECOND, "a named workload keeps a lease after its last task for", unit="µs", source="F; ours", least=0
+    )
+    reclaim_grace: int = _option(
+        2 * SECOND,
+        "a borrower is stopped after its signal, once the owner wants its lease back, within",
+        unit="µs",
+        source="F; ours",
+        least=0,
+    )
+    min_fragment: float = _option(
+        0.1,
+        "the idle part of a lease is lent if it has at least so many cores, or so much of a device",
+        unit="cores",
+        source="F; ours",
+        least=0,
+    )
+
     # Nodes that are away
     term: int = _option(
         60 * SECOND,

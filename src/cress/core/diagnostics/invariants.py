@@ -75,13 +75,16 @@ def _capacity(core: Cycle) -> Iterator[str]:
 
 
 def _holders(core: Cycle) -> list[Holder]:
-    """Return all holders of leases."""
-    return [*core.attempts.values(), *core.strangers.values(), *core.foreign_use.values()]
+    """Return all holders of rows of the table of leases."""
+    parts = core.pool.parts(core.attempts.values())
+    return [*core.attempts.values(), *core.strangers.values(), *core.foreign_use.values(), *parts]
 
 
 def _is_request(cluster: Cluster, attempt: Attempt) -> bool:
     """Return whether a lease holds what its task requests; of exclusive disks it holds all."""
     lease = cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + cluster.k_count].tolist()
+    for part in attempt.parts:
+        lease = list(map(int.__add__, lease, part.amounts))
     alone = mask_of(cluster, attempt.slot)[1]
     disk = range(DISK_AT, DISK_AT + DISK_AMOUNTS)
     return all(
@@ -216,8 +219,9 @@ def _usage(core: Cycle) -> Iterator[str]:
         by_group.setdefault(attempt.job.group.name, []).append(attempt)
     for group in core.groups:
         attempts = by_group.get(group.name, [])
+        idle = [lease.charge for lease in core.pool.leases.values() if lease.workload.group is group]
         for name, kept, charges in (
-            ("uses", group.used, [attempt.charge for attempt in attempts]),
+            ("uses", group.used, [*(attempt.charge for attempt in attempts), *idle]),
             ("is leaving", group.leaving, [attempt.charge for attempt in attempts if attempt.stopping]),
             ("claims", group.claimed, [claim.charge for claim in core.claims if claim.job.group is group]),
         ):
@@ -379,6 +383,36 @@ def _expected_ends(core: Cycle) -> Iterator[str]:
             yield f"waiting jobs of group {group.name} have work of {waiting}, counted {group.policy.work()}"
 
 
+def _workload_leases(core: Cycle) -> Iterator[str]:
+    pool, cluster = core.pool, core.cluster
+    pool.more_nodes()
+    lendable = np.zeros_like(pool.lendable)
+    for lease in pool.leases.values():
+        inside = {each.id for each in core.attempts.values() if any(of is lease for of, _ in each.inside)}
+        lent = {part.slot for each in core.attempts.values() for part in each.parts if part.lease is lease}
+        if inside != set(lease.tasks) or lent != {part.slot for part in lease.lent}:
+            yield f"lease {lease.id} has the tasks {inside} and lends {len(lent)} parts, counted otherwise"
+        kept = bool(inside) or lease.holder is not None
+        if kept == (lease.id in pool.waiting) or (not kept and not lease.workload.declared):
+            yield f"lease {lease.id} without a task is kept, or not waited for"
+        amounts = lease.idle_amounts()
+        charge = lease.workload.group.charge(amounts, cluster.specs[lease.node].capacity) if amounts else None
+        if (charge or (0,) * len(lease.charge)) != lease.charge or any(not any(p.amounts) for p in lease.idle.values()):
+            yield f"lease {lease.id} is charged {lease.charge} for {amounts}"
+        if amounts and pool.lends and pool.is_lent(lease):
+            lendable[lease.node] += amounts
+    if not np.array_equal(lendable, pool.lendable):
+        yield "what can be lent is not the sum of the idle parts that are large enough"
+    for lease in pool.leases.values():
+        for index, has in ((lease.workload.idle_on, lease.idle), (lease.workload.lent_on, lease.lent)):
+            if bool(has) != (lease.id in index.get(lease.node, {})):
+                yield f"lease {lease.id} is not found on its node, or has nothing there"
+    for attempt in core.attempts.values():
+        orphan = [part for part in attempt.parts if part.lease is not None and part.lease.id not in pool.leases]
+        if orphan or any(lease.id not in pool.leases for lease, _ in attempt.inside):
+            yield f"attempt {attempt.id} has parts of a lease that is over"
+
+
 def _vetoes(core: Cycle) -> Iterator[str]:
     for job in core.waiting():
         if why_waiting(core, job.job.id) is None:
@@ -402,5 +436,6 @@ INVARIANTS: dict[str, Callable[[Cycle], Iterator[str]]] = {
     "groups and queues are in order": _order,
     "what is claimed will be free": _claims,
     "ends are those that are expected": _expected_ends,
+    "leases are what their tasks, loans and idle parts make of them": _workload_leases,
     "a pending unit has a veto": _vetoes,
 }

@@ -10,7 +10,17 @@ from typing import Any
 
 from numba.core import caching
 
-FILES = ("balance.py", "choice.py", "devices.py", "holding.py", "order.py", "timeline.py", "urgency.py", "victims.py")
+FILES = (
+    "balance.py",
+    "choice.py",
+    "devices.py",
+    "fragments.py",
+    "holding.py",
+    "order.py",
+    "timeline.py",
+    "urgency.py",
+    "victims.py",
+)
 
 
 class _AllKernels:

@@ -164,11 +164,18 @@ class Cluster:
         self.watcher.set_node(f, node)
         return f
 
+    def differs(self, node: Node) -> bool:
+        """Return whether a description has another capacity or other devices than the one that is known."""
+        known = self.specs[self.index[node.name]]
+        return known.capacity != node.capacity or devices_of(node, self.dimensions) != devices_of(
+            known, self.dimensions
+        )
+
     def change_node(self, node: Node) -> bool:
         """Replace the description of a node; its leases stay. Return whether its capacity or devices have changed."""
         f = self.index[node.name]
         has = devices_of(node, self.dimensions)
-        changed = self.specs[f].capacity != node.capacity or has != devices_of(self.specs[f], self.dimensions)
+        changed = self.differs(node)
         self.specs[f] = node
         if changed and not self.lost[f]:
             k = self.k_count

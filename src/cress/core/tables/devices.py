@@ -73,14 +73,19 @@ def disks_on(cluster: Cluster, places: Ints, *, free: bool) -> Ints:
 def allocated(cluster: Cluster, slot: int, f: int) -> tuple[Allocated, ...]:
     """Return the devices of node ``f`` that the lease in ``slot`` has."""
     mask, alone = mask_of(cluster, slot)
+    held = cluster.leases[slot, LEASE_AT : LEASE_AT + cluster.k_count].tolist()
+    return named(cluster, f, mask, held, alone)
+
+
+def named(cluster: Cluster, f: int, mask: int, held: Sequence[int], alone: int = 0) -> tuple[Allocated, ...]:
+    """Return the devices of node ``f`` in ``mask`` with the part of each that a holder of these amounts has."""
     has = [device for d, device in enumerate(cluster.devices[f]) if mask >> d & 1]
     kinds = [device.kind for device in has]
     found = []
     for device in has:
         amount = WHOLE * alone
         if device.kind != DISK_KIND:
-            held = int(cluster.leases[slot, LEASE_AT + cluster.dimensions.index[device.kind]])
-            amount = held // kinds.count(device.kind)
+            amount = held[cluster.dimensions.index[device.kind]] // kinds.count(device.kind)
         found.append(Allocated(device.kind, device.id, amount))
     return tuple(found)
 
@@ -105,6 +110,14 @@ def widened(cluster: Cluster, f: int, request: ResourceVector, mask: int) -> Res
     disks = [each for d, each in enumerate(cluster.devices[f]) if mask >> d & 1 and each.kind == DISK_KIND]
     amounts = [sum(disk.bandwidth[i] for disk in disks) for i in range(DISK_AMOUNTS)]
     return (*request[:DISK_AT], *amounts, *request[DISK_AT + DISK_AMOUNTS :])
+
+
+def dimensions_of(cluster: Cluster, kind: str) -> range:
+    """Return the dimensions in which devices of a kind have amounts."""
+    if kind == DISK_KIND:
+        return range(DISK_AT, DISK_AT + DISK_AMOUNTS)
+    k = cluster.dimensions.index[kind]
+    return range(k, k + 1)
 
 
 def device_use(cluster: Cluster, f: int) -> list[tuple[Device, tuple[int, ...], int]]:

@@ -274,6 +274,11 @@ TABLE = (
         default="none",
     ),
     Key(
+        "workload", {"type": ["string", "integer"], "maxLength": MAX_NAME_LENGTH}, values.name, into=JOB,
+        about="the framework of the group that the job belongs to: its tasks start in what earlier ones of the workload left idle, which is kept for `lease_idle`",
+        default="none",
+    ),
+    Key(
         "job_failure", TRUTH, truth("its tasks run again when their node is lost"), into=JOB, types=ENDING | {SERVICE},
         about="`false`: a task that is lost with its node counts as failed and is not retried; one of a service [is not replaced](services.md#tasks-that-are-lost)",
         default="`true`",

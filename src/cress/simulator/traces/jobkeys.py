@@ -28,6 +28,7 @@ COLUMNS = (
     "max_per_node",
     "max_per_rack",
     "application",
+    "workload",
     "licences",
     "retries",
     "backoff",

@@ -1,0 +1,264 @@
+"""The search for fragments: the own ones of a workload, loans of others, and borrowers that give back (source F, design note 0024)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cress.core.books import Books
+from cress.core.jobs import NO_DEVICE, ClaimEntry, JobEntry, Piece, Reservation, Workload, WorkloadLease
+from cress.core.kernels.devices import (
+    ASKS,
+    DISK_AMOUNTS,
+    LEFT,
+    MUST,
+    WIDTH,
+    choose_devices,
+    device_copies,
+    first_device,
+    mask_at,
+)
+from cress.core.kernels.fragments import node_for_loan
+from cress.core.kernels.holding import AMOUNTS, FREE, OUT, USABLE
+from cress.core.kernels.timeline import B_AMOUNTS, B_FORCE, B_NODE
+from cress.core.tables import devices
+from cress.core.tables.arrays import Ints
+from cress.model.decisions import LeasePart
+from cress.model.job import JobType
+from cress.model.node import Allocated
+
+# Nodes looked at for a loan whose devices do not suffice.
+_TRIES = 16
+
+_NOTHING_BOOKED: Ints = np.zeros((0, 0), np.int64)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Place for one task on node ``f``: what it takes of leases, and its devices."""
+
+    f: int
+    parts: tuple[LeasePart, ...]
+    devices: tuple[Allocated, ...]
+
+
+def may_use(job: JobEntry) -> bool:
+    """Return whether the next unit of a job may be made of fragments: it is one task, alone, without exclusive disks, and no lease itself."""
+    return not job.job.is_lease and job.shape.size == 1 and not job.companions and not job.shape.ask[MUST]
+
+
+def own_room(core: Books, job: JobEntry, workload: Workload) -> Place | None:
+    """Return room for the next task of a job in idle parts of its own workload: where they leave least, the first of equals."""
+    asked = [k for k, amount in enumerate(job.job.request) if amount]
+    found: list[tuple[int, int]] = []
+    for f, leases in workload.idle_on.items():
+        if not is_open(core, job, f):
+            continue
+        idle = [lease.idle_amounts() for lease in leases.values()]
+        left = [sum(each[k] for each in idle) - job.job.request[k] for k in asked]
+        if not left or min(left) >= 0:
+            found.append((sum(left), f))
+    for _, f in sorted(found):
+        room = _room_on(core, job, f, list(workload.idle_on[f].values()), [], None)
+        if room is not None:
+            return room
+    return None
+
+
+def find_loan(core: Books, job: JobEntry) -> Place | None:
+    """Return room for the next task of a job that is predicted short, in idle parts of all workloads and what is unallocated beside them."""
+    pool, cluster = core.pool, core.cluster
+    # A task that must not be stopped cannot give back.
+    stays = job.job.is_lease or job.job.type in (JobType.SERVICE, JobType.DATABASE)
+    if stays or not pool.idle_on or not may_use(job) or min(job.run, job.limit) > pool.limit.limit:
+        return None
+    pool.more_nodes()
+    booked = booked_on(core)
+    skipped = np.zeros(cluster.node_count, np.bool_)
+    own = core.pool.workload(job)
+    for _ in range(_TRIES):
+        f = int(
+            node_for_loan(
+                job.shape.request_array, cluster.lack[job.shape.row], cluster.nodes, cluster.node_count, pool.lendable,
+                booked, skipped,
+            )
+        )  # fmt: skip
+        if f < 0:
+            return None
+        leases = [lease for lease in pool.idle_on[f].values() if pool.is_lent(lease)]
+        mine = [lease for lease in leases if lease.workload is own]
+        others = [lease for lease in leases if lease.workload is not own]
+        free = cluster.nodes[f, FREE : FREE + cluster.k_count]
+        spare = np.maximum(free - booked[f], 0) if len(booked) else free
+        room = _room_on(core, job, f, mine, others, spare)
+        if room is not None:
+            return room
+        skipped[f] = True
+    return None
+
+
+def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tuple[LeasePart, ...]:
+    """Return what a task that holds its row in ``slot`` leaves of what its claim brought, as far as it is free on the node."""
+    pool, cluster = core.pool, core.cluster
+    mask, alone = devices.mask_of(cluster, slot)
+    if alone or not claim.leased:
+        return ()
+    brought: dict[int, list[int]] = {}
+    for part in claim.leased:
+        device, amounts = pool.placed(f, part)
+        _add(brought, device, amounts, 1)
+    for device, amounts in pool.pieces(f, claim.job.job.request, mask):
+        if device in brought:
+            _add(brought, device, amounts, -1)
+    # The room of the claim itself is held already.
+    booked = booked_on(core, claim.reservation)
+    free = cluster.nodes[f, FREE : FREE + cluster.k_count]
+    spare = (np.maximum(free - booked[f], 0) if len(booked) else free).tolist()
+    rest = []
+    for device, left in brought.items():
+        kept = [max(0, min(amount, has)) for amount, has in zip(left, spare, strict=True)]
+        if device != NO_DEVICE:
+            at = first_device(cluster.k_count) + device * WIDTH + LEFT
+            on = pool.dimensions_on(f, device)
+            kept = [
+                min(amount, int(cluster.nodes[f, at + k - on.start])) if k in on else 0 for k, amount in enumerate(kept)
+            ]
+        if any(kept):
+            spare = [has - amount for has, amount in zip(spare, kept, strict=True)]
+            rest.append(pool.named(lease, f, (device, tuple(kept))))
+    return tuple(rest)
+
+
+def returnable_for(core: Books, job: JobEntry) -> list[int]:
+    """Return the leases of groups above their quotas whose idle parts make room for a task on one node, where the fewest are needed."""
+    pool, cluster = core.pool, core.cluster
+    best: list[int] | None = None
+    for f, leases in sorted(pool.idle_on.items()):
+        if not is_open(core, job, f):
+            continue
+        left = (cluster.nodes[f, FREE : FREE + cluster.k_count] - job.shape.request_array).tolist()
+        needed: list[int] = []
+        for lease in sorted(leases.values(), key=lambda lease: (-lease.idle_amounts()[0], lease.id)):
+            if min(left) >= 0:
+                break
+            group = lease.workload.group
+            if group is not job.group and group.above_quota:
+                needed.append(lease.id)
+                left = list(map(int.__add__, left, lease.idle_amounts()))
+        if needed and min(left) >= 0 and (best is None or len(needed) < len(best)):
+            best = needed
+    return best or []
+
+
+def is_open(core: Books, job: JobEntry, f: int) -> bool:
+    """Return whether node ``f`` takes tasks, and no clause of the job keeps it off."""
+    return bool(core.cluster.nodes[f, USABLE]) and not core.cluster.lack[job.shape.row, f] & OUT
+
+
+def booked_on(core: Books, but: Reservation | None = None) -> Ints:
+    """Return, per node, all that bookings in force need at any time, ``but`` those of a reservation; nothing if there are none."""
+    timeline = core.timeline
+    if not timeline.any_booked:
+        return _NOTHING_BOOKED
+    counts = timeline.table[:, B_FORCE] > 0
+    if but is not None:
+        counts[but.rows] = False
+    rows = timeline.table[counts]
+    booked = np.zeros((core.cluster.node_count, core.cluster.k_count), np.int64)
+    np.add.at(booked, rows[:, B_NODE], rows[:, B_AMOUNTS:])
+    return booked
+
+
+def _add(pieces: dict[int, list[int]], device: int, amounts: Iterable[int], sign: int) -> None:
+    before = pieces.get(device)
+    more = [sign * amount for amount in amounts]
+    pieces[device] = more if before is None else list(map(int.__add__, before, more))
+
+
+def _room_on(
+    core: Books, job: JobEntry, f: int, own: list[WorkloadLease], others: list[WorkloadLease], spare: Ints | None
+) -> Place | None:
+    """Return what a task takes on node ``f``: of leases of its own workload, then of ``spare`` unallocated amounts (``None``: nothing), then of other leases."""
+    pool, cluster = core.pool, core.cluster
+    request = job.job.request
+    mask = 0
+    if job.shape.ask[ASKS] and cluster.devices[f]:
+        found = _devices_for(core, job, f, [*own, *others], free=spare is not None)
+        if found is None:
+            return None
+        mask = found
+    pieces = pool.pieces(f, request, mask)
+    unallocated = None if spare is None else spare.tolist()
+    parts: list[LeasePart] = []
+    for device, amounts in pieces:
+        left = _take(pool.named, parts, _in_turn(own, device, amounts), f, device, amounts)
+        if unallocated is not None and any(left):
+            on = pool.dimensions_on(f, device)
+            for k, amount in enumerate(left):
+                has = unallocated[k]
+                if device != NO_DEVICE and k in on:
+                    has = min(
+                        has, int(cluster.nodes[f, first_device(cluster.k_count) + device * WIDTH + LEFT + k - on.start])
+                    )
+                used = min(amount, max(0, has))
+                left[k] -= used
+                unallocated[k] -= used
+        left = _take(pool.named, parts, _in_turn(others, device, left), f, device, left)
+        if any(left):
+            return None
+    if not parts:
+        return None
+    return Place(f, tuple(parts), devices.named(cluster, f, mask, request))
+
+
+def _in_turn(leases: list[WorkloadLease], device: int, amounts: Sequence[int]) -> list[WorkloadLease]:
+    """Return the leases with an idle part on a device: the smallest that holds all of the amounts, then the largest first."""
+    idle = [lease for lease in leases if device in lease.idle]
+    enough = [lease for lease in idle if all(map(int.__ge__, lease.idle[device].amounts, amounts))]
+    if enough:
+        return [min(enough, key=lambda lease: (sum(lease.idle[device].amounts), lease.id))]
+    return sorted(idle, key=lambda lease: (-sum(map(min, lease.idle[device].amounts, amounts)), lease.id))
+
+
+def _take(
+    named: Callable[[int, int, Piece], LeasePart], parts: list[LeasePart], leases: list[WorkloadLease], f: int,
+    device: int, amounts: Sequence[int],
+) -> list[int]:  # fmt: skip
+    """Add to ``parts`` what idle parts on a device have of ``amounts``; return what they lack."""
+    left = list(amounts)
+    for lease in leases:
+        taken = tuple(map(min, left, lease.idle[device].amounts))
+        if any(taken):
+            parts.append(named(lease.id, f, (device, taken)))
+            left = list(map(int.__sub__, left, taken))
+    return left
+
+
+def _devices_for(core: Books, job: JobEntry, f: int, leases: list[WorkloadLease], *, free: bool) -> int | None:
+    """Return the devices of a task as a mask, from idle parts of these leases and, if ``free``, what is unallocated; ``None`` if they do not suffice."""
+    cluster, k_count = core.cluster, core.cluster.k_count
+    row = cluster.nodes[f].copy()
+    begin = first_device(k_count)
+    if not free:
+        for at in range(begin, len(row), WIDTH):
+            row[at + LEFT : at + LEFT + DISK_AMOUNTS] = 0
+    for lease in leases:
+        for device, part in lease.idle.items():
+            if device != NO_DEVICE:
+                at, on = begin + device * WIDTH, core.pool.dimensions_on(f, device)
+                row[at + LEFT : at + LEFT + len(on)] += [part.amounts[k] for k in on]
+    return _choose(core, job, row)
+
+
+def _choose(core: Books, job: JobEntry, row: Ints) -> int | None:
+    k_count = core.cluster.k_count
+    if not device_copies(row, job.shape.ask, k_count, False):
+        return None
+    lease = np.zeros((1, core.cluster.leases.shape[1]), np.int64)
+    lease[0, AMOUNTS : AMOUNTS + k_count] = job.job.request
+    ask = job.shape.ask.copy()
+    choose_devices(0, row, ask, lease, k_count)
+    mask, alone = lease[0, mask_at(k_count) :].tolist()
+    return None if alone else int(mask)

@@ -1,0 +1,108 @@
+"""Changes of leases by facts: tasks take parts of them and give them back, claims take them over (design note 0024)."""
+
+from __future__ import annotations
+
+from cress.core.books import Books
+from cress.core.fragments.holders import enter_holder, settle
+from cress.core.jobs import NO_DEVICE, Attempt, JobEntry
+from cress.core.kernels.holding import END
+from cress.core.tables import devices
+from cress.model.decisions import Claim, LeasePart, Start
+from cress.model.resources import ResourceVector
+
+
+def take_parts(core: Books, fact: Start, f: int) -> None:
+    """Free what a task that is about to start on node ``f`` takes of leases."""
+    for part in fact.parts:
+        core.pool.take(core.pool.leases[part.lease], core.pool.placed(f, part))
+
+
+def _borrowed(core: Books, fact: Start, job: JobEntry) -> list[LeasePart]:
+    """Return the parts of a start that belong to other workloads."""
+    workload = core.pool.workload(job) if fact.parts else None
+    return [part for part in fact.parts if core.pool.leases[part.lease].workload is not workload]
+
+
+def row_beside_loan(core: Books, fact: Start, job: JobEntry, f: int, mask: int) -> ResourceVector | None:
+    """Return what the row of a task with a loan holds: what is not borrowed, and no device, as those are held one by one; ``None`` without a loan."""
+    borrowed = _borrowed(core, fact, job)
+    if not borrowed:
+        return None
+    row = dict(core.pool.pieces(f, job.job.request, mask)).get(NO_DEVICE, (0,) * core.cluster.k_count)
+    for part in borrowed:
+        if not part.kind:
+            row = tuple(map(int.__sub__, row, part.amounts))
+    return row
+
+
+def use_leases(core: Books, fact: Start, attempt: Attempt) -> None:
+    """Enter what a task that has just started uses of leases, or the lease that it founds."""
+    pool, job, f = core.pool, attempt.job, attempt.node
+    mask, alone = devices.mask_of(core.cluster, attempt.slot)
+    if job.job.is_lease:
+        if not alone:
+            enter_holder(core, attempt, mask)
+        return
+    if fact.rest or (not fact.parts and not alone):
+        lease = pool.found(attempt.id, job, f)
+        for piece in pool.pieces(f, attempt.amounts, mask):
+            pool.add_task(lease, attempt, piece)
+        for part in fact.rest:
+            pool.put(lease, pool.placed(f, part))
+        return
+    borrowed = _borrowed(core, fact, job)
+    for part in fact.parts:
+        if part not in borrowed:
+            pool.add_task(pool.leases[part.lease], attempt, pool.placed(f, part))
+    if borrowed:
+        _borrow(core, fact, attempt, borrowed)
+
+
+def _borrow(core: Books, fact: Start, attempt: Attempt, borrowed: list[LeasePart]) -> None:
+    """Hold what a task has beside its row: what it borrows, and the rest of its devices."""
+    pool, f = core.pool, attempt.node
+    lent: dict[int, ResourceVector] = {}
+    for part in borrowed:
+        device, amounts = pool.placed(f, part)
+        pool.lend(pool.leases[part.lease], (device, amounts), attempt)
+        before = lent.get(device)
+        lent[device] = amounts if before is None else tuple(map(int.__add__, before, amounts))
+    mask, _ = devices.mask_for(core.cluster, f, fact.devices)
+    for device, amounts in pool.pieces(f, attempt.amounts, mask):
+        if device != NO_DEVICE:
+            left = tuple(map(int.__sub__, amounts, lent.get(device, (0,) * len(amounts))))
+            if any(left):
+                pool.hold_beside(attempt, (device, left), int(core.cluster.leases[attempt.slot, END]))
+
+
+def leave_leases(core: Books, attempt: Attempt, again: bool) -> None:
+    """Give back what a task that is over used of leases; ``again``: it has to run again."""
+    if any(part.lease is not None for part in attempt.parts):
+        work = (core.now - attempt.start) * max(1, attempt.amounts[0])
+        core.pool.limit.ended(work, again and not attempt.job.cancelled)
+    if attempt.id in core.pool.leases and core.pool.leases[attempt.id].holder is attempt:
+        core.pool.close(core.pool.leases[attempt.id])
+    lenders = {part.lease.id: part.lease for part in attempt.parts if part.lease is not None}
+    core.pool.ended(attempt, core.now)
+    for lease in lenders.values():
+        if lease.holder is not None:
+            settle(core, lease)
+
+
+def give_to_claim(core: Books, fact: Claim, job: JobEntry, f: int) -> list[int]:
+    """Free the idle parts that a claim on node ``f`` takes over, and note what its victims yield; return those that only give back a loan to its owner."""
+    pool = core.pool
+    workload = pool.workload(job) if fact.leased else None
+    for part in fact.leased:
+        if part.lease:
+            pool.take_for_claim(part.lease, pool.placed(f, part))
+    giving_back = []
+    for number in fact.victims:
+        victim = core.attempts[number]
+        victim.yields = True
+        owned = [each for each in victim.parts if each.lease is not None and each.lease.workload is workload]
+        for each in owned:
+            pool.leave_to_borrower(each)
+        if owned:
+            giving_back.append(number)
+    return giving_back

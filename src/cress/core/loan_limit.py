@@ -1,0 +1,40 @@
+"""The limit of how long a task that borrows is predicted to run; it adapts to how much of the borrowed work is lost (algorithms.md §12)."""
+
+from __future__ import annotations
+
+from cress.model.times import HOUR, MINUTE, SECOND
+
+_FIRST, _LEAST, _MOST = 5 * MINUTE, 10 * SECOND, HOUR
+# Loans that ended between two looks.
+_ROUND = 20
+
+
+class LoanLimit:
+    """The limit (µs), and what became of the loans since it was looked at last: all work, and work to be run again."""
+
+    def __init__(self) -> None:
+        self.limit = _FIRST
+        self._ended = 0
+        self._work = 0
+        self._again = 0
+
+    def ended(self, work: int, again: bool) -> None:
+        """Count a loan that ended; ``again``: its task has to run again."""
+        self._ended += 1
+        self._work += work
+        self._again += work * again
+        if self._ended < _ROUND:
+            return
+        if self._again * 100 > self._work * 5:
+            self.limit = max(_LEAST, self.limit // 2)
+        elif self._again * 100 < self._work:
+            self.limit = min(_MOST, self.limit * 6 // 5)
+        self._ended = self._work = self._again = 0
+
+    def export(self) -> list[int]:
+        """Return its state as numbers."""
+        return [self.limit, self._ended, self._work, self._again]
+
+    def restore(self, state: list[int]) -> None:
+        """Take over an exported state."""
+        self.limit, self._ended, self._work, self._again = state

@@ -1,0 +1,225 @@
+"""Room for a unit that is blocked: of fragments (source F), or by preemption (sources G and S)."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from cress.core.fragments.reclaim import find_reclaim
+from cress.core.fragments.search import find_loan, may_use, own_room, returnable_for
+from cress.core.future.reservations import Ahead
+from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.jobs import GroupState, JobEntry
+from cress.core.kernels.holding import NONE
+from cress.core.placements import Placements
+from cress.core.placing.vetoes import Verdict
+from cress.core.preemption import (
+    Eviction,
+    find_eviction,
+    find_eviction_by_urgency,
+    find_eviction_in_workload,
+    find_eviction_within,
+)
+from cress.model.decisions import (
+    LeaseReduced,
+    WouldPreempt,
+)
+from cress.model.group import SchedPolicy
+from cress.model.times import NEVER, SECOND
+
+# Victims of an urgent unit depend on times too: where none was found, after so long they are looked for again.
+LOOK_AGAIN = 30 * SECOND
+# Jobs of a group that are looked at for loans.
+_LOOKED_AT = 100
+
+
+class MakingRoom(Placements):
+    """Steps f and g of the cycle."""
+
+    def _make_room(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
+        """Make room for the group's blocked unit: of fragments, else by preemption; return whether anything was decided."""
+        if self.pool.leases and not group.policy.plans and self._use_fragments(group, job, ahead, now):
+            return True
+        return self._preempt_for(group, job, ahead, now)
+
+    def _start_in_own(self, job: JobEntry) -> bool:
+        """Start the next task of a job in idle parts of leases of its own workload, if they have room."""
+        workload = self.pool.workload(job)
+        if workload is None or not workload.idle_on or not may_use(job):
+            return False
+        asks = job.shape.match is not None
+        sign = (workload.stamp, job.job.id, self.cluster.loosened, self.cluster.stamp if asks else 0)
+        if sign == workload.no_room:
+            return False
+        room = own_room(self, job, workload)
+        if room is None:
+            workload.no_room = sign
+            return False
+        self._start(job, job.upcoming, room.f, NONE, room=room)
+        job.group.verdict = Verdict.PLACED
+        return True
+
+    def _use_fragments(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
+        """Step f: let borrowers give back to the workload of the blocked unit, or groups above their quotas what they do not use; else lend to it, or to a unit behind it."""
+        state = (job.job.id, self.arrivals, self.pool.stamp, self.cluster.loosened, ahead.sign)
+        if group.no_fragments == state and not self._gate:
+            return False
+        if may_use(job) and (self._reclaim(job, now) or self._return_for(group, job)):
+            return True
+        if self.pool.lends:
+            self.reservations.heed(self._heeded(group, ahead, now), now)
+            if self._lend_to(job):
+                return True
+            if group.policy.offers_more and self._lend_behind(group, job, ahead, now):
+                return True
+        group.no_fragments = state
+        return False
+
+    def _lend_to(self, job: JobEntry) -> bool:
+        room = find_loan(self, job)
+        if room is None:
+            return False
+        self._start(job, job.upcoming, room.f, NONE, room=room)
+        job.group.verdict = Verdict.PLACED
+        return True
+
+    def _lend_behind(self, group: GroupState, head: JobEntry, ahead: Ahead, now: int) -> bool:
+        """Lend to one of the first jobs behind the head, beside its reservation; of equal ones only the first is tried."""
+        self.reservations.heed(self._heeded(group, ahead.beside(head), now), now)
+        tried: set[tuple[int, bool]] = set()
+        for job in islice(group.policy, _LOOKED_AT):
+            kind = (job.shape.row, min(job.run, job.limit) <= self.pool.limit.limit)
+            if job is head or kind in tried or self._passed_over(job, now):
+                continue
+            tried.add(kind)
+            if self._start_in_own(job) or self._lend_to(job):
+                return True
+        return False
+
+    def _reclaim(self, job: JobEntry, now: int) -> bool:
+        """Stop borrowers of the unit's workload if it fits then on one of its nodes."""
+        workload = self.pool.workload(job)
+        if workload is None or not workload.lent_on:
+            return False
+        found = find_reclaim(self, job, workload)
+        if found is None:
+            return False
+        self._claim(job, Eviction(found.attempts, [(found.f, 1)], found.leased), now)
+        job.group.verdict = Verdict.VICTIMS
+        return True
+
+    def _return_for(self, group: GroupState, job: JobEntry) -> bool:
+        """Let groups above their quotas give back idle parts at once if the unit of a group that may preempt fits then."""
+        if not group.needs_preemption() or not group.may_take(charge_of_tasks(job, 1, self.cluster)):
+            return False
+        leases = returnable_for(self, job)
+        for lease in leases:
+            self._do(LeaseReduced(lease))
+        return bool(leases)
+
+    def _preempt_for(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
+        """Step g: find victims for the group's blocked unit, stop them, and claim their resources for the unit."""
+        mode = group.options.preemption
+        # A unit of several jobs preempts nobody, except a leader alone that starts beside its companions.
+        if mode == "off" or (
+            job.companions and job.unit() and (job.upcoming not in job.homes or job.shape.wants.parts)
+        ):
+            return False
+        within = group.options.preempt_within != "off" or self.pool.lends
+        urgent = self._is_urgent(group, job, now)
+        entitled = (
+            group.jobs < len(self.jobs)
+            and group.needs_preemption()
+            and group.may_take(charge_of_tasks(job, job.shape.size, self.cluster))
+        )
+        if not (entitled or within or urgent):
+            return False
+        # A unit that becomes urgent looks again; no job has the id 0.
+        beside = (0, *ahead.sign) if urgent else ahead.sign if within else ()
+        state = (job.job.id, self.cluster.stamp, self.cluster.loosened, beside)
+        if group.no_victims == state and now < group.retry_victims_at:
+            self._wake_at(group.retry_victims_at)
+            return False
+        eviction = self._evict_by_urgency(group, job, ahead, now) if urgent else None
+        if eviction is None and entitled:
+            eviction = find_eviction(self, job)
+            if eviction is not None and not group.may_take(self.charge_of(job, eviction.nodes)):
+                # On these nodes it costs more than where it costs least.
+                eviction = None
+        if eviction is None and within:
+            eviction = self._evict_within(group, job, ahead, now, entitled=entitled)
+        if eviction is None or not self._within_round(len(eviction.attempts)):
+            group.no_victims = state
+            group.retry_victims_at = min(self._next_victim_at(now), now + LOOK_AGAIN if urgent else NEVER)
+            self._wake_at(group.retry_victims_at)
+            return False
+        if mode == "observe":
+            group.no_victims = state
+            group.retry_victims_at = NEVER
+            if not job.would_preempt:
+                for victim in eviction.attempts:
+                    name = self.cluster.names[victim.node]
+                    self._do(WouldPreempt(victim.id, victim.job.job.id, victim.task, name, job.job.id))
+            return False
+        self._claim(job, eviction, now)
+        group.verdict = Verdict.VICTIMS
+        return True
+
+    def _is_urgent(self, group: GroupState, job: JobEntry, now: int) -> bool:
+        """Return whether a blocked unit may take room from less urgent tasks (source S); if not yet, wake up when it may."""
+        if group.spec.policy is not SchedPolicy.URGENCY or job.deadline >= NEVER:
+            return False
+        threshold = group.options.urgency_threshold
+        if job.urgency(now) > threshold:
+            return True
+        due = job.urgent_at(threshold)
+        if due > now:
+            self._wake_at(due)
+        return False
+
+    def _evict_by_urgency(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> Eviction | None:
+        """Return less urgent victims, beside the reservations of the units ahead: of groups above their quota if the group is not, then its own."""
+        self.reservations.heed(self._heeded(group, ahead, now), now)
+        if self._must_wait(group):
+            return None
+        charge = charge_of_tasks(job, job.shape.size, self.cluster)
+        others = group.jobs < len(self.jobs) and not group.claims_above_quota and group.may_take(charge)
+        eviction = find_eviction_by_urgency(self, job, others=others)
+        if eviction is None or all(victim.job.group is group for victim in eviction.attempts):
+            return eviction
+        return (
+            eviction
+            if group.may_take(self.charge_of(job, eviction.nodes))
+            else find_eviction_by_urgency(self, job, others=False)
+        )
+
+    def _evict_within(
+        self, group: GroupState, job: JobEntry, ahead: Ahead, now: int, *, entitled: bool
+    ) -> Eviction | None:
+        """Return victims of lower priority in the unit's own group, beside the reservations of the units ahead."""
+        self.reservations.heed(self._heeded(group, ahead, now), now)
+        if self._must_wait(group):
+            return None
+        if group.options.preempt_within != "off":
+            return find_eviction_within(self, job, others=entitled)
+        return find_eviction_in_workload(self, job)
+
+    def _within_round(self, number: int) -> bool:
+        """Return whether ``number`` more victims may stop at the same time: up to a share of the running tasks, or those of one unit."""
+        under_way = sum(not attempt.job.cancelled for attempt in self.leaving.values())
+        return not under_way or under_way + number <= self.options.max_per_round * len(self.attempts)
+
+    def _next_victim_at(self, now: int) -> int:
+        """Return the time at which the next running task has run long enough to be a victim."""
+        times = [
+            attempt.start + group.options.min_runtime
+            for group in self.groups
+            if group.options.min_runtime
+            for attempt in group.attempts.values()
+        ]
+        holders = [lease.holder for lease in self.pool.leases.values() if lease.holder is not None]
+        times += [
+            each.start + each.job.job.min_time + each.job.group.options.min_runtime
+            for each in holders
+            if each.job.job.min_time
+        ]
+        return min((time for time in times if time > now), default=NEVER)

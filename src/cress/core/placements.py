@@ -1,0 +1,327 @@
+"""Starts of units: on the best node, in room that was chosen before, or in what was claimed for them."""
+
+from __future__ import annotations
+
+from datetime import UTC, tzinfo
+
+import numpy as np
+
+from cress.core.fragments.search import Place, rest_of
+from cress.core.future.reservations import Ahead, drain_due
+from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
+from cress.core.ledger import Ledger
+from cress.core.placing.constraints import NO_WANTS
+from cress.core.placing.gangs import Room, gang_room
+from cress.core.placing.placement_clauses import all_ports
+from cress.core.placing.vetoes import Verdict
+from cress.core.preemption import (
+    Eviction,
+)
+from cress.core.tables import devices
+from cress.model.decisions import (
+    Claim,
+    ClaimDropped,
+    Decision,
+    Preempt,
+    Start,
+    Stop,
+)
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+
+
+class Placements(Ledger):
+    """The ledger, and how what was decided is applied to it."""
+
+    def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
+        super().__init__(dimensions, options, zone)
+        self._decided: list[Decision] = []
+        self._quota_only = options.behind_blocked == "quota_only"
+        self._gate = options.balance_gate == "on"
+
+    def _do(self, fact: Decision) -> None:
+        """Apply a proposal: it is decided."""
+        self.apply_fact(fact)
+        self._decided.append(fact)
+
+    def _wake_at(self, time: int) -> None:
+        self.wake = min(self.wake, time)
+
+    def _must_wait(self, group: GroupState) -> bool:
+        """Return whether a unit ahead without a known start blocks the group: then only groups below their quota go on."""
+        return not self._quota_only and not group.below_quota and self.reservations.unknown_below_quota(group)
+
+    def _heeded(self, group: GroupState, ahead: Ahead, now: int) -> list[JobEntry]:
+        """Return the jobs whose reservations count: all ahead; with ``quota_only`` those of the group, and drained nodes."""
+        if not self._quota_only:
+            return ahead.jobs
+        return [job for job in ahead.jobs if job.group is group or drain_due(job, now) or job.moving]
+
+    def _start_one(self, job: JobEntry, now: int) -> bool:
+        shape = job.shape
+        if self.timeline.any_booked:
+            delaying = self.timeline.screen(shape, job.duration, now)
+            if delaying and delaying >= self.fit.fitting(shape):
+                return False
+        if self.rejoining and self._gather(job, now):
+            return True
+        if not self._place(job):
+            return False
+        job.group.verdict = Verdict.PLACED
+        return True
+
+    def _start_gang(self, job: JobEntry, now: int) -> bool:
+        shape = job.shape
+        timeline = self.timeline
+        if shape.match is not None:
+            room = gang_room(self.relations, shape, timeline.all_copies_now(shape, job.duration, now))
+            if room is None:
+                return False
+            self._place_in(job, room, now)
+        elif timeline.copies_now(shape, job.duration, shape.size, now).sum() < shape.size:
+            return False
+        elif timeline.any_booked:
+            for _ in range(shape.size):
+                timeline.screen(shape, job.duration, now)
+                placed = self._place(job)
+                assert placed, f"a gang of {shape.size} that was found to fit does not"
+        else:
+            self._place_all(job)
+        job.group.verdict = Verdict.PLACED
+        return True
+
+    def _place_in(self, job: JobEntry, room: Room, now: int) -> None:
+        """Start all waiting tasks of a gang in its room, one after the other, each on the best open node."""
+        blocked = self.cluster.blocked[: self.cluster.node_count]
+        for _ in range(job.shape.size):
+            self.timeline.screen(job.shape, job.duration, now)
+            blocked[room.closed()] = 1
+            placed = self._place(job)
+            assert placed, f"a gang of {job.shape.size} that was found to fit does not"
+            room.take(self.attempts[self.next_attempt - 1].node)
+        blocked[:] = 0
+
+    def _place(self, job: JobEntry) -> bool:
+        """Start the next task of the job on the best node for it, if there is one."""
+        self._count_pending()
+        end = self.end_of(job)
+        slot = self.leases.take_slot(end)
+        f = self.balance.place(job.shape, slot, end)
+        if f < 0:
+            self.leases.return_slot(slot, end)
+            return False
+        if job.companions and job.unit():
+            # The node was chosen for the unit; each member has its own lease.
+            self.leases.release(slot)
+            self._start_unit(job, f)
+        else:
+            self._start(job, job.upcoming, f, slot)
+        return True
+
+    def _start(
+        self,
+        job: JobEntry,
+        task: int,
+        f: int,
+        slot: int,
+        *,
+        leader: int | None = None,
+        claim: ClaimEntry | None = None,
+        room: Place | None = None,
+    ) -> None:
+        """Start a task on node ``f`` in the lease that is held for it already, or in the ``room`` that is not."""
+        cluster = self.cluster
+        parts = () if room is None else room.parts
+        if room is not None:
+            has = room.devices
+        else:
+            has = devices.allocated(cluster, slot, f) if cluster.devices[f] else ()
+        claimed = claim is not None
+        rest = () if claim is None else rest_of(self, claim, f, slot, self.next_attempt)
+        if job.constraints is None:
+            start = Start(
+                self.next_attempt, job.job.id, task, cluster.names[f], (), leader, has, (), claimed, parts, rest
+            )
+        else:
+            wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
+            ports = self.relations.ports.choose(f, all_ports(wants))
+            own = len(job.job.ports)
+            start = Start(
+                self.next_attempt, job.job.id, task, cluster.names[f], ports[:own], leader, has, ports[own:], claimed,
+                parts, rest,
+            )  # fmt: skip
+        self.apply_fact(start, slot)
+        self._decided.append(start)
+
+    def _start_unit(self, job: JobEntry, f: int) -> None:
+        """Start the next task of a job and its companions on one node."""
+        task = job.upcoming
+        members = [(job, task), *((other, each) for other, each in job.companions[task] if each in other.carried)]
+        slots = self._hold_members([member for member, _ in members], f)
+        for (member, its_task), slot in zip(members, slots, strict=True):
+            self._start(member, its_task, f, slot, leader=None if member is job else job.job.id)
+
+    def _gather(self, job: JobEntry, now: int) -> bool:
+        """Stop the companions of the job's next unit that still run, unless it starts beside them; return whether it did."""
+        running = job.still_running() if job.upcoming not in job.homes else []
+        for each in running:
+            end = now + each.job.job.stop_grace
+            self._do(Stop(each.id, each.job.job.id, each.task, self.cluster.names[each.node], end))
+        if running:
+            job.group.verdict = Verdict.MOVING
+        return bool(running)
+
+    def _hold_members(self, members: list[JobEntry], f: int) -> list[int]:
+        """Hold a lease for each member on one node; tasks with an exclusive disk choose their devices first."""
+        shapes = []
+        for member in members:
+            wants = NO_WANTS
+            if member.constraints is not None:
+                wants = member.constraints.wants(member.soft, member.job.counted_as, member.group.name)
+            shapes.append(self.fit.shape(member.job.request, 1, wants))
+        slots = [0] * len(members)
+        for i in devices.in_turn([shape.ask for shape in shapes]):
+            self.fit.want(shapes[i])
+            slots[i] = self.leases.hold(f, shapes[i].row, self.end_of(members[i]))
+            self.fit.unwant(shapes[i])
+        return slots
+
+    def _place_all(self, job: JobEntry) -> None:
+        """Start all waiting tasks of a gang that is known to fit, one after the other, each on the best node."""
+        self._count_pending()
+        end = self.end_of(job)
+        slots = [self.leases.take_slot(end) for _ in range(job.shape.size)]
+        places = self.balance.place_many(job.shape, slots, end)
+        for task, f, slot in zip(job.next_tasks(len(slots)), places, slots, strict=True):
+            self._start(job, task, f, slot)
+
+    def _start_on(self, job: JobEntry, task: int, f: int, claim: ClaimEntry | None = None) -> None:
+        """Start a task on a node that was chosen before."""
+        slot = self.leases.hold(f, job.shape.row, self.end_of(job))
+        self._start(job, task, f, slot, claim=claim)
+
+    def _count_pending(self) -> None:
+        balance, cluster = self.balance, self.cluster
+        if balance.use_pending and cluster.node_count > 1 and (cluster.starved or balance.any_pending):
+            balance.set_pending(self._jobs_lacking())
+
+    def _jobs_lacking(self) -> tuple[int, ...]:
+        """Count, per balanced dimension, the jobs that wait only for lack of it (B's r_i).
+
+        Jobs behind a head count as well, as they are offered in the next passes. Groups that cool off, users at their
+        limit and groups behind a blocked unit (``quota_only``) wait for those reasons.
+        """
+        counts = np.zeros(len(self.dimensions), np.int64)
+        blocked = False
+        for key in self.groups.order:
+            group = self.groups.by_name[key[3]]
+            if blocked and not group.below_quota:
+                break
+            if group.preempted_at is not None and self.now < group.cools_until():
+                continue
+            if group.policy.limits_users:
+                for job in group.policy.looked_at():
+                    if self.within_limit(job):
+                        group.policy.count_behind(job, self.fit, counts)
+            else:
+                group.policy.count_lacking(self.fit, counts)
+            head = group.policy.head()
+            blocked = self._quota_only and (blocked or (head is not None and not self.fit.fitting(head.shape)))
+        return tuple(counts[self.cluster.dims].tolist())
+
+    def _first_free(self, group: GroupState, now: int) -> JobEntry | None:
+        """Return the first job of the group that waits for room, and that its clauses, limits and the gate let pass."""
+        for job in group.policy:
+            if self.fit.waits_for_node(job.shape):
+                group.verdict = Verdict.NO_NODE
+            elif not self._passed_over(job, now):
+                return job
+        return None
+
+    def _passed_over(self, job: JobEntry, now: int) -> bool:
+        group = job.group
+        if job.shape.match is not None and not self.fit.within_reach(job.shape):
+            # It waits for another job, a port, a label: not for room. A later job may be the one it waits for.
+            group.verdict = Verdict.UNSATISFIED
+            return True
+        if group.policy.limits_users and not self.within_limit(job):
+            group.verdict = Verdict.USER_LIMIT
+            return True
+        if not self._gate:
+            return False
+        hold = self.options.gate_hold
+        if job.held_since is not None and now >= job.held_since + hold:
+            return False
+        # A unit that was held and meanwhile fits nowhere stays held: it must not block units that balance better.
+        stays = job.held_since is not None and not self.fit.fitting(job.shape)
+        if not stays:
+            self._count_pending()
+            if not self.balance.holds_back(job.shape):
+                return False
+        if job.held_since is None:
+            job.held_since = now
+        group.verdict = Verdict.GATE
+        self._wake_at(job.held_since + hold)
+        return True
+
+    def within_limit(self, job: JobEntry) -> bool:
+        """Return whether the user of the job may start one more unit of it.
+
+        The unit is counted as on the nodes where it costs least; on others it may cost more.
+        """
+        group = job.group
+        return group.policy.may_use_more(job, charge_of_tasks(job, job.shape.size, self.cluster), group.quota)
+
+    def _claim(self, job: JobEntry, eviction: Eviction, now: int) -> None:
+        """Take the unit out of its queue, claim for it the resources that its victims will free, and signal the victims."""
+        names = self.cluster.names
+        victims = eviction.attempts
+        nodes = tuple((names[f], count) for f, count in eviction.nodes)
+        tasks = tuple(job.next_tasks(sum(count for _, count in nodes)))
+        expected = now + max(self._grace_of(victim) for victim in victims)
+        self._do(Claim(job.job.id, tasks, nodes, tuple(victim.id for victim in victims), expected, eviction.leased))
+        for each in victims:
+            grace = self._grace_of(each)
+            self._do(Preempt(each.id, each.job.job.id, each.task, names[each.node], grace, job.job.id))
+
+    def _grace_of(self, victim: Attempt) -> int:
+        """Return how long a victim may go on after its signal: the grace of its job, at most that of its group, or of loans."""
+        most = self.options.reclaim_grace if victim.parts else victim.job.group.options.grace
+        return min(victim.job.job.stop_grace, most)
+
+    def _start_claim(self, group: GroupState, now: int) -> bool:
+        """Start a unit whose victims are gone; their resources were booked for it, so no other unit has them."""
+        for claim in list(group.claims):
+            if claim.tried == self.cluster.loosened:
+                continue
+            claim.tried = self.cluster.loosened
+            nodes = claim.reservation.nodes
+            if self._lost_its_devices(claim):
+                self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
+                continue
+            if not self.fit.has_room(claim.job.shape, nodes) or not self._may_start(claim):
+                continue
+            places = [f for f, count in nodes for _ in range(count)]
+            for task, f in zip(tuple(claim.tasks), places, strict=True):
+                self._start_on(claim.job, task, f, claim)
+            group.verdict = Verdict.PLACED
+            return True
+        return False
+
+    def _may_start(self, claim: ClaimEntry) -> bool:
+        """Return whether no other claim competes for the room: its victims are gone, or no other claim is on its nodes."""
+        if not any(victim in self.leaving for victim in claim.victims):
+            return True
+        nodes = {f for f, _ in claim.reservation.nodes}
+        return not any(f in nodes for other in self.claims if other is not claim for f, _ in other.reservation.nodes)
+
+    def _lost_its_devices(self, claim: ClaimEntry) -> bool:
+        """Return whether the victims are gone and other tasks got their devices: bookings keep amounts only."""
+        return (
+            devices.cares(self.cluster, claim.job.shape.ask)
+            and not any(victim in self.leaving for victim in claim.victims)
+            and any(
+                devices.copies_on(self.cluster, claim.job.shape.ask, f) < count for f, count in claim.reservation.nodes
+            )
+        )

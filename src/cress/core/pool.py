@@ -1,0 +1,376 @@
+"""The pool: all leases of workloads, and how tasks take of them, borrow of them and give back (source F, design note 0024)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator
+
+import numpy as np
+
+from cress.core.groups.shares import Groups
+from cress.core.jobs import (
+    MILLI,
+    NO_DEVICE,
+    Attempt,
+    GroupState,
+    Holder,
+    JobEntry,
+    Part,
+    Piece,
+    Workload,
+    WorkloadLease,
+)
+from cress.core.loan_limit import LoanLimit
+from cress.core.running_tasks import RunningTasks
+from cress.core.tables import devices
+from cress.core.tables.arrays import Ints, grown
+from cress.core.tables.cluster import Cluster
+from cress.core.tables.leases import Leases
+from cress.model.decisions import LeasePart
+from cress.model.options import Options
+from cress.model.resources import ResourceVector
+from cress.model.times import NEVER
+
+
+class Pool:
+    """The leases of the workloads of one cluster."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        rows: Leases,
+        groups: Groups,
+        options: Options,
+        running: RunningTasks,
+        set_holder: Callable[[int, Holder], None],
+    ) -> None:
+        self._cluster = cluster
+        self._rows = rows
+        self._groups = groups
+        self._options = options
+        self._running = running
+        self._set_holder = set_holder
+        self.lends = options.lending == "on"
+        self.workloads: dict[tuple[str, str], Workload] = {}
+        self.leases: dict[int, WorkloadLease] = {}
+        # Those on each node that have idle parts.
+        self.idle_on: dict[int, dict[int, WorkloadLease]] = {}
+        # Per node, the sum of the idle parts that are large enough to be lent.
+        self.lendable: Ints = np.zeros((len(cluster.nodes), cluster.k_count), np.int64)
+        self.limit = LoanLimit()
+        # Grows with every change of an idle part.
+        self.stamp = 0
+        # Leases without a task that are kept for a while.
+        self.waiting: dict[int, WorkloadLease] = {}
+
+    # --- questions -----------------------------------------------------------------------------------------
+
+    def workload(self, job: JobEntry) -> Workload | None:
+        """Return the workload of a job if it has leases."""
+        return self.workloads.get((job.group.name, job.workload))
+
+    def parts(self, attempts: Iterable[Attempt]) -> Iterator[Part]:
+        """Yield all parts: the idle ones, and what tasks borrowed."""
+        for lease in self.leases.values():
+            yield from lease.idle.values()
+        for attempt in attempts:
+            yield from attempt.parts
+
+    def next_return(self) -> int:
+        """Return when the next idle lease is given back; NEVER if none is."""
+        return min((lease.idle_since + self._options.lease_idle for lease in self.waiting.values()), default=NEVER)
+
+    def due(self, now: int) -> list[int]:
+        """Return the leases that have been idle for long enough."""
+        idle = self._options.lease_idle
+        return sorted(lease.id for lease in self.waiting.values() if lease.idle_since + idle <= now)
+
+    def is_lent(self, lease: WorkloadLease) -> bool:
+        """Return whether the idle parts of a lease are large enough to be lent."""
+        least = self._options.min_fragment * MILLI
+        base = lease.idle.get(NO_DEVICE)
+        return (base is not None and base.amounts[0] >= least) or any(
+            max(part.amounts) >= least for device, part in lease.idle.items() if device != NO_DEVICE
+        )
+
+    # --- pieces --------------------------------------------------------------------------------------------
+
+    def pieces(self, f: int, amounts: ResourceVector, mask: int) -> list[Piece]:
+        """Return these amounts on devices of node ``f`` in pieces, each with at most one device."""
+        if not mask:
+            return [(NO_DEVICE, amounts)]
+        found: list[Piece] = []
+        rest = list(amounts)
+        on = [(d, device.kind) for d, device in enumerate(self._cluster.devices[f]) if mask >> d & 1]
+        kinds = [kind for _, kind in on]
+        for d, kind in on:
+            each = [0] * len(amounts)
+            for k in devices.dimensions_of(self._cluster, kind):
+                each[k] = amounts[k] // kinds.count(kind)
+                rest[k] -= each[k]
+            found.append((d, tuple(each)))
+        return [*([(NO_DEVICE, tuple(rest))] if any(rest) else ()), *found]
+
+    def dimensions_on(self, f: int, device: int) -> range:
+        """Return the dimensions in which a device of node ``f`` has amounts; none without a device."""
+        if device == NO_DEVICE:
+            return range(0)
+        return devices.dimensions_of(self._cluster, self._cluster.devices[f][device].kind)
+
+    def named(self, lease: int, f: int, piece: Piece) -> LeasePart:
+        """Return a piece on node ``f`` as facts have it."""
+        device, amounts = piece
+        if device == NO_DEVICE:
+            return LeasePart(lease, amounts)
+        known = self._cluster.devices[f][device]
+        return LeasePart(lease, amounts, known.kind, known.id)
+
+    def placed(self, f: int, part: LeasePart) -> Piece:
+        """Return the piece on node ``f`` that a fact names."""
+        if not part.kind:
+            return NO_DEVICE, part.amounts
+        known = [(device.kind, device.id) for device in self._cluster.devices[f]]
+        return known.index((part.kind, part.device)), part.amounts
+
+    def brought(self, attempt: Attempt) -> list[LeasePart]:
+        """Return what the row of a task brings to a claim of its workload when it ends; nothing with exclusive disks."""
+        mask, alone = devices.mask_of(self._cluster, attempt.slot)
+        if alone or attempt.parts:
+            return []
+        return [self.named(0, attempt.node, piece) for piece in self.pieces(attempt.node, attempt.amounts, mask)]
+
+    # --- leases --------------------------------------------------------------------------------------------
+
+    def found(self, id: int, job: JobEntry, f: int) -> WorkloadLease:
+        """Make a lease of the workload of a job, still empty."""
+        return self.enter(id, job.group, job.workload, f)
+
+    def enter(self, id: int, group: GroupState, name: str, f: int) -> WorkloadLease:
+        """Make a lease of a workload, still empty."""
+        workload = self.workloads.get((group.name, name))
+        if workload is None:
+            workload = self.workloads[group.name, name] = Workload(group, name)
+        lease = WorkloadLease(id, workload, f)
+        self.leases[id] = workload.leases[id] = lease
+        lease.charge = (0,) * len(group.quota)
+        return lease
+
+    def add_task(self, lease: WorkloadLease, attempt: Attempt, piece: Piece) -> None:
+        """Count amounts that a task holds as used inside the lease: they stay there when it ends."""
+        lease.tasks[attempt.id] = attempt
+        lease.idle_since = NEVER
+        self.waiting.pop(lease.id, None)
+        attempt.inside.append((lease, piece))
+        self.expect(lease)
+
+    def expect(self, lease: WorkloadLease) -> None:
+        """Work out when the idle parts of a lease are expected back."""
+        kept = self._options.lease_idle if lease.workload.declared and lease.holder is None else 0
+        if lease.holder is not None:
+            end = lease.holder.expected
+        else:
+            end = max((attempt.expected for attempt in lease.tasks.values()), default=lease.idle_since)
+        end = NEVER if end >= NEVER else end + kept
+        if end != lease.end:
+            lease.end = end
+            for part in (*lease.idle.values(), *lease.lent):
+                self._rows.set_end(part.slot, end)
+
+    def put(self, lease: WorkloadLease, piece: Piece) -> None:
+        """Add amounts that are free on the node to the idle part of a lease on this device."""
+        device, amounts = piece
+        part = lease.idle.pop(device, None)
+        if part is not None:
+            self._rows.release(part.slot)
+            amounts = tuple(map(int.__add__, part.amounts, amounts))
+        lease.idle[device] = self._hold(lease, None, lease.node, (device, amounts), lease.end)
+        self._changed(lease)
+
+    def take(self, lease: WorkloadLease, piece: Piece) -> None:
+        """Free amounts of the idle part of a lease on this device."""
+        device, amounts = piece
+        part = lease.idle.pop(device)
+        self._rows.release(part.slot)
+        left = tuple(map(int.__sub__, part.amounts, amounts))
+        if min(left) < 0:
+            raise ValueError(f"lease {lease.id} has {part.amounts} idle, not {amounts}")
+        if any(left):
+            lease.idle[device] = self._hold(lease, None, lease.node, (device, left), lease.end)
+        self._changed(lease)
+
+    def take_for_claim(self, id: int, piece: Piece) -> None:
+        """Free amounts of an idle part for a claim of its workload; a lease of which nothing is left is over."""
+        lease = self.leases[id]
+        self.take(lease, piece)
+        if not (lease.tasks or lease.idle or lease.lent or lease.holder):
+            self.close(lease)
+
+    def lend(self, lease: WorkloadLease, piece: Piece, borrower: Attempt) -> None:
+        """Hold amounts that were taken of the idle part of a lease for a task that borrows them."""
+        part = self._hold(lease, borrower, lease.node, piece, lease.end)
+        lease.lent.append(part)
+        borrower.parts.append(part)
+        lease.workload.lent_on.setdefault(lease.node, {})[lease.id] = lease
+
+    def hold_beside(self, borrower: Attempt, piece: Piece, end: int) -> None:
+        """Hold unallocated amounts on a device for a task beside its own row."""
+        borrower.parts.append(self._hold(None, borrower, borrower.node, piece, end))
+
+    def _hold(self, lease: WorkloadLease | None, borrower: Attempt | None, f: int, piece: Piece, end: int) -> Part:
+        device, amounts = piece
+        slot = self._rows.hold_amounts(f, amounts, end, 0 if device == NO_DEVICE else 1 << device)
+        part = Part(lease, borrower, f, slot, piece)
+        self._set_holder(slot, part)
+        return part
+
+    def _changed(self, lease: WorkloadLease) -> None:
+        """Bring all that depends on the idle parts of a lease up to date."""
+        f, workload = lease.node, lease.workload
+        self.stamp += 1
+        workload.stamp += 1
+        for index in (self.idle_on, workload.idle_on):
+            here = index.setdefault(f, {})
+            if lease.idle:
+                here[lease.id] = lease
+            else:
+                here.pop(lease.id, None)
+                if not here:
+                    del index[f]
+        if self.lends:
+            self._sum(f)
+        self.charge(lease)
+
+    def more_nodes(self) -> None:
+        """Make room for all nodes in ``lendable``."""
+        if len(self.lendable) < len(self._cluster.nodes):
+            self.lendable = grown(self.lendable, len(self._cluster.nodes))
+
+    def _sum(self, f: int) -> None:
+        self.more_nodes()
+        self.lendable[f] = 0
+        for lease in self.idle_on.get(f, {}).values():
+            if self.is_lent(lease):
+                self.lendable[f] += lease.idle_amounts()
+
+    def charge(self, lease: WorkloadLease) -> None:
+        """Charge the group of a lease for its idle parts."""
+        group = lease.workload.group
+        amounts = lease.idle_amounts()
+        capacity = self._cluster.specs[lease.node].capacity
+        charge = group.charge(amounts, capacity) if amounts else (0,) * len(group.quota)
+        if charge != lease.charge:
+            group.add_idle(tuple(map(int.__sub__, charge, lease.charge)))
+            lease.charge = charge
+            if group.key is not None:
+                self._groups.reorder(group)
+
+    # --- ends ----------------------------------------------------------------------------------------------
+
+    def ended(self, attempt: Attempt, now: int) -> None:
+        """Give back what a task whose own row is released took of leases: borrowed parts to their owners, its own to its workload.
+
+        What it yields to another unit is not kept.
+        """
+        for part in attempt.parts:
+            self._rows.release(part.slot)
+            if part.lease is not None:
+                self._no_longer_lent(part.lease, part)
+                self.put(part.lease, (part.device, part.amounts))
+        attempt.parts = []
+        inside, attempt.inside = attempt.inside, []
+        for lease, piece in inside:
+            lease.tasks.pop(attempt.id, None)
+            if not attempt.yields and lease.id in self.leases:
+                self.put(lease, piece)
+        for lease in dict.fromkeys(lease for lease, _ in inside):
+            self._task_left(lease, now)
+
+    def _task_left(self, lease: WorkloadLease, now: int) -> None:
+        if lease.id not in self.leases:
+            return
+        if not lease.tasks and lease.holder is None:
+            if not lease.workload.declared or not (lease.idle or lease.lent):
+                self.close(lease)
+                return
+            lease.idle_since = now
+            self.waiting[lease.id] = lease
+        self.expect(lease)
+
+    def _no_longer_lent(self, lease: WorkloadLease, part: Part) -> None:
+        lease.lent.remove(part)
+        if not lease.lent:
+            here = lease.workload.lent_on[lease.node]
+            del here[lease.id]
+            if not here:
+                del lease.workload.lent_on[lease.node]
+
+    def reduce(self, id: int) -> None:
+        """Give the idle parts of a lease back to the cluster; a lease without a task is over."""
+        lease = self.leases.get(id)
+        if lease is None:
+            return
+        if not lease.tasks and lease.holder is None:
+            self.close(lease)
+            return
+        for device, part in list(lease.idle.items()):
+            self.take(lease, (device, part.amounts))
+
+    def close(self, lease: WorkloadLease) -> None:
+        """End a lease: its idle parts are free, what it lent becomes the borrowers' own."""
+        for device, part in list(lease.idle.items()):
+            self.take(lease, (device, part.amounts))
+        borrowers = {part.borrower.id: part.borrower for part in lease.lent if part.borrower is not None}
+        for part in list(lease.lent):
+            self.leave_to_borrower(part)
+        for borrower in borrowers.values():
+            self._join(borrower)
+        for attempt in lease.tasks.values():
+            attempt.inside = [each for each in attempt.inside if each[0] is not lease]
+        self.waiting.pop(lease.id, None)
+        del self.leases[lease.id]
+        del lease.workload.leases[lease.id]
+        if not lease.workload.leases:
+            self.workloads = {key: each for key, each in self.workloads.items() if each is not lease.workload}
+
+    def _join(self, attempt: Attempt) -> None:
+        """Make one row of all that a task holds if nothing of it is borrowed any more."""
+        if any(part.lease is not None for part in attempt.parts):
+            return
+        mask, _ = devices.mask_of(self._cluster, attempt.slot)
+        end = attempt.expected
+        self._rows.release(attempt.slot)
+        for part in attempt.parts:
+            mask |= 0 if part.device == NO_DEVICE else 1 << part.device
+            self._rows.release(part.slot)
+        attempt.parts = []
+        attempt.slot = self._rows.hold_amounts(attempt.node, attempt.amounts, end, mask)
+        self._set_holder(attempt.slot, attempt)
+        self._running.forget()
+
+    def leave_to_borrower(self, part: Part) -> None:
+        """Let a lent part no longer belong to its lease: it is free once its borrower ends."""
+        assert part.lease is not None
+        self._no_longer_lent(part.lease, part)
+        part.lease = None
+
+    def free_idle_on(self, f: int) -> None:
+        """Give back all idle parts on a node that has less than is held there."""
+        for lease in list(self.idle_on.get(f, {}).values()):
+            self.reduce(lease.id)
+
+    def close_on(self, f: int) -> None:
+        """End all leases on a node that is lost, or whose devices change."""
+        for lease in [lease for lease in self.leases.values() if lease.node == f]:
+            self.close(lease)
+
+    def close_but_of(self, groups: Container[str]) -> None:
+        """End all leases of the workloads of other groups than these, which are removed."""
+        for lease in [lease for lease in self.leases.values() if lease.workload.group.name not in groups]:
+            self.close(lease)
+
+    def recharge(self, groups: Iterable[GroupState]) -> None:
+        """Charge groups, whose use was set to nothing, for the idle parts of their leases."""
+        wanted = {group.name for group in groups}
+        for lease in self.leases.values():
+            if lease.workload.group.name in wanted:
+                lease.charge = (0,) * len(lease.workload.group.quota)
+                self.charge(lease)

@@ -1,0 +1,336 @@
+"""Fragments: leases of workloads, loans and taking back (source F, design note 0024)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cress.model.decisions import LeaseReduced, Preempt, Start
+from cress.model.events import LeaseUsed, Outcome
+from cress.model.times import MINUTE, SECOND
+from tests.core.builders import GroupBuilder, JobBuilder, World, group, job, node
+
+GIB = 2**30
+
+
+def cluster(*groups: GroupBuilder, cpu: float = 4, count: int = 1, **options: Any) -> World:
+    """Nodes of ``cpu`` cores with as many GiB, that lend."""
+    nodes = [node(f"n{i + 1}").cpu(cpu).memory(f"{cpu:g}G") for i in range(count)]
+    options = {"lending": "on", "node_order": "first", "preemption": "on", **options}
+    return World(*(groups or (group("a", 9), group("b", 9), group("c", 9))), nodes=nodes, **options)
+
+
+def of(name: str, label: str, size: float, *, workload: str = "", priority: int = 0, limit: str = "1min") -> JobBuilder:
+    """A job of a group with one task of ``size`` cores and GiB."""
+    made = job(label).cpu(size).memory(f"{size:g}G").group(name).priority(priority).limit(limit)
+    return made.workload(workload) if workload else made
+
+
+def idle(world: World) -> dict[str, list[tuple[float, float]]]:
+    """The idle parts of leases: cores and GiB, by group and workload."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for lease in world.core.pool.leases.values():
+        amounts = lease.idle_amounts()
+        if amounts:
+            key = f"{lease.workload.group.name}{lease.workload.name}"
+            found.setdefault(key, []).append((amounts[0] / 1000, amounts[1] / GIB))
+    return found
+
+
+def loan_of(world: World, name: str) -> float:
+    """How many cores of the running task of a job are borrowed."""
+    (attempt,) = world.state(name).attempts.values()
+    return float(sum(part.amounts[0] for part in attempt.parts if part.lease is not None) / 1000)
+
+
+# --- leases ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_smaller_task_leaves_of_a_lease_is_a_fragment() -> None:
+    world = World(group("a", 9), nodes=[node("n1").cpu(2).memory("3G")])
+    world.run(job("large").cpu(2).memory("3G").group("a").workload("w")).finish("large")
+    assert idle(world) == {"aw": [(2, 3)]}
+    world.run(job("small").cpu(1).memory("2G").group("a").workload("w"))
+    assert idle(world) == {"aw": [(1, 1)]}
+
+
+def test_a_declared_workload_keeps_an_idle_lease_for_a_while_a_built_in_one_does_not() -> None:
+    world = cluster(lending="off")
+    world.run(of("a", "named", 2, workload="w"), of("a", "plain", 2))
+    world.finish("named"), world.finish("plain")
+    assert idle(world) == {"aw": [(2, 2)]}
+    assert world.core.next_wakeup() == 10 * SECOND
+    world.wake()
+    assert idle(world) == {}
+    assert isinstance(world.decisions[-1], LeaseReduced)
+
+
+def test_an_idle_lease_is_used_before_unallocated_room_and_by_its_workload_alone() -> None:
+    world = cluster(cpu=4, count=2)
+    world.run(of("a", "first", 2, workload="w")).finish("first")
+    world.run(of("b", "other", 2, limit="2h"), of("a", "again", 1, workload="w"))
+    assert idle(world) == {"aw": [(1, 1)]}
+    assert [start.parts != () for start in world.decisions if isinstance(start, Start)] == [False, False, True]
+
+
+def test_idle_parts_cost_their_group_and_loans_the_borrowers() -> None:
+    world = cluster(cpu=4)
+    world.run(of("a", "first", 4, workload="w")).finish("first")
+    assert (world.used("a"), world.used("b")) == (4, 0)
+    world.run(of("b", "borrower", 3))
+    assert (world.used("a"), world.used("b")) == (1, 3)
+    world.finish("borrower")
+    assert (world.used("a"), world.used("b")) == (4, 0)
+    world.wait(10).decide()
+    assert (world.used("a"), world.used("b")) == (0, 0)
+
+
+# --- the cases of the source -------------------------------------------------------------------------------------------
+
+
+def with_fragments(*names: str, cpu: float = 4) -> World:
+    """Per group, a job that has four cores and GiB on each of two nodes, and one of higher priority that took three of one of them."""
+    world = cluster(cpu=cpu, count=2)
+    world.run(*(of(name, f"{name}1", 4, limit="9h").tasks(2) for name in names))
+    for name in names:
+        world.submit(of(name, f"{name}2", 3, priority=1, limit="9h")).decide()
+        (start,) = world.told.values()
+        assert world.names[start.job] == f"{name}1"
+        world.yield_victims()
+        assert world.state(f"{name}2").attempts
+    return world
+
+
+def test_case_2_the_fragment_that_preemption_inside_a_workload_leaves_is_lent() -> None:
+    world = with_fragments("a")
+    assert idle(world) == {"a/batch": [(1, 1)]}
+    world.run(of("b", "borrower", 1))
+    assert loan_of(world, "borrower") == 1
+    assert idle(world) == {}
+
+
+def test_case_2_the_lease_goes_back_with_its_last_task_and_the_loan_is_the_borrowers_own() -> None:
+    world = with_fragments("a")
+    world.run(of("b", "borrower", 1))
+    world.finish("a2")
+    assert loan_of(world, "borrower") == 0
+    assert not world.core.pool.leases
+    assert world.core.cluster.free(0)[0] + world.core.cluster.free(1)[0] == 3000
+
+
+def test_case_3_fragments_of_two_workloads_on_one_node_are_joined() -> None:
+    world = with_fragments("a", "b", cpu=8)
+    assert idle(world) == {"a/batch": [(1, 1)], "b/batch": [(1, 1)]}
+    world.run(of("c", "borrower", 2))
+    (start,) = [each for each in world.decisions if isinstance(each, Start) and world.names[each.job] == "borrower"]
+    assert [part.amounts[:2] for part in start.parts] == [(1000, GIB), (1000, GIB)]
+    # Each part goes back to its own pool.
+    world.finish("borrower")
+    assert idle(world) == {"a/batch": [(1, 1)], "b/batch": [(1, 1)]}
+
+
+def test_case_4_what_is_unallocated_on_the_node_is_joined_too() -> None:
+    world = with_fragments("a", "b", cpu=9)
+    world.run(of("c", "borrower", 3))
+    assert loan_of(world, "borrower") == 2
+    world.finish("borrower")
+    assert idle(world) == {"a/batch": [(1, 1)], "b/batch": [(1, 1)]}
+    assert world.core.cluster.free(0)[0] == 1000
+
+
+def test_case_4_what_is_left_of_a_fragment_is_lent_again_if_it_is_not_too_small() -> None:
+    for least, borrows in ((0.1, True), (0.6, False)):
+        world = cluster(cpu=4, min_fragment=least)
+        world.run(of("a", "first", 4, workload="w")).finish("first")
+        world.run(of("b", "one", 3.5))
+        world.submit(of("c", "two", 0.5)).decide()
+        assert bool(world.state("two").attempts) is borrows
+
+
+# --- taking back -------------------------------------------------------------------------------------------------------
+
+
+def test_the_owner_takes_back_what_it_lent_and_the_borrower_waits_again() -> None:
+    world = cluster(cpu=4)
+    world.run(of("a", "first", 4, workload="w")).finish("first")
+    world.run(of("b", "borrower", 3)).wait(1)
+    world.submit(of("a", "again", 4, workload="w")).decide()
+    (preempt,) = [each for each in world.decisions if isinstance(each, Preempt)]
+    assert preempt.grace == 2 * SECOND
+    world.yield_victims()
+    assert world.started() == ["first", "borrower", "again"]
+    assert world.state("borrower").waiting == 1
+    assert "no node has enough free" in world.why("borrower")
+
+
+def test_only_borrowers_that_are_needed_give_back_those_that_lose_least_work() -> None:
+    world = cluster(cpu=6)
+    world.run(of("a", "first", 6, workload="w")).finish("first")
+    world.run(of("b", "old", 2)).wait(5)
+    world.run(of("b", "new", 2))
+    world.submit(of("a", "again", 4, workload="w")).decide()
+    assert [world.names[start.job] for start in world.told.values()] == ["new"]
+    world.yield_victims()
+    assert world.names[max(world.running.values(), key=lambda start: start.attempt).job] == "again"
+    assert idle(world) == {}
+
+
+def test_what_the_owner_does_not_need_of_what_comes_back_stays_idle_in_its_lease() -> None:
+    world = cluster(cpu=4)
+    world.run(of("a", "first", 4, workload="w")).finish("first")
+    world.run(of("b", "borrower", 4)).wait(1)
+    world.submit(of("a", "again", 3, workload="w")).decide()
+    world.yield_victims()
+    assert idle(world) == {"aw": [(1, 1)]}
+
+
+def test_a_loan_is_the_first_victim_of_a_group_that_is_below_its_quota() -> None:
+    world = cluster(group("a", 2), group("b", 1), group("c", 9), cpu=6, preempt_above=1.0)
+    world.run(of("a", "first", 3, workload="w")).finish("first")
+    world.run(of("a", "keeper", 1, workload="w", limit="9h"))
+    world.run(of("b", "own", 2, priority=-5, limit="9h")).wait(5)
+    world.run(of("b", "borrower", 3, priority=9))
+    assert loan_of(world, "borrower") == 2
+    world.submit(of("c", "entitled", 1, limit="9h")).decide()
+    assert world.victims() == ["borrower"]
+
+
+def test_idle_leases_of_a_group_above_its_quota_go_back_at_once_when_another_is_entitled_to_them() -> None:
+    world = cluster(group("a", 1), group("b", 9), cpu=4, lending="off")
+    world.run(of("a", "first", 4, workload="w")).finish("first")
+    world.run(of("b", "entitled", 4, limit="9h"))
+    assert not world.core.pool.leases
+
+
+# --- who borrows -------------------------------------------------------------------------------------------------------
+
+
+def borrowing() -> World:
+    world = cluster(cpu=4)
+    world.run(of("a", "first", 4, workload="w")).finish("first")
+    return world
+
+
+@pytest.mark.parametrize(
+    ("borrower", "borrows"),
+    [
+        (of("b", "x", 2, limit="5min"), True),
+        (of("b", "x", 2, limit="6min"), False),
+        (of("b", "x", 2, limit="1h").expected(60), True),
+        (of("b", "x", 2).tasks(2).gang(), False),
+        (of("b", "x", 5), False),
+    ],
+    ids=["short", "long", "predicted short", "gang", "too large"],
+)
+def test_single_tasks_that_are_predicted_short_borrow(borrower: JobBuilder, borrows: bool) -> None:
+    world = borrowing()
+    world.submit(borrower).decide()
+    assert bool(world.state("x").attempts) is borrows
+
+
+def test_without_lending_nothing_is_lent() -> None:
+    world = cluster(cpu=4, lending="off")
+    world.run(of("a", "first", 4, workload="w")).finish("first")
+    world.submit(of("b", "borrower", 1)).decide()
+    assert not world.state("borrower").attempts
+
+
+def test_the_limit_of_loans_falls_when_much_of_their_work_is_lost_and_rises_when_little_is() -> None:
+    world = borrowing()
+    world.run(of("a", "keeper", 1, workload="w", limit="9h"))
+    limits = []
+    for again in (False, True):
+        for number in range(20):
+            name = f"{again}{number}"
+            world.run(of("b", name, 1))
+            world.wait(1)
+            world.finish(name, outcome=Outcome.PREEMPTED if again else Outcome.SUCCEEDED, decide=False)
+            if again:
+                world.cancel(name)
+        limits.append(world.core.pool.limit.limit)
+    assert limits == [6 * MINUTE, 3 * MINUTE]
+
+
+# --- devices -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_part_of_a_gpu_is_lent_and_comes_back() -> None:
+    world = World(
+        group("a", 9), group("b", 9), nodes=[node("n1").cpu(8).gpus(2)], dimensions=("gpu",), lending="on",
+    )  # fmt: skip
+    world.run(job("first").cpu(8).needs(gpu=2).group("a").workload("w")).finish("first")
+    world.run(job("half").cpu(1).needs(gpu=0.5).group("b").limit("1min"))
+    (start,) = [each for each in world.decisions if isinstance(each, Start) and each.job == world.ids["half"]]
+    assert [(each.kind, each.amount) for each in start.devices] == [("gpu", 500)]
+    world.run(job("whole").cpu(1).needs(gpu=1).group("b").limit("1min"))
+    world.finish("half"), world.finish("whole")
+    world.run(job("again").cpu(8).needs(gpu=2).group("a").workload("w"))
+    assert idle(world) == {}
+
+
+# --- leases of proxies outside ---------------------------------------------------------------------------------------------
+
+
+def with_lease(size: float = 4, **options: Any) -> World:
+    """A lease that group a holds, of which it uses nothing itself."""
+    world = cluster(cpu=size, **options)
+    world.run(of("a", "lease", size, workload="w", limit="9h").as_lease())
+    return use(world, 0)
+
+
+def use(world: World, cores: float) -> World:
+    """The holder of the lease uses so many cores and GiB."""
+    (attempt,) = world.state("lease").attempts.values()
+    amounts = (int(1000 * cores), int(GIB * cores)) + (0,) * (len(attempt.amounts) - 2)
+    return world.observe([LeaseUsed(attempt.id, amounts)])
+
+
+def test_tasks_of_a_workload_run_inside_the_lease_that_it_holds() -> None:
+    world = with_lease()
+    world.run(of("a", "task", 3, workload="w"))
+    assert idle(world) == {"aw": [(1, 1)]}
+    world.finish("task")
+    world.wait(60).decide()
+    assert idle(world) == {"aw": [(4, 4)]}
+
+
+def test_what_the_holder_does_not_use_is_lent_and_comes_back_when_it_wants_it() -> None:
+    world = with_lease()
+    world.run(of("b", "borrower", 3)).wait(1)
+    assert (world.used("a"), world.used("b")) == (1, 3)
+    use(world, 2).decide()
+    assert [world.names[start.job] for start in world.told.values()] == ["borrower"]
+    world.yield_victims()
+    assert world.state("borrower").attempts == {}
+    assert (world.used("a"), idle(world)) == (4, {"aw": [(2, 2)]})
+
+
+def test_the_lease_ends_with_its_holder_and_loans_stay_with_the_borrowers() -> None:
+    world = with_lease()
+    world.run(of("b", "borrower", 3))
+    world.finish("lease")
+    assert not world.core.pool.leases
+    assert (world.used("a"), world.used("b"), loan_of(world, "borrower")) == (0, 3, 0)
+
+
+def test_an_idle_lease_of_a_group_above_its_quota_is_stopped_when_another_is_entitled_to_it() -> None:
+    world = World(
+        group("a", 1), group("b", 9), nodes=[node("n1").cpu(4).memory("4G")], lending="on", node_order="first"
+    )
+    world.run(of("a", "lease", 4, workload="w", limit="9h").as_lease())
+    use(world, 0)
+    world.submit(of("b", "entitled", 4, limit="9h")).decide()
+    assert "entitled" in world.started()
+    assert [world.names[start.job] for start in world.told.values()] == ["lease"]
+
+
+def test_a_lease_is_not_preempted_in_its_minimum_time() -> None:
+    world = World(
+        group("a", 1), group("b", 9), nodes=[node("n1").cpu(4).memory("4G")], lending="on", node_order="first"
+    )
+    world.run(of("a", "lease", 4, limit="9h").as_lease().keeps("1min"))
+    world.submit(of("b", "entitled", 4, limit="9h")).decide()
+    assert not world.told
+    world.wait(61).decide()
+    assert [world.names[start.job] for start in world.told.values()] == ["lease"]

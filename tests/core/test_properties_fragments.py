@@ -1,0 +1,73 @@
+"""What always holds of leases and loans, in random stories in which workloads keep leases and lend (design note 0024)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cress.model.decisions import Claim, LeaseReduced, Start
+from cress.model.times import SECOND
+from tests.core.stories import (
+    CONSTRAINED,
+    EVERYTHING,
+    PLACED,
+    Operation,
+    Player,
+    Setting,
+    operations,
+    seeded_operations,
+    seeded_setting,
+    settings_of_any_kind,
+)
+from tests.core.test_facts import Followed
+
+# Whether a node is busy depends on what is held there, of which the account of the stories knows only tasks.
+LENDING = {
+    "fragments": True, "lending": "on", "lease_idle": 30 * SECOND, "min_fragment": 0.5, "limits": "all", "overload_memory": 0, "overload_cpu": 0.0,
+}  # fmt: skip
+EVERYTHING = {**EVERYTHING, "use": 5}
+CONSTRAINED = {**CONSTRAINED, "use": 5}
+PLACED = {**PLACED, "use": 5}
+
+
+@settings(max_examples=30)
+@given(settings_of_any_kind(**LENDING), operations(EVERYTHING))
+def test_whatever_happens_every_invariant_holds(setting: Setting, story: list[Operation]) -> None:
+    Player(setting).play(story)
+
+
+@settings(max_examples=20)
+@given(settings_of_any_kind(**LENDING, constrained=True, placed=True), operations(PLACED))
+def test_with_constraints_and_devices_too(setting: Setting, story: list[Operation]) -> None:
+    Player(setting).play(story)
+
+
+@settings(max_examples=20)
+@given(settings_of_any_kind(**LENDING), operations(EVERYTHING), st.booleans())
+def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[Operation], often: bool) -> None:
+    player = Player(setting, check=False)
+    for number, operation in enumerate(story):
+        if often or number == len(story) // 2:
+            player.add_twin()
+        player.play([operation])
+
+
+@settings(max_examples=20)
+@given(settings_of_any_kind(**LENDING, constrained=True), operations(CONSTRAINED))
+def test_a_follower_is_in_the_same_state(setting: Setting, story: list[Operation]) -> None:
+    Followed(setting).play(story)
+
+
+def test_long_stories_come_by_everything() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(16):
+        player = Player(seeded_setting(seed, **LENDING), check=False)
+        for each in player.play(seeded_operations(seed, 250, EVERYTHING)).decisions:
+            if isinstance(each, Start):
+                seen["taken"] += bool(each.parts)
+                seen["left"] += bool(each.rest)
+            seen["brought"] += isinstance(each, Claim) and bool(each.leased)
+            seen["returned"] += isinstance(each, LeaseReduced)
+    assert min(seen[name] for name in ("taken", "left", "brought", "returned")) >= 3, seen
