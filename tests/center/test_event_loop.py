@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import pytest
 from cress.center.garbage import Collector
 from tests.center.inside import Inside, inside
 
-# Seconds of the processor; a machine at work on other things makes them longer, too.
+# Seconds of the processor. A machine at work on other things makes single steps longer, too: so some rounds.
 LONGEST = 0.06
+ROUNDS = 3
 
 
 @pytest.fixture
@@ -34,6 +36,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.long
 def test_large_requests_are_cut_into_short_steps(tmp_path: Path, steps: list[float]) -> None:
+    longest: dict[str, float] = {}
+
     async def story(center: Inside) -> None:
         await center.join()
         with Collector():
@@ -49,9 +53,16 @@ def test_large_requests_are_cut_into_short_steps(tmp_path: Path, steps: list[flo
                 await asyncio.sleep(0)
                 steps.clear()
                 assert (await answer).status_code < 300
-                assert max(steps[1:]) < LONGEST, path
+                longest[path] = min(longest.get(path, math.inf), max(steps[1:]))
 
-    inside(tmp_path, story)
+    # A step that is long by itself is long every time.
+    for number in range(ROUNDS):
+        data = tmp_path / str(number)
+        data.mkdir()
+        inside(data, story)
+        if max(longest.values()) < LONGEST:
+            return
+    raise AssertionError(longest)
 
 
 def test_the_framework_looks_at_the_calls_before_the_first_request(

@@ -88,6 +88,18 @@ ABOUT_A_JOB = [
 ]
 
 
+# Every call about a lease, with a body.
+ABOUT_A_LEASE: list[tuple[str, str, Any]] = [
+    ("GET", "/{id}", None),
+    ("DELETE", "/{id}", None),
+    ("POST", "/{id}/use", {"amounts": "<1>"}),
+    ("POST", "/{id}/tasks", {"command": "true"}),
+    ("POST", "/{id}/grow", {"count": 1}),
+    ("POST", "/{id}/shrink", {"count": 1}),
+    ("PUT", "/{id}/renew", {}),
+]
+
+
 def ask(http: httpx.Client, method: str, path: str, body: Any, number: int) -> httpx.Response:
     if body and "jobs" in body:
         body = {"jobs": [number]}
@@ -112,6 +124,20 @@ def test_a_foreign_job_is_not_found_whatever_is_asked(own: Center) -> None:
         events = bob.get("/v1/events", params={"follow": "false"}).text
         assert f'"job":{number},' not in events
         assert f'"job":{number},' in ann.get("/v1/events", params={"follow": "false"}).text
+
+
+def test_a_foreign_lease_is_not_found_and_one_that_is_only_seen_is_not_changed(own: Center) -> None:
+    with user_of(own, "ann") as ann, user_of(own, "bob") as bob, user_of(own, "oda", role="operator") as oda:
+        asked = ann.post("/v1/leases", json={"workload": "dask", "group": "web"})
+        assert asked.status_code == 201, asked.text
+        (lease,) = asked.json()["leases"]
+        for method, path, body in ABOUT_A_LEASE:
+            address = f"/v1/leases{path.format(id=lease['job'])}"
+            answer = bob.request(method, address, json=body)
+            assert (answer.status_code, "ann" in answer.text) == (404, False), (path, answer.text)
+            assert oda.request(method, address, json=body).status_code == (200 if method == "GET" else 403), path
+        assert bob.get("/v1/leases").json()["leases"] == []
+        assert [each["user"] for each in oda.get("/v1/leases").json()["leases"]] == ["ann"]
 
 
 def test_an_administrator_of_a_group_and_an_admin_steer_what_users_own(own: Center) -> None:
@@ -158,6 +184,8 @@ LEAST = {
     ("GET", "/v1/config"): "viewer",
     ("GET", "/v1/config/history"): "viewer",
     ("GET", "/v1/config/history/1"): "viewer",
+    ("GET", "/v1/leases"): "viewer",
+    ("POST", "/v1/leases"): "user",
     ("GET", "/v1/licences"): "viewer",
     ("GET", "/v1/centers"): "viewer",
     ("POST", "/v1/centers/hand-over"): "admin",
@@ -208,7 +236,8 @@ def test_every_call_has_the_role_that_it_needs(own: Center) -> None:
         for method, path in LEAST
     }
     seen = {("GET", "/v1/nodes/{name}"), ("GET", "/v1/names/{name}/watch")}
-    assert known - of_jobs - free - own_rules - named - seen == set(), "a call without a rule"
+    of_leases = {(method, "/v1/leases" + path) for method, path, _ in ABOUT_A_LEASE}
+    assert known - of_jobs - of_leases - free - own_rules - named - seen == set(), "a call without a rule"
     for (method, path), least in LEAST.items():
         for role, http in clients.items():
             status = http.request(method, path, json=None if method == "GET" else {}).status_code

@@ -42,6 +42,7 @@ Commands:
   resume    Run what did not succeed of a dag again.
   groups    List groups, or change them.
   nodes     List nodes, keep tasks off them, or set labels and more.
+  leases    List leases of workloads, request them, or give them back.
   licences  List the licences of the cluster.
   status    Show the cluster in a few lines.
   events    Show what happens on the cluster.
@@ -49,7 +50,7 @@ Commands:
 """
 VERBS = (
     "submit", "run", "apply", "validate", "schema", "jobs", "job", "logs", "exec", "resolve", "cancel", "hold", "release", "scale", "resume", "groups", "groups list", "groups show", "groups apply", "nodes",
-    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "nodes label", "nodes set", "nodes settings", "nodes revert", "licences", "status", "events", "usage", "config", "config check", "up", "center", "executor", "tls", "tls init", "tls issue", "tls revoke", "tls show", "store", "store check", "store backup",
+    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "nodes label", "nodes set", "nodes settings", "nodes revert", "leases", "leases list", "leases request", "leases use", "leases grow", "leases shrink", "leases renew", "leases release", "licences", "status", "events", "usage", "config", "config check", "up", "center", "executor", "tls", "tls init", "tls issue", "tls revoke", "tls show", "store", "store check", "store backup",
     "store restore", "simulate",
 )  # fmt: skip
 

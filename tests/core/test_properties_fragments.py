@@ -62,7 +62,7 @@ def test_a_follower_is_in_the_same_state(setting: Setting, story: list[Operation
 
 def test_long_stories_come_by_everything() -> None:
     seen: Counter[str] = Counter()
-    for seed in range(16):
+    for seed in range(40):
         player = Player(seeded_setting(seed, **LENDING), check=False)
         for each in player.play(seeded_operations(seed, 250, EVERYTHING)).decisions:
             if isinstance(each, Start):

@@ -12,6 +12,7 @@ from cress.lifecycle.effects import (
     DeadlineMissed,
     Halt,
     Launch,
+    LeaseChanged,
     Notice,
     Overloaded,
     Recovered,
@@ -106,7 +107,7 @@ class World:
         assert step.notices == _different(self.machine, before) + [
             each
             for each in step.notices
-            if isinstance(each, DataMissing | RolledBack | DeadlineAtRisk | DeadlineMissed)
+            if isinstance(each, DataMissing | RolledBack | DeadlineAtRisk | DeadlineMissed | LeaseChanged)
         ]
         self._named = id(self.machine), self.machine.now
         self.names.stepped(self.machine, step.facts.rows, self.names.revision.number + 1)

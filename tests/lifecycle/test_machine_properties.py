@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections import Counter
 from random import Random
@@ -249,18 +250,19 @@ def test_histories() -> None:
     assert not missing, f"no history came by {missing}"
 
 
-def history(seed: int, cut: int) -> None:
+def history(seed: int, cut: int, options: Options = OPTIONS, kind: type[Executors] = Executors) -> None:
     """Sixty random inputs; after ``cut`` of them a second machine goes on from the state of the first."""
     random = Random(seed)
-    world = World(OPTIONS, followed=True)
+    world = World(options, followed=True)
     world.step(ApplyGroups(groups=(group("a", 4), group("b", 4))))
-    executors = Executors(random)
+    executors = kind(random)
     twin: Machine | None = None
     for number in range(60):
         if number == cut:
             seen.update(under_way(world.machine))
             twin = Machine.restore(world.machine.export())
             assert twin.export() == world.machine.export()
+            learn(twin, world.machine)
             world.machine, twin = twin, world.machine
         said = len(world.said)
         each = executors.next_input(world)
@@ -274,9 +276,15 @@ def history(seed: int, cut: int) -> None:
             assert twin.next_wakeup() == world.machine.next_wakeup()
         executors.obey(world)
     settle(world, executors)
-    replayed = Machine.restore(Machine(DIMENSIONS, OPTIONS).export())
+    replayed = Machine.restore(Machine(DIMENSIONS, options).export())
     assert replay(replayed, world.records) is None
     assert replayed.export() == world.machine.export()
+
+
+def learn(one: Machine, other: Machine) -> None:
+    """Let one machine know of earlier runs what another one does: that is not of its state, since estimates are facts."""
+    known = {name: value for name, value in vars(other.estimator).items() if name != "_waits"}
+    vars(one.estimator).update(copy.deepcopy(known))
 
 
 def settle(world: World, executors: Executors) -> None:

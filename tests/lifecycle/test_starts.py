@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from cress.lifecycle.inputs import Cordon
+from cress.lifecycle.inputs import Cordon, NodeJoined, NodeLeft
 from cress.model.events import Outcome
 from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Cause
 from cress.model.times import HOUR, SECOND
-from tests.lifecycle.builders import World, ended, job, launched, started
+from tests.lifecycle.builders import World, ended, job, launched, node, started
 
 
 def test_what_cannot_be_started_on_one_node_runs_on_another() -> None:
@@ -257,3 +257,20 @@ def test_a_node_without_room_rests_longer_and_longer_and_no_job_is_blamed() -> N
     world.report("n1", *(ended(each) for each in list(world.machine.attempts)))
     assert {record.state for record in world.over.values()} == {JobState.SUCCEEDED}
     assert set(world.over) == set(numbers)
+
+
+def test_what_a_node_was_to_be_told_over_a_connection_that_is_gone_is_worked_out_again() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job())
+    world.leave("n1")
+    # The order of the first connection is on its way while the node connects twice, all before the next step.
+    back = NodeJoined(node=node("n1", 4), boot="b1", reports=())
+    again = NodeJoined(node=node("n1", 4), boot="b1", reports=(ended(1),))
+    step = world.step(back, NodeLeft(name="n1"), again)
+    assert [each.state for each in step.jobs] == [JobState.SUCCEEDED]
+    assert not step.launches, "it would run a second time"
+    world.submit(job())
+    world.leave("n1")
+    step = world.step(back, NodeLeft(name="n1"), back)
+    assert [each.attempt for each in step.launches] == [2], "the order is given once"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cress.model.group import Group, Quota, QuotaWindow
 from cress.simulator import tables
-from cress.simulator.measures import GROUP_MEASURES, MEASURES, analyse
+from cress.simulator.measures import GROUP_MEASURES, MEASURES, WORKLOAD_MEASURES, analyse
 from cress.simulator.series import Steps, accumulate, edges
 from cress.simulator.trace_notes import TREATMENTS, TraceNotes
 from tests.simulator.builders import SECOND, finished_run, workload
@@ -160,12 +160,13 @@ def _documented(title: str) -> dict[str, str]:
     [
         ("Measures", MEASURES),
         ("Measures of a group", GROUP_MEASURES),
+        ("Measures of a workload", WORKLOAD_MEASURES),
         ("jobs.csv", tables.COLUMNS),
         ("dags.csv", tables.DAG_COLUMNS),
         ("attempts.csv", tables.ATTEMPT_COLUMNS),
         ("Notes on a trace", TREATMENTS),
     ],
-    ids=["measures", "groups", "columns", "dags", "attempts", "notes"],
+    ids=["measures", "groups", "workloads", "columns", "dags", "attempts", "notes"],
 )
 def test_the_guide_lists_what_the_code_gives(title: str, code: dict[str, str]) -> None:
     found = _documented(title)
@@ -179,9 +180,8 @@ def test_every_key_of_a_summary_is_documented() -> None:
     analysis = analyse(finished_run(work, [(0, 0, 100, False)]))
     known = set(MEASURES) | {"utilisation_cpu_mean"}
     assert set(analysis.summary) <= known
-    assert {key for key in MEASURES if not any(each in key for each in ("<", "gpu", "dag", "deadline"))} <= set(
-        analysis.summary
-    )
+    sometimes = ("<", "gpu", "dag", "deadline", "loan", "lease", "arrivals")
+    assert {key for key in MEASURES if not any(each in key for each in sometimes)} <= set(analysis.summary)
     assert set(analysis.group_summary["default"]) == set(GROUP_MEASURES)
     json.dumps(analysis.summary)
 

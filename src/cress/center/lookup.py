@@ -131,7 +131,7 @@ def still_there(committer: Committer, job: AnyJob) -> AnyJob:
 
 def _passes(committer: Committer, job: AnyJob, filters: JobFilter, before: int | None) -> bool:
     spec = spec_of(job)
-    type_ = spec.type if isinstance(spec, JobRecord) else spec.type.value
+    type_ = spec.type if isinstance(spec, JobRecord) else spec.kind
     return (
         (before is None or spec.id < before)
         and (not filters.group or group_of(job) == filters.group)

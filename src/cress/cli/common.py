@@ -35,6 +35,12 @@ Columns = Annotated[
     str, typer.Option("--columns", metavar="NAME,…", help="Only these columns, in this order (their names: see below).")
 ]
 Wide = Annotated[bool, typer.Option("--wide", "-W", help="Show every column whole, however narrow the terminal is.")]
+Workload = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="The framework of the group that the job belongs to, in whose leases it may start."
+    ),
+]
 Licence = Annotated[
     list[str] | None,
     typer.Option(

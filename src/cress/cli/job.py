@@ -139,6 +139,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Expected run", "" if view.estimate is None else _estimate(view.estimate)),
         *deadlines.facts_of(view, now),
         ("Application", view.application),
+        ("Workload", view.workload),
         ("Ports", ports_of(view.ports) if view.ports else ""),
         ("Spread", _spread(view)),
         ("Licences", ", ".join(f"{number} {name}" for name, number in view.licences.items())),
@@ -222,7 +223,15 @@ def task_row(task: TaskView, now: float) -> list[Cell]:
     if last is None:
         return [str(task.index), state(task.state), "0", "-", "-", "-", ""]
     head: list[Cell] = [str(task.index), state(task.state), str(len(task.attempts)), last.node]
-    return [*head, _time(last, now), code(last), last.error]
+    return [*head, _time(last, now), code(last), last.error or loan(last)]
+
+
+def loan(attempt: AttemptView) -> str:
+    """Say what a running task borrows: ``borrows cpu 2, memory 1G of lease 12.0``; empty if nothing."""
+    if not attempt.borrows:
+        return ""
+    what = ", ".join(f"{name} {amount}" for name, amount in attempt.borrows.items())
+    return f"borrows {what} of lease {', '.join(attempt.lenders)}"
 
 
 def code(attempt: AttemptView) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import Data, Deadline, Licence, connect, pairs
+from cress.cli.common import Data, Deadline, Licence, Workload, connect, pairs
 from cress.cli.errors import INTERRUPTED, told
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
@@ -85,6 +85,7 @@ def run(
         typer.Option(metavar="[NAME=]PORT", help="A number or `dynamic`; several, each with a name."),
     ] = None,
     licence: Licence = None,
+    workload: Workload = None,
     data: Data = None,
 ) -> None:
     """Run a command on the cluster and show what it writes."""
@@ -113,6 +114,7 @@ def run(
             "rank": rank,
             "ports": _ports(port),
             "licences": licence or None,
+            "workload": workload,
         }
         job = in_directory({key: value for key, value in given.items() if value is not None})
         with connect(data) as client:

@@ -57,7 +57,7 @@ def simulate(
         typer.Argument(
             metavar="TRACE",
             help="A log (.swf, .swf.gz), a table of jobs (.csv, .csv.gz, .parquet), a job file (.yaml), dags (.jsonl, "
-            ".jsonl.gz), or a generated workload: `generated` or `generated:jobs=100000,nodes=1213,groups=20,load=0.9`.",
+            ".jsonl.gz), or a generated workload: `generated` or `generated:jobs=100000,nodes=1213,groups=20,load=0.9`, `frameworks` or `frameworks:count=2,load=1.1`.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory for the results.")],
@@ -102,6 +102,20 @@ def simulate(
             help="Work / what the cluster can do meanwhile: the number of nodes where the trace leaves it open, else times between submissions are scaled.",
         ),
     ] = None,
+    frameworks: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=1000,
+            help="Deal the jobs, dags as a whole, to so many frameworks: groups with equal quotas, each with a named workload that keeps leases.",
+        ),
+    ] = 0,
+    compare: Annotated[
+        str,
+        typer.Option(
+            metavar="KEY=V1,V2", help="Run each policy with each of these values of an option: lending=off,on."
+        ),
+    ] = "",
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s.")
     ] = None,
@@ -128,6 +142,8 @@ def simulate(
             estimates=estimates.value,
             deadlines=deadlines,
             load=load,
+            frameworks=frameworks,
+            compare=compare,
             seed=seed,
             check=check,
             attempts=attempts,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import STANDARD_INPUT, Data, Deadline, Json, Licence, connect, print_json
+from cress.cli.common import STANDARD_INPUT, Data, Deadline, Json, Licence, Workload, connect, print_json
 from cress.cli.errors import Interrupted, told
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
@@ -57,6 +57,7 @@ def submit(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check the jobs; submit nothing.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Submit nothing if a deadline cannot be met.")] = False,
     licence: Licence = None,
+    workload: Workload = None,
     deadline: Deadline = None,
     as_json: Json = False,
     data: Data = None,
@@ -66,7 +67,8 @@ def submit(
         from cress.cli.jobfile import read_jobs
 
         entries = read_jobs(files)
-        mappings = [with_deadline(with_licences(in_directory_of(entry), licence), deadline) for entry in entries]
+        given = [with_deadline(with_licences(in_directory_of(entry), licence), deadline) for entry in entries]
+        mappings = [with_workload(mapping, workload) for mapping in given]
         with connect(data) as client:
             from cress.client import Refused
 
@@ -133,6 +135,19 @@ def with_deadline(mapping: dict[str, object], text: str | None) -> dict[str, obj
     except InputError as error:
         raise InputError(error.what, hint=error.hint, field="--deadline") from None
     return _with(mapping, "deadline", text)
+
+
+def with_workload(mapping: dict[str, object], name: str | None) -> dict[str, object]:
+    """The job with this workload, instead of its own."""
+    if name is None:
+        return mapping
+    from cress.model.jobfile import values
+
+    try:
+        values.name(name)
+    except InputError as error:
+        raise InputError(error.what, hint=error.hint, field="--workload") from None
+    return _with(mapping, "workload", name)
 
 
 def _with(mapping: dict[str, object], key: str, value: object) -> dict[str, object]:

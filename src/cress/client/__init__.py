@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from cress.protocol.configviews import ConfiguredView, ConfigView, RevisionView
     from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
     from cress.protocol.leadership import CentersPage, CenterView, HandedOver
+    from cress.protocol.leaseviews import LeasesPage, LeaseTask, LeaseView
     from cress.protocol.licenceviews import LicencesPage, LicenceUse, LicenceView
     from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
     from cress.protocol.views import (
@@ -108,6 +109,9 @@ __all__ = [
     "JobsPage",
     "JoinTokensPage",
     "KeyRotated",
+    "LeaseTask",
+    "LeaseView",
+    "LeasesPage",
     "LicenceUse",
     "LicenceView",
     "LicencesPage",
@@ -157,6 +161,7 @@ _PLACES = (
     "cress.client.http",
     "cress.protocol.views",
     "cress.protocol.familyviews",
+    "cress.protocol.leaseviews",
     "cress.protocol.licenceviews",
     "cress.protocol.leadership",
     "cress.protocol.accessviews",

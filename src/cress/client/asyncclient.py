@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from cress.client import calls, mapping, operations
 from cress.client.asynchandles import AsyncJobHandle
 from cress.client.asynchttp import AsyncHttp
+from cress.client.asyncleases import AsyncLeases
 from cress.client.asyncmapping import AsyncResults
 from cress.client.client import MOST_JOBS, PATIENCE, JobLike, found, several
 from cress.client.effects import RetryBudget, aiterate, arun, retried
@@ -41,6 +42,8 @@ class AsyncClient:
         place = found(url, token, data)
         self.http = AsyncHttp(place.url, place.token, timeout, place.advice, place.find, place.socket, place.ca)
         self.budget = RetryBudget(patience)
+        # Parts of nodes for frameworks that bring tasks of their own.
+        self.leases = AsyncLeases(self.http, self.budget)
 
     async def __aenter__(self) -> Self:
         return self

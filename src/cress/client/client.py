@@ -17,6 +17,7 @@ from cress.client.http import Client as Http
 from cress.client.job_keywords import CallKeys
 from cress.client.jobs import JobFile
 from cress.client.leader import ANSWER_SECONDS
+from cress.client.leases import Leases
 from cress.client.mapping import Results
 from cress.model.errors import InputError
 from cress.protocol.licenceviews import LicenceView
@@ -81,6 +82,8 @@ class Client:
         # One method for each call of the API: groups, usage, operators' work.
         self.http = Http(place.url, place.token, timeout, place.advice, place.find, place.socket, place.ca)
         self.budget = RetryBudget(patience)
+        # Parts of nodes for frameworks that bring tasks of their own.
+        self.leases = Leases(self.http, self.budget)
 
     def __enter__(self) -> Self:
         return self

@@ -10,12 +10,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from cress.client import calls
+from cress.client import calls, lease_calls
 from cress.client.calls import Call
 from cress.client.errors import Broken, ClientError, Elsewhere, Unreachable
 from cress.client.leader import LeaderClient, elsewhere, no_leader, tries
 from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
 from cress.protocol.leadership import CentersPage, HandedOver
+from cress.protocol.leaseviews import LeasesPage
 from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.logs import Piece
 from cress.protocol.views import (
@@ -337,6 +338,42 @@ class Client(LeaderClient):
     ) -> UsagePage:
         """Return the usage of groups by ``hour`` or ``day``; ``next`` of a page is ``since`` of the following one."""
         return self.ask(calls.usage(group=group, since=since, until=until, by=by))
+
+    def leases(self, workload: str = "", group: str = "", after: int | None = None) -> LeasesPage:
+        """Leases of workloads, who uses them and to whom they are lent."""
+        return self.ask(lease_calls.leases(workload, group, after=after))
+
+    def lease(self, id: str) -> LeasesPage:
+        """One lease (JOB.TASK), or all of one request (JOB)."""
+        return self.ask(lease_calls.lease(id))
+
+    def request_leases(self, body: Mapping[str, object], key: str = "") -> LeasesPage:
+        """Ask for leases."""
+        return self.ask(lease_calls.request(body, key))
+
+    def use_lease(self, id: str, amounts: str | Mapping[str, object]) -> LeasesPage:
+        """Say what the holder of a lease uses by itself."""
+        return self.ask(lease_calls.use(id, amounts))
+
+    def submit_in_lease(self, id: str, job: Mapping[str, object], key: str = "") -> SubmittedPage:
+        """Submit a job that runs in a lease."""
+        return self.ask(lease_calls.submit(id, job, key))
+
+    def grow_lease(self, id: str, count: int = 1, key: str = "") -> LeasesPage:
+        """Ask for more leases of the same kind."""
+        return self.ask(lease_calls.grow(id, count, key))
+
+    def shrink_lease(self, id: str, count: int = 1) -> LeasesPage:
+        """Release some leases of one request."""
+        return self.ask(lease_calls.shrink(id, count))
+
+    def renew_lease(self, id: str) -> LeasesPage:
+        """Begin the terms of the leases of a workload anew."""
+        return self.ask(lease_calls.renew(id))
+
+    def release_lease(self, id: str) -> LeasesPage:
+        """Give a lease back, or all of one request."""
+        return self.ask(lease_calls.release(id))
 
     def licences(self) -> LicencesPage:
         """The licences of the cluster, and who has some."""

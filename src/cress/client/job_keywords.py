@@ -37,17 +37,16 @@ class NamedStep:
     name: str
 
 
-class TaskKeys(TypedDict, total=False):
-    """Keys about how and where tasks run, common to all types of jobs.
+class RunKeys(TypedDict, total=False):
+    """Keys about how and where tasks run, common to all types of jobs and to leases.
 
-    ``resource``: what each needs (``"<2, 4G>"`` or ``{"cpu": 2, "memory": "4G"}``). ``environment``: variables.
+    ``environment``: variables.
     ``secrets``: ``{"DB_PASSWORD": "db"}`` or ``{"key.pem": {"secret": "db", "as": "file"}}`` (docs/secrets.md).
     ``directory``: where they start; the current directory if it is not given. ``requirement`` and ``rank``: of nodes
     (docs/constraints.md). ``licences``: those that each takes (``"matlab"``, ``{"matlab": 2}``). ``runtime``: process or container. ``files`` are brought before the start, ``outputs`` saved
     after success (docs/files.md).
     """
 
-    resource: Resource
     priority: int
     time_limit: Duration
     environment: Mapping[str, str]
@@ -67,7 +66,6 @@ class TaskKeys(TypedDict, total=False):
     max_per_rack: int
     licences: Licences
     application: str
-    workload: str
     runtime: str
     root: Path
     pids: int
@@ -77,6 +75,16 @@ class TaskKeys(TypedDict, total=False):
     log_size: str | int
     log_copy: str
     job_token: bool
+
+
+class TaskKeys(RunKeys, total=False):
+    """Keys of tasks: how and where they run, and ``resource``, what each needs (``"<2, 4G>"`` or ``{"cpu": 2, "memory": "4G"}``).
+
+    ``workload`` is the framework whose leases they use.
+    """
+
+    resource: Resource
+    workload: str
 
 
 class CallKeys(TaskKeys, total=False):

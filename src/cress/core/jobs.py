@@ -470,15 +470,16 @@ class WorkloadLease:
 class Workload:
     """The leases of one workload of a group; ``declared``: its jobs name it, and it keeps idle leases for a while."""
 
-    __slots__ = ("declared", "group", "idle_on", "leases", "lent_on", "name", "no_room", "stamp")
+    __slots__ = ("declared", "group", "idle_on", "idle_sum", "leases", "lent_on", "name", "no_room", "stamp")
 
     def __init__(self, group: GroupState, name: str) -> None:
         self.group = group
         self.name = name
         self.declared = not name.startswith(_BUILT_IN)
         self.leases: dict[int, WorkloadLease] = {}
-        # Those with idle and with lent parts, by node.
+        # Those with idle and with lent parts, by node, and the sum of the idle parts there.
         self.idle_on: dict[int, dict[int, WorkloadLease]] = {}
+        self.idle_sum: dict[int, list[int]] = {}
         self.lent_on: dict[int, dict[int, WorkloadLease]] = {}
         # Grows with every change of its idle parts; and for which shape they had no room then.
         self.stamp = 0

@@ -1,4 +1,4 @@
-"""The limit of how long a task that borrows is predicted to run; it adapts to how much of the borrowed work is lost (algorithms.md §12)."""
+"""The limit of how long a task that borrows is predicted to run; it adapts to how much work is lost by loans (algorithms.md §12)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from cress.model.times import HOUR, MINUTE, SECOND
 _FIRST, _LEAST, _MOST = 5 * MINUTE, 10 * SECOND, HOUR
 # Loans that ended between two looks.
 _ROUND = 20
+# The shares of all work that loans may lose, in thousandths: above the first the limit falls, below the second it rises.
+_MUCH, _LITTLE = 15, 7
 
 
 class LoanLimit:
-    """The limit (µs), and what became of the loans since it was looked at last: all work, and work to be run again."""
+    """The limit (µs), and what became of the tasks that ended since it was looked at last: loans, all work, and work of loans to be run again."""
 
     def __init__(self) -> None:
         self.limit = _FIRST
@@ -18,16 +20,18 @@ class LoanLimit:
         self._work = 0
         self._again = 0
 
-    def ended(self, work: int, again: bool) -> None:
-        """Count a loan that ended; ``again``: its task has to run again."""
-        self._ended += 1
+    def ended(self, work: int, *, loan: bool, again: bool) -> None:
+        """Count a task that ended; ``loan``: it had borrowed, ``again``: it has to run again."""
         self._work += work
+        if not loan:
+            return
+        self._ended += 1
         self._again += work * again
         if self._ended < _ROUND:
             return
-        if self._again * 100 > self._work * 5:
+        if self._again * 1000 > self._work * _MUCH:
             self.limit = max(_LEAST, self.limit // 2)
-        elif self._again * 100 < self._work:
+        elif self._again * 1000 < self._work * _LITTLE:
             self.limit = min(_MOST, self.limit * 6 // 5)
         self._ended = self._work = self._again = 0
 

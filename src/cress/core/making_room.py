@@ -69,8 +69,8 @@ class MakingRoom(Placements):
             self.reservations.heed(self._heeded(group, ahead, now), now)
             if self._lend_to(job):
                 return True
-            if group.policy.offers_more and self._lend_behind(group, job, ahead, now):
-                return True
+        if group.policy.offers_more and self._start_behind(group, job, ahead, now):
+            return True
         group.no_fragments = state
         return False
 
@@ -82,16 +82,17 @@ class MakingRoom(Placements):
         job.group.verdict = Verdict.PLACED
         return True
 
-    def _lend_behind(self, group: GroupState, head: JobEntry, ahead: Ahead, now: int) -> bool:
-        """Lend to one of the first jobs behind the head, beside its reservation; of equal ones only the first is tried."""
-        self.reservations.heed(self._heeded(group, ahead.beside(head), now), now)
+    def _start_behind(self, group: GroupState, head: JobEntry, ahead: Ahead, now: int) -> bool:
+        """Start one of the first jobs behind the head in idle parts of its own workload, or lend to it, beside the reservation of the head; of equal ones only the first is tried."""
+        if self.pool.lends:
+            self.reservations.heed(self._heeded(group, ahead.beside(head), now), now)
         tried: set[tuple[int, bool]] = set()
         for job in islice(group.policy, _LOOKED_AT):
             kind = (job.shape.row, min(job.run, job.limit) <= self.pool.limit.limit)
             if job is head or kind in tried or self._passed_over(job, now):
                 continue
             tried.add(kind)
-            if self._start_in_own(job) or self._lend_to(job):
+            if self._start_in_own(job) or (self.pool.lends and self._lend_to(job)):
                 return True
         return False
 

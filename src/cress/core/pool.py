@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
+from itertools import takewhile
 
 import numpy as np
 
@@ -59,7 +60,7 @@ class Pool:
         self.limit = LoanLimit()
         # Grows with every change of an idle part.
         self.stamp = 0
-        # Leases without a task that are kept for a while.
+        # Leases without a task that are kept for a while, in the order of the times at which they became idle.
         self.waiting: dict[int, WorkloadLease] = {}
 
     # --- questions -----------------------------------------------------------------------------------------
@@ -77,12 +78,13 @@ class Pool:
 
     def next_return(self) -> int:
         """Return when the next idle lease is given back; NEVER if none is."""
-        return min((lease.idle_since + self._options.lease_idle for lease in self.waiting.values()), default=NEVER)
+        first = next(iter(self.waiting.values()), None)
+        return NEVER if first is None else first.idle_since + self._options.lease_idle
 
     def due(self, now: int) -> list[int]:
         """Return the leases that have been idle for long enough."""
-        idle = self._options.lease_idle
-        return sorted(lease.id for lease in self.waiting.values() if lease.idle_since + idle <= now)
+        last = now - self._options.lease_idle
+        return sorted(lease.id for lease in takewhile(lambda lease: lease.idle_since <= last, self.waiting.values()))
 
     def is_lent(self, lease: WorkloadLease) -> bool:
         """Return whether the idle parts of a lease are large enough to be lent."""
@@ -235,6 +237,11 @@ class Pool:
                 here.pop(lease.id, None)
                 if not here:
                     del index[f]
+        here = workload.idle_on.get(f, {})
+        if here:
+            workload.idle_sum[f] = list(map(sum, zip(*(each.idle_amounts() for each in here.values()), strict=True)))
+        else:
+            workload.idle_sum.pop(f, None)
         if self.lends:
             self._sum(f)
         self.charge(lease)

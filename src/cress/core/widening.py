@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cress.core.scheduler import Scheduler
 from cress.core.state import State
 from cress.model.attributes import check_attributes
@@ -33,6 +35,7 @@ def _wider(state: State, dimensions: Dimensions) -> State:
         for name in ("held", "amounts"):
             if name in entry:
                 entry[name] = list(dimensions.padded(tuple(entry[name])))
+    _widen_leases(state, dimensions)
     # These refer to amounts as they were.
     state["reservations"] = {"loosened": -1, "kept": []}
     state["plans"] = {}
@@ -41,3 +44,20 @@ def _wider(state: State, dimensions: Dimensions) -> State:
         if "bounds" in group:
             group |= {"memo": None, "bounds": []}
     return state
+
+
+def _widen_leases(state: State, dimensions: Dimensions) -> None:
+    """Pad the amounts of leases of workloads, of what tasks have of them, and of what claims take."""
+
+    def padded(amounts: Sequence[int]) -> list[int]:
+        return list(dimensions.padded(tuple(amounts)))
+
+    for lease in state["lending"]["leases"]:
+        lease["idle"] = [[device, padded(amounts)] for device, amounts in lease["idle"]]
+        lease["wanted"] = padded(lease["wanted"]) if lease["wanted"] else lease["wanted"]
+    for entry in state["attempts"]:
+        for name in ("parts", "inside"):
+            if name in entry:
+                entry[name] = [[lease, device, padded(amounts), *end] for lease, device, amounts, *end in entry[name]]
+    for claim in state["claims"]:
+        claim["leased"] = [[lease, padded(amounts), *device] for lease, amounts, *device in claim["leased"]]

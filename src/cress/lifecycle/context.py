@@ -72,6 +72,8 @@ class Context:
         self.ended = tables.ended
         self.terms = Terms(tables.granted, tables.lost_at)
         self.timers = Timers(tables.timers)
+        # Jobs that are leases.
+        self.leases: dict[int, LiveJob] = {}
         self.attempts_on: dict[str, dict[int, LiveAttempt]] = {}
         self.behind: dict[int, list[int]] = {}
         self.named: dict[tuple[str, str], int] = {}
@@ -79,7 +81,7 @@ class Context:
         self.homes: dict[str, set[int]] = {}
         self.user_load = UserLoad()
         # What runs so far tell: not of the state, since estimates are facts.
-        self.estimator = Estimator(core.still_waits)
+        self.estimator = Estimator(self._still_waits)
 
     @property
     def general(self) -> General:
@@ -114,7 +116,8 @@ class Context:
 
     def submitted(self, job: Job, behind: int | None) -> JobSubmitted:
         """Return the event of a job that was accepted, with an estimate if its group works with estimates."""
-        wanted = self.core.needs_estimate(job)
+        # A lease lasts until it is given back.
+        wanted = self.core.needs_estimate(job) and not job.is_lease
         return JobSubmitted(job, behind, self.estimator.submitted(job) if wanted else None)
 
     def foreseen(self, job: Job) -> Outlook | None:
@@ -124,19 +127,26 @@ class Context:
 
     def ran(self, job: Job, run: int) -> None:
         """Note that a task of a job has run to its end, or failed, after so many µs, and estimate its user's waiting jobs again."""
-        if job.type is JobType.BATCH:
+        if job.type is JobType.BATCH and not job.is_lease:
             self.observe(*self.estimator.ended(job, run))
+
+    def _still_waits(self, number: int) -> bool:
+        # The scheduler of now: other options may have made another one.
+        return self.core.still_waits(number)
 
     # --- indices ---------------------------------------------------------------------------------------------
 
     def enter(self, job: LiveJob) -> None:
         """Enter a job among those that live."""
         self.jobs[job.job.id] = job
+        if job.job.is_lease:
+            self.leases[job.job.id] = job
         self.user_load.add(job.job)
 
     def leave(self, job: LiveJob) -> None:
         """Remove a job that is over."""
         del self.jobs[job.job.id]
+        self.leases.pop(job.job.id, None)
         self.user_load.drop(job.job)
 
     def link(self, attempt: LiveAttempt) -> None:
@@ -164,6 +174,7 @@ class Context:
         for job in self.jobs.values():
             job.attempts.clear()
             self.user_load.add(job.job)
+        self.leases = {number: job for number, job in self.jobs.items() if job.job.is_lease}
         for attempt in self.attempts.values():
             self.link(attempt)
         waiting: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()]

@@ -91,7 +91,21 @@ class DeadlineMissed(msgspec.Struct, frozen=True):
     text: str
 
 
-Notice: TypeAlias = CordonChanged | Overloaded | Recovered | DataMissing | RolledBack | DeadlineAtRisk | DeadlineMissed
+class LeaseChanged(msgspec.Struct, frozen=True):
+    """A lease is about to end (``stopping``), or its holder uses another part of it; ``text`` is why, or what it uses."""
+
+    attempt: int
+    job: int
+    task: int
+    node: str
+    group: str
+    stopping: bool
+    text: str
+
+
+Notice: TypeAlias = (
+    LeaseChanged | CordonChanged | Overloaded | Recovered | DataMissing | RolledBack | DeadlineAtRisk | DeadlineMissed
+)
 
 
 class Step(msgspec.Struct):

@@ -15,6 +15,7 @@ from cress.model.node import Load, Local, Node, Value
 from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Report
+from cress.model.resources import ResourceVector
 from cress.model.secrets import Secret
 
 
@@ -84,6 +85,28 @@ class Hold(_Input, frozen=True):
     held: bool
     by: str = ""
     more: tuple[int, ...] = ()
+
+
+class UseLease(_Input, frozen=True):
+    """The holder of a lease, task ``task`` of job ``job``, uses these amounts of it by itself from now on."""
+
+    job: int
+    task: int
+    amounts: ResourceVector
+
+
+class RenewLeases(_Input, frozen=True):
+    """The holder of a lease is there: the terms of its user's leases of that workload begin anew."""
+
+    job: int
+
+
+class ReleaseLeases(_Input, frozen=True):
+    """Leases are given back, by the word of the user ``by``: these tasks of a job, or all of it (``None``)."""
+
+    job: int
+    tasks: tuple[int, ...] | None = None
+    by: str = ""
 
 
 class ApplyGroups(_Input, frozen=True):
@@ -311,6 +334,9 @@ Input: TypeAlias = (
     | Update
     | Scale
     | Hold
+    | UseLease
+    | RenewLeases
+    | ReleaseLeases
     | ApplyGroups
     | Configure
     | NodeJoined

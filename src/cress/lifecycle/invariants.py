@@ -9,7 +9,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.families.family_invariants import families
 from cress.lifecycle.submits.dependencies import behind
 from cress.lifecycle.tables.rows import LiveJob
-from cress.lifecycle.tables.timers import DRAIN, MEASURED, OF_DEADLINES, REST
+from cress.lifecycle.tables.timers import DRAIN, MEASURED, OF_DEADLINES, REST, TERM
 
 
 def broken_invariants(context: Context) -> list[str]:
@@ -105,6 +105,9 @@ def _timers(context: Context) -> Iterator[str]:
         elif kind in OF_DEADLINES:
             if int(name) not in context.jobs and int(name) not in context.families:
                 yield f"timers: {kind} of job {name}, which is over"
+        elif kind == TERM:
+            if int(name) not in context.leases:
+                yield f"timers: the term of job {name}, which is not a lease"
         elif int(name.partition(".")[0]) not in context.families:
             yield f"timers: {kind} of family {name}, which is over"
     due = context.timers.next()

@@ -37,6 +37,8 @@ from cress.lifecycle.inputs import (
     NodeJoined,
     NodeLeft,
     Ports,
+    ReleaseLeases,
+    RenewLeases,
     Reported,
     Restarted,
     Scale,
@@ -45,10 +47,12 @@ from cress.lifecycle.inputs import (
     SetRacks,
     Submit,
     Update,
+    UseLease,
 )
 from cress.lifecycle.invariants import broken_invariants
-from cress.lifecycle.jobs import deadlines
+from cress.lifecycle.jobs import deadlines, leases
 from cress.lifecycle.jobs.jobs import forget_ended
+from cress.lifecycle.jobs.outcomes import RELEASED
 from cress.lifecycle.jobs.reasons import reason
 from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.nodes import cordons, node_observations, ports
@@ -60,10 +64,10 @@ from cress.lifecycle.tables.changes import collect
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.tables import Tables, place
-from cress.lifecycle.tables.timers import DRAIN, MEASURED, OF_DEADLINES, REST
+from cress.lifecycle.tables.timers import DRAIN, MEASURED, OF_DEADLINES, REST, TERM
 from cress.model.decisions import Preempt, Start, Stop
 from cress.model.errors import InputError, NotAccepted
-from cress.model.events import ClockSet, GroupsApplied, LicencesSet, RacksSet, ZoneSet
+from cress.model.events import ClockSet, GroupsApplied, LicencesSet, ZoneSet
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.options import Options
@@ -130,7 +134,9 @@ class Machine(Context):
         for name in self.terms.run_out(now):
             node_membership.lose(self, name, node_membership.SILENT, kept=False)
         for kind, name in self.timers.take(now):
-            if kind == MEASURED:
+            if kind == TERM:
+                families.give_up(self, int(name), leases.NOT_RENEWED)
+            elif kind == MEASURED:
                 node_observations.not_measured(self, name)
             elif kind in OF_DEADLINES:
                 reason = deadlines.due(self, kind, int(name))
@@ -142,6 +148,7 @@ class Machine(Context):
         forget_ended(self)
         self._decide()
         out.more = self.more
+        leases.note_stops(self)
         out.notices = list(self.noticed.notices(self.nodes, self.core))
         yield
         out.facts = Facts(self.told, (yield from collect(self.tables, lambda: told_of(self.told))))
@@ -183,6 +190,8 @@ class Machine(Context):
                     reported(self, each.node, report)
             case Submit():
                 return (yield from submits.submit(self, each))
+            case UseLease() | RenewLeases() | ReleaseLeases():
+                leases.take(self, each)
             case Cancel() | Hold():
                 yield from families.take(self, each)
             case Update():
@@ -191,11 +200,8 @@ class Machine(Context):
                 updates.scale(self, each)
             case NodeJoined() | NodeLeft() | NodeDead() | Ports() | SetNode():
                 node_membership.take(self, each)
-            case LoadReported() | LocateData() | DataFound() | SetLicences():
+            case LoadReported() | LocateData() | DataFound() | SetLicences() | SetRacks():
                 node_observations.take(self, each)
-            case SetRacks():
-                self.general.neighbours = each.neighbours
-                self.observe(RacksSet(each.neighbours))
             case Cordon() | Drain():
                 cordons.take(self, each)
             case ApplyGroups():
@@ -287,6 +293,7 @@ class Machine(Context):
         if restarted.zone and restarted.zone != str(self.core.groups.cluster_zone):
             self.observe(ZoneSet(restarted.zone))
         self.general.epoch = restarted.epoch
+        leases.restarted(self)
         node_membership.all_away(self)
         away = [name for name, node in self.nodes.items() if node.terms]
         self.terms.restarted(away, self.now, before, self.core.options)
@@ -329,12 +336,18 @@ class Machine(Context):
             if isinstance(each, Start):
                 attempt = place(self.tables, each, self.utc)
                 self.link(attempt)
+                if self.leases:
+                    leases.begin(self, attempt)
                 started.append(attempt)
                 mark(self, self.jobs[each.job])
             elif isinstance(each, Preempt | Stop):
                 attempt = self.attempts[each.attempt]
                 mark(self, self.jobs[each.job])
-                if isinstance(each, Stop) and (leader := self.core.jobs[each.job].beside.get(each.task)):
+                if attempt.halted == RELEASED:
+                    continue
+                if isinstance(each, Stop) and leases.reclaims(self, each, attempt):
+                    pass
+                elif isinstance(each, Stop) and (leader := self.core.jobs[each.job].beside.get(each.task)):
                     if not attempt.halted:
                         attempt.halted, attempt.halted_for = "moved", end_reasons.moved_with(leader.job)
                 else:

@@ -49,6 +49,10 @@ def joined(context: Context, word: NodeJoined) -> None:
     known.connected, known.boot, known.away_since = True, word.boot, None
     databases.node_changed(context, name)
     known.terms, known.local = word.terms, word.local
+    # A connection of this step that is gone already gets no orders any more: what it was to be told is worked out again.
+    out = context.out
+    out.launches = [each for each in out.launches if each.node != name]
+    out.halts = [each for each in out.halts if each.node != name]
     context.terms.joined(name)
     cordons.tell(context, name)
     for report in word.reports:

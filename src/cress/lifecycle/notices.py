@@ -10,6 +10,7 @@ from cress.lifecycle.effects import (
     DataMissing,
     DeadlineAtRisk,
     DeadlineMissed,
+    LeaseChanged,
     Notice,
     Overloaded,
     Recovered,
@@ -30,6 +31,7 @@ class Noticed:
         self._problems: dict[str, str] = {}
         self._rolled_back: dict[int, str] = {}
         self._deadlines: list[DeadlineAtRisk | DeadlineMissed] = []
+        self._leases: list[LeaseChanged] = []
 
     def cordon(self, node: LiveNode) -> None:
         """Keep the cordon or rest of a node, before it is written or the node is removed."""
@@ -51,6 +53,10 @@ class Noticed:
         """Keep the notice of a deadline."""
         self._deadlines.append(notice)
 
+    def lease(self, notice: LeaseChanged) -> None:
+        """Keep the notice of a lease."""
+        self._leases.append(notice)
+
     def notices(self, nodes: Mapping[str, LiveNode], core: Scheduler) -> Iterator[Notice]:
         """Yield what is different now: cordons in the order of nodes, loads by name, data in the order of the inputs."""
         for name in self._newly_barred_or_free(nodes):
@@ -70,6 +76,7 @@ class Noticed:
         for job, why in self._rolled_back.items():
             yield RolledBack(job, why)
         yield from self._deadlines
+        yield from self._leases
 
     def _newly_barred_or_free(self, nodes: Mapping[str, LiveNode]) -> list[str]:
         before = self._cordons

@@ -10,6 +10,8 @@ from cress.model.family import FamilySpec
 from cress.model.resources import ResourceVector
 from cress.model.times import SECOND
 
+# The type of jobs that are leases, in words.
+LEASE = "lease"
 # The time between SIGTERM and SIGKILL of a task whose job does not say it; here and nowhere else.
 DEFAULT_STOP_GRACE = 5 * SECOND
 
@@ -69,6 +71,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``workload`` is the name of the framework or application in its group whose leases its tasks use; "": the built-in one of its type. Each task of a job that
     ``is_lease`` is a lease of its workload, which it keeps until it ends; it is not preempted in its first ``min_time`` microseconds.
+    At first its holder uses ``uses`` of each by itself (``None``: all of it); unless it is heard of every ``term`` microseconds, all of them end (0: they do not).
     """
 
     id: int
@@ -104,6 +107,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workload: str = ""
     is_lease: bool = False
     min_time: int = 0
+    uses: ResourceVector | None = None
+    term: int = 0
+
+    @property
+    def kind(self) -> str:
+        """Return its type in words: that of its tasks, or ``lease``."""
+        return LEASE if self.is_lease else self.type.value
 
     @property
     def counted_as(self) -> int:

@@ -114,6 +114,7 @@ class JobView(View, frozen=True):
     max_per_rack: int = 0
     licences: dict[str, int] = {}
     application: str = ""
+    workload: str = ""
     job_failure: bool = True
     family: int | None = None
     index: int | None = None
@@ -135,7 +136,8 @@ class AttemptView(View, frozen=True):
 
     ``error`` is why it ended as it did, where the code does not say it: time limit, memory, whom it was preempted for.
 
-    ``ports`` are the numbers that it has, or had, by name, ``devices`` those of its node.
+    ``ports`` are the numbers that it has, or had, by name, ``devices`` those of its node. While it runs, ``inside`` are the leases of its workload in which
+    it runs, ``borrows`` what it has of leases of others, ``lenders`` these leases; as the API of leases names them.
     """
 
     id: int
@@ -150,6 +152,9 @@ class AttemptView(View, frozen=True):
     memory: int = 0
     ports: dict[str, int] = {}
     devices: tuple[HeldDevice, ...] = ()
+    inside: tuple[str, ...] = ()
+    borrows: Resources = {}
+    lenders: tuple[str, ...] = ()
 
 
 class TaskView(View, frozen=True):

@@ -9,6 +9,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from cress.simulator.fragments import Fragments
+
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
@@ -81,10 +83,11 @@ class Attempts:
 class History:
     """The result of a run: its attempts, the ``JobEnd`` of each job ``[n]``, and the number of events.
 
-    ``refusals`` are the reasons of jobs that were not accepted, by position.
+    ``refusals`` are the reasons of jobs that were not accepted, by position. ``fragments`` is ``None`` if no lease had an idle part.
     """
 
     attempts: Attempts
     ends: Ints
     events: int
     refusals: dict[int, str]
+    fragments: Fragments | None = None

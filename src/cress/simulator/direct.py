@@ -29,6 +29,7 @@ from cress.model.resources import ResourceVector
 from cress.model.times import DAY
 from cress.simulator.attempts import History, How, JobEnd
 from cress.simulator.dependencies import Dependencies
+from cress.simulator.fragments import FragmentLog
 from cress.simulator.jobs import Jobs
 from cress.simulator.running import Running
 from cress.simulator.workload import NO_LIMIT, Workload
@@ -80,7 +81,7 @@ class InvariantBroken(AssertionError):
 class DirectRun:
     """One run of a workload. ``jobs`` are the positions to submit, in order; ``groups`` their groups' names.
 
-    The job at position ``i`` has the id ``i + 1``. ``progress`` is called with the number of events handled so far.
+    The job at position ``i`` has the id ``i + 1``. ``progress`` is called with the number of events handled so far, ``log`` notes fragments.
     """
 
     def __init__(
@@ -92,8 +93,10 @@ class DirectRun:
         *,
         check: bool = False,
         progress: Progress | None = None,
+        log: FragmentLog | None = None,
     ) -> None:
         self._core = core
+        self._log = log
         self._check = check
         self._progress = progress
         self._next_report = STRIDE
@@ -129,7 +132,7 @@ class DirectRun:
     def run(self, order: str) -> History:
         """Run the workload in this order of events and return the history; jobs may be left waiting."""
         step = {TOGETHER: self._together, ONE_BY_ONE: self._one_by_one}[order]
-        submit, outages = self._submit, self._outages
+        submit, outages, log = self._submit, self._outages, self._log
         n = len(submit)
         next_wakeup, next_end = self._core.next_wakeup, self._running.next_end
         position, now, last_start = 0, -1, 0
@@ -154,6 +157,8 @@ class DirectRun:
                 position += 1
             before = self._starts_seen
             step(now, first, position, wake is not None and wake <= now)
+            if log is not None:
+                log.look(now)
             if self._starts_seen != before or self._running.heap:
                 last_start = now
             if self._progress is not None and self.events >= self._next_report:
@@ -340,7 +345,9 @@ class DirectRun:
             if type(decision) is Start:
                 job = decision.job - 1
                 node = self._node_index[decision.node]
-                running.begin(decision.attempt, job, decision.task, node, now, now + self._run[job])
+                position = running.begin(decision.attempt, job, decision.task, node, now, now + self._run[job])
+                if decision.parts and self._log is not None:
+                    self._log.started(decision.attempt, position)
                 self._starts_seen += 1
             elif type(decision) is Preempt:
                 running.stop(decision.attempt, now + decision.grace, How.PREEMPTED)
@@ -362,4 +369,10 @@ class DirectRun:
                 ends[i] = JobEnd.FINISHED
         if self._dependencies is not None:
             ends[sorted(self._dependencies.cancelled)] = JobEnd.CANCELLED
-        return History(attempts=self._running.attempts(now), ends=ends, events=self.events, refusals={})
+        return History(
+            attempts=self._running.attempts(now),
+            ends=ends,
+            events=self.events,
+            refusals={},
+            fragments=None if self._log is None else self._log.result(),
+        )

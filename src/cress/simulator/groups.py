@@ -10,7 +10,7 @@ import numpy as np
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.group import DEFAULT_GROUP, Group, Quota, SchedPolicy
-from cress.model.option_text import group_options, parse_option
+from cress.model.option_text import group_options, parse_assignments, parse_option
 from cress.model.units import one_of
 from cress.simulator.workload import Cluster, Ints, Workload
 
@@ -33,7 +33,7 @@ class PolicyChoice:
     @property
     def directory(self) -> str:
         """The label as the name of a directory."""
-        return self.label.replace("/", "-")
+        return self.label.replace("/", "-").replace(" ", "-")
 
 
 def _variants(*choices: PolicyChoice) -> dict[str, PolicyChoice]:
@@ -78,6 +78,25 @@ def parse_policy(text: str) -> PolicyChoice:
     if not labels:
         raise InputError(f"{policy.value} has no variants", hint=policy.value, field="--policy")
     raise InputError(f"{policy.value} has no variant {variant!r}", hint=one_of(variant, labels), field="--policy")
+
+
+def compared(choices: tuple[PolicyChoice, ...], text: str) -> tuple[PolicyChoice, ...]:
+    """Each choice once for each value of ``lending=off,on``. Raises ``InputError``."""
+    key, equals, values = (each.strip() for each in text.partition("="))
+    given = list(dict.fromkeys(value.strip() for value in values.split(",")))
+    if not equals or len(given) < 2:
+        raise InputError(f"{text!r} does not compare values", hint="lending=off,on", field="--compare")
+    for value in given:
+        parse_assignments([f"{key}={value}"])
+    return tuple(
+        replace(
+            choice,
+            label=f"{choice.label} {key}={value}" if len(choices) > 1 else f"{key}={value}",
+            options=(*choice.options, (key, value)),
+        )
+        for choice in choices
+        for value in given
+    )
 
 
 def own_policy(groups: tuple[Group, ...]) -> PolicyChoice:

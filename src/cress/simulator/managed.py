@@ -41,6 +41,7 @@ from cress.model.reports import Cause, Checked, Ended, Started
 from cress.model.times import NEVER
 from cress.simulator.attempts import History, How, JobEnd
 from cress.simulator.direct import PATIENCE, STRIDE, InvariantBroken, Progress
+from cress.simulator.fragments import FragmentLog
 from cress.simulator.jobs import Jobs
 from cress.simulator.running import Running
 from cress.simulator.workload import NO_LIMIT, Workload
@@ -99,6 +100,7 @@ class ManagedRun:
         self._nodes = workload.cluster.nodes
         self._node_index = {node.name: i for i, node in enumerate(self._nodes)}
         self._running = Running()
+        self._log = FragmentLog(machine.core)
         self._key: dict[int, tuple[int, int]] = {}  # the job and task of a running attempt, where failures are counted
         self._failures: dict[tuple[int, int], int] = {}
         self._ids = {i: NOT_SUBMITTED + i for i in range(len(workload))}  # by position
@@ -138,6 +140,7 @@ class ManagedRun:
                 position += 1
             self.events += len(inputs) + position - first
             self._step(now, inputs, first, position)
+            self._log.look(now)
             if self._progress is not None and self.events >= self._next_report:
                 self._next_report = self.events + STRIDE
                 self._progress(self.events)
@@ -275,7 +278,8 @@ class ManagedRun:
         i = self._position[job.family or job.id]
         run = self._run[i]
         end = NEVER if run == NO_LIMIT else now + run
-        self._running.begin(launch.attempt, i, launch.task, self._node_index[launch.node], now, end)
+        position = self._running.begin(launch.attempt, i, launch.task, self._node_index[launch.node], now, end)
+        self._log.started(launch.attempt, position)
         if self._fails is not None:
             # The tasks of a service or database are jobs of one task, and a new one each time.
             self._key[launch.attempt] = (i if self._keeps[i] else launch.job, launch.task)
@@ -336,7 +340,11 @@ class ManagedRun:
             if self._keeps[i] and self._ends[i] == JobEnd.WAITING:
                 self._ends[i] = JobEnd.KEPT
         return History(
-            attempts=self._running.attempts(now), ends=self._ends, events=self.events, refusals=self._refusals
+            attempts=self._running.attempts(now),
+            ends=self._ends,
+            events=self.events,
+            refusals=self._refusals,
+            fragments=self._log.result(),
         )
 
 

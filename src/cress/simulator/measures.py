@@ -18,6 +18,7 @@ from cress.model.resources import ResourceVector
 from cress.simulator.attempts import NOT_YET, Attempts, History, How, JobEnd
 from cress.simulator.dags import Dags, dags_of, ready_times
 from cress.simulator.deadline_measures import DeadlineCounts, count_deadlines
+from cress.simulator.fragment_measures import FragmentMeasures, fragments_of
 from cress.simulator.groups import NOWHERE
 from cress.simulator.series import Ints, Steps, accumulate
 from cress.simulator.workload import NO_LIMIT, Workload
@@ -75,6 +76,14 @@ MEASURES: dict[str, str] = {
     "dag_stretch_median": "median of these",
     "dag_stretch_p95": "95th percentile",
     "dag_stretch_max": "the largest",
+    "utilisation_arrivals_mean": "allocated / total of cores from the first to the last submission; with named workloads or idle parts of leases, as all of these",
+    "lease_idle_share_mean": "cores in leases that no task uses and nobody borrows (fragments) / all cores, mean over the makespan",
+    "lease_second_order_share_mean": "the part of these in leases of which a part is lent",
+    "lease_lent_share_mean": "cores that are lent / all cores",
+    "loans": "attempts that borrowed",
+    "loans_stopped": "of these, those that ended early, mostly because the owner wanted its lease back",
+    "loan_work_share": "work of attempts that borrowed / all work, in core hours",
+    "loan_lost_share": "lost work of attempts that borrowed / all work",
     "preemptions": "attempts that were preempted",
     "jobs_preempted": "jobs with at least one preempted attempt",
     "attempts_lost": "attempts that were lost with their node",
@@ -86,6 +95,13 @@ MEASURES: dict[str, str] = {
     "decisions": "starts and preemptions decided",
     "loop_s": "wall-clock seconds of the event loop and the core",
     "events_per_s": "events / loop_s",
+}
+
+# Keys of one named workload, in summary.json under workloads.<group>/<name>.
+WORKLOAD_MEASURES: dict[str, str] = {
+    "applications_finished": "finished dags of the workload, and finished jobs that are in no dag",
+    "completion_mean_s": "mean of last end − submission over these",
+    "loans": "its attempts that borrowed",
 }
 
 # Keys of one group, in summary.json under groups.<name>.
@@ -203,6 +219,7 @@ class Analysis:
     fairness: Steps
     dags: Dags | None
     deadlines: DeadlineCounts
+    fragments: FragmentMeasures | None
     summary: dict[str, float]
     group_summary: dict[str, dict[str, float]]
 
@@ -219,7 +236,8 @@ def analyse(run: Run) -> Analysis:
     fairness = jain(groups)
     dags = dags_of(run.workload, times.end)
     deadlines = count_deadlines(run.workload, submitted, times.end, times.finished, start)
-    summary = _summary(run, times, start, end, utilisation, fairness, dags, deadlines)
+    fragments = fragments_of(run.workload, run.history, run.group_names, run.group_of, times.end)
+    summary = _summary(run, times, start, end, utilisation, fairness, dags, deadlines, fragments)
     return Analysis(
         times=times,
         start=start,
@@ -229,6 +247,7 @@ def analyse(run: Run) -> Analysis:
         fairness=fairness,
         dags=dags,
         deadlines=deadlines,
+        fragments=fragments,
         summary=summary,
         group_summary={name: _of_group(run, times, name, groups[name], start, end, deadlines) for name in groups},
     )
@@ -403,12 +422,13 @@ def _summary(
     fairness: Steps,
     dags: Dags | None,
     deadlines: DeadlineCounts,
+    fragments: FragmentMeasures | None,
 ) -> dict[str, float]:
     workload, attempts = run.workload, run.attempts
     finished = times.finished
     used = {name: steps.mean(start, end) for name, steps in utilisation.items()}
-    core = np.array([request[0] for request in workload.requests], dtype=np.float64)
-    work = core[workload.request_index[attempts.job]] / 1000 * (attempts.end - attempts.start) / HOUR
+    cores = np.array([request[0] for request in workload.requests], dtype=np.float64)
+    work = cores[workload.request_index[attempts.job]] / 1000 * (attempts.end - attempts.start) / HOUR
     # A service that is stopped has lost nothing.
     lost = float(work[attempts.early & (workload.run[attempts.job] != NO_LIMIT)].sum())
     whole = float(work.sum())
@@ -452,6 +472,11 @@ def _summary(
             "dag_critical_path_mean_s": _mean(dags.path[dags.finished] / SECOND),
             **_spread("dag_stretch", dags.stretch, ""),
         }
+    if fragments is not None:
+        last = int(workload.submit[run.submitted].max()) if run.submitted.any() else end
+        used_cores = utilisation.get("cpu")
+        result["utilisation_arrivals_mean"] = used_cores.mean(start, last) if used_cores is not None else 0.0
+        result |= fragments.summary(start, end)
     result |= {
         "fairness_jain_mean": fairness.mean(start, end) / wanted if wanted else 1.0,
         "fairness_jain_min": float(busy.min()) if len(busy) else 1.0,

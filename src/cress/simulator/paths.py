@@ -18,6 +18,7 @@ from cress.model.group import Group
 from cress.model.options import Options
 from cress.simulator.attempts import History
 from cress.simulator.direct import ONE_BY_ONE, DirectRun, Progress
+from cress.simulator.fragments import FragmentLog
 from cress.simulator.workload import Workload, template
 
 # Keys that only the lifecycle reads; a template with another value than the default is not plain.
@@ -62,7 +63,9 @@ class DirectPath:
 
     def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> History:
         """Run the jobs at these positions in these groups."""
-        return DirectRun(self._workload, self.core, jobs, groups, check=check, progress=progress).run(self._order)
+        log = FragmentLog(self.core)
+        run = DirectRun(self._workload, self.core, jobs, groups, check=check, progress=progress, log=log)
+        return run.run(self._order)
 
 
 def needs_lifecycle(workload: Workload, order: str) -> bool:

@@ -29,6 +29,8 @@ class Request:
     estimates: str = REQUESTED
     deadlines: str = ""
     load: float | None = None
+    frameworks: int = 0
+    compare: str = ""
     seed: int = 1
     check: bool = False
     attempts: bool = False

@@ -19,9 +19,11 @@ from cress.model.times import SECOND
 from cress.simulator.attempts import History
 from cress.simulator.deadlines import parse_deadlines, with_deadlines
 from cress.simulator.files import make_directory, whole_file
+from cress.simulator.frameworks import as_frameworks
 from cress.simulator.groups import (
     NOWHERE,
     PolicyChoice,
+    compared,
     configure,
     merged,
     own_policy,
@@ -57,6 +59,8 @@ def plan(request: Request) -> Plan:
         workload = workload.exact_estimates()
     if request.deadlines:
         workload = with_deadlines(workload, parse_deadlines(request.deadlines), request.seed)
+    if request.frameworks:
+        workload = as_frameworks(workload, request.frameworks)
     workload = configure(workload, request.groups, options.accounting)
     if workload.utc == UNDATED_START and any(group.windows for group in workload.groups):
         workload.notes.add("start time not in the header", count=1)
@@ -69,6 +73,8 @@ def plan(request: Request) -> Plan:
         )
     _check_ends(workload)
     choices = tuple(dict.fromkeys(choices)) or (own_policy(workload.groups),)
+    if request.compare:
+        choices = compared(choices, request.compare)
     labels = [choice.directory for choice in choices]
     if len(set(labels)) < len(labels):
         raise InputError("a policy is given twice", hint="each policy once", field="--policy")
@@ -194,6 +200,7 @@ def summary(result: Result, plan: Plan) -> dict[str, Any]:
         "nodes": len(workload.cluster.nodes),
         **result.analysis.summary,
         **_deadlines(result),
+        **_workloads(result),
         "groups": result.analysis.group_summary,
         "notes": result.notes.as_data(),
     }
@@ -211,6 +218,14 @@ def _deadlines(result: Result) -> dict[str, Any]:
             "periods": [count.as_data() for count in counts.by_time],
         },
     }
+
+
+def _workloads(result: Result) -> dict[str, Any]:
+    """The measures of the named workloads, if there are any."""
+    found = result.analysis.fragments
+    if found is None or not found.workloads:
+        return {}
+    return {"workloads": {name: each.as_data() for name, each in found.workloads.items()}}
 
 
 def run_all(plan: Plan, progress: Progress | None = None) -> list[Result]:

@@ -29,9 +29,9 @@ class Running:
         self.how: list[int] = []
         self.stopped: dict[int, How] = {}
 
-    def begin(self, attempt: int, job: int, task: int, node: int, now: int, end: int) -> None:
-        """A task starts and ends by itself at ``end``; ``NEVER``: it runs until it is stopped."""
-        self.place[attempt] = len(self.job)
+    def begin(self, attempt: int, job: int, task: int, node: int, now: int, end: int) -> int:
+        """A task starts and ends by itself at ``end``; ``NEVER``: it runs until it is stopped. Return its position."""
+        position = self.place[attempt] = len(self.job)
         self.job.append(job)
         self.task.append(task)
         self.node.append(node)
@@ -40,6 +40,7 @@ class Running:
         self.how.append(How.RUNNING)
         if end < NEVER:
             heappush(self.heap, (end, attempt))
+        return position
 
     def stop(self, attempt: int, end: int, how: How) -> None:
         """The attempt is told to stop and is gone at ``end``, unless it ends by itself before or was told so earlier."""

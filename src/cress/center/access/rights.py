@@ -56,6 +56,8 @@ LEAST: dict[Action, Role] = {
 # What follows the id of a job in the calls that the token of the job opens: look, read output, cancel, hold, scale, signal.
 # Not exec: whoever gets hold of the token must not get a shell.
 _OF_A_JOB = re.compile(r"|/tasks|/tasks/[0-9]+|/logs|/cancel|/hold|/release|/scale|/signal")
+# And what follows it in those about leases: a program that runs in one says what it uses, and is done with it.
+_OF_A_LEASE = re.compile(r"(\.[0-9]+)?(|/use|/renew)")
 # Those with a list of jobs look by themselves whether the caller sees each of them.
 _OTHERS_OF_JOBS = frozenset({"/v1/whoami", "/v1/jobs/cancel", "/v1/jobs/hold", "/v1/jobs/release"})
 
@@ -69,7 +71,9 @@ def may_call(caller: Caller, path: str) -> bool:
     """Return whether the caller may make a call at all: with the token of a job only those about that job."""
     if not caller.attempt:
         return True
-    own = f"/v1/jobs/{caller.job}"
+    own, lease = f"/v1/jobs/{caller.job}", f"/v1/leases/{caller.job}"
+    if path.startswith(lease) and _OF_A_LEASE.fullmatch(path[len(lease) :]):
+        return True
     return path in _OTHERS_OF_JOBS or (path.startswith(own) and _OF_A_JOB.fullmatch(path[len(own) :]) is not None)
 
 

@@ -79,6 +79,45 @@ class SignalBody(Body, frozen=True):
     task: Whole | None = None
 
 
+class LeaseBody(msgspec.Struct, frozen=True, kw_only=True):
+    """A request of ``count`` leases of ``resource`` each for a workload; further keys are those of a batch job (docs/jobs.md).
+
+    With a ``command``, a program of the framework, that runs in each lease until it is released, and uses all of it; else a
+    program that does nothing holds it. ``uses``: what is used at first (``all``, ``nothing`` or amounts). ``min_time``: for so long it is not
+    preempted; ``term``: it ends unless its holder is heard of within that time.
+    """
+
+    workload: str
+    count: int = 1
+    resource: str | dict[str, Any] = ""
+    group: str = ""
+    gang: bool = False
+    command: str | list[str] = ""
+    requirement: str | list[str] = ""
+    uses: str | dict[str, Any] = ""
+    min_time: str | Real = 0
+    term: str | Real = 60
+
+
+class InsideBody(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch job that runs in a lease, with the keys of a job file."""
+
+    command: str | list[str]
+    resource: str | dict[str, Any] = ""
+
+
+class UseBody(Body, frozen=True):
+    """The amounts that the holder of a lease uses of it by itself, as the ``resource`` of a job."""
+
+    amounts: str | dict[str, Any]
+
+
+class CountBody(Body, frozen=True):
+    """A number of leases."""
+
+    count: Annotated[int, Meta(ge=1, le=10_000)] = 1
+
+
 class UserBody(Body, frozen=True):
     """The role of a user, and the groups whose jobs the user steers."""
 

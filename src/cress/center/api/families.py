@@ -13,7 +13,7 @@ from cress.center.api.bodies import RawApplyBody, ScaleBody, decoded, decoded_jo
 from cress.center.api.context import check_steers, committer_of, demand, own_job, seen_job, user_of
 from cress.center.api.jobs import checked_body, digest_of, key_of, known_states, submit_all, submitted
 from cress.center.committer import Committer
-from cress.center.lookup import id_of, spec_of
+from cress.center.lookup import AnyJob, id_of, spec_of
 from cress.center.secrets.checks import check_secrets
 from cress.center.security import MOST_BODY
 from cress.center.show.families import succeeded_steps
@@ -22,7 +22,7 @@ from cress.center.validation import jobs_of, read_jobs
 from cress.lifecycle.inputs import Scale, Submit
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Dag
-from cress.model.job import Job, JobType
+from cress.model.job import LEASE, Job, JobType
 from cress.model.jobfile.dag import without_done
 from cress.model.jobfile.job import JobSpec
 from cress.model.jobfile.schema import schema_text
@@ -78,7 +78,7 @@ async def scale(request: Request, id: str) -> Response:
     body = await read(request, ScaleBody)
     found = await own_job(request, id)
     try:
-        parse_count(str(body.tasks), least=0, most=most_tasks(JobType(spec_of(found).type)))
+        parse_count(str(body.tasks), least=0, most=most_tasks(_type_of(found)))
     except InputError as error:
         raise error.at(field="tasks") from None
     await committer.submit(Scale(job=id_of(found), tasks=body.tasks))
@@ -102,6 +102,11 @@ async def resume(request: Request, id: str) -> Response:
     digest = digest_of(key, [{"resume": id_of(found)}])
     what = Submit(jobs=jobs, known=await known_states(request, jobs), key=key and f"{user} {key}", digest=digest)
     return reply(await submitted(committer, await submit_all(committer, what, specs), jobs), 201)
+
+
+def _type_of(found: AnyJob) -> JobType:
+    word = found.type if isinstance(found, JobRecord) else found.job.type.value
+    return JobType.BATCH if word == LEASE else JobType(word)
 
 
 async def _left_of(committer: Committer, found: object, user: str) -> Sequence[JobSpec]:

@@ -24,7 +24,7 @@ from cress.center.members import attempts_of, count_of, task_of, tasks_page
 from cress.center.secrets.checks import check_secrets
 from cress.center.security import MOST_BODY
 from cress.center.show.deadlines import deadline_view, foreseen_views
-from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view
+from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view, with_loans
 from cress.center.turns import all_in_turns, in_turns
 from cress.center.validation import placed, read_jobs
 from cress.core.diagnostics.unresolved_names import remarks
@@ -34,7 +34,7 @@ from cress.lifecycle.tables.rows import LiveJob
 from cress.model.bounds import MOST
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Dag
-from cress.model.job import Job, JobType
+from cress.model.job import LEASE, Job, JobType
 from cress.model.jobfile.job import JobSpec
 from cress.model.records import JobRecord, JobState, canonical_state
 from cress.model.resources import Dimensions
@@ -183,7 +183,7 @@ async def jobs(
     """
     state = canonical_state(state)
     _check_word(state, [each.value for each in JobState], "state")
-    _check_word(type, [each.value for each in JobType], "type")
+    _check_word(type, [*(each.value for each in JobType), LEASE], "type")
     committer, sight = committer_of(request), sight_of(request)
     filters = JobFilter(
         group=group,
@@ -257,7 +257,7 @@ async def tasks(
     async with committer.turns.long_answer():
         page, more = await tasks_page(committer, found, limit=limit, after=after, state=state)
         run = run_of(committer, found)
-        views = [task_view(task, run, member) async for task, member in in_turns(page)]
+        views = [with_loans(committer, task_view(task, run, member)) async for task, member in in_turns(page)]
         return reply(TasksPage(tasks=tuple(views), next=more))
 
 
@@ -269,7 +269,7 @@ async def task(request: Request, id: str, task: str) -> Response:
     number = int(task) if task.isascii() and task.isdigit() and len(task) < 19 else -1
     check_task(found, number, task)
     one, member = await task_of(committer, found, number)
-    return reply(task_view(one, run_of(committer, found), member))
+    return reply(with_loans(committer, task_view(one, run_of(committer, found), member)))
 
 
 @router.post("/{id}/signal")
@@ -307,7 +307,7 @@ def signal_number(word: str | int) -> int:
 
 def _has_tasks(job: AnyJob) -> None:
     """Raise NotAccepted if the tasks of a job are jobs."""
-    number, type_ = id_of(job), job.type if isinstance(job, JobRecord) else job.job.type.value
+    number, type_ = id_of(job), job.type if isinstance(job, JobRecord) else job.job.kind
     if type_ in (JobType.CRON.value, JobType.DAG.value):
         noun, parts = ("cron job", "runs") if type_ == JobType.CRON.value else ("dag", "steps")
         raise NotAccepted(

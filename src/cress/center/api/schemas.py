@@ -14,11 +14,14 @@ from cress.center.api.bodies import (
     ApplyBody,
     ConfigBody,
     CordonBody,
+    CountBody,
     DrainBody,
     GroupsBody,
+    InsideBody,
     JobsBody,
     JoinBody,
     JoinTokenBody,
+    LeaseBody,
     LoginBody,
     NodeSettingsBody,
     RotateKeyBody,
@@ -27,6 +30,7 @@ from cress.center.api.bodies import (
     SignalBody,
     SubmitBody,
     TokenBody,
+    UseBody,
     UserBody,
 )
 from cress.protocol.accessviews import (
@@ -46,6 +50,7 @@ from cress.protocol.accessviews import (
 )
 from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
 from cress.protocol.leadership import CentersPage, HandedOver
+from cress.protocol.leaseviews import LeasesPage
 from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
 from cress.protocol.views import (
@@ -78,6 +83,9 @@ def _header(name: str, description: str, most: int) -> dict[str, Any]:
     schema = {"type": "string", "maxLength": most}
     return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
 
+
+# Calls that make something, with answers of other calls.
+_MAKING = {("post", "/v1/leases"), ("post", "/v1/leases/{id}/grow")}
 
 # (method, path): the body of the request, the answer.
 CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
@@ -114,6 +122,15 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("post", "/v1/nodes/{name}/settings"): (NodeSettingsBody, NodeSettingsPage),
     ("get", "/v1/names/{name}"): (None, PlacesPage),
     ("get", "/v1/names/{name}/watch"): (None, PlacesChange),
+    ("post", "/v1/leases"): (LeaseBody, LeasesPage),
+    ("get", "/v1/leases"): (None, LeasesPage),
+    ("get", "/v1/leases/{id}"): (None, LeasesPage),
+    ("delete", "/v1/leases/{id}"): (None, LeasesPage),
+    ("post", "/v1/leases/{id}/use"): (UseBody, LeasesPage),
+    ("post", "/v1/leases/{id}/tasks"): (InsideBody, SubmittedPage),
+    ("post", "/v1/leases/{id}/grow"): (CountBody, LeasesPage),
+    ("post", "/v1/leases/{id}/shrink"): (CountBody, LeasesPage),
+    ("put", "/v1/leases/{id}/renew"): (None, LeasesPage),
     ("get", "/v1/licences"): (None, LicencesPage),
     ("get", "/v1/usage"): (None, UsagePage),
     ("get", "/v1/whoami"): (None, CallerView),
@@ -204,6 +221,8 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
         content = {"text/event-stream": {"itemSchema": {"type": "object", "properties": event}}}
     done = "201" if gives in (SubmittedPage, NewToken, NewJoinToken) else "200"
     responses: dict[str, Any] = {done: {"description": "done", "content": content}}
+    if (method, path) in _MAKING:
+        responses["201"] = responses.pop("200")
     if path == "/v1/health":
         operation["security"] = []
         operation["responses"] = responses

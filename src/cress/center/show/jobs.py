@@ -25,7 +25,7 @@ from cress.center.show.families import (
     whole_dag_view,
 )
 from cress.center.show.node_settings import set_here
-from cress.core.jobs import GroupState
+from cress.core.jobs import GroupState, WorkloadLease
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.families import families
 from cress.lifecycle.jobs.jobs import record_of
@@ -157,6 +157,7 @@ def _as_submitted(spec: Job) -> dict[str, Any]:
         "max_per_node": spec.max_per_node,
         "max_per_rack": spec.max_per_rack,
         "licences": dict(spec.licences),
+        "workload": spec.workload,
         "job_failure": spec.job_failure,
     }
 
@@ -229,6 +230,29 @@ def _finished(record: AttemptRecord, names: list[str]) -> AttemptView:
         ports=named(names, record.ports),
         devices=held_then(record.devices),
     )
+
+
+def with_loans(committer: Committer, task: TaskView) -> TaskView:
+    """Return the view of a task with the leases that it uses while it runs."""
+    core = committer.machine.core
+    last = task.attempts[-1] if task.attempts else None
+    known = core.attempts.get(last.id) if last is not None and last.outcome == "running" else None
+    if last is None or known is None or not (known.parts or known.inside):
+        return task
+    lent = [part for part in known.parts if part.lease is not None]
+    seen = msgspec.structs.replace(
+        last,
+        inside=tuple(dict.fromkeys(lease_id(committer, lease) for lease, _ in known.inside)),
+        borrows=resources(tuple(map(sum, zip(*(part.amounts for part in lent), strict=True))), core.dimensions),
+        lenders=tuple(dict.fromkeys(lease_id(committer, part.lease) for part in lent if part.lease is not None)),
+    )
+    return msgspec.structs.replace(task, attempts=(*task.attempts[:-1], seen))
+
+
+def lease_id(committer: Committer, lease: WorkloadLease) -> str:
+    """Return how the API names a lease: JOB.TASK of its holder, or ``@ATTEMPT``."""
+    holder = None if lease.holder is None else committer.machine.attempts.get(lease.holder.id)
+    return f"@{lease.id}" if holder is None else f"{holder.job}.{holder.task}"
 
 
 def _running(attempt: LiveAttempt, names: list[str]) -> AttemptView:

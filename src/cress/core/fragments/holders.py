@@ -19,8 +19,8 @@ def enter_holder(core: Books, attempt: Attempt, mask: int) -> None:
 def use_by_holder(core: Books, number: int, amounts: ResourceVector) -> int:
     """Note what the holder of a lease uses by itself; the rest is idle, and what borrowers have of the more they give back. Return the node."""
     lease = core.pool.leases.get(number)
-    if lease is None or lease.holder is None:
-        # It was released, or its node was lost.
+    if lease is None or lease.holder is None or lease.holder.stopping:
+        # It was released, its node was lost, or it ends: then all that it has may be promised to others.
         return NONE
     lease.wanted = amounts
     settle(core, lease)

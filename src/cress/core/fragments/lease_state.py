@@ -39,10 +39,10 @@ def restore_leases(core: Books, state: State) -> None:
         lease = pool.enter(entry["id"], core.groups.get(entry["group"]), entry["workload"], entry["node"])
         lease.end, lease.idle_since = entry["end"], entry["idle_since"]
         lease.wanted, lease.mask = tuple(entry["wanted"]), entry["mask"]
-        if lease.idle_since < NEVER:
-            pool.waiting[lease.id] = lease
         for device, amounts in entry["idle"]:
             pool.put(lease, (device, tuple(amounts)))
+    waiting = [lease for lease in pool.leases.values() if lease.idle_since < NEVER]
+    pool.waiting = {lease.id: lease for lease in sorted(waiting, key=lambda lease: (lease.idle_since, lease.id))}
 
 
 def export_use(core: Books, attempt: Attempt) -> State:

@@ -28,6 +28,8 @@ from cress.core.tables.arrays import Ints
 from cress.model.decisions import LeasePart
 from cress.model.job import JobType
 from cress.model.node import Allocated
+from cress.model.resources import ResourceVector
+from cress.model.times import NEVER
 
 # Nodes looked at for a loan whose devices do not suffice.
 _TRIES = 16
@@ -53,12 +55,9 @@ def own_room(core: Books, job: JobEntry, workload: Workload) -> Place | None:
     """Return room for the next task of a job in idle parts of its own workload: where they leave least, the first of equals."""
     asked = [k for k, amount in enumerate(job.job.request) if amount]
     found: list[tuple[int, int]] = []
-    for f, leases in workload.idle_on.items():
-        if not is_open(core, job, f):
-            continue
-        idle = [lease.idle_amounts() for lease in leases.values()]
-        left = [sum(each[k] for each in idle) - job.job.request[k] for k in asked]
-        if not left or min(left) >= 0:
+    for f, idle in workload.idle_sum.items():
+        left = [idle[k] - job.job.request[k] for k in asked]
+        if (not left or min(left) >= 0) and is_open(core, job, f):
             found.append((sum(left), f))
     for _, f in sorted(found):
         room = _room_on(core, job, f, list(workload.idle_on[f].values()), [], None)
@@ -78,6 +77,15 @@ def find_loan(core: Books, job: JobEntry) -> Place | None:
     booked = booked_on(core)
     skipped = np.zeros(cluster.node_count, np.bool_)
     own = core.pool.workload(job)
+    end = core.now + min(job.run, job.limit)
+    known: dict[tuple[str, str, int], bool] = {}
+
+    def needed(workload: Workload, f: int) -> bool:
+        key = (workload.group.name, workload.name, f)
+        if key not in known:
+            known[key] = _owner_fits_at(core, workload, f) < end
+        return known[key]
+
     for _ in range(_TRIES):
         f = int(
             node_for_loan(
@@ -89,7 +97,7 @@ def find_loan(core: Books, job: JobEntry) -> Place | None:
             return None
         leases = [lease for lease in pool.idle_on[f].values() if pool.is_lent(lease)]
         mine = [lease for lease in leases if lease.workload is own]
-        others = [lease for lease in leases if lease.workload is not own]
+        others = [lease for lease in leases if lease.workload is not own and not needed(lease.workload, f)]
         free = cluster.nodes[f, FREE : FREE + cluster.k_count]
         spare = np.maximum(free - booked[f], 0) if len(booked) else free
         room = _room_on(core, job, f, mine, others, spare)
@@ -97,6 +105,28 @@ def find_loan(core: Books, job: JobEntry) -> Place | None:
             return room
         skipped[f] = True
     return None
+
+
+def _owner_fits_at(core: Books, workload: Workload, f: int) -> int:
+    """Return when the waiting unit at the head of a workload's queue is expected to fit on node ``f`` in what its workload has there; NEVER if it does not, or none waits."""
+    head = workload.group.policy.head()
+    if head is None or core.pool.workload(head) is not workload or not may_use(head) or not is_open(core, head, f):
+        return NEVER
+    cluster = core.cluster
+    missing = head.shape.request_array - cluster.nodes[f, FREE : FREE + cluster.k_count]
+    ends: list[tuple[int, ResourceVector]] = []
+    for lease in workload.leases.values():
+        if lease.node == f:
+            for part in (*lease.idle.values(), *lease.lent):
+                missing = missing - part.amounts
+            ends += [(attempt.expected, attempt.amounts) for attempt in lease.tasks.values()]
+    if (missing <= 0).all():
+        return core.now
+    for end, amounts in sorted(ends):
+        missing = missing - amounts
+        if (missing <= 0).all():
+            return end
+    return NEVER
 
 
 def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tuple[LeasePart, ...]:
@@ -135,7 +165,12 @@ def returnable_for(core: Books, job: JobEntry) -> list[int]:
     """Return the leases of groups above their quotas whose idle parts make room for a task on one node, where the fewest are needed."""
     pool, cluster = core.pool, core.cluster
     best: list[int] | None = None
-    for f, leases in sorted(pool.idle_on.items()):
+    nodes: set[int] = set()
+    for workload in pool.workloads.values():
+        if workload.group is not job.group and workload.group.above_quota:
+            nodes.update(workload.idle_on)
+    for f in sorted(nodes):
+        leases = pool.idle_on[f]
         if not is_open(core, job, f):
             continue
         left = (cluster.nodes[f, FREE : FREE + cluster.k_count] - job.shape.request_array).tolist()
@@ -149,6 +184,8 @@ def returnable_for(core: Books, job: JobEntry) -> list[int]:
                 left = list(map(int.__add__, left, lease.idle_amounts()))
         if needed and min(left) >= 0 and (best is None or len(needed) < len(best)):
             best = needed
+            if len(best) == 1:
+                break
     return best or []
 
 

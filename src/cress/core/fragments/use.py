@@ -77,9 +77,10 @@ def _borrow(core: Books, fact: Start, attempt: Attempt, borrowed: list[LeasePart
 
 def leave_leases(core: Books, attempt: Attempt, again: bool) -> None:
     """Give back what a task that is over used of leases; ``again``: it has to run again."""
-    if any(part.lease is not None for part in attempt.parts):
+    if core.pool.lends:
         work = (core.now - attempt.start) * max(1, attempt.amounts[0])
-        core.pool.limit.ended(work, again and not attempt.job.cancelled)
+        # What it gives back to its owner belongs to no lease any more: such a part is of a loan too.
+        core.pool.limit.ended(work, loan=bool(attempt.parts), again=again and not attempt.job.cancelled)
     if attempt.id in core.pool.leases and core.pool.leases[attempt.id].holder is attempt:
         core.pool.close(core.pool.leases[attempt.id])
     lenders = {part.lease.id: part.lease for part in attempt.parts if part.lease is not None}

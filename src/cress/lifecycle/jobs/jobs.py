@@ -9,6 +9,7 @@ from cress.lifecycle.inputs import Hold
 from cress.lifecycle.jobs import deadlines
 from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.tables.rows import LiveJob
+from cress.lifecycle.tables.timers import TERM
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import JobCancelled, JobHeld, Outcome
 from cress.model.group import DEFAULT_GROUP
@@ -88,6 +89,7 @@ def maybe_over(context: Context, job: LiveJob) -> None:
     context.leave(job)
     record = record_of(job, context.utc)
     deadlines.ended(context, job.job, record)
+    context.timers.drop(TERM, str(number))
     context.out.jobs.append(record)
     context.unsettled.over.append((number, record.state))
     remember(context, number, record.state)
@@ -121,7 +123,7 @@ def record_of(job: LiveJob, utc: int) -> JobRecord:
         name=spec.name,
         group=spec.group or DEFAULT_GROUP,
         user=spec.user,
-        type=spec.type.value,
+        type=spec.kind,
         tasks=spec.tasks,
         gang=spec.gang,
         priority=spec.priority,

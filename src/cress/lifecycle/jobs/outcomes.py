@@ -11,6 +11,8 @@ from cress.model.reports import Cause, Ended
 
 # The place in ``LiveJob.failures`` of a gang: it fails, and is tried again, as a whole.
 WHOLE = -1
+# The word for an attempt whose lease was given back.
+RELEASED = "released"
 
 
 _FAILED = {Cause.TIME_LIMIT: Outcome.TIMED_OUT, Cause.MEMORY: Outcome.OUT_OF_MEMORY}
@@ -31,6 +33,9 @@ def judge(
 ) -> Judgement:
     """Judge the end of an attempt; ``stopping``: it was to be told to stop; ``elsewhere``: other nodes take tasks."""
     if report.cause is Cause.EXITED and report.code == 0:
+        return Judgement(Outcome.SUCCEEDED)
+    if attempt.halted == RELEASED:
+        # Whoever held it is done with it.
         return Judgement(Outcome.SUCCEEDED)
     if job.ending:
         # Tasks of a gang often fail together: each has its own end, whichever was reported first.

@@ -1,22 +1,22 @@
-"""Observations: measured load, locations of data, counts of licences."""
+"""Observations: measured load, locations of data, counts of licences, racks that are neighbours."""
 
 from __future__ import annotations
 
 import msgspec
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.inputs import DataFound, LoadReported, LocateData, SetLicences
+from cress.lifecycle.inputs import DataFound, LoadReported, LocateData, SetLicences, SetRacks
 from cress.lifecycle.nodes import cordons, settings
 from cress.lifecycle.tables.rows import LiveNode
 from cress.lifecycle.tables.timers import MEASURED
-from cress.model.events import DataLocated, LicencesSet, LoadSeen, NodeChanged
+from cress.model.events import DataLocated, LicencesSet, LoadSeen, NodeChanged, RacksSet
 from cress.model.times import MINUTE
 
 # An executor that measures load reports it within seconds.
 FIRST_REPORT = MINUTE
 
 
-def take(context: Context, word: LoadReported | LocateData | DataFound | SetLicences) -> None:
+def take(context: Context, word: LoadReported | LocateData | DataFound | SetLicences | SetRacks) -> None:
     """Hand it on to the scheduler."""
     match word:
         case LoadReported():
@@ -42,6 +42,9 @@ def take(context: Context, word: LoadReported | LocateData | DataFound | SetLice
                 context.observe(NodeChanged(node.node))
         case SetLicences():
             context.observe(LicencesSet(word.counts))
+        case SetRacks():
+            context.general.neighbours = word.neighbours
+            context.observe(RacksSet(word.neighbours))
 
 
 def forget_load(context: Context, node: LiveNode) -> None:

@@ -19,6 +19,7 @@ from cress.core.tables.dependencies import Relation
 from cress.lifecycle.context import Context
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import Submit
+from cress.lifecycle.jobs import leases
 from cress.lifecycle.jobs.deadlines import watch
 from cress.lifecycle.jobs.jobs import cancel
 from cress.lifecycle.slices import Slices, parts
@@ -105,6 +106,7 @@ def _enter(context: Context, job: Job, first: int, states: Mapping[int, JobState
     context.enter(live)
     if not family:
         watch(context, job)
+    leases.set_term(context, live)
     return live
 
 

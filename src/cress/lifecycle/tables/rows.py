@@ -18,9 +18,9 @@ AWAY = "its executor is not connected"
 class LiveAttempt(Row, kw_only=True):
     """An attempt that was decided and has not ended. Times are wall clock in µs; ``started`` is 0 until it runs.
 
-    ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang``, ``moved``, ``drained`` or ``unhealthy``; empty if
+    ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang``, ``moved``, ``drained``, ``reclaimed``, ``released`` or ``unhealthy``; empty if
     it was not; ``halted_for`` is the reason as a sentence, where there is more to say. ``grace`` goes with it, in µs; ``None``: what
-    the job says. ``ports`` are its numbers: those of the job in their order, then those of ``Port = …`` clauses.
+    the job says; ``halted_at`` is when, of a lease. ``ports`` are its numbers: those of the job in their order, then those of ``Port = …`` clauses.
     ``devices`` are those of the node that it has.
     ``leader`` is the job that it was started together with after a failure of their node. ``ready_at`` (the machine's clock)
     is since when it is ready, of a service or database; ``unwell`` what its last failed check came to.
@@ -36,6 +36,7 @@ class LiveAttempt(Row, kw_only=True):
     halted: str = ""
     halted_for: str = ""
     grace: int | None = None
+    halted_at: int = 0
     ports: tuple[int, ...] = ()
     devices: tuple[Allocated, ...] = ()
     leader: int | None = None

@@ -23,6 +23,8 @@ LATE = "late"  # the deadline of a job
 RISK = "risk"  # a look at the forecast for the deadline of a job
 LOST = "lost"  # a look at whether a job with ``late=cancel`` can still meet its deadline
 
+TERM = "term"  # the holder of a lease was not heard of
+
 OF_DEADLINES = (LATE, RISK, LOST)
 OF_FAMILIES, OF_TASKS = (COUNT, MOMENT, TEND), (READY, UNFIT, AGAIN, MOVE)
 

@@ -9,6 +9,7 @@ from cress.lifecycle.effects import (
     DataMissing,
     DeadlineAtRisk,
     DeadlineMissed,
+    LeaseChanged,
     Notice,
     Overloaded,
     Recovered,
@@ -36,6 +37,17 @@ def of_notice(machine: Machine, at: float, notice: Notice) -> EventView:
             kind = "job.deadline_missed" if isinstance(notice, DeadlineMissed) else "job.deadline_at_risk"
             name, group = notice.name, notice.group
             return EventView(at=at, kind=kind, job=notice.job, name=name, group=group, text=notice.text)
+        case LeaseChanged():
+            return EventView(
+                at=at,
+                kind="lease.stopping" if notice.stopping else "lease.used",
+                job=notice.job,
+                task=notice.task,
+                attempt=notice.attempt,
+                node=notice.node,
+                group=notice.group,
+                text=notice.text,
+            )
         case RolledBack():
             family = machine.families.get(notice.job)
             name, group = (family.job.name, family.job.group or DEFAULT_GROUP) if family is not None else ("", "")

@@ -209,6 +209,35 @@ def misses_over_time(labels: Sequence[str], analyses: Sequence[Analysis], axis: 
     }
 
 
+def fragments(labels: Sequence[str], analyses: Sequence[Analysis], axis: TimeAxis) -> Figure:
+    """Lines over time of each run: what leases hold idle, the second-order part of it, and what is lent."""
+    traces: list[Figure] = []
+    for i, (label, analysis) in enumerate(zip(labels, analyses, strict=True)):
+        found = analysis.fragments
+        if found is None:
+            continue
+        parts = (
+            (found.idle, "idle", "solid"),
+            (found.second_order, "second order", "dot"),
+            (found.lent, "lent", "dash"),
+        )
+        for steps, name, dash in parts:
+            if name != "idle" and not steps.values.any():
+                continue
+            x, y = axis.sampled(steps, WIDE_POINTS // 2, analysis.end)
+            traces.append(
+                {
+                    "x": x, "y": y, "policy": i, "name": f"{label}, {name}",
+                    "line": {"shape": "hv", "width": 1.4, "dash": dash}, "hovertemplate": "%{y:.1%}",
+                }
+            )  # fmt: skip
+    layout = {
+        "height": 340, "showlegend": True, "xaxis": axis.layout(),
+        "yaxis": {"title": {"text": "share of the cores"}, "tickformat": ".0%", "rangemode": "tozero"},
+    }  # fmt: skip
+    return {"data": traces, "layout": layout}
+
+
 def group_shares(labels: Sequence[str], analyses: Sequence[Analysis], axis: TimeAxis) -> tuple[Figure, int]:
     """One small panel a group: its share of the cluster in each run, and its quota dashed. Also how many were left out."""
     quotas = {

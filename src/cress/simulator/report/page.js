@@ -93,7 +93,7 @@
 
   function drawAll() {
     if (names.length) draw("utilisation", figures.utilisation[select.value]);
-    for (const id of ["waits", "slowdowns", "tightness", "misses", "groups"]) if (figures[id]) draw(id, figures[id]);
+    for (const id of ["waits", "slowdowns", "tightness", "misses", "fragments", "groups"]) if (figures[id]) draw(id, figures[id]);
   }
   document.getElementById("mode").addEventListener("click", () => {
     setMode(root.dataset.mode === "dark" ? "light" : "dark");

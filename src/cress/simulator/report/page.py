@@ -59,6 +59,19 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
         ),
     ),
     (
+        "Fragments",
+        (
+            ("utilisation_arrivals_mean", "cores used until the last submission", "share", "high"),
+            ("lease_idle_share_mean", "idle in leases", "share", "low"),
+            ("lease_second_order_share_mean", "of these, beside a loan (second order)", "share", "low"),
+            ("lease_lent_share_mean", "lent", "share", ""),
+            ("loans", "loans", "count", ""),
+            ("loans_stopped", "of these, stopped", "count", ""),
+            ("loan_work_share", "work on loans", "share", ""),
+            ("loan_lost_share", "work on loans that was lost", "share", "low"),
+        ),
+    ),
+    (
         "Use of the cluster",
         (
             ("utilisation_mean", "mean utilisation", "share", "high"),
@@ -107,6 +120,8 @@ def write_report(path: Path, workload: Workload, results: Sequence[Result], requ
     if _has_deadlines(results):
         data["tightness"] = figures.tightness(labels, analyses)
         data["misses"] = figures.misses_over_time(labels, analyses, axis)
+    if _has_fragments(results):
+        data["fragments"] = figures.fragments(labels, analyses, axis)
     # "</" inside a script element could end it.
     payload = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
     parts: dict[str, str | bytes] = {
@@ -114,6 +129,7 @@ def write_report(path: Path, workload: Workload, results: Sequence[Result], requ
         "subtitle": escape(_subtitle(workload, request)),
         "style": (HERE / "page.css").read_text(encoding="utf-8"),
         "deadlines": (HERE / "deadlines.html").read_text(encoding="utf-8") if _has_deadlines(results) else "",
+        "fragments": _fragments(results) if _has_fragments(results) else "",
         "measures": _measures(results),
         "group_table": _group_table(results),
         "left_out": f"<p class=more>The {left_out} groups with the smallest quotas are in the table only.</p>"
@@ -134,6 +150,31 @@ def write_report(path: Path, workload: Workload, results: Sequence[Result], requ
 def _has_deadlines(results: Sequence[Result]) -> bool:
     """True if some job has a deadline."""
     return any(result.analysis.deadlines.total.having for result in results)
+
+
+def _has_fragments(results: Sequence[Result]) -> bool:
+    """True if some workload is named, or some lease had an idle part."""
+    return any(result.analysis.fragments is not None for result in results)
+
+
+def _fragments(results: Sequence[Result]) -> str:
+    """The section of fragments, with a table of the workloads."""
+    rows = [f"<table><thead><tr><th>Mean time from submission to end</th>{_heads(results)}</tr></thead><tbody>"]
+    rows += [
+        f"<tr><td>{escape(name)}</td>{_cells(times, 'seconds', 'low')}</tr>" for name, times in _completions(results)
+    ]
+    table = "".join([*rows, "</tbody></table>"]) if len(rows) > 1 else ""
+    return (HERE / "fragments.html").read_text(encoding="utf-8").replace("@@workload_table@@", table)
+
+
+def _completions(results: Sequence[Result]) -> list[tuple[str, list[float]]]:
+    """Per named workload the mean completion time of its applications in each run."""
+    found = [result.analysis.fragments for result in results]
+    names = sorted({name for each in found if each is not None for name in each.workloads})
+    return [
+        (name, [each.workloads[name].completion_mean_s if each is not None else 0.0 for each in found])
+        for name in names
+    ]
 
 
 def plotly_script() -> Path:
@@ -293,6 +334,11 @@ def summary_rows(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
             rows.append(
                 (f"{title.lower()}, {label}" if title in {"Waiting time", "Bounded slowdown"} else label, cells)
             )
+            if key == "loan_lost_share":
+                rows += [
+                    (f"{name}, mean completion time", [_plain(value, "seconds") for value in times])
+                    for name, times in _completions(results)
+                ]
             if key == "deadlines_missed_share":
                 rows += [
                     (name, [_plain(value, kind) for value in missed]) for name, missed in _missed_by_tightness(results)

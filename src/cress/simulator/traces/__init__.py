@@ -44,26 +44,27 @@ FORMATS = (
     Format("jobfile", (".yaml", ".yml")),
 )
 SUFFIXES = tuple(dict.fromkeys(suffix for each in FORMATS for suffix in each.suffixes))
-GENERATED = "generated"
+# Generators: each is a module of this name with ``load(parameters, cluster, seed)``.
+GENERATED, FRAMEWORKS = "generated", "frameworks"
 MOST_HEADER = 100_000
 
 
 def load_workload(source: str, cluster: Cluster | None, seed: int, load: float | None = None) -> Workload:
-    """The workload of a file, or a generated one: ``generated`` or ``generated:jobs=1000,load=0.9,…``.
+    """The workload of a file, or a generated one: ``generated`` or ``generated:jobs=1000,load=0.9,…``, or ``frameworks``.
 
     ``cluster`` is that of ``--cluster``; formats that bring none need it. ``load`` is that of ``--load``: where the trace does not
     say how many nodes there are, there are so many; else the times between submissions are scaled. Raises ``InputError``.
     """
-    if source == GENERATED or source.startswith(GENERATED + ":"):
+    name, _, parameters = source.partition(":")
+    if name in (GENERATED, FRAMEWORKS):
         if load is not None:
-            raise InputError("a generated workload has its own load", hint=f"generated:load={load:g}", field="--load")
-        from cress.simulator.traces import generated
-
-        return generated.load(source.removeprefix(GENERATED).removeprefix(":"), cluster, seed)
+            raise InputError("a generated workload has its own load", hint=f"{name}:load={load:g}", field="--load")
+        generated: Workload = import_module(f"{__name__}.{name}").load(parameters, cluster, seed)
+        return generated
     path = Path(source)
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "no such file"
-        raise InputError(what, hint="a file " + ", ".join(SUFFIXES) + f" or `{GENERATED}`", file=source)
+        raise InputError(what, hint="a file " + ", ".join(SUFFIXES) + f", `{GENERATED}` or `{FRAMEWORKS}`", file=source)
     header = _header(path)
     for each in FORMATS:
         if path.name.lower().endswith(each.suffixes) and set(each.columns) <= set(header):

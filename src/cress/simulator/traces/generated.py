@@ -7,7 +7,7 @@ load the scarcest dimension to ``load``. The same parameters and seed give the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -18,10 +18,10 @@ from cress.model.group import Group, Quota, SchedPolicy
 from cress.model.node import Node
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import DAY, SECOND
-from cress.model.units import closest
 from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.generated_constraints import job_templates, with_attributes, with_devices
+from cress.simulator.traces.parameters import parse_parameters
 from cress.simulator.workload import Cluster, Workload
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -72,32 +72,7 @@ SHARES = {"arrays", "gangs", "gpu", "constrained", "devices"}
 
 def parse(text: str) -> Parameters:
     """``jobs=1000,load=0.8`` as parameters. Raises ``InputError`` naming the parameter."""
-    known: dict[str, type[int | float]] = {
-        each.name: type(getattr(Parameters(), each.name)) for each in fields(Parameters)
-    }
-    result = Parameters()
-    for part in (part.strip() for part in text.split(",") if part.strip()):
-        name, equals, value = (each.strip() for each in part.partition("="))
-        place = f"generated:{text}"
-        if name not in known:
-            near = closest(name, known)
-            hint = f"did you mean {near}?" if near else "one of " + ", ".join(known)
-            raise InputError("unknown parameter", hint=hint, file=place, field=name)
-        wanted = "a whole number" if known[name] is int else "a number"
-        try:
-            number = known[name](value)
-        except ValueError:
-            raise InputError(
-                f"{value!r} is not {wanted}", hint=f"{name}={getattr(result, name)}", file=place, field=name
-            ) from None
-        least = 0 if name in SHARES or name == "spread" else 1 if known[name] is int else 0.001
-        most = 1 if name in SHARES else 10_000_000
-        if not equals or not least <= number <= most:
-            raise InputError(
-                f"{value!r} is out of range", hint=f"{wanted} from {least:,} to {most:,}", file=place, field=name
-            )
-        result = replace(result, **{name: number})  # type: ignore[arg-type]  # each has the type of its default
-    return result
+    return parse_parameters("generated", text, Parameters(), SHARES, {"spread"})
 
 
 def load(text: str, cluster: Cluster | None, seed: int) -> Workload:

@@ -1,0 +1,308 @@
+"""Calls about leases: a framework asks for parts of nodes, says what it uses of them, and gives them back (design note 0024)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from cress.center.access.rights import Action
+from cress.center.api.bodies import CountBody, UseBody, decoded_jobs, read, receive, reply
+from cress.center.api.context import check_steers, committer_of, demand, seen_job, sees, sees_number, sight_of, user_of
+from cress.center.api.errors import NotFound
+from cress.center.api.jobs import LOOK_AGAIN, MOST_WAIT, digest_of, key_of, submit_all, submitted
+from cress.center.committer import Committer
+from cress.center.leases import lease_specs, pinned
+from cress.center.secrets.checks import check_secrets
+from cress.center.security import MOST_BODY
+from cress.center.show.jobs import run_of
+from cress.center.show.leases import kept_lease, leases_of_job, stamp_of
+from cress.center.turns import in_turns
+from cress.center.validation import read_jobs
+from cress.lifecycle.inputs import ReleaseLeases, RenewLeases, Submit, UseLease
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
+from cress.model.errors import InputError, NotAccepted
+from cress.model.group import DEFAULT_GROUP
+from cress.model.jobfile.job import below
+from cress.model.vectors import parse_vector
+from cress.protocol.leaseviews import LeasesPage, LeaseView
+
+# Leases of one page.
+MOST_LEASES = 10_000
+
+router = APIRouter(prefix="/v1/leases")
+
+
+@router.post("")
+async def request_leases(request: Request) -> Response:
+    """Ask for ``count`` leases for a workload; the other keys are those of a job file (docs/api.md)."""
+    committer = committer_of(request)
+    demand(request, Action.SUBMIT)
+    data = await receive(request, MOST_BODY)
+    async with committer.turns.of_user(user_of(request), len(data)):
+        (body,) = decoded_jobs([msgspec.Raw(data)])
+        return await _ask(request, body)
+
+
+async def _ask(request: Request, body: Mapping[str, Any]) -> Response:
+    committer, user, key = committer_of(request), user_of(request), key_of(request)
+    core, settings = committer.machine.core, committer.settings
+    specs, jobs = lease_specs(body, core.dimensions, user=user, accounts=settings.run_as, zone=core.groups.cluster_zone)
+    committer.machine.user_load.check(jobs, settings.user_jobs, settings.user_tasks)
+    check_secrets(committer.machine, specs)
+    what = Submit(jobs=jobs, key=key and f"{user} {key}", digest=digest_of(key, [{"lease": dict(body)}]))
+    (number,) = ids = await submit_all(committer, what, specs)
+    note = (await submitted(committer, ids, jobs)).jobs[0].note
+    job = committer.machine.leases.get(number)
+    page = _page_of(request, job) if job is not None else LeasesPage(leases=())
+    return reply(msgspec.structs.replace(page, note=note), 201)
+
+
+@router.get("")
+async def leases(
+    request: Request,
+    group: str = "",
+    workload: str = "",
+    limit: Annotated[int, Query(ge=1, le=MOST_LEASES)] = 1_000,
+    after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+    wait: Annotated[float, Query(ge=0, le=MOST_WAIT)] = 0.0,
+    stamp: str = "",
+) -> Response:
+    """List leases: those that wait, those that are held, those that the center keeps for workloads itself.
+
+    With ``wait`` (seconds) and the ``stamp`` of an earlier answer, the answer comes when something has changed.
+    """
+    committer = committer_of(request)
+
+    async def page() -> LeasesPage:
+        return await _all(request, group, workload, limit, after)
+
+    async with committer.turns.long_answer():
+        found = await page()
+    return reply(await _changed(request, found, page, wait, stamp))
+
+
+@router.get("/{id}")
+async def lease(
+    request: Request, id: str, wait: Annotated[float, Query(ge=0, le=MOST_WAIT)] = 0.0, stamp: str = ""
+) -> Response:
+    """Return a lease (JOB.TASK), or all of one request (JOB); ``wait`` and ``stamp`` as in the list.
+
+    Without leases the answer says that they are over.
+    """
+    number, task = _parsed(id)
+
+    async def page() -> LeasesPage:
+        found = await seen_job(request, str(number))
+        if not isinstance(found, LiveJob):
+            _check_lease(found)
+            return LeasesPage(leases=(), stamp=stamp_of(()))
+        _check_lease(found)
+        return _page_of(request, found, task)
+
+    return reply(await _changed(request, await page(), page, wait, stamp))
+
+
+@router.post("/{id}/use")
+async def use(request: Request, id: str) -> Response:
+    """Say what the holder of a lease uses of it by itself; the rest is idle."""
+    body = await read(request, UseBody)
+    committer = committer_of(request)
+    job, task = await _own(request, id)
+    try:
+        amounts = parse_vector(body.amounts, committer.machine.core.dimensions)
+    except InputError as error:
+        raise below(error, "amounts") from None
+    await committer.submit(UseLease(job=job.job.id, task=_task_of(job, task), amounts=amounts))
+    return reply(_page_of(request, job, task))
+
+
+@router.post("/{id}/tasks")
+async def submit_inside(request: Request, id: str) -> Response:
+    """Submit a job whose tasks run in a lease: on its node, first in its idle parts."""
+    committer, user, key = committer_of(request), user_of(request), key_of(request)
+    job, task = await _own(request, id)
+    demand(request, Action.SUBMIT)
+    data = await receive(request, MOST_BODY)
+    async with committer.turns.of_user(user, len(data)):
+        (entry,) = decoded_jobs([msgspec.Raw(data)])
+        attempt = _attempt(job, task)
+        core, settings = committer.machine.core, committer.settings
+        specs, jobs = read_jobs(
+            [pinned(entry, job.job, attempt.node)],
+            dimensions=core.dimensions,
+            user=user,
+            accounts=settings.run_as,
+            zone=core.groups.cluster_zone,
+        )
+        for name, amount, held in zip(core.dimensions.names, jobs[0].request, job.job.request, strict=True):
+            if amount > held:
+                raise NotAccepted(
+                    f"a task is larger than lease {job.job.id}.{attempt.task}: more {name}",
+                    hint="a smaller task, or a job of the workload without a lease",
+                    field="resource",
+                )
+        committer.machine.user_load.check(jobs, settings.user_jobs, settings.user_tasks)
+        check_secrets(committer.machine, specs)
+        what = Submit(jobs=jobs, key=key and f"{user} {key}", digest=digest_of(key, [entry]))
+        ids = await submit_all(committer, what, specs)
+        await _heard(committer, job)
+        return reply(await submitted(committer, ids, jobs), 201)
+
+
+@router.post("/{id}/grow")
+async def grow(request: Request, id: str) -> Response:
+    """Ask for ``count`` more leases of the same kind: a new request."""
+    committer = committer_of(request)
+    body = await read(request, CountBody)
+    job, _ = await _own(request, id)
+    demand(request, Action.SUBMIT)
+    run = run_of(committer, job)
+    if run is None or not run.source:
+        raise NotAccepted(f"the request of lease {job.job.id} is not known any more", hint="request new ones")
+    await _heard(committer, job)
+    return await _ask(request, msgspec.json.decode(run.source) | {"count": body.count})
+
+
+@router.post("/{id}/shrink")
+async def shrink(request: Request, id: str) -> Response:
+    """Release ``count`` of the leases of one request that are held: first those that nothing uses, the youngest first."""
+    body = await read(request, CountBody)
+    job, _ = await _own(request, id)
+    held = [each for each in job.attempts.values() if not each.halted]
+    if body.count > len(held):
+        raise NotAccepted(
+            f"{len(held)} leases of {job.job.id} are held, not {body.count}",
+            hint="release the request as a whole to withdraw what waits",
+            field="count",
+        )
+    pool = committer_of(request).machine.core.pool
+    known = {each.id: pool.leases.get(each.id) for each in held}
+    tasks = {number: 0 if lease is None else len(lease.tasks) for number, lease in known.items()}
+    held.sort(key=lambda each: (tasks[each.id], -each.id))
+    return await _release(request, job, tuple(each.task for each in held[: body.count]))
+
+
+@router.put("/{id}/renew")
+async def renew(request: Request, id: str) -> Response:
+    """Say that the holder is there: the terms of its leases of that workload begin anew. Every other change does that too."""
+    job, task = await _own(request, id)
+    await _heard(committer_of(request), job)
+    return reply(_page_of(request, job, task))
+
+
+@router.delete("/{id}")
+async def release(request: Request, id: str) -> Response:
+    """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait."""
+    job, task = await _own(request, id)
+    return await _release(request, job, None if task is None else (task,))
+
+
+async def _release(request: Request, job: LiveJob, tasks: tuple[int, ...] | None) -> Response:
+    word = ReleaseLeases(job=job.job.id, tasks=tasks, by=user_of(request))
+    await committer_of(request).submit(word)
+    return reply(_page_of(request, job))
+
+
+# --- which lease is meant ------------------------------------------------------------------------------------------------
+
+
+def _parsed(id: str) -> tuple[int, int | None]:
+    """Return the job, and the task if one is named. Raises NotFound."""
+    job, dot, task = id.partition(".")
+    if not (job.isascii() and job.isdigit() and len(job) < 19) or (
+        dot and not (task.isascii() and task.isdigit() and len(task) < 19)
+    ):
+        kept = id.startswith("@")
+        raise NotFound(
+            f"lease {id[:40]} is kept by the center" if kept else f"there is no lease {id[:40]} (JOB or JOB.TASK)"
+        )
+    return int(job), int(task) if dot else None
+
+
+def _check_lease(job: Any) -> None:
+    kind = job.type if not hasattr(job, "job") else job.job.kind
+    if kind != "lease":
+        raise NotFound("it is not a lease")
+
+
+async def _own(request: Request, id: str) -> tuple[LiveJob, int | None]:
+    """Return the job of a lease that the caller may change, and the task that is named."""
+    number, task = _parsed(id)
+    found = await seen_job(request, str(number))
+    check_steers(request, found)
+    _check_lease(found)
+    if not isinstance(found, LiveJob):
+        raise NotAccepted(f"lease {id} is over", hint="see `cress leases`")
+    return found, task
+
+
+def _attempt(job: LiveJob, task: int | None) -> LiveAttempt:
+    """Return the attempt that holds a lease. Raises NotAccepted."""
+    wanted = _task_of(job, task)
+    for each in job.attempts.values():
+        if each.task == wanted and not each.halted:
+            return each
+    raise NotAccepted(f"lease {job.job.id}.{wanted} is not held now", hint="see `cress leases`")
+
+
+def _task_of(job: LiveJob, task: int | None) -> int:
+    if task is None and job.job.tasks > 1:
+        raise NotAccepted(f"{job.job.id} has {job.job.tasks} leases", hint=f"one of them: {job.job.id}.0")
+    return task or 0
+
+
+async def _heard(committer: Committer, job: LiveJob) -> None:
+    await committer.submit(RenewLeases(job=job.job.id))
+
+
+# --- answers -------------------------------------------------------------------------------------------------------------
+
+
+def _page_of(request: Request, job: LiveJob, task: int | None = None) -> LeasesPage:
+    committer = committer_of(request)
+    views = []
+    if job.job.id in committer.machine.leases:
+        views = leases_of_job(committer, job, partial(sees_number, request))
+    shown = tuple(each for each in views if task is None or each.task in (task, None))
+    return LeasesPage(leases=shown, stamp=stamp_of(shown))
+
+
+async def _all(request: Request, group: str, workload: str, limit: int, after: int) -> LeasesPage:
+    """Return a page of all leases that the caller sees."""
+    committer, sight = committer_of(request), sight_of(request)
+    machine, known = committer.machine, partial(sees_number, request)
+    found: list[LeaseView] = []
+    async for job in in_turns(list(machine.leases.values())):
+        if _wanted(job.job.group or DEFAULT_GROUP, job.job.workload, group, workload) and sees(request, job):
+            found += leases_of_job(committer, job, known)
+    pool = machine.core.pool
+    async for each in in_turns(list(pool.leases.values())):
+        name = each.workload.group.name
+        if each.holder is None and _wanted(name, each.workload.name, group, workload) and sight.has("", name):
+            found.append(kept_lease(committer, each, known))
+    found.sort(key=lambda each: each.attempt or 0)
+    found = [each for each in found if not after or (each.attempt or 0) > after]
+    page, more = found[:limit], len(found) > limit
+    return LeasesPage(leases=tuple(page), stamp=stamp_of(found), next=page[-1].attempt if more else None)
+
+
+def _wanted(name: str, its: str, group: str, workload: str) -> bool:
+    return (not group or name == group) and (not workload or its == workload)
+
+
+async def _changed(request: Request, found: LeasesPage, page: Any, wait: float, stamp: str) -> LeasesPage:
+    """Return the page, with ``wait`` as soon as its stamp is another one, or when the time has passed."""
+    committer, loop = committer_of(request), asyncio.get_running_loop()
+    deadline = loop.time() + wait
+    while wait and found.stamp == stamp and not committer.stopping:
+        left = deadline - loop.time()
+        if left <= 0 or await request.is_disconnected():
+            break
+        await committer.events.wait(committer.events.last, min(left, LOOK_AGAIN))
+        found = await page()
+    return found

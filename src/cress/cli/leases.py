@@ -1,0 +1,271 @@
+"""``cress leases``: leases of workloads, who uses them, to whom they are lent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cress.cli.common import Columns, Data, Json, Wide, connect, count, moment, print_json, selection_of
+from cress.cli.default_verb import WithDefault
+from cress.cli.errors import told
+from cress.cli.tables import Cell, Column, clean, show, state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from cress.client import LeasesPage, LeaseTask, LeaseView
+
+EPILOG = """\
+\b
+Examples:
+  cress leases                                 all leases (the same: cress leases list)
+  cress leases --workload dask
+  cress leases request --workload dask --resource '<4, 16G>' --count 10 -- dask worker tcp://head:8786
+  cress leases use 12.0 '<1, 4G>'              the holder uses so much by itself, the rest is idle
+  cress leases grow 12 --count 5
+  cress leases shrink 12 --count 5
+  cress leases renew 12                        the holder is there: the terms of its leases begin anew
+  cress leases release 12.0                    give one back; all of the request: cress leases release 12
+
+\b
+A lease is JOB.TASK of the job that holds it; those that the center keeps for a workload are @ATTEMPT.
+TASKS are those of the workload that run in it, LENT TO those of others, each with what it has.
+Columns: lease, state, workload, group, node, holds, uses, idle, tasks, lent-to, ends, reason; a narrow terminal leaves some out.
+Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center could be asked.
+"""
+
+COLUMNS = (
+    Column("LEASE"),
+    Column("STATE"),
+    Column("WORKLOAD", gives=True),
+    Column("GROUP", gives=True, hides=2),
+    Column("NODE", gives=True),
+    Column("HOLDS"),
+    Column("USES"),
+    Column("IDLE"),
+    Column("TASKS", gives=True),
+    Column("LENT TO", gives=True),
+    Column("ENDS", hides=4),
+    Column("REASON", gives=True, hides=3),
+)
+# Tasks that are named in one cell.
+MOST_SHOWN = 5
+
+Lease = Annotated[str, typer.Argument(metavar="LEASE", help="JOB.TASK, or JOB for all of one request.")]
+Request = Annotated[str, typer.Argument(metavar="JOB", help="The request.")]
+Count = Annotated[int, typer.Option(metavar="N", min=1, help="How many leases.")]
+
+app = typer.Typer(
+    cls=WithDefault,
+    help="List leases of workloads, request them, or give them back.",
+    epilog=EPILOG,
+    rich_markup_mode=None,
+)
+
+
+@app.command("list")
+def leases(
+    workload: Annotated[str, typer.Option(metavar="NAME", help="Only those of this workload.")] = "",
+    group: Annotated[str, typer.Option(metavar="GROUP", help="Only those of this group.")] = "",
+    columns: Columns = "",
+    wide: Wide = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """List leases with their holders, their use and their borrowers."""
+    with told("leases"):
+        with connect(data) as client:
+            page = client.leases(workload, group)
+            found = list(page.leases)
+            while page.next is not None:
+                page = client.leases(workload, group, page.next)
+                found += page.leases
+        if as_json:
+            from cress.client import LeasesPage
+
+            print_json(LeasesPage(leases=tuple(found)))
+            return
+        if not found:
+            print("there are no leases")
+            return
+        show(COLUMNS, [row(each) for each in found], selection_of(columns, wide=wide))
+        print(_sums(found))
+
+
+@app.command("request", context_settings={"allow_interspersed_args": False})
+def request(
+    workload: Annotated[str, typer.Option(metavar="NAME", help="The framework whose tasks run in them.")],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[COMMAND]...", help="A program of the framework that runs in each of them."),
+    ] = None,
+    count: Count = 1,
+    resource: Annotated[str, typer.Option(metavar="RESOURCE", help="What each lease has. Default: '<1, 512M>'.")] = "",
+    group: Annotated[str, typer.Option(metavar="GROUP", help="The group that they count for.")] = "",
+    gang: Annotated[bool, typer.Option("--gang", help="Get all of them at once, or none.")] = False,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(metavar="EXPR", help="What a node must be like; may be given several times, all must hold."),
+    ] = None,
+    uses: Annotated[
+        str,
+        typer.Option(
+            metavar="RESOURCE", help="What the holder uses at first. Default: all with a COMMAND, else nothing."
+        ),
+    ] = "",
+    min_time: Annotated[
+        str, typer.Option(metavar="DURATION", help="They are not preempted for so long, such as 10min.")
+    ] = "",
+    term: Annotated[
+        str, typer.Option(metavar="DURATION", help="They end unless they are renewed within it. Default: 1min.")
+    ] = "",
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Ask for leases for a workload."""
+    with told("leases request"):
+        from cress.client.lease_operations import body_of
+
+        given = {
+            "workload": workload,
+            "command": command or None,
+            "count": count,
+            "resource": resource or None,
+            "group": group or None,
+            "gang": gang or None,
+            "requirement": require or None,
+            "uses": uses or None,
+            "min_time": min_time or None,
+            "term": term or None,
+        }
+        with connect(data) as client:
+            page = client.request_leases(body_of(given))
+        _answer(page, as_json)
+        if page.note and not as_json:
+            print(clean(page.note))
+
+
+@app.command("use")
+def use(
+    lease: Lease,
+    resource: Annotated[str, typer.Argument(metavar="RESOURCE", help="What the holder uses of it by itself.")],
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Say what the holder of a lease uses by itself; the rest is idle."""
+    with told("leases use"):
+        with connect(data) as client:
+            page = client.use_lease(lease, resource)
+        _answer(page, as_json)
+
+
+@app.command("grow")
+def grow(lease: Request, count: Count = 1, as_json: Json = False, data: Data = None) -> None:
+    """Ask for more leases of the same kind; they are a new request."""
+    with told("leases grow"):
+        with connect(data) as client:
+            page = client.grow_lease(lease, count)
+        _answer(page, as_json)
+
+
+@app.command("shrink")
+def shrink(lease: Request, count: Count = 1, as_json: Json = False, data: Data = None) -> None:
+    """Give some held leases of a request back, idle and young ones first."""
+    with told("leases shrink"):
+        with connect(data) as client:
+            page = client.shrink_lease(lease, count)
+        _answer(page, as_json)
+
+
+@app.command("renew")
+def renew(lease: Lease, as_json: Json = False, data: Data = None) -> None:
+    """Begin the terms of your leases of that workload anew."""
+    with told("leases renew"):
+        with connect(data) as client:
+            page = client.renew_lease(lease)
+        _answer(page, as_json)
+
+
+@app.command("release")
+def release(lease: Lease, as_json: Json = False, data: Data = None) -> None:
+    """Give a lease back, or all leases of a request."""
+    with told("leases release"):
+        with connect(data) as client:
+            page = client.release_lease(lease)
+        _answer(page, as_json)
+
+
+def _answer(page: LeasesPage, as_json: bool) -> None:
+    if as_json:
+        print_json(page)
+    for each in () if as_json else page.leases:
+        number = f" ({each.count:,})" if each.count > 1 else ""
+        where = f" on {clean(each.node)}" if each.node else ""
+        print(f"lease {each.id}{number} is {each.state}{where}")
+
+
+def row(view: LeaseView) -> list[Cell]:
+    """Return the cells of a lease."""
+    return [
+        f"{view.id} ×{view.count:,}" if view.count > 1 else view.id,
+        state(view.state),
+        clean(view.workload),
+        clean(view.group),
+        clean(view.node) or "-",
+        amounts(view.holds),
+        _uses(view),
+        amounts(view.idle),
+        _tasks(view.tasks),
+        _tasks(view.lent),
+        moment(view.stops_at),
+        clean(view.reason),
+    ]
+
+
+def amounts(resources: Mapping[str, str]) -> str:
+    """``cpu 2, memory 4G``; ``-`` for nothing."""
+    return ", ".join(f"{name} {amount}" for name, amount in resources.items()) or "-"
+
+
+def _uses(view: LeaseView) -> str:
+    wanted = f" (wants {amounts(view.wants)})" if view.wants != view.uses else ""
+    return amounts(view.uses) + wanted
+
+
+def _tasks(tasks: Sequence[LeaseTask]) -> str:
+    """``12.0 (cpu 2), 14.3 (cpu 1), 20 more``; of those that one may not see the group."""
+    parts = [
+        f"{f'group {clean(each.group)}' if each.job is None else f'{each.job}.{each.task}'} ({amounts(each.amounts)})"
+        for each in tasks[:MOST_SHOWN]
+    ]
+    more = len(tasks) - len(parts)
+    return ", ".join([*parts, *([f"{more:,} more"] if more else [])]) or "-"
+
+
+def _sums(views: Sequence[LeaseView]) -> str:
+    held = [view for view in views if view.state != "waiting"]
+    waiting = sum(view.count for view in views if view.state == "waiting")
+    loans = sum(len(view.lent) for view in held)
+    parts = [count(len(held), "lease"), *([f"{waiting:,} waiting"] if waiting else [])]
+    sums = (
+        ("hold", (view.holds for view in held)),
+        ("use", (view.uses for view in held)),
+        ("idle", (view.idle for view in held)),
+        (f"lent in {count(loans, 'loan')}", (task.amounts for view in held for task in view.lent)),
+    )
+    return ", ".join(parts) + "; " + "; ".join(f"{name}: {_sum(each)}" for name, each in sums)
+
+
+def _sum(given: Iterable[Mapping[str, str]]) -> str:
+    from cress.model.resources import Dimensions
+    from cress.model.vectors import format_vector, parse_vector
+
+    known = list(given)
+    names = dict.fromkeys(name for each in known for name in each)
+    dimensions = Dimensions(tuple(name for name in names if name not in Dimensions().names))
+    total = (0,) * len(dimensions)
+    for each in known:
+        if each:
+            total = tuple(map(int.__add__, total, parse_vector(each, dimensions)))
+    return format_vector(total, dimensions) if any(total) else "-"

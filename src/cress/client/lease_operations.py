@@ -1,0 +1,101 @@
+"""Operations on leases, shared by the blocking and the asyncio client (see ``effects``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from cress.client import lease_calls as calls
+from cress.client.effects import Emit, Operation, RetryBudget, retried
+from cress.client.errors import NotFound, Refused, Unauthorized
+from cress.client.jobs import checked, mapping_of, plain_keys
+from cress.client.lease_keywords import LeaseKeys
+from cress.model.errors import InputError
+from cress.protocol.leaseviews import LeaseView
+
+# The center answers as soon as a lease has changed. Seconds.
+LONG_WAIT = 20.0
+# A watcher renews so often within a term.
+RENEWALS = 3
+
+_KEYS = frozenset({*LeaseKeys.__annotations__, "workload", "resource", "count", "command", "group", "name", "gang"})
+# Leases as they are now.
+Views: TypeAlias = list[LeaseView]
+_ALL = _KEYS | {"min_time", "term", "uses"}
+
+
+def body_of(keys: Mapping[str, object]) -> dict[str, object]:
+    """Return the body of a request from keywords, without those that are ``None``; programs start in the current directory. Raises ``InputError``."""
+    given = checked("a lease", keys, _ALL)
+    return mapping_of(given) if "command" in given else plain_keys(given)
+
+
+def listed(workload: str, group: str, budget: RetryBudget) -> Operation[list[LeaseView]]:
+    """Return all leases of a workload, or of all."""
+    page = yield from retried(calls.leases(workload, group), budget)
+    found = list(page.leases)
+    while page.next is not None:
+        page = yield from retried(calls.leases(workload, group, after=page.next), budget)
+        found += page.leases
+    return found
+
+
+def watched(ids: tuple[str, ...], workload: str, group: str, budget: RetryBudget, *, renews: bool) -> Operation[None]:
+    """Emit leases as they are at first, then each that has changed; of one that is over, its last view with the state ``over``.
+
+    ``renews``: the caller is their holder, whose term begins anew with each look.
+    """
+    if len(ids) > 1:
+        raise InputError("one request is watched, or a workload", field="id")
+    known: dict[str, LeaseView] = {}
+    stamp, wait = "", 0.0
+    while True:
+        call = (
+            calls.lease(ids[0], stamp=stamp, wait=wait)
+            if ids
+            else calls.leases(workload, group, stamp=stamp, wait=wait)
+        )
+        page = yield from retried(call, budget)
+        now = {each.id: each for each in page.leases}
+        if page.stamp != stamp:
+            for id, before in known.items():
+                if id not in now:
+                    yield Emit(over(before))
+            for id, each in now.items():
+                if id not in known or stripped(known[id]) != stripped(each):
+                    yield Emit(each)
+        known, stamp = now, page.stamp
+        if ids and not now:
+            return
+        mine = [each for each in now.values() if each.job is not None]
+        if renews:
+            yield from _renew(mine, budget)
+        terms = [each.term for each in mine if each.term]
+        wait = min([LONG_WAIT, *(term / RENEWALS for term in terms)] if renews else [LONG_WAIT])
+
+
+def _renew(views: Iterable[LeaseView], budget: RetryBudget) -> Operation[None]:
+    """Renew one lease of each holder, which stands for all of its workload."""
+    for view in {(view.group, view.workload, view.user): view for view in views}.values():
+        try:
+            yield from retried(calls.renew(job_of(view.id)), budget)
+        except (Refused, NotFound, Unauthorized):
+            # It is over by now, or somebody else's.
+            continue
+
+
+def over(view: LeaseView) -> LeaseView:
+    """Return the last view of a lease that is over."""
+    return msgspec.structs.replace(view, state="over")
+
+
+def stripped(view: LeaseView) -> LeaseView:
+    """Return a view without the time that is left."""
+    return msgspec.structs.replace(view, expires=None)
+
+
+def job_of(id: str | int) -> str:
+    """Return the job of a lease."""
+    return str(id).partition(".")[0]

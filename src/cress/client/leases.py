@@ -1,0 +1,116 @@
+"""``Client.leases``: leases of the cluster for frameworks that bring tasks of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from cress.client import lease_calls, lease_operations
+from cress.client.effects import RetryBudget, iterate, retried, run
+from cress.client.handles import JobHandle
+from cress.client.job_keywords import Duration, Resource
+from cress.client.jobs import JobFile, mapping_of
+from cress.client.lease_keywords import LeaseKeys
+from cress.client.lease_operations import Views
+from cress.protocol.leaseviews import LeaseView
+
+if TYPE_CHECKING:
+    from cress.client.http import Client as Http
+
+
+class Leases:
+    """The leases of a cluster. A lease is named JOB.TASK, all leases of one request are named JOB.
+
+    A lease that is not renewed within its term ends: every change by its holder renews all of the workload, and so does ``watch``.
+    """
+
+    def __init__(self, http: Http, budget: RetryBudget) -> None:
+        self._http = http
+        self._budget = budget
+
+    def request(
+        self,
+        resource: Resource | None = None,
+        *,
+        workload: str,
+        count: int = 1,
+        command: str | Sequence[str] | None = None,
+        group: str | None = None,
+        name: str | None = None,
+        gang: bool | None = None,
+        min_time: Duration | None = None,
+        term: Duration | None = None,
+        uses: str | Resource | None = None,
+        key: str = "",
+        **keys: Unpack[LeaseKeys],
+    ) -> Views:
+        """Ask for ``count`` leases of ``resource`` each for a workload; return them as they are, first of all waiting.
+
+        ``command`` is a program of the framework that runs in each of them until it is released, and uses all of it; without one nothing is used at first.
+        ``uses`` says otherwise (``"all"``, ``"nothing"``, amounts). ``gang``: all at once or none. For ``min_time`` it is not preempted. After ``term``
+        (60 s) without a word of the holder they end.
+        """
+        given = {
+            "resource": resource,
+            "workload": workload,
+            "count": count,
+            "command": command,
+            "group": group,
+            "name": name,
+            "gang": gang,
+            "min_time": min_time,
+            "term": term,
+            "uses": uses,
+            **keys,
+        }
+        page = run(retried(lease_calls.request(lease_operations.body_of(given), key), self._budget), self._http)
+        return list(page.leases)
+
+    def list(self, *, workload: str = "", group: str = "") -> Views:
+        """Return the leases of a workload, or all: those that wait, those that are held, those that the center keeps."""
+        return run(lease_operations.listed(workload, group, self._budget), self._http)
+
+    def get(self, id: str | int) -> Views:
+        """Return a lease (JOB.TASK) or those of one request (JOB); none if they are over."""
+        return list(run(retried(lease_calls.lease(str(id)), self._budget), self._http).leases)
+
+    def use(self, id: str | int, amounts: Resource) -> LeaseView:
+        """Say what the holder of a lease uses of it by itself; the rest is idle. Return the lease."""
+        call = lease_calls.use(str(id), amounts)
+        return run(retried(call, self._budget), self._http).leases[0]
+
+    def submit(self, id: str | int, job: JobFile | Mapping[str, Any], *, key: str = "") -> JobHandle:
+        """Submit a job whose tasks run in a lease: on its node, first in its idle parts."""
+        mapping = {name: value for name, value in mapping_of(job).items() if name != "type" or value != "batch"}
+        (made,) = run(retried(lease_calls.submit(str(id), mapping, key), self._budget), self._http).jobs
+        return JobHandle(self._http, self._budget, made.id, made.name, made.note)
+
+    def grow(self, id: str | int, count: int = 1, *, key: str = "") -> Views:
+        """Ask for more leases like those of a request: a new request, whose leases are returned."""
+        return list(
+            run(retried(lease_calls.grow(lease_operations.job_of(id), count, key), self._budget), self._http).leases
+        )
+
+    def shrink(self, id: str | int, count: int = 1) -> Views:
+        """Release some held leases of a request, idle and young ones first; return all of it."""
+        return list(
+            run(retried(lease_calls.shrink(lease_operations.job_of(id), count), self._budget), self._http).leases
+        )
+
+    def release(self, id: str | int) -> Views:
+        """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait; return what is left of it."""
+        return list(run(retried(lease_calls.release(str(id)), self._budget), self._http).leases)
+
+    def renew(self, id: str | int) -> Views:
+        """Begin the terms of the user's leases of that workload anew."""
+        return list(run(retried(lease_calls.renew(str(id)), self._budget), self._http).leases)
+
+    def watch(
+        self, id: str | int = "", *, workload: str = "", group: str = "", renews: bool = True
+    ) -> Iterator[LeaseView]:
+        """Yield the leases of a request or workload as they are, then each that changes, until those of the request are over.
+
+        One with the state ``stopping`` ends at its ``stops_at``; one that is over comes once more, with the state ``over``.
+        """
+        ids = (str(id),) if id != "" else ()
+        yield from iterate(lease_operations.watched(ids, workload, group, self._budget, renews=renews), self._http)

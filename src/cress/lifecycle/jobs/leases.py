@@ -1,0 +1,161 @@
+"""Leases that holders outside have of the cluster: their terms, what they use by themselves, how they are given back."""
+
+from __future__ import annotations
+
+from cress.lifecycle.context import Context
+from cress.lifecycle.effects import Halt, LeaseChanged
+from cress.lifecycle.inputs import ReleaseLeases, RenewLeases, UseLease
+from cress.lifecycle.jobs.jobs import cancel
+from cress.lifecycle.jobs.outcomes import RELEASED
+from cress.lifecycle.jobs.reasons import lasting
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
+from cress.lifecycle.tables.timers import TERM
+from cress.model.decisions import Stop
+from cress.model.errors import InputError, NotAccepted
+from cress.model.events import LeaseUsed
+from cress.model.group import DEFAULT_GROUP
+from cress.model.vectors import format_vector
+
+NOT_RENEWED = "nothing was heard of the holder for its term"
+_RECLAIMED = "the workload whose lease it borrowed from needs it back"
+_IDLE = "its lease was idle, its group is above its quota, and another group needs it"
+
+
+def take(context: Context, each: UseLease | RenewLeases | ReleaseLeases) -> None:
+    """Take in what the holder of leases says. Raises ``InputError`` for a job that is not a lease."""
+    job = _lease(context, each.job)
+    if isinstance(each, UseLease):
+        _use(context, job, each)
+    elif isinstance(each, ReleaseLeases):
+        _release(context, job, each)
+    if not job.ending:
+        _renew(context, job)
+
+
+def _lease(context: Context, number: int) -> LiveJob:
+    job = context.leases.get(number)
+    if job is not None:
+        return job
+    if number in context.jobs or number in context.families:
+        raise NotAccepted(f"job {number} is not a lease", hint="see `cress leases`")
+    raise NotAccepted(f"lease {number} is over", hint="see `cress leases`")
+
+
+# --- terms -------------------------------------------------------------------------------------------------------------
+
+
+def set_term(context: Context, job: LiveJob) -> None:
+    """Begin the term of a lease anew, if it has one."""
+    if job.job.term:
+        context.timers.set(TERM, str(job.job.id), context.now + job.job.term)
+
+
+def restarted(context: Context) -> None:
+    """Begin all terms anew: holders could not reach the center while it was away."""
+    for job in context.leases.values():
+        if not job.ending:
+            set_term(context, job)
+
+
+def _renew(context: Context, job: LiveJob) -> None:
+    """Begin the terms of all leases of the workload anew that this user has."""
+    for each in context.leases.values():
+        if _workload(each) == _workload(job) and not each.ending:
+            set_term(context, each)
+
+
+def _workload(job: LiveJob) -> tuple[str, str, str]:
+    return job.job.group or DEFAULT_GROUP, job.job.workload, job.job.user
+
+
+# --- use ---------------------------------------------------------------------------------------------------------------
+
+
+def begin(context: Context, attempt: LiveAttempt) -> None:
+    """Tell the scheduler what the holder of a lease that starts uses of it, if that is not all."""
+    spec = context.jobs[attempt.job].job
+    if spec.is_lease and spec.uses is not None and attempt.id in context.core.pool.leases:
+        _tell(context, attempt.id, spec.uses)
+        # What it does not use is to be given to others.
+        context.more = True
+
+
+def _use(context: Context, job: LiveJob, word: UseLease) -> None:
+    attempt = next((each for each in job.attempts.values() if each.task == word.task), None)
+    if attempt is None or attempt.halted:
+        raise NotAccepted(f"lease {job.job.id}.{word.task} is not held now", hint="see `cress leases`")
+    dimensions = context.core.dimensions
+    amounts = dimensions.padded(word.amounts)
+    for name, amount, held in zip(dimensions.names, amounts, job.job.request, strict=True):
+        if not 0 <= amount <= held:
+            raise InputError(f"more {name} than the lease has", hint="see `cress leases`", field="amounts")
+    if attempt.id not in context.core.pool.leases:
+        raise NotAccepted(
+            f"lease {job.job.id}.{word.task} has no idle parts: it has a whole disk, or the policy of its group plans ahead"
+        )
+    _tell(context, attempt.id, amounts)
+    _note(context, attempt, f"uses {format_vector(amounts, dimensions)}", stopping=False)
+
+
+def _tell(context: Context, lease: int, amounts: tuple[int, ...]) -> None:
+    context.observe(LeaseUsed(lease, context.core.dimensions.padded(amounts)))
+
+
+# --- ends --------------------------------------------------------------------------------------------------------------
+
+
+def _release(context: Context, job: LiveJob, word: ReleaseLeases) -> None:
+    by = f"released by {word.by}" if word.by else "released"
+    if job.ending:
+        return
+    held = {attempt.task: attempt for attempt in job.attempts.values()}
+    if word.tasks is None and job.waiting:
+        cancel(context, job.job.id, by)
+        return
+    for task in held if word.tasks is None else word.tasks:
+        if task not in held:
+            raise NotAccepted(
+                f"lease {job.job.id}.{task} is not held now",
+                hint=f"release {job.job.id} as a whole, or a lease that is held",
+            )
+    for task in held if word.tasks is None else word.tasks:
+        attempt = held[task]
+        if attempt.halted == RELEASED:
+            continue
+        attempt.halted, attempt.halted_for = RELEASED, by
+        context.out.halts.append(Halt(attempt.id, attempt.job, attempt.node))
+
+
+def reclaims(context: Context, fact: Stop, attempt: LiveAttempt) -> bool:
+    """Note why a task stops that gives back what it borrowed, or a lease that is idle; return whether it is one of these."""
+    job, known = context.jobs[attempt.job], context.core.attempts[attempt.id]
+    if job.ending or job.job.gang:
+        return False
+    if job.job.is_lease:
+        attempt.halted, attempt.halted_for = "preempted", _IDLE
+        return True
+    if any(part.lease is not None for part in known.parts):
+        attempt.halted, attempt.halted_for = "reclaimed", _RECLAIMED
+        attempt.grace = max(0, fact.end - context.now)
+        return True
+    return False
+
+
+def note_stops(context: Context) -> None:
+    """Tell the holders of leases that are stopped in this step why, and how much time they have."""
+    for halt in context.out.halts if context.leases else ():
+        attempt = context.attempts.get(halt.attempt)
+        if attempt is None or attempt.job not in context.leases or attempt.halted_at:
+            continue
+        attempt.halted_at = context.utc
+        job = context.leases[attempt.job]
+        why = job.reason if job.ending else attempt.halted_for
+        left = lasting(job.job.stop_grace if halt.grace is None else halt.grace)
+        _note(context, attempt, f"{why}; it is stopped in {left}" if why else f"it is stopped in {left}", stopping=True)
+
+
+def _note(context: Context, attempt: LiveAttempt, text: str, *, stopping: bool) -> None:
+    group = context.jobs[attempt.job].job.group or DEFAULT_GROUP
+    context.noticed.lease(
+        LeaseChanged(attempt.id, attempt.job, attempt.task, attempt.node, group, stopping=stopping, text=text)
+    )

@@ -1,0 +1,71 @@
+"""The record of fragments and loans of a run: what leases of workloads held idle and lent, over time, and which attempts borrowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cress.core.scheduler import Scheduler
+from cress.model.times import SECOND
+from cress.simulator.series import Ints, Steps
+
+# The least time between two looks at the leases.
+_PERIOD = SECOND
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fragments:
+    """Cores (thousandths) of leases over time, and of loans.
+
+    ``idle`` is what no task uses, ``second_order`` the part of it in leases of which something is lent, ``lent`` what is lent. ``borrowed``
+    has the cores that an attempt borrowed, by its position among the attempts.
+    """
+
+    idle: Steps
+    second_order: Steps
+    lent: Steps
+    borrowed: dict[int, int]
+
+
+class FragmentLog:
+    """Looks at the leases of a scheduler while it runs: after a change, at most once a second of virtual time."""
+
+    def __init__(self, core: Scheduler) -> None:
+        self._core = core
+        self._seen = core.pool.stamp
+        self._next = 0
+        self._times: list[int] = []
+        self._rows: list[tuple[int, int, int]] = []
+        self._borrowed: dict[int, int] = {}
+
+    def look(self, now: int) -> None:
+        """Note the leases as they are, if they have changed and the last look is long enough ago."""
+        pool = self._core.pool
+        if pool.stamp == self._seen or now < self._next:
+            return
+        self._seen, self._next = pool.stamp, now + _PERIOD
+        idle = second = lent = 0
+        for lease in pool.leases.values():
+            unused = sum(part.amounts[0] for part in lease.idle.values())
+            idle += unused
+            if lease.lent:
+                second += unused
+                lent += sum(part.amounts[0] for part in lease.lent)
+        self._times.append(now)
+        self._rows.append((idle, second, lent))
+
+    def started(self, attempt: int, position: int) -> None:
+        """Note what a task that has just started borrows; ``position`` is that of its attempt."""
+        borrowed = [part.amounts[0] for part in self._core.attempts[attempt].parts if part.lease is not None]
+        if borrowed:
+            self._borrowed[position] = sum(borrowed)
+
+    def result(self) -> Fragments | None:
+        """Return what was noted; ``None`` if no lease ever had an idle part."""
+        if not any(map(any, self._rows)):
+            return None
+        times: Ints = np.array(self._times, dtype=np.int64)
+        columns = np.array(self._rows, dtype=np.float64).T
+        idle, second, lent = (Steps(times, column) for column in columns)
+        return Fragments(idle=idle, second_order=second, lent=lent, borrowed=self._borrowed)
