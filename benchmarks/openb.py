@@ -26,7 +26,7 @@ from cress.simulator.traces import load_workload
 from cress.simulator.workload import Workload
 
 LISTS = ("default", "gpushare40", "multigpu20")
-ORDERS = ("first", "best_fit", "spread", "balance")
+ORDERS = ("first", "best_fit", "spread", "balance", "fragmentation")
 # Published policies of the same kind, at 130 % arrived.
 BESIDE = {"01-Random": "random", "05-BestFit": "best fit", "06-FGD": "fragmentation gradient descent"}
 SEEDS = (1, 2, 3)
