@@ -189,11 +189,7 @@ def restore_state(core: Cycle, state: State) -> None:
     cluster.loosened = state["loosened"]
     core.next_attempt = state["next_attempt"]
     core.balance.cursor = state["cursor"]
-    if "mix" in state:
-        # Releases before this one learned no mix.
-        mix = state["mix"]
-        arrived, likely = (msgspec.convert(mix[name], list[Likely]) for name in ("arrived", "likely"))
-        core.mix.restore(arrived, mix["fresh"], likely)
+    _restore_mix(core, state.get("mix"))
     core.balance.refresh()
     core.to_stop = dict(state["to_stop"])
     core.units_in_doubt = state["units_in_doubt"]
@@ -204,6 +200,13 @@ def restore_state(core: Cycle, state: State) -> None:
     for f in list(core.loads.over):
         # Under new options the node may be one with a reservation.
         core.void_claims(f)
+
+
+def _restore_mix(core: Cycle, mix: State | None) -> None:
+    if mix is not None:
+        # Releases before this one learned none.
+        arrived, likely = (msgspec.convert(mix[name], list[Likely]) for name in ("arrived", "likely"))
+        core.mix.restore(arrived, mix["fresh"], likely)
 
 
 def _restore_nodes(core: Cycle, state: State) -> None:

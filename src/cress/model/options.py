@@ -267,13 +267,21 @@ class Options:
         unit="devices",
         least=0,
     )
+    fragmentation_copies: float = _option(
+        0.5,
+        "what as many tasks of a likely shape as fit could not use counts so often, beside what the next one could not use",
+        least=0,
+    )
     fragmentation_filling: float = _option(
-        8.0,
-        "what the best filling with the likely mix would leave idle counts so often, beside what its next task could not use",
+        12.0,
+        "what the best filling of each device with the likely mix would leave idle counts so often",
         least=0,
     )
     mix_tasks: int = _option(
-        4096, "the likely mix is learned from about so many tasks that arrived last, and from what waits", unit="tasks", least=1
+        4096,
+        "the likely mix is learned from about so many tasks that arrived last, and from what waits",
+        unit="tasks",
+        least=1,
     )
     balance_dimensions: tuple[str, ...] = _option(
         ("cpu", "memory", "network", "disk_read"),

@@ -1,11 +1,12 @@
 """Growth of what the likely mix of shapes cannot use of the devices, and the node where it grows least (design note 0026).
 
 The mix has a row a shape: its amounts (``requests``), its parts of devices or whole ones per dimension (``asks``), its share
-(``shares``, float32, sum 1), and per node whether its clauses allow it (``may``). ``kinds`` are the dimensions that have devices, and
+(``shares``, float32, sum 1), and per node whether its clauses allow it (``may``). ``asked`` are the dimensions of which a shape asks for some, ``kinds`` are the dimensions that have devices, and
 ``values`` what an idle amount of one device of each is worth to the mix (``filling``), in thousandths.
 
-The **fragment** of a node, in devices: Σ share × what the shape could not use of the idle devices of the kinds that it asks for, plus
-``depth`` × Σ (idle − its value) over the devices. All figures are float32, summed in the order of the loops.
+The **fragment** of a node, in devices, is what the shape could not use of the idle devices of the kinds that it asks for, Σ share × of it:
+were one task to come next, plus ``often[0]`` × were as many of them to come as fit, so that cores and memory for
+all idle devices count; plus ``often[1]`` × Σ (idle − its value) over the devices. All figures are float32, summed in the order of the loops.
 """
 
 from __future__ import annotations
@@ -40,22 +41,25 @@ def _idle(node, k, begin):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _unusable(node, k, amount, idle, begin):
-    """Return what a task that asks for ``amount`` could not use of them, were it to come next."""
+def _usable(node, k, amount, begin):
+    """Return what the next task that asks for ``amount`` could use of them, and the number of such tasks that they hold."""
     usable = 0
     whole = 0
+    copies = 0
     for at in range(begin, node.shape[0], WIDTH):
         if node[at + KIND] == k:
             left = node[at + LEFT]
-            if left == WHOLE:
-                whole += 1
-            if left >= amount or left == WHOLE:
+            whole += np.int64(left == WHOLE)
+            if left >= min(amount, WHOLE):
                 usable += left
-    return idle if amount > WHOLE * whole and amount >= WHOLE else idle - usable
+                copies += left // amount
+    if amount >= WHOLE:
+        copies = whole * WHOLE // amount
+    return (usable if copies > 0 else 0), copies
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def fragment(node, f, k_count, requests, asks, shares, may, kinds, values, depth):
+def fragment(node, f, k_count, requests, asks, shares, may, asked, kinds, values, often):
     """Return the fragment of a node (its row), which has the place ``f``, in devices."""
     begin = first_device(k_count)
     total = ZERO
@@ -64,22 +68,31 @@ def fragment(node, f, k_count, requests, asks, shares, may, kinds, values, depth
         idle = _idle(node, k, begin)
         if idle == 0:
             continue
+        before = 0
+        usable = 0
+        most = 0
         for m in range(shares.shape[0]):
             amount = asks[m, PARTS + k]
             if amount == 0:
                 continue
-            fits = may[m, f] != 0
-            for i in range(k_count):
-                if node[FREE + i] < requests[m, i]:
-                    fits = False
-                    break
-            lost = _unusable(node, k, amount, idle, begin) if fits else idle
-            total += shares[m] * (np.float32(lost) / THOUSAND)
+            if amount != before:
+                # Shapes that ask for the same follow each other.
+                usable, most = _usable(node, k, amount, begin)
+                before = amount
+            copies = most if may[m, f] != 0 else 0
+            for i in range(asked.shape[0]):
+                need = requests[m, asked[i]]
+                if need > 0 and copies > 0 and node[FREE + asked[i]] < copies * need:
+                    copies = max(0, node[FREE + asked[i]]) // need
+            # For the next task, and for as many as fit.
+            now = np.float32(idle - (usable if copies > 0 else 0))
+            full = np.float32(idle - copies * amount)
+            total += shares[m] * ((now + often[0] * full) / THOUSAND)
         lost = 0
         for at in range(begin, node.shape[0], WIDTH):
             if node[at + KIND] == k and node[at + LEFT] > 0:
                 lost += node[at + LEFT] - values[j, node[at + LEFT]]
-        total += depth * (np.float32(lost) / THOUSAND)
+        total += often[1] * (np.float32(lost) / THOUSAND)
     return total
 
 
@@ -123,8 +136,8 @@ def take(node, request, ask, k_count, kinds, values):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def repair(
-    r, nodes, node_count, rows, lack, blocked, growth, seen, before, known, requests, asks, shares, may, kinds, values,
-    depth,
+    r, nodes, node_count, rows, lack, blocked, growth, seen, before, known, requests, asks, shares, may, asked, kinds, values,
+    often,
 ):  # fmt: skip
     """Bring row ``r`` of ``growth`` up to date on every node that fits and has changed since ``seen``.
 
@@ -139,11 +152,11 @@ def repair(
         if seen[r, f] == stamp or (lack[r, f] | blocked[f]) != 0:
             continue
         if known[f] != stamp:
-            before[f] = fragment(nodes[f], f, k_count, requests, asks, shares, may, kinds, values, depth)
+            before[f] = fragment(nodes[f], f, k_count, requests, asks, shares, may, asked, kinds, values, often)
             known[f] = stamp
         after[:] = nodes[f]
         take(after, request, ask, k_count, kinds, values)
-        growth[r, f] = fragment(after, f, k_count, requests, asks, shares, may, kinds, values, depth) - before[f]
+        growth[r, f] = fragment(after, f, k_count, requests, asks, shares, may, asked, kinds, values, often) - before[f]
         seen[r, f] = stamp
 
 
@@ -165,12 +178,12 @@ def least_growth(lack, blocked, growth, squares, node_count, weight):
 @njit(cache=True, nogil=True, error_model="numpy")
 def place(
     r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims, squares,
-    weight, growth, seen, before, known, requests, asks, shares, may, kinds, values, depth,
+    weight, growth, seen, before, known, requests, asks, shares, may, asked, kinds, values, often,
 ):  # fmt: skip
     """Choose a node and devices for one copy of the shape of row ``r``, and hold them until ``end``; -1 if it fits nowhere."""
     repair(
-        r, nodes, node_count, rows, lack, blocked, growth, seen, before, known, requests, asks, shares, may, kinds,
-        values, depth,
+        r, nodes, node_count, rows, lack, blocked, growth, seen, before, known, requests, asks, shares, may, asked, kinds,
+        values, often,
     )  # fmt: skip
     f = least_growth(lack[r], blocked, growth[r], squares, node_count, weight)
     if f >= 0:
@@ -203,12 +216,13 @@ def _name_devices(slot, node, ask, leases, k_count, kinds, values):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def total_fragments(nodes, node_count, k_count, requests, asks, shares, may, kinds, values):
+def total_fragments(nodes, node_count, k_count, requests, asks, shares, may, asked, kinds, values):
     """Return what the mix cannot use of all nodes, and their idle devices, both in devices."""
+    often = np.zeros(2, np.float32)
     lost = 0.0
     idle = 0.0
     for f in range(node_count):
-        lost += fragment(nodes[f], f, k_count, requests, asks, shares, may, kinds, values, ZERO)
+        lost += fragment(nodes[f], f, k_count, requests, asks, shares, may, asked, kinds, values, often)
         for j in range(kinds.shape[0]):
             idle += _idle(nodes[f], kinds[j], first_device(k_count)) / 1000.0
     return lost, idle

@@ -42,7 +42,7 @@ class Fragmentation:
         self.mix = mix
         self._matching = matching
         self._weight = np.float32(options.fragmentation_balance)
-        self._depth = np.float32(options.fragmentation_filling)
+        self._often = np.array([options.fragmentation_copies, options.fragmentation_filling], np.float32)
         # The state of the mix, of the nodes' descriptions and of their table for which the tables hold.
         self._state = (-1, -1, -1)
         self._shapes: list[Wants] = []
@@ -51,6 +51,7 @@ class Fragmentation:
         self._asks: Ints = np.zeros((0, PARTS + k), np.int64)
         self._shares: Floats = np.zeros(0, np.float32)
         self._may: npt.NDArray[np.uint8] = np.zeros((0, 0), np.uint8)
+        self._asked: Ints = np.zeros(0, np.int64)
         self._kinds: Ints = np.zeros(0, np.int64)
         self._values: Ints = np.zeros((0, WHOLE + 1), np.int64)
         # Per node its fragment and the stamp at which it was computed; per row and node the growth, likewise.
@@ -83,7 +84,7 @@ class Fragmentation:
             shape.row, slot, end, cluster.nodes, cluster.leases, cluster.lack, cluster.rows, cluster.row_count, blocked,
             cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._squares,
             self._weight, self._growth, self._seen, self._before, self._known, self._requests, self._asks,
-            self._shares, self._may, self._kinds, self._values, self._depth,
+            self._shares, self._may, self._asked, self._kinds, self._values, self._often,
         )  # fmt: skip
 
     def why(self, shape: Shape, f: int, fitted: int) -> Choice:
@@ -96,7 +97,7 @@ class Fragmentation:
         cluster = self.cluster
         lost, idle = fragmentation.total_fragments(
             cluster.nodes, cluster.node_count, cluster.k_count, self._requests, self._asks, self._shares, self._may,
-            self._kinds, self._values,
+            self._asked, self._kinds, self._values,
         )  # fmt: skip
         return float(lost), float(idle)
 
@@ -136,9 +137,12 @@ class Fragmentation:
 
     def _take_mix(self) -> None:
         """Set the tables of the shapes of the mix that ask for devices which some node counts."""
-        counted = [each for each in self.mix.likely if any(each.request[k] for k in self._kinds.tolist())]
+        kinds = self._kinds.tolist()
+        counted = [each for each in self.mix.likely if any(each.request[k] for k in kinds)]
+        counted.sort(key=lambda each: [each.request[k] for k in kinds])
         k = self.cluster.k_count
         self._requests = np.array([each.request for each in counted], np.int64).reshape(len(counted), k)
+        self._asked = np.flatnonzero(self._requests.any(axis=0))
         asks = [ask_of(each.request, NO_WANTS) for each in counted]
         self._asks = np.array(asks, np.int64).reshape(len(counted), PARTS + k)
         tasks = np.array([each.tasks for each in counted], np.int64)

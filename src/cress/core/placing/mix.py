@@ -56,7 +56,7 @@ class Mix:
     def due(self, jobs: int) -> bool:
         """Return whether the mix is to be taken anew, in a cluster with so many jobs."""
         known = sum(each.tasks for each in self.likely)
-        return self.fresh >= max(FIRST, min(known, self.window) // 2, jobs // JOBS_PER_TASK)
+        return self.fresh >= max(FIRST, min(known, self.window), jobs // JOBS_PER_TASK)
 
     def renew(self, waiting: Iterable[tuple[Job, int]]) -> None:
         """Take the mix of what arrived lately and of the ``waiting`` jobs, each with the number of its tasks that wait."""
