@@ -77,6 +77,7 @@ class Balance:
             precedence(np.array(self.pending, np.float64), present, chart)
             fixed += chart
         self._fixed = fixed
+        self.choice = None
         self.by_fragments = self._may_fragment and self.fragmentation.any_devices()
 
     def place(self, shape: Shape, slot: int, end: int) -> int:

@@ -89,7 +89,8 @@ class Fragmentation:
 
     def why(self, shape: Shape, f: int, fitted: int) -> Choice:
         """Return why node ``f`` was chosen by the last ``place``, when ``fitted`` nodes fitted."""
-        return Choice(float(self._growth[shape.row, f]), float(np.sqrt(self._squares[f])), fitted - 1)
+        growth, balance = self._growth[shape.row, f].item(), np.sqrt(self._squares[f]).item()
+        return Choice(round(growth, 6), round(balance, 6), fitted - 1)
 
     def shares(self) -> tuple[float, float]:
         """Return what the mix cannot use of the idle devices of all nodes, and the idle devices, in devices."""
