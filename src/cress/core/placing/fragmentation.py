@@ -148,7 +148,7 @@ class Fragmentation:
         self._asks = np.array(asks, np.int64).reshape(len(counted), PARTS + k)
         tasks = np.array([each.tasks for each in counted], np.int64)
         self._shares = (tasks / max(1, int(tasks.sum()))).astype(np.float32)
-        self._shapes = [_of_nodes(Job(id=0, name="", group="", request=each.request, requirement=each.requirement))
+        self._shapes = [of_nodes(Job(id=0, name="", group="", request=each.request, requirement=each.requirement))
                         for each in counted]  # fmt: skip
         self._values = np.zeros((len(self._kinds), WHOLE + 1), np.int64)
         for j, kind in enumerate(self._kinds.tolist()):
@@ -186,7 +186,7 @@ class Fragmentation:
             self._seen[r] = -1
 
 
-def _of_nodes(job: Job) -> Wants:
+def of_nodes(job: Job) -> Wants:
     """Return the clauses of the job that depend only on what a node is."""
     hard = tuple(clause for clause in lasting_wants(job).hard if clause.kind in _OF_NODES)
     return Wants(hard=hard) if hard else NO_WANTS

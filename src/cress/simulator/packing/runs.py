@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from cress.core.placing.fragmentation import Fragmentation
+from cress.core.placing.fragmentation import Fragmentation, of_nodes
 from cress.core.placing.mix import Likely, Mix
 from cress.core.scheduler import Scheduler
 from cress.core.tables.devices import device_use
@@ -77,7 +77,7 @@ def run_order(
             if heat and (number == len(order) or len(run.arrived) in MOMENTS):
                 run.heat[len(run.arrived)] = _devices(core)
             tell(number, len(order))
-    run.bound = round(100 * _bound(work, order) / total[gpu], 3)
+    run.bound = round(100 * _bound(core, work, order) / total[gpu], 3)
     return run
 
 
@@ -105,19 +105,20 @@ def _devices(core: Scheduler) -> list[list[int]]:
     ]
 
 
-def _bound(work: Workload, order: Sequence[int]) -> int:
+def _bound(core: Scheduler, work: Workload, order: Sequence[int]) -> int:
     """Return the bound of the arrived pods, by the nodes that their requirements allow."""
     index = work.cluster.dimensions.index
-    models = {f"{dict(node.attributes).get('GPUModel', '')}": Room(0, 0, 0) for node in work.cluster.nodes}
-    for node in work.cluster.nodes:
-        model = f"{dict(node.attributes).get('GPUModel', '')}"
+    models = [str(dict(node.attributes).get("GPUModel", "")) for node in work.cluster.nodes]
+    rooms = {model: Room(0, 0, 0) for model in models}
+    for node, model in zip(work.cluster.nodes, models, strict=True):
         more = (node.capacity[index["cpu"]], node.capacity[index["memory"]], node.capacity[index[GPU]])
-        models[model] = Room(*(a + b for a, b in zip(models[model], more, strict=True)))
-    known = frozenset(models)
+        rooms[model] = Room(*(a + b for a, b in zip(rooms[model], more, strict=True)))
+    allowed: dict[str, frozenset[str]] = {}
     pods: Counter[Pod] = Counter()
     for i in order:
         request, requirement = work.requests[int(work.request_index[i])], work.template(i).requirement
-        named = frozenset(model for model in known if f'"{model}"' in requirement)
-        allowed = named if requirement else known
-        pods[Pod(request[index["cpu"]], request[index["memory"]], request[index[GPU]], allowed)] += 1
-    return most_allocated(pods, models)
+        if requirement not in allowed:
+            may = core.matching.ever(of_nodes(Job(id=0, name="", group="", request=request, requirement=requirement)))
+            allowed[requirement] = frozenset(model for model, fits in zip(models, may.tolist(), strict=True) if fits)
+        pods[Pod(request[index["cpu"]], request[index["memory"]], request[index[GPU]], allowed[requirement])] += 1
+    return most_allocated(pods, rooms)
