@@ -1,4 +1,4 @@
-"""What the idle part of a device is worth to the likely tasks: the value of the best filling, by the dual prices of a cutting-stock problem.
+"""Values of the idle parts of devices to the likely tasks: the worth of the best filling, by the dual prices of a cutting-stock problem.
 
 A device is a stock of 1,000 thousandths, the tasks of the mix are pieces cut from it. The fewest devices that serve the mix
 are a linear program over patterns; its dual prices (Gilmore and Gomory, 1961) say what a piece of each size is worth, in

@@ -27,7 +27,7 @@ _OF_NODES = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
 
 
 class Choice(NamedTuple):
-    """Why a node was chosen: the growth of its fragment in devices, its balance y after placing, how many other nodes fit."""
+    """Reasons for a choice of a node: the growth of its fragment in devices, its balance y after placing, how many other nodes fit."""
 
     fragments: float
     balance: float

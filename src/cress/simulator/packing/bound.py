@@ -16,7 +16,7 @@ MOST_MODELS = 12
 
 
 class Pod(NamedTuple):
-    """What a pod asks for: GPUs in thousandths; ``models`` are those that it may use."""
+    """The request of a pod: GPUs in thousandths; ``models`` are those that it may use."""
 
     cpu: int
     memory: int
@@ -25,7 +25,7 @@ class Pod(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What the nodes of one model have together."""
+    """The amounts of the nodes of one model together."""
 
     cpu: int
     memory: int
