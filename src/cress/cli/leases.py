@@ -194,6 +194,8 @@ def release(lease: Lease, as_json: Json = False, data: Data = None) -> None:
         with connect(data) as client:
             page = client.release_lease(lease)
         _answer(page, as_json)
+        if not page.leases and not as_json:
+            print(f"lease {clean(lease)} is over")
 
 
 def _answer(page: LeasesPage, as_json: bool) -> None:

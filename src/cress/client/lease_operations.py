@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
@@ -13,10 +15,12 @@ from cress.client.errors import NotFound, Refused, Unauthorized
 from cress.client.jobs import checked, mapping_of, plain_keys
 from cress.client.lease_keywords import LeaseKeys
 from cress.model.errors import InputError
-from cress.protocol.leaseviews import LeaseView
+from cress.protocol.leaseviews import LeasesPage, LeaseView
 
 # The center answers as soon as a lease has changed. Seconds.
 LONG_WAIT = 20.0
+# What it is asked for at least, so that it has a chance to answer late.
+SHORT_WAIT = 0.05
 # A watcher renews so often within a term.
 RENEWALS = 3
 
@@ -35,6 +39,11 @@ def body_of(keys: Mapping[str, object]) -> dict[str, object]:
 def listed(workload: str, group: str, budget: RetryBudget) -> Operation[list[LeaseView]]:
     """Return all leases of a workload, or of all."""
     page = yield from retried(calls.leases(workload, group), budget)
+    return (yield from _rest(page, workload, group, budget))
+
+
+def _rest(page: LeasesPage, workload: str, group: str, budget: RetryBudget) -> Operation[list[LeaseView]]:
+    """Return the leases of a page and of all that follow it."""
     found = list(page.leases)
     while page.next is not None:
         page = yield from retried(calls.leases(workload, group, after=page.next), budget)
@@ -45,12 +54,13 @@ def listed(workload: str, group: str, budget: RetryBudget) -> Operation[list[Lea
 def watched(ids: tuple[str, ...], workload: str, group: str, budget: RetryBudget, *, renews: bool) -> Operation[None]:
     """Emit leases as they are at first, then each that has changed; of one that is over, its last view with the state ``over``.
 
-    ``renews``: the caller is their holder, whose term begins anew with each look.
+    ``renews``: the caller is their holder, whose terms begin anew several times within each of them.
     """
     if len(ids) > 1:
         raise InputError("one request is watched, or a workload", field="id")
     known: dict[str, LeaseView] = {}
     stamp, wait = "", 0.0
+    renewed = -math.inf
     while True:
         call = (
             calls.lease(ids[0], stamp=stamp, wait=wait)
@@ -58,7 +68,8 @@ def watched(ids: tuple[str, ...], workload: str, group: str, budget: RetryBudget
             else calls.leases(workload, group, stamp=stamp, wait=wait)
         )
         page = yield from retried(call, budget)
-        now = {each.id: each for each in page.leases}
+        leases = yield from _rest(page, workload, group, budget)
+        now = {each.id: each for each in leases}
         if page.stamp != stamp:
             for id, before in known.items():
                 if id not in now:
@@ -69,11 +80,15 @@ def watched(ids: tuple[str, ...], workload: str, group: str, budget: RetryBudget
         known, stamp = now, page.stamp
         if ids and not now:
             return
-        mine = [each for each in now.values() if each.job is not None]
-        if renews:
-            yield from _renew(mine, budget)
-        terms = [each.term for each in mine if each.term]
-        wait = min([LONG_WAIT, *(term / RENEWALS for term in terms)] if renews else [LONG_WAIT])
+        wait = LONG_WAIT
+        terms = [each.term for each in now.values() if each.job is not None and each.term]
+        if renews and terms:
+            # Changes may be many: they do not renew more often than time does.
+            every = min(terms) / RENEWALS
+            if time.monotonic() - renewed >= every:
+                yield from _renew((each for each in now.values() if each.job is not None), budget)
+                renewed = time.monotonic()
+            wait = max(SHORT_WAIT, min(LONG_WAIT, renewed + every - time.monotonic()))
 
 
 def _renew(views: Iterable[LeaseView], budget: RetryBudget) -> Operation[None]:
