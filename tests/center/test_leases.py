@@ -188,6 +188,20 @@ def test_a_mistake_is_named(shared: Center, body: dict[str, Any], field: str, se
     assert sentence in error["message"]
 
 
+def test_a_dry_run_asks_for_nothing(shared: Center) -> None:
+    answer = shared.http.post("/v1/leases", params={"dry_run": "true"}, json={"workload": "w"}).json()
+    assert (answer["leases"], leases(shared)) == ([], [])
+    answer = shared.http.post("/v1/leases", params={"dry_run": "true"}, json={"workload": "w", "group": "nope"})
+    assert (answer.status_code, answer.json()["faults"][0]["field"]) == (422, "group")
+
+
+def test_what_was_given_back_can_be_given_back_again(center: Center) -> None:
+    ask(center)
+    for _ in range(2):
+        answer = center.http.delete("/v1/leases/1")
+        assert (answer.status_code, answer.json()["leases"]) == (200, [])
+
+
 @pytest.mark.parametrize("id", ["x", "1.x", "@4", "99", "1.2.3", "-1", "99999999999999999999999"])
 def test_what_is_not_a_lease_is_not_found(shared: Center, id: str) -> None:
     assert shared.http.get(f"/v1/leases/{id}").status_code == 404

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,57 +21,9 @@ from cress import Client
 from cress.client import LeaseView
 from cress.client.config import NoCenter
 from cress.client.errors import Refused
-from cress.integrations.dask import CressCluster
 from cress.model.errors import InputError
 from tests.system.cluster import PATIENCE, Cluster, wait_until
-
-GROUPS = "Name=dask, Quota=<1, 1G>\nName=batch, Quota=<4, 4G>, Grace=8s\n"
-
-
-def begin(cluster: Cluster, *options: str, nodes: int = 2, resource: str = "cpu=2, memory=2G") -> Client:
-    """Start a center and nodes that take tasks in turn; return a client."""
-    cluster.start_center(*(word for option in options for word in ("--option", option)))
-    for number in range(nodes):
-        cluster.start_executor(f"n{number + 1}", resource)
-    return Client(data=cluster.data)
-
-
-def dask(cluster: Cluster, **more: Any) -> CressCluster:
-    given: dict[str, Any] = {
-        "cores": 1,
-        "memory": "400MiB",
-        "host": "127.0.0.1",
-        "dashboard_address": ":0",
-        "data": cluster.data,
-    }
-    return CressCluster(**(given | {"local_directory": cluster.folder} | more))
-
-
-def noted(path: str, seconds: float, key: int) -> int:
-    """A task that notes where and that it was begun."""
-    with open(path, "a") as file:  # noqa: PTH123 – runs in a worker
-        file.write(f"{key} {os.environ['CRESS_JOB_ID']}\n")
-    time.sleep(seconds)
-    return key * key
-
-
-def runs(path: Path) -> Counter[int]:
-    """How often each key was computed."""
-    return Counter(int(line.split()[0]) for line in path.read_text().splitlines())
-
-
-def pids(name: str) -> list[int]:
-    """The processes of the workers of a lease, or of all leases of a cluster."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"cress.integrations.dask.program" in words and name.encode() in words:
-                found.append(int(entry.name))
-    return found
+from tests.system.dask_cluster import begin, dask, noted, pids, runs
 
 
 @pytest.fixture(scope="module")

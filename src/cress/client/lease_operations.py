@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
@@ -52,7 +53,7 @@ def _rest(page: LeasesPage, workload: str, group: str, budget: RetryBudget) -> O
 
 
 def watched(ids: tuple[str, ...], workload: str, group: str, budget: RetryBudget, *, renews: bool) -> Operation[None]:
-    """Emit leases as they are at first, then each that has changed; of one that is over, its last view with the state ``over``.
+    """Emit leases as they are at first, then each that has changed (``changes``); of one that is over, its last view with the state ``over``.
 
     ``renews``: the caller is their holder, whose terms begin anew several times within each of them.
     """
@@ -71,12 +72,8 @@ def watched(ids: tuple[str, ...], workload: str, group: str, budget: RetryBudget
         leases = yield from _rest(page, workload, group, budget)
         now = {each.id: each for each in leases}
         if page.stamp != stamp:
-            for id, before in known.items():
-                if id not in now:
-                    yield Emit(over(before))
-            for id, each in now.items():
-                if id not in known or stripped(known[id]) != stripped(each):
-                    yield Emit(each)
+            for each in changes(known, now):
+                yield Emit(each)
         known, stamp = now, page.stamp
         if ids and not now:
             return
@@ -99,6 +96,28 @@ def _renew(views: Iterable[LeaseView], budget: RetryBudget) -> Operation[None]:
         except (Refused, NotFound, Unauthorized):
             # It is over by now, or somebody else's.
             continue
+
+
+def changes(known: Mapping[str, LeaseView], now: Mapping[str, LeaseView]) -> list[LeaseView]:
+    """Return the leases that have changed between two looks: those that are over or wait again first.
+
+    One that waits again has its own id and the reason of its request; what waited and has started is told by the leases that it became.
+    """
+    # By request: how many of its leases wait that did not before, and have not started since.
+    again: Counter[int | None] = Counter({each.job: each.count for each in now.values() if each.task is None})
+    again.subtract({each.job: each.count for each in known.values() if each.task is None})
+    again.update(each.job for id, each in now.items() if each.task is not None and id not in known)
+    there, found = {each.job for each in now.values()}, []
+    for id, before in known.items():
+        if id in now or (before.task is None and before.job is not None and before.job in there):
+            continue
+        if before.task is not None and again[before.job] > 0:
+            again[before.job] -= 1
+            request = now[str(before.job)]
+            found.append(msgspec.structs.replace(request, id=id, task=before.task, count=1))
+        else:
+            found.append(over(before))
+    return found + [each for id, each in now.items() if id not in known or stripped(known[id]) != stripped(each)]
 
 
 def over(view: LeaseView) -> LeaseView:

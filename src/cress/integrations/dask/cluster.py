@@ -126,6 +126,7 @@ class CressCluster(SpecCluster):
         if self.ask.processes > 1:
             lease["group"] = self.ask.suffixes
         super().__init__(
+            workers={f"{name}-{number}": lease for number in range(math.ceil(n_workers / processes))},
             scheduler={"cls": Scheduler, "options": scheduler},
             worker=lease,
             asynchronous=asynchronous,
@@ -135,8 +136,6 @@ class CressCluster(SpecCluster):
             name=name,
             shutdown_on_close=shutdown_on_close,
         )
-        if n_workers:
-            self.scale(n_workers)
 
     # --- as Dask users know it ---------------------------------------------------------------------------------------
 

@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 LOOK_AGAIN = 5.0
 # Seconds for which a cluster that closes waits for the center, and for the end of what ran in its leases.
 GIVE_BACK, END = 5.0, 10.0
+# Seconds between two looks at what is left.
+LOOK = 0.1
 
 
 class Holder:
@@ -91,23 +93,25 @@ class Holder:
         return view.state == "failed", "; ".join(filter(None, (view.reason or view.state, *lines[-1:])))
 
     async def close(self) -> None:
-        """End the watch, and wait until the leases are over."""
+        """End the watch, and wait until the leases are over, if there is a center."""
         self.closing.set()
         with suppress(ClientError, TimeoutError):
-            await asyncio.wait_for(self._all_over(), END)
+            left = await asyncio.wait_for(self._now(), GIVE_BACK)
+            await asyncio.wait_for(self._over(left), END)
         if self._watching is not None:
             self._watching.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watching
         await self.client.close()
 
-    async def _all_over(self) -> None:
-        while left := await self._now():
+    async def _over(self, left: list[LeaseView]) -> None:
+        """Wait until no lease is left; give those back whose requests were given up while the center was away, and have arrived nevertheless."""
+        while left:
             for view in left:
-                # Its request was given up while the center was away, and has arrived nevertheless.
                 if view.state != "stopping" and view.job is not None:
                     await self.release(view.job)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(LOOK)
+            left = await self._now()
 
     async def _now(self) -> list[LeaseView]:
         found = await self.client.leases.list(workload=self.ask.workload, group=self.ask.keys.get("group", ""))
@@ -127,6 +131,9 @@ class Holder:
                     self._take(view)
             except ClientError as error:
                 logger.warning("the leases of %s cannot be watched: %s", self.ask.workload, error)
+            except Exception:
+                # Without the watch they are not renewed.
+                logger.exception("the leases of %s could not be watched", self.ask.workload)
             await asyncio.sleep(LOOK_AGAIN)
 
     def _take(self, view: LeaseView) -> None:

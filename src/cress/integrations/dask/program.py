@@ -23,6 +23,14 @@ PATIENCE = 2.0
 PAUSE = 0.5
 
 
+class LeaseWorker(Worker):
+    """A worker that does not wait for its tasks when it closes: nobody would get their results, and others wait for its lease."""
+
+    async def close(self, *args: Any, **options: Any) -> str | None:  # type: ignore[override]  # its bases do not agree
+        """Close the worker."""
+        return await super().close(*args, **{**options, "executor_wait": False})
+
+
 def main(words: Sequence[str]) -> int:
     """Run the workers of a lease to their end; return the exit code."""
     given = json.loads(words[0])
@@ -36,7 +44,7 @@ async def one(given: Mapping[str, Any]) -> int:
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
     security = Security(require_encryption=True, **given["tls"]) if given["tls"] else None
-    worker = Worker(
+    worker = LeaseWorker(
         given["scheduler"],
         name=given["names"][0],
         nthreads=given["nthreads"],
@@ -104,4 +112,8 @@ async def several(given: Mapping[str, Any]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of tasks that still run would keep the process.
+    os._exit(status)
