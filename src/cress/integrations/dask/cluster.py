@@ -78,7 +78,7 @@ class CressCluster(SpecCluster):
         name: str | None = None,
         asynchronous: bool = False,
         loop: Any = None,
-        silence_logs: Any = False,
+        silence_logs: int | str | bool = logging.WARNING,
         shutdown_on_close: bool = True,
         url: str | None = None,
         token: str | None = None,
