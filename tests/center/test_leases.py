@@ -176,7 +176,7 @@ def test_leases_and_their_terms_outlive_a_kill(tmp_path: Path) -> None:
         ({"workload": "w", "count": 0}, "count", "0 is too small"),
         ({"workload": "w", "term": "10ms"}, "term", "is out of range"),
         ({"workload": "w", "uses": "<9>"}, "uses", "more cpu than the lease has"),
-        ({"workload": "w", "uses": "much"}, "uses", "much"),
+        ({"workload": "w", "uses": "much"}, "uses.cpu", "much"),
         ({"workload": "w", "resorce": "<9>"}, "resorce", "resorce"),
         ({"workload": "/w"}, "workload", "/w"),
         ({"workload": 7.5, "type": "service"}, "type", "belongs to jobs"),
@@ -184,7 +184,7 @@ def test_leases_and_their_terms_outlive_a_kill(tmp_path: Path) -> None:
 )
 def test_a_mistake_is_named(shared: Center, body: dict[str, Any], field: str, sentence: str) -> None:
     error = shared.post("/v1/leases", body, 422)
-    assert any(field in fault["field"] for fault in error["faults"]), error
+    assert [fault["field"] for fault in error["faults"]] == [field], error
     assert sentence in error["message"]
 
 

@@ -76,14 +76,16 @@ def test_a_place_that_was_taken_is_asked_for_again(taking: Cluster) -> None:
         cluster.scale(1)
         first = work.submit(noted, str(path), 0.01, 0, pure=False)
         assert first.result(timeout=PATIENCE) == 0
+        (before,) = client.leases.list(workload=cluster.workload)
         batch = client.submit({"command": ["sleep", "1"], "resource": "<2, 64M>", "group": "batch", **where})
         batch.result(timeout=PATIENCE)
         second = work.submit(noted, str(path), 0.01, 1, pure=False)
         assert work.gather([first, second]) == [0, 1]
         told = str(cluster.get_logs()["Cluster"])
         assert "waits for a lease again" in told, told
-        (lease,) = client.leases.list(workload=cluster.workload)
-        assert (lease.job, runs(path)[1]) == (1, 1)
+        (after,) = client.leases.list(workload=cluster.workload)
+        assert (after.id, runs(path)[1]) == (before.id, 1)
+        assert after.attempt != before.attempt
     assert pids(cluster.name) == []
 
 

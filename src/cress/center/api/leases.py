@@ -16,13 +16,12 @@ from cress.center.api.context import check_steers, committer_of, demand, seen_jo
 from cress.center.api.errors import NotFound
 from cress.center.api.jobs import LOOK_AGAIN, MOST_WAIT, check_submit, digest_of, key_of, submit_all, submitted
 from cress.center.committer import Committer
-from cress.center.leases import lease_specs, pinned
+from cress.center.leases import lease_specs, pinned, read_one
 from cress.center.secrets.checks import check_secrets
 from cress.center.security import MOST_BODY
 from cress.center.show.jobs import run_of
 from cress.center.show.leases import kept_lease, leases_of_job, stamp_of
 from cress.center.turns import in_turns
-from cress.center.validation import read_jobs
 from cress.lifecycle.inputs import ReleaseLeases, RenewLeases, Submit, UseLease
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.errors import InputError, NotAccepted
@@ -141,12 +140,13 @@ async def submit_inside(request: Request, id: str) -> Response:
         (entry,) = decoded_jobs([msgspec.Raw(data)])
         attempt = _attempt(job, task)
         core, settings = committer.machine.core, committer.settings
-        specs, jobs = read_jobs(
-            [pinned(entry, job.job, attempt.node)],
-            dimensions=core.dimensions,
+        specs, jobs = read_one(
+            pinned(entry, job.job, attempt.node),
+            core.dimensions,
             user=user,
             accounts=settings.run_as,
             zone=core.groups.cluster_zone,
+            given=entry,
         )
         for name, amount, held in zip(core.dimensions.names, jobs[0].request, job.job.request, strict=True):
             if amount > held:
