@@ -114,6 +114,8 @@ def test_a_worker_and_the_center_are_killed(bare: Cluster) -> None:
         assert "is over: " in str(cluster.get_logs()["Cluster"])
         # Without a center it ends all the same: the workers know that their scheduler is gone.
         bare.kill_center()
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 25
     wait_until(lambda: pids(cluster.name) == [], "the end of all workers", 10)
 
 

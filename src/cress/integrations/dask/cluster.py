@@ -208,7 +208,9 @@ class CressCluster(SpecCluster):
                 field="minimum",
             )
         self._failures = 0
-        return Cluster.adapt(self, Adaptive, minimum=least, maximum=most, processes=each, **more)
+        if issubclass(Adaptive, LeaseAdaptive):
+            more["processes"] = each
+        return Cluster.adapt(self, Adaptive, minimum=least, maximum=most, **more)
 
     def job_script(self) -> str:
         """Return what is asked for each lease, as YAML."""
@@ -225,8 +227,13 @@ class CressCluster(SpecCluster):
     async def request(self, lease: WorkerLease) -> None:
         """Ask for a lease. Raises ``ClientError``."""
         assert self._holder is not None, "the cluster has been started"
-        lease.job = await self._holder.request(lease.name, lease.scheduler)
+        view = await self._holder.request(lease.name, lease.scheduler)
+        lease.job = view.job or 0
         self._leases[lease.job] = lease
+        # The answer may have come late, after a restart of the center.
+        there = {each["name"] for each in self.scheduler_info["workers"].values()}
+        lease.joined = any(name in there for name in lease.workers)
+        self._heard(view)
 
     async def give_back(self, lease: WorkerLease) -> None:
         """Retire the workers of a lease while the cluster goes on, and give it back."""
@@ -247,7 +254,8 @@ class CressCluster(SpecCluster):
             del self._leases[view.job]
             if not lease.released:
                 self._begin(self._lost(lease))
-        elif view.state == "stopping" and not lease.released and lease not in self._taken:
+        elif view.state == "stopping" and not lease.released and lease.taken != view.attempt:
+            lease.taken = view.attempt
             if not self._taken:
                 self._begin(self._retire_taken())
             self._taken.add(lease)
@@ -333,8 +341,8 @@ class CressCluster(SpecCluster):
             try:
                 await holder.client.leases.check(**self.ask.request(self.name, "tcp://"))
             except BaseException:
-                self.status = Status.closed
                 await holder.client.close()
+                await super()._close()
                 raise
         await super()._start()
         assert self.scheduler is not None, "it has been started"

@@ -45,6 +45,8 @@ class Holder:
         self._heard = heard
         # The requests that are not over, as far as is known, and the names of all that were ever made: a workload may have others too.
         self._held: dict[int, LeaseView] = {}
+        # What was heard of requests before their answers came.
+        self._early: dict[int, LeaseView] = {}
         self._names: set[str] = set()
         self._watching: asyncio.Task[None] | None = None
 
@@ -52,8 +54,8 @@ class Holder:
         """Watch the leases, and renew them."""
         self._watching = asyncio.ensure_future(self._watch())
 
-    async def request(self, name: str, scheduler: str) -> int:
-        """Ask for a lease; return the number of the request. Raises ``ClientError``, ``InputError``."""
+    async def request(self, name: str, scheduler: str) -> LeaseView:
+        """Ask for a lease; return the last that is known of it. Raises ``ClientError``, ``InputError``."""
         self._names.add(name)
         asked = asyncio.ensure_future(self.client.leases.request(**self.ask.request(name, scheduler)))
         closing = asyncio.ensure_future(self.closing.wait())
@@ -66,8 +68,10 @@ class Holder:
             for each in (asked, closing):
                 each.cancel()
         assert view.job is not None, "a request is a job"
-        self._held.setdefault(view.job, view)
-        return view.job
+        view = self._early.pop(view.job, view)
+        if view.state != "over" and view.job is not None:
+            self._held[view.job] = view
+        return view
 
     async def release(self, job: int) -> None:
         """Give a lease back, or withdraw its request. Without a center it ends after its term."""
@@ -139,8 +143,11 @@ class Holder:
     def _take(self, view: LeaseView) -> None:
         if view.job is None or view.name not in self._names:
             return
+        if view.job not in self._held:
+            self._early[view.job] = view
+            return
         if view.state == "over":
-            self._held.pop(view.job, None)
+            del self._held[view.job]
         else:
             self._held[view.job] = view
         self._heard(view)
