@@ -64,3 +64,8 @@ def pids(name: str) -> list[int]:
             if b"cress.integrations.dask.program" in words and name.encode() in words:
                 found.append(int(entry.name))
     return found
+
+
+def told_by(cluster: CressCluster) -> str:
+    """What a cluster has noted about its leases; workers, which may be dead, are not asked."""
+    return str(cluster.get_logs(scheduler=False, workers=False)["Cluster"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -23,7 +25,7 @@ from cress.client.config import NoCenter
 from cress.client.errors import Refused
 from cress.model.errors import InputError
 from tests.system.cluster import PATIENCE, Cluster, wait_until
-from tests.system.dask_cluster import begin, dask, noted, pids, runs
+from tests.system.dask_cluster import begin, dask, noted, pids, runs, told_by
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +65,24 @@ def test_what_is_held_moves_when_the_cluster_shrinks(lending: Cluster) -> None:
             wait_until(lambda: len(pids(cluster.name)) == 1, "the end of one worker")
             assert work.gather(futures) == [n * n for n in range(8)]
     assert runs(path) == Counter(range(8))
+
+
+def test_another_worker_comes_for_one_that_is_killed(lending: Cluster) -> None:
+    path = lending.folder / "killed"
+    with dask(lending) as cluster:
+        cluster.scale(2)
+        with Dask(cluster) as work:
+            work.wait_for_workers(2, timeout=PATIENCE)
+            futures = work.map(noted, [str(path)] * 8, [0.01] * 8, range(8), pure=False)
+            distributed.wait(futures)
+            victim = next(iter(cluster.scheduler.workers.values()))
+            lost = len(victim.has_what)
+            os.kill(pids(str(victim.name))[0], signal.SIGKILL)
+            wait_until(lambda: "is over: " in told_by(cluster), "the end of its lease")
+            assert work.gather(futures) == [n * n for n in range(8)]
+            work.wait_for_workers(2, timeout=PATIENCE)
+            wait_until(lambda: len(pids(cluster.name)) == 2, "two workers")
+    assert sum(runs(path).values()) == 8 + lost
 
 
 def test_several_workers_in_a_lease_and_asyncio(lending: Cluster) -> None:
@@ -149,7 +169,7 @@ def test_workers_that_cannot_start_are_given_up(lending: Cluster, monkeypatch: p
     monkeypatch.setattr("cress.integrations.dask.cluster.FIRST_PAUSE", 0.01)
     with dask(lending, python="/bin/false") as cluster:
         cluster.scale(1)
-        wait_until(lambda: "no more leases are asked for" in str(cluster.get_logs()["Cluster"]), "the end of all tries")
+        wait_until(lambda: "no more leases are asked for" in told_by(cluster), "the end of all tries")
         assert cluster.plan == set()
 
 

@@ -19,7 +19,7 @@ from distributed import Client as Dask
 
 from cress import Client
 from tests.system.cluster import PATIENCE, Cluster, wait_until
-from tests.system.dask_cluster import ROOT, begin, dask, noted, pids, runs
+from tests.system.dask_cluster import ROOT, begin, dask, noted, pids, runs, told_by
 
 GROUPS = "Name: dask\nResourceQuota: 1\n\nName: batch\nResourceQuota: 3\n"
 TAKING = ("min_runtime=0s", "cooling=1s", "cooling_above_quota=1s", "grace=10s")
@@ -57,7 +57,7 @@ def test_a_group_takes_its_nodes_back_in_the_middle_of_a_computation(taking: Clu
         attempts = [each for task in batch.tasks() for each in task.attempts]
         assert len(attempts) == 2, "it had its nodes until its end"
         assert work.gather(futures) == [number * number for number in range(count)]
-        told = str(cluster.get_logs()["Cluster"])
+        told = told_by(cluster)
         taken = told.count("is taken: preempted for job")
         assert taken == 2, told
         # What they had in memory has moved; at most the task that ran in each was begun again.
@@ -81,7 +81,7 @@ def test_a_place_that_was_taken_is_asked_for_again(taking: Cluster) -> None:
         batch.result(timeout=PATIENCE)
         second = work.submit(noted, str(path), 0.01, 1, pure=False)
         assert work.gather([first, second]) == [0, 1]
-        told = str(cluster.get_logs()["Cluster"])
+        told = told_by(cluster)
         assert "waits for a lease again" in told, told
         (after,) = client.leases.list(workload=cluster.workload)
         assert (after.id, runs(path)[1]) == (before.id, 1)
@@ -111,7 +111,7 @@ def test_a_worker_and_the_center_are_killed(bare: Cluster) -> None:
         assert again(path) <= lost + 2
         work.wait_for_workers(3, timeout=PATIENCE)
         wait_until(lambda: states(client, cluster.workload)["held"] == 3, "three leases")
-        assert "is over: " in str(cluster.get_logs()["Cluster"])
+        assert "is over: " in told_by(cluster)
         # Without a center it ends all the same: the workers know that their scheduler is gone.
         bare.kill_center()
         begun = time.monotonic()
