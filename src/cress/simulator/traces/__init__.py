@@ -45,7 +45,7 @@ FORMATS = (
 )
 SUFFIXES = tuple(dict.fromkeys(suffix for each in FORMATS for suffix in each.suffixes))
 # Generators: each is a module of this name with ``load(parameters, cluster, seed)``.
-GENERATED, FRAMEWORKS, MIXED = "generated", "frameworks", "mixed"
+GENERATED, FRAMEWORKS, MIXED = GENERATORS = ("generated", "frameworks", "mixed")
 MOST_HEADER = 100_000
 
 
@@ -56,7 +56,7 @@ def load_workload(source: str, cluster: Cluster | None, seed: int, load: float |
     say how many nodes there are, there are so many; else the times between submissions are scaled. Raises ``InputError``.
     """
     name, _, parameters = source.partition(":")
-    if name in (GENERATED, FRAMEWORKS, MIXED):
+    if name in GENERATORS:
         if load is not None:
             raise InputError("a generated workload has its own load", hint=f"{name}:load={load:g}", field="--load")
         generated: Workload = import_module(f"{__name__}.{name}").load(parameters, cluster, seed)
