@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
-
+from typing import TypeVar
 import numpy as np
 from msgspec.structs import replace as changed
 
@@ -13,13 +12,13 @@ from cress.model.errors import InputError
 from cress.model.group import Group, Quota
 from cress.model.node import Node
 from cress.model.resources import Dimensions
-from cress.model.units import format_duration
+from cress.model.units import format_duration, parse_duration, parse_share
 from cress.model.vectors import describe_vector, names_in, parse_vector
 from cress.simulator import run
 from cress.simulator.day_measures import window
 from cress.simulator.groups import NOWHERE, PolicyChoice
-from cress.simulator.request import Plan, Request, Result
-from cress.simulator.sizing.criteria import Part, by_group, by_type, figures_of
+from cress.simulator.request import Plan, Result
+from cress.simulator.sizing.criteria import DEFAULT_WAIT, Criteria, Part, by_group, by_type, figures_of
 from cress.simulator.sizing.kinds import OneKind, Processors, Proportional, Scaling, kinds_of
 from cress.simulator.sizing.request import GROUP, TYPE, Comparison, Sized, SizePlan, SizeRequest, Trial
 from cress.simulator.sizing.search import OutOfReach, Search
@@ -31,6 +30,32 @@ from cress.simulator.workload import NO_LIMIT, Cluster, Workload
 Progress = Callable[[str, int, int], None]
 # The load with which the search begins, if all work came evenly.
 FIRST_LOAD = 0.8
+
+T = TypeVar("T")
+
+
+def read_criteria(wait_p95: str, missed: str, short: str) -> Criteria:
+    """Read the criteria from the texts of their options; the waits count by default, unless there is another one. Raises ``InputError``."""
+    wait = _read(parse_duration, wait_p95, "--wait-p95") if wait_p95 else None if missed else DEFAULT_WAIT
+    return Criteria(
+        wait_p95=wait,
+        missed=_read(_share, missed, "--deadlines-missed") if missed else None,
+        short=_read(_share, short, "--services-short"),
+    )
+
+
+def _read(parse: Callable[[str], T], text: str, option: str) -> T:
+    try:
+        return parse(text)
+    except InputError as error:
+        raise error.at(field=option) from None
+
+
+def _share(text: str) -> float:
+    value = float(parse_share(text))
+    if not 0 <= value <= 1:
+        raise InputError(f"{text!r} is not between 0 and 1", hint="1%, 0.01")
+    return value
 
 
 def plan(request: SizeRequest) -> SizePlan:
@@ -149,7 +174,7 @@ def _size(
 
     def simulate(size: int) -> Result:
         cluster = scaling.cluster(size)
-        sized = replace(workload, cluster=cluster, groups=_quotas(workload.groups, cluster, found.plan, alone=bool(part)))
+        sized = replace(workload, cluster=cluster, groups=fitted_groups(found, cluster, alone=bool(part)))
         ready = replace(found.plan, workload=sized, group_of=group_of)
 
         def told(_: str, events: int, expected: int) -> None:
@@ -190,13 +215,13 @@ def _size(
     )
 
 
-def _quotas(groups: tuple[Group, ...], cluster: Cluster, plan: Plan, *, alone: bool) -> tuple[Group, ...]:
+def fitted_groups(found: SizePlan, cluster: Cluster, *, alone: bool = False) -> tuple[Group, ...]:
     """Return the groups with quotas that this cluster can provide: as they are, at most all of it; ``alone``: all of it.
 
     Without a file of groups equal quotas were dealt to those of the trace: they grow and shrink with the cluster.
     """
-    total = cluster.total()
-    accounting = plan.options.accounting
+    plan, total = found.plan, cluster.total()
+    groups, accounting = plan.workload.groups, plan.options.accounting
     whole = total[0] if accounting == "cpu" else len(cluster.nodes) * 1_000_000
     if alone:
         return tuple(changed(group, quota=Quota(scalar=max(1, whole)), windows=()) for group in groups)
@@ -258,45 +283,3 @@ def _out_of_reach(found: SizePlan, label: str, last: Trial, simulate: Callable[[
         hint="a weaker criterion",
         file=found.plan.request.trace,
     )
-
-
-def as_data(found: SizePlan, compared: list[Comparison]) -> dict[str, Any]:
-    """The content of ``size.json``."""
-    criteria = found.request.criteria
-    return {
-        "trace": found.plan.workload.name,
-        "seed": found.plan.request.seed,
-        "unit": found.scaling.unit,
-        "given": found.scaling.given,
-        "criteria": {
-            "wait_p95_s": None if criteria.wait_p95 is None else criteria.wait_p95 / 1_000_000,
-            "deadlines_missed_share": criteria.missed,
-            "services_short_worst": criteria.short,
-        },
-        "policies": [_policy(found, each) for each in compared],
-    }
-
-
-def _policy(found: SizePlan, each: Comparison) -> dict[str, Any]:
-    data: dict[str, Any] = {"policy": each.shared.policy, **_sized(each.shared)}
-    if each.separate is not None:
-        data["separate"] = {
-            "size": each.separate_size,
-            "fewer_share": each.fewer,
-            "parts": {part.part: _sized(part) for part in each.parts},
-            "summary": each.separate.analysis.summary,
-        }
-    return data
-
-
-def _sized(each: Sized) -> dict[str, Any]:
-    return {
-        "size": each.size,
-        "kinds": each.kinds,
-        **each.figures.as_data(),
-        "trials": [trial.as_data() for trial in each.trials],
-        "summary": each.result.analysis.summary,
-    }
-
-
-__all__ = ["Progress", "Request", "as_data", "compare", "plan", "size_all"]

@@ -18,8 +18,8 @@ HOUR, DAY = 3600, 86_400
 LONGEST_RUN = 4 * HOUR  # s
 MOST_TASKS = 200  # of an array
 # Cores of a task and GiB for each core: how often.
-CORES, CORES_SHARES = (1, 2, 4), (0.4, 0.4, 0.2)
-MEMORY, MEMORY_SHARES = (2, 4, 6), (0.4, 0.4, 0.2)
+CORES, CORES_SHARES = (1, 2, 4, 8), (0.2, 0.3, 0.3, 0.2)
+MEMORY, MEMORY_SHARES = (2, 4), (0.5, 0.5)
 OFFICE, NIGHT = (9, 18), (0, 6)  # hours
 STEPS = (2, 5)  # of a dag: the fewest, the most
 CRONS = 6  # cron jobs of each group

@@ -9,11 +9,12 @@ import numpy as np
 from cress.model.group import Group
 from cress.model.job import Condition, Job
 from cress.model.resources import Dimensions, ResourceVector
-from cress.model.times import SECOND
+from cress.model.times import DAY, SECOND
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import NO_LIMIT, Cluster, Workload, template
 
 GIB = 2**30
+MONDAY = 18 * DAY  # 1970-01-19, 00:00 UTC: when second 0 is
 
 
 class Rows:
@@ -117,5 +118,6 @@ class Rows:
             scales=tuple(sorted(self._scales)),
             use=np.array(self._use),
             groups=tuple(groups),
+            utc=MONDAY,
         )
         return workload.select(np.argsort(workload.submit, kind="stable"))
