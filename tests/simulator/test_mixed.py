@@ -97,7 +97,9 @@ def test_services_want_most_at_their_peak_and_least_twelve_hours_later() -> None
 
 
 def test_a_surge_is_a_higher_count_for_its_time() -> None:
-    calm, surging = (load_workload(SMALL + f",night=1,apart=0,surges={n},surge=1.5,surge_hours=0.5", None, 4) for n in (0, 2))
+    calm, surging = (
+        load_workload(SMALL + f",night=1,apart=0,surges={n},surge=1.5,surge_hours=0.5", None, 4) for n in (0, 2)
+    )
     assert not calm.scales
     assert surging.scales
     first = surging.scales[0]

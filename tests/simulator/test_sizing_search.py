@@ -17,7 +17,7 @@ def search(passing: set[int], guess: int, *, most: int = 40, beyond: int = 2) ->
         tried.append(size)
         return size in passing
 
-    return Search(passes, lambda low, high: False, most=most, beyond=beyond).run(guess), tried
+    return Search(passes, lambda _low, _high: False, most=most, beyond=beyond).run(guess), tried
 
 
 @given(least=st.integers(1, 40), guess=st.integers(-3, 60))
@@ -53,7 +53,7 @@ def test_it_says_when_no_size_passes() -> None:
         search(set(), 5)
     assert error.value.size == 40
     tried: list[int] = []
-    hopeless = Search(lambda size: bool(tried.append(size)), lambda low, high: high > 15)
+    hopeless = Search(lambda size: bool(tried.append(size)), lambda _low, high: high > 15)
     with pytest.raises(OutOfReach):
         hopeless.run(10)
     assert max(tried) < 30

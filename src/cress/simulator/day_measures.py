@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cress.model.groups.timetable import local_time
-from cress.model.times import DAY, HOUR
+from cress.model.times import DAY, HOUR, SECOND
 from cress.simulator.attempts import Attempts, History
-from cress.simulator.series import Floats, Steps, accumulate
+from cress.simulator.series import Floats, Ints, Steps, accumulate
 from cress.simulator.services import Shortage, shortage_of
 from cress.simulator.workload import NO_LIMIT, Workload
 
@@ -21,7 +21,7 @@ PEAK_HOURS = 4
 class DayMeasures:
     """Means of each hour of day ``[24]``, as shares of the cores of the cluster; the first hour of the peak; the shortage of the services.
 
-    ``used`` is the reserved cores times what their tasks use of them. ``wanted`` are the cores that services and databases want. The
+    ``touched`` is how much of each hour of day (µs) the time that is measured has; an hour that it does not have counts nowhere. ``used`` is the reserved cores times what their tasks use of them. ``wanted`` are the cores that services and databases want. The
     peak are the ``PEAK_HOURS`` consecutive hours with the highest sum of ``wanted``; without services, of ``reserved``.
     ``short`` is ``None`` without services.
     """
@@ -29,6 +29,7 @@ class DayMeasures:
     reserved: Floats
     used: Floats
     wanted: Floats
+    touched: Floats
     peak: int
     short: Shortage | None
 
@@ -37,14 +38,18 @@ class DayMeasures:
         """The hours of day of the peak."""
         return [(self.peak + i) % HOURS for i in range(PEAK_HOURS)]
 
+    def _mean(self, values: Floats, hours: list[int]) -> float:
+        weights = self.touched[hours]
+        return float((values[hours] * weights).sum() / max(1.0, weights.sum()))
+
     def summary(self) -> dict[str, float]:
         """The measures of ``summary.json``."""
         result: dict[str, float] = {
             "peak_from_h": self.peak,
-            "reserved_peak_mean": float(self.reserved[self.peak_hours].mean()),
-            "used_peak_mean": float(self.used[self.peak_hours].mean()),
-            "reserved_day_mean": float(self.reserved.mean()),
-            "used_day_mean": float(self.used.mean()),
+            "reserved_peak_mean": self._mean(self.reserved, self.peak_hours),
+            "used_peak_mean": self._mean(self.used, self.peak_hours),
+            "reserved_day_mean": self._mean(self.reserved, [*range(HOURS)]),
+            "used_day_mean": self._mean(self.used, [*range(HOURS)]),
         }
         if self.short is not None:
             result |= {"services_short_share": self.short.whole, "services_short_worst": self.short.worst}
@@ -63,17 +68,20 @@ def day_of(workload: Workload, history: History) -> DayMeasures:
     total = workload.cluster.total()[0] or 1
     cores = np.array([request[0] for request in workload.requests], dtype=np.float64)[workload.request_index] / total
     share = np.ones(len(workload)) if workload.use is None else workload.use
-    reserved = _by_hour(_held(attempts, cores[attempts.job]), workload, start, end)
-    used = _by_hour(_held(attempts, (cores * share)[attempts.job]), workload, start, end)
+    edges = _hours(workload, start, end)
+    touched = np.diff(edges).reshape(-1, HOURS).sum(axis=0).astype(np.float64)
+    reserved = _by_hour(_held(attempts, cores[attempts.job]), edges, touched)
+    used = _by_hour(_held(attempts, (cores * share)[attempts.job]), edges, touched)
     wanted, short = np.zeros(HOURS), None
     counts = history.services
     if counts is not None:
         for job in counts.jobs:
-            wanted += _by_hour(counts.wanted(job), workload, start, end) * cores[job]
+            wanted += _by_hour(counts.wanted(job), edges, touched) * cores[job]
         short = shortage_of(counts, attempts.job, attempts.start, attempts.end, end)
     decisive = reserved if counts is None else wanted
     sums = [float(sum(decisive[(hour + i) % HOURS] for i in range(PEAK_HOURS))) for hour in range(HOURS)]
-    return DayMeasures(reserved=reserved, used=used, wanted=wanted, peak=int(np.argmax(np.round(sums, 9))), short=short)
+    peak = int(np.argmax(np.round(sums, 9)))
+    return DayMeasures(reserved=reserved, used=used, wanted=wanted, touched=touched, peak=peak, short=short)
 
 
 def window(workload: Workload) -> tuple[int, int]:
@@ -89,14 +97,17 @@ def _held(attempts: Attempts, amount: Floats) -> Steps:
     return accumulate(np.concatenate([attempts.start, attempts.end]), np.concatenate([amount, -amount]))
 
 
-def _by_hour(steps: Steps, workload: Workload, start: int, end: int) -> Floats:
-    """The mean over each hour of day ``[24]`` of the time from ``start`` to ``end``; 0 of hours that it does not touch."""
-    # Hours of the wall clock at the start; a change of the clocks meanwhile is not followed.
+def _hours(workload: Workload, start: int, end: int) -> Ints:
+    """The beginnings of all hours of the days from ``start`` to ``end``, cut there; the hours of the wall clock at the start."""
+    # A change of the clocks meanwhile is not followed.
     local = local_time(workload.utc + start, workload.zone)
-    midnight = start - ((local.hour * 60 + local.minute) * 60 + local.second) * (HOUR // 3600) - local.microsecond
+    midnight = start - ((local.hour * 60 + local.minute) * 60 + local.second) * SECOND - local.microsecond
     count = -(-(end - midnight) // DAY) * HOURS
-    edges = np.clip(midnight + HOUR * np.arange(count + 1, dtype=np.int64), start, end)
+    return np.clip(midnight + HOUR * np.arange(count + 1, dtype=np.int64), start, end)
+
+
+def _by_hour(steps: Steps, edges: Ints, touched: Floats) -> Floats:
+    """The mean over each hour of day ``[24]``; 0 of hours that were not touched."""
     pieces = np.diff(steps.integral(edges)).reshape(-1, HOURS).sum(axis=0)
-    lengths = np.diff(edges).reshape(-1, HOURS).sum(axis=0)
-    found: Floats = np.where(lengths > 0, pieces / np.maximum(lengths, 1), 0.0)
+    found: Floats = np.where(touched > 0, pieces / np.maximum(touched, 1), 0.0)
     return found

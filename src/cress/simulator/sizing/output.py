@@ -6,9 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from cress.model.times import SECOND
+from cress.model.times import DAY, SECOND
+from cress.simulator.day_measures import HOURS, PEAK_HOURS, window
 from cress.simulator.files import make_directory, whole_file
 from cress.simulator.report import write_report
+from cress.simulator.report.figures import duration
 from cress.simulator.report.sizes import section
 from cress.simulator.request import Result
 from cress.simulator.run import write_result
@@ -87,15 +89,7 @@ def rows_of(found: SizePlan, compared: Sequence[Comparison]) -> tuple[list[str],
         rows.append(("deadlines missed", [f"{max(each.missed for each in some):.2%}" for some in figures]))
     if any("services_short_worst" in day for day in days):
         rows.append(("task time that the worst service lacked", [f"{max(each.short for each in some):.3%}" for some in figures]))  # fmt: skip
-    hours = days[0]["peak_from_h"]
-    peak = f"{hours:02.0f}:00-{(hours + 4) % 24:02.0f}:00"
-    rows.append((f"cores reserved in the peak, {peak}", [f"{day['reserved_peak_mean']:.1%}" for day in days]))
-    uses = found.plan.workload.use is not None
-    if uses:
-        rows.append((f"cores used in the peak, {peak}", [f"{day['used_peak_mean']:.1%}" for day in days]))
-    rows.append(("cores reserved over the day", [f"{day['reserved_day_mean']:.1%}" for day in days]))
-    if uses:
-        rows.append(("cores used over the day", [f"{day['used_day_mean']:.1%}" for day in days]))
+    rows += _day_rows(found, days)
     lost = [result.analysis.summary["lost_work_share"] for result in results]
     if any(lost):
         rows.append(("work that was run again", [f"{each:.2%}" for each in lost]))
@@ -104,13 +98,25 @@ def rows_of(found: SizePlan, compared: Sequence[Comparison]) -> tuple[list[str],
     return labels, rows
 
 
+def _day_rows(found: SizePlan, days: Sequence[dict[str, float]]) -> Rows:
+    """The use of the clusters, in the peak too where the trace is at least a day long."""
+    workload = found.plan.workload
+    start, end = window(workload)
+    hour = int(days[0]["peak_from_h"])
+    peak = f"{hour:02d}:00-{(hour + PEAK_HOURS) % HOURS:02d}:00"
+    words = ("reserved",) if workload.use is None else ("reserved", "used")
+    rows: Rows = []
+    if end - start >= DAY:
+        rows += [(f"cores {word} in the peak, {peak}", [f"{day[f'{word}_peak_mean']:.1%}" for day in days]) for word in words]  # fmt: skip
+    over = " over the day" if rows else ""
+    return rows + [(f"cores {word}{over}", [f"{day[f'{word}_day_mean']:.1%}" for day in days]) for word in words]
+
+
 def _kinds(one: Comparison, apart: bool, name: str) -> int:
     return sum(part.kinds[name] for part in one.parts) if apart else one.shared.kinds[name]
 
 
 def _time(value: int) -> str:
-    from cress.simulator.report.figures import duration
-
     return duration(value / SECOND)
 
 

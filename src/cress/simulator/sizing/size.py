@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
+
 import numpy as np
 from msgspec.structs import replace as changed
 
@@ -15,9 +16,8 @@ from cress.model.resources import Dimensions
 from cress.model.units import format_duration, parse_duration, parse_share
 from cress.model.vectors import describe_vector, names_in, parse_vector
 from cress.simulator import run
-from cress.simulator.day_measures import window
 from cress.simulator.groups import NOWHERE, PolicyChoice
-from cress.simulator.request import Plan, Result
+from cress.simulator.request import Result
 from cress.simulator.sizing.criteria import DEFAULT_WAIT, Criteria, Part, by_group, by_type, figures_of
 from cress.simulator.sizing.kinds import OneKind, Processors, Proportional, Scaling, kinds_of
 from cress.simulator.sizing.request import GROUP, TYPE, Comparison, Sized, SizePlan, SizeRequest, Trial
@@ -98,7 +98,7 @@ def _two_nodes(text: str, dimensions: Dimensions | None) -> Cluster:
         dimensions = dimensions or Dimensions(names_in(text))
         capacity = parse_vector(text, dimensions)
     except InputError as error:
-        raise error.at(field="--node-resource") from None
+        raise InputError(str(error), field="--node-resource") from None
     if not any(capacity):
         raise InputError("has no resources", hint="<16, 64G>", field="--node-resource")
     return Cluster(dimensions, tuple(Node(name=f"node-{i + 1}", capacity=capacity) for i in range(2)))
@@ -248,13 +248,14 @@ def _first_guess(workload: Workload, scaling: Scaling) -> int:
     """Return the size at which all work, if it came evenly, would make the load ``FIRST_LOAD``."""
     if isinstance(scaling, OneKind):
         return max(scaling.least, scaling.given)
-    start, end = window(workload)
     run_time = workload.run
     if workload.until is not None:
         run_time = np.where(run_time == NO_LIMIT, np.maximum(0, workload.until - workload.submit), run_time)
-    weights = np.maximum(run_time, 0).astype(np.float64) * workload.tasks
+    run_time = np.maximum(run_time, 0)
+    long = int((workload.submit + run_time).max() - workload.submit.min())
+    weights = run_time.astype(np.float64) * workload.tasks
     work = (np.array(workload.requests, dtype=np.float64)[workload.request_index] * weights[:, None]).sum(axis=0)
-    given = np.array(workload.cluster.total(), dtype=np.float64) * (end - start) / scaling.given
+    given = np.array(workload.cluster.total(), dtype=np.float64) * max(1, long) / scaling.given
     need = max((float(each / one) for each, one in zip(work, given, strict=True) if one), default=1.0)
     return max(scaling.least, round(need / FIRST_LOAD))
 

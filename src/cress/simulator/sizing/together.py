@@ -22,7 +22,9 @@ def together(plan: Plan, policy: str, parts: Sequence[Sized]) -> Result:
     """Return the result of all parts, as if their nodes were one cluster."""
     whole = plan.workload
     nodes = tuple(
-        changed(node, name=f"{each.part}-{node.name}") for each in parts for node in each.result.run.workload.cluster.nodes
+        changed(node, name=f"{each.part}-{node.name}")
+        for each in parts
+        for node in each.result.run.workload.cluster.nodes
     )
     workload = replace(whole, cluster=replace(whole.cluster, nodes=nodes))
     group_of = np.full(len(whole), NOWHERE, dtype=np.int64)

@@ -64,7 +64,9 @@ def load_workload(source: str, cluster: Cluster | None, seed: int, load: float |
     path = Path(source)
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "no such file"
-        raise InputError(what, hint="a file " + ", ".join(SUFFIXES) + f", `{GENERATED}`, `{FRAMEWORKS}` or `{MIXED}`", file=source)
+        raise InputError(
+            what, hint="a file " + ", ".join(SUFFIXES) + f", `{GENERATED}`, `{FRAMEWORKS}` or `{MIXED}`", file=source
+        )
     header = _header(path)
     for each in FORMATS:
         if path.name.lower().endswith(each.suffixes) and set(each.columns) <= set(header):
