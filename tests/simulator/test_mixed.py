@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +17,11 @@ from cress.simulator.day_measures import day_of
 from cress.simulator.request import Request, Result
 from cress.simulator.services import ServiceCounts, shortage_of
 from cress.simulator.traces import load_workload
-from cress.simulator.traces.mixed import Parameters, parse
+from cress.simulator.traces.mixed_parameters import Parameters, parse
 from cress.simulator.traces.mixed_services import day_curve
 from cress.simulator.workload import NO_LIMIT, Workload
 
 SMALL = "mixed:nodes=20,days=1,run=300,tasks=8,spread=0.5"
-ALL = np.array([], dtype=np.int64)
 
 
 def kinds(work: Workload) -> list[str]:
@@ -195,8 +194,6 @@ def test_scales_of_a_workload_are_carried_out(tmp_path: Path) -> None:
     )
     request = Request(trace=str(tmp_path / "jobs.yaml"), out=tmp_path, cluster=tmp_path / "c.yaml", check=True)
     plan = run.plan(request)
-    from dataclasses import replace
-
     work = replace(plan.workload, scales=((600 * SECOND, 0, 4), (1200 * SECOND, 0, 1)))
     result = run.simulate(replace(plan, workload=work), plan.choices[0])
     assert counts(result) == [(0, 2), (600, 4), (1200, 1), (3600, 0)]
@@ -234,8 +231,6 @@ def test_the_hours_of_the_day_and_what_tasks_use_of_what_they_reserve(tmp_path: 
         tmp_path,
         "jobs:\n  - {name: web, type: service, tasks: 1, resource: <4>, until: 48h, timetable: [{at: 0 20 * * *, tasks: 2}, {at: 0 22 * * *, tasks: 1}]}\n",
     )
-    from dataclasses import replace
-
     work = replace(result.run.workload, use=np.array([0.5]))
     day = day_of(work, result.run.history)
     assert day.reserved[[19, 20, 21, 22]].tolist() == pytest.approx([0.5, 1, 1, 0.5], abs=0.002)

@@ -239,9 +239,9 @@ def test_files_and_a_report_that_needs_no_network(tmp_path: Path) -> None:
     own = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     assert "@@" not in own
     assert not re.search(r"""(src|href)\s*=|@import|url\(""", own)
-    figures = json.loads(
-        re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL).group(1)
-    )  # type: ignore[union-attr]
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    figures = json.loads(found.group(1))
     assert set(figures["more"]) == {"trials", "day"}
     assert "<td>fewer nodes than separate</td>" in own
 

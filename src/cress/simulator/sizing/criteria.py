@@ -18,7 +18,7 @@ WAIT_PERCENTILE = 95
 
 @dataclass(frozen=True, kw_only=True)
 class Criteria:
-    """What must hold: ``None`` does not count.
+    """Criteria of a size; one that is ``None`` does not count.
 
     ``wait_p95`` is the largest 95th percentile of the waits (µs), ``missed`` the largest share of missed deadlines, ``short`` the largest share of the
     task time that a service or database wants and may lack. Always: every job that ends by itself ends.
@@ -48,7 +48,7 @@ class Criteria:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What one simulation says. ``wait_p95`` is in µs, the largest of all parts; ``short`` is that of the worst service, 0 without services."""
+    """Figures of one simulation. ``wait_p95`` is in µs, the largest of all parts; ``short`` is that of the worst service, 0 without services."""
 
     unfinished: int
     wait_p95: int
@@ -73,7 +73,7 @@ class Part:
     jobs: Bools
 
 
-def by_group(workload: Workload, names: tuple[str, ...], group_of: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Part, ...]:  # fmt: skip
+def by_group(names: tuple[str, ...], group_of: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Part, ...]:  # fmt: skip
     """The jobs of each group that has any, by the names and positions that ``groups.place`` found."""
     return tuple(Part(name, group_of == i) for i, name in enumerate(names) if (group_of == i).any())
 

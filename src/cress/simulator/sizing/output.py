@@ -1,4 +1,4 @@
-"""What a sizing found, for people and programs: the table, ``size.json``, the tables of the found clusters and the report."""
+"""The output of a sizing, for people and programs: the table, ``size.json``, the tables of the found clusters and the report."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def plan(request: SizeRequest) -> SizePlan:
     scaling = _scaling(request, workload)
     parts: tuple[Part, ...] = ()
     if request.separate == GROUP:
-        parts = by_group(workload, ready.group_names, ready.group_of)
+        parts = by_group(ready.group_names, ready.group_of)
     elif request.separate == TYPE:
         parts = by_type(workload)
     if len(parts) == 1:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from cress.model.family import Cron
 from cress.model.job import JobType
+from cress.simulator.traces.mixed_parameters import Parameters
 from cress.simulator.traces.mixed_rows import Rows
 from cress.simulator.traces.mixed_services import names_of
-
-if TYPE_CHECKING:
-    from cress.simulator.traces.mixed import Parameters
 
 HOUR, DAY = 3600, 86_400
 LONGEST_RUN = 4 * HOUR  # s

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from cress.model.family import Database, Service
 from cress.model.group import Group, Quota, QuotaWindow
 from cress.model.job import JobType
 from cress.simulator.series import Floats
+from cress.simulator.traces.mixed_parameters import Parameters
 from cress.simulator.traces.mixed_rows import Rows
-
-if TYPE_CHECKING:
-    from cress.simulator.traces.mixed import Parameters
 
 HOUR, DAY_HOURS = 3600, 24
 EVERY_DAY = tuple(range(7))
