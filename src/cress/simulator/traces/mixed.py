@@ -1,4 +1,4 @@
-"""A mixed workload on a cluster of its own: ``mixed:nodes=60,days=2,load=0.85,…``.
+"""A mixed workload on a cluster of its own: ``mixed:nodes=40,night=0.4,…``.
 
 Services whose task counts follow the hour of day, with surges, and databases; beside them arrays of batch tasks, dags and cron jobs. All
 of them reserve more than they use. Half of the groups have the services and databases, the other half everything else. The quotas follow the
