@@ -42,7 +42,7 @@ class Parameters:
 
 
 SHARES = {"services", "databases", "dags", "cron", "night", "service_use", "database_use", "batch_use", "office", "nightly"}  # fmt: skip
-FROM_ZERO = {"spread", "surges", "apart"}
+FROM_ZERO = {"spread", "surges", "apart", "peak"}
 
 
 def parse(text: str) -> Parameters:
