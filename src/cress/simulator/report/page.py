@@ -132,7 +132,7 @@ def write_report(
     payload = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
     parts: dict[str, str | bytes] = {
         "title": escape(NAMES.get(workload.name, workload.name)),
-        "subtitle": escape(_subtitle(workload, request)),
+        "subtitle": escape(_subtitle(workload, results, request)),
         "style": (HERE / "page.css").read_text(encoding="utf-8"),
         "deadlines": (HERE / "deadlines.html").read_text(encoding="utf-8") if _has_deadlines(results) else "",
         "fragments": _fragments(results) if _has_fragments(results) else "",
@@ -193,14 +193,15 @@ def plotly_script() -> Path:
     return Path(next(iter(spec.submodule_search_locations))) / "package_data" / "plotly.min.js"
 
 
-def _subtitle(workload: Workload, request: Request) -> str:
+def _subtitle(workload: Workload, results: Sequence[Result], request: Request) -> str:
+    how = f"simultaneous events {request.events} · {request.estimates} run-time estimates"
+    if len({len(result.run.workload.cluster.nodes) for result in results}) > 1:
+        return f"{len(workload):,} jobs · {how}"
+    workload = results[0].run.workload
     nodes = len(workload.cluster.nodes)
     cores = workload.cluster.total()[0] / 1000
     machine = f"{cores:,.0f} cores" if nodes == 1 else f"{nodes:,} nodes with {cores:,.0f} cores"
-    return (
-        f"{len(workload):,} jobs on {machine} · simultaneous events {request.events} · "
-        f"{request.estimates} run-time estimates"
-    )
+    return f"{len(workload):,} jobs on {machine} · {how}"
 
 
 def _heads(results: Sequence[Result]) -> str:

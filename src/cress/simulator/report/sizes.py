@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cress.simulator.sizing.request import Comparison, SizePlan
 
 HERE = Path(__file__).parent
+TICKS = 10  # numbers on the axis, about
 HIGHEST = 3  # the plot ends at so many times the wait that is allowed: what is far above says nothing
 
 
@@ -58,12 +59,12 @@ def _trials(found: SizePlan, compared: Sequence[Comparison], apart: int) -> Figu
         traces.append(
             {
                 "x": [trial.size for trial in trials], "y": [round(trial.figures.wait_p95 / MINUTE, 3) for trial in trials],
-                "policy": i * (1 + apart) + apart, "name": one.shared.policy + (" shared" if apart else ""), "markers": True,
+                "policy": i * (1 + apart) + apart, "name": one.shared.result.run.label, "markers": True,
                 "line": {"width": 1.6}, "hovertemplate": f"%{{x}} {found.scaling.unit}: %{{y:.3~g}} min",
             }
         )  # fmt: skip
     layout: Figure = {
-        "height": 340, "showlegend": True, "xaxis": {"title": {"text": found.scaling.unit}, "zeroline": False},
+        "height": 340, "showlegend": True, "xaxis": {"title": {"text": found.scaling.unit}, "zeroline": False, "tickformat": ",d", "dtick": max(1, -(-(max(sizes) - min(sizes)) // TICKS))},
         "yaxis": {"title": {"text": "wait, 95th percentile (min)"}, "rangemode": "tozero"},
     }  # fmt: skip
     if limit is not None:

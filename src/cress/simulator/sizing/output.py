@@ -16,7 +16,6 @@ from cress.simulator.request import Result
 from cress.simulator.run import write_result
 from cress.simulator.sizing.criteria import peak_of
 from cress.simulator.sizing.request import Comparison, Sized, SizePlan
-from cress.simulator.sizing.together import SEPARATE
 
 Rows = list[tuple[str, list[str]]]
 
@@ -73,7 +72,7 @@ def rows_of(found: SizePlan, compared: Sequence[Comparison]) -> tuple[list[str],
     is_separate = [each is one.separate for one in compared for each in (one.separate, one.shared.result) if each]
     owners = [one for one in compared for each in (one.separate, one.shared.result) if each is not None]
     pairs = list(zip(owners, is_separate, strict=True))
-    labels = [f"{one.shared.policy} {SEPARATE if apart else 'shared'}" if one.parts else one.shared.policy for one, apart in pairs]  # fmt: skip
+    labels = [result.run.label for result in results]
     rows: Rows = [(unit, [f"{one.separate_size if apart else one.shared.size:,}" for one, apart in pairs])]
     for name in found.scaling.counts(found.scaling.given):
         if len(found.scaling.counts(found.scaling.given)) > 1:

@@ -22,7 +22,7 @@ from cress.simulator.sizing.criteria import DEFAULT_WAIT, Criteria, Part, by_gro
 from cress.simulator.sizing.kinds import OneKind, Processors, Proportional, Scaling, kinds_of
 from cress.simulator.sizing.request import GROUP, TYPE, Comparison, Sized, SizePlan, SizeRequest, Trial
 from cress.simulator.sizing.search import OutOfReach, Search
-from cress.simulator.sizing.together import together
+from cress.simulator.sizing.together import SHARED, together
 from cress.simulator.traces import GENERATORS
 from cress.simulator.workload import NO_LIMIT, Cluster, Workload
 
@@ -149,8 +149,16 @@ def compare(found: SizePlan, choice: PolicyChoice, progress: Progress | None = N
     everything = np.arange(len(found.plan.workload))
     guess = sum(each.size for each in separate) or None
     shared = _size(found, choice, "", everything, progress, guess)
+    if not separate:
+        return Comparison(shared=shared)
+    label = f"{choice.label} {SHARED}"
+    result = replace(
+        shared.result,
+        run=replace(shared.result.run, label=label),
+        directory=found.plan.request.out / PolicyChoice(label).directory,
+    )
     return Comparison(
-        shared=shared, parts=separate, separate=together(found.plan, choice.label, separate) if separate else None
+        shared=replace(shared, result=result), parts=separate, separate=together(found.plan, choice.label, separate)
     )
 
 

@@ -15,7 +15,7 @@ from cress.simulator.request import Plan, Result
 from cress.simulator.services import ServiceCounts
 from cress.simulator.sizing.request import Sized
 
-SEPARATE = "separate"
+SEPARATE, SHARED = "separate", "shared"
 
 
 def together(plan: Plan, policy: str, parts: Sequence[Sized]) -> Result:
