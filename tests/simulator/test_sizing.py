@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from cress.cli.main import app
 from cress.model.errors import InputError
@@ -26,7 +25,7 @@ from cress.simulator.sizing.request import SizePlan, SizeRequest
 from cress.simulator.workload import Cluster
 from tests.simulator.builders import swf_line, write_swf
 
-MIXED = "mixed:nodes=4,days=1,run=300,tasks=4,groups=2,applications=2"
+MIXED = "mixed:nodes=3,days=1,run=1800,tasks=4,groups=2,applications=1,databases=0.15"
 NODE = "nodes:\n  - {name: n, count: 2, resource: '<4, 8G>'}\n"
 
 
