@@ -34,6 +34,7 @@ from cress.cli import (
     schema,
     secrets,
     simulate,
+    size,
     status,
     store,
     submit,
@@ -166,6 +167,7 @@ app.add_typer(tls.app, name="tls")
 app.add_typer(store.app, name="store")
 app.command(epilog=demo.EPILOG)(demo.demo)
 app.command(epilog=simulate.EPILOG)(simulate.simulate)
+app.command(epilog=size.EPILOG)(size.size)
 
 
 def main() -> None:

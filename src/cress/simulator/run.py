@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
+from cress.model.group import Group
 from cress.model.option_text import format_option, parse_assignments
 from cress.model.options import Options
 from cress.model.times import SECOND
@@ -43,8 +44,8 @@ from cress.simulator.workload import NO_LIMIT, UNDATED_START, Cluster, Workload
 Progress = Callable[[str, int, int], None]
 
 
-def plan(request: Request) -> Plan:
-    """Read and check all arguments and files. Raises ``InputError``; writes nothing."""
+def plan(request: Request, cluster: Cluster | None = None) -> Plan:
+    """Read and check all arguments and files; ``cluster`` is taken in place of the file's. Raises ``InputError``; writes nothing."""
     # Reported now, not after minutes of simulation.
     if request.out.exists() and not request.out.is_dir():
         raise InputError("is not a directory", hint="another --out", file=str(request.out))
@@ -53,7 +54,7 @@ def plan(request: Request) -> Plan:
     if request.estimates == PREDICTED:
         options = parse_assignments([f"estimates={PREDICTED}"], options)
     choices = tuple(parse_policy(text) for text in request.policies)
-    cluster = _cluster(request.cluster)
+    cluster = cluster or _cluster(request.cluster)
     workload = load_workload(request.trace, cluster, request.seed, request.load)
     if request.estimates == EXACT:
         workload = workload.exact_estimates()
@@ -107,13 +108,7 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     """Run the workload under one policy and measure."""
     workload = plan.workload
     notes = workload.notes.copy()
-    groups = with_policy(workload.groups, choice)
-    # An option that comes with the policy holds for the implied default group too.
-    options = parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options)
-    # The measures are of the workload's groups, whatever the scheduler knows of them.
-    known = groups
-    if choice.merged and choice.policy is not None:
-        known = (merged(workload, choice.policy, options.accounting),)
+    groups, known, options = _configured(plan, choice)
     path = path_of(workload, known, options, plan.request.events)
     rejected = _never_fit(workload, path.core, plan.group_of != NOWHERE, known[0].name)
     notes.add("fits no node", workload.line[rejected].tolist())
@@ -144,6 +139,26 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     notes.add("dependency failed", workload.line[run.cancelled_after].tolist())
     notes.add("never finished", workload.line[run.waiting].tolist())
     return Result(run=run, analysis=analysis, notes=notes, directory=plan.request.out / choice.directory)
+
+
+def _configured(plan: Plan, choice: PolicyChoice) -> tuple[tuple[Group, ...], tuple[Group, ...], Options]:
+    """Return the groups under this policy, those that the scheduler knows, and the options.
+
+    The measures are of the workload's groups, whatever the scheduler knows of them.
+    """
+    groups = with_policy(plan.workload.groups, choice)
+    # An option that comes with the policy holds for the implied default group too.
+    options = parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options)
+    if choice.merged and choice.policy is not None:
+        return groups, (merged(plan.workload, choice.policy, options.accounting),), options
+    return groups, groups, options
+
+
+def never_fits(plan: Plan, choice: PolicyChoice) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which jobs ``[n]`` the cluster could never run under this policy; nothing runs."""
+    _, known, options = _configured(plan, choice)
+    path = path_of(plan.workload, known, options, plan.request.events)
+    return _never_fit(plan.workload, path.core, plan.group_of != NOWHERE, known[0].name)
 
 
 def _refused(workload: Workload, history: History) -> dict[str, list[int]]:
@@ -184,7 +199,7 @@ def write_result(result: Result, plan: Plan) -> None:
 
 def summary(result: Result, plan: Plan) -> dict[str, Any]:
     """The content of ``summary.json``."""
-    request, workload = plan.request, plan.workload
+    request, workload = plan.request, result.run.workload
     default = Options()
     return {
         "trace": workload.name,
