@@ -156,7 +156,9 @@ def speed(cluster: Cluster) -> Iterator[Result]:
     copy = min(_timed(cluster.core.clone) for _ in range(3))
     yield Result("a copy of the scheduler (reference)", copy, "s", note=count)
     found = min(_timed(cluster.plan) for _ in range(3))
-    yield Result("a plan that frees GPUs and nodes", found, "s", 5, note=f"{found / copy:.2f} × the copy, which is in it")
+    yield Result(
+        "a plan that frees GPUs and nodes", found, "s", 5, note=f"{found / copy:.2f} × the copy, which is in it"
+    )
     cluster.now += 1
     cluster.number += 1
     request = cluster.work.cluster.dimensions.vector(cpu=64_000, memory=2**36, gpu=WHOLE)

@@ -499,7 +499,9 @@ class Books:
 
     def waiting(self) -> Iterator[JobEntry]:
         """Yield all jobs with a waiting task, by id."""
-        return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.has_claimed or job.later or job.carried)
+        return (
+            job for _, job in sorted(self.jobs.items()) if job.waiting or job.has_claimed or job.later or job.carried
+        )
 
     def needs_estimate(self, job: Job) -> bool:
         """Return whether the group of a job works with estimates, as loans do; False if there is no such group (any more)."""

@@ -24,13 +24,13 @@ def is_within(trial: Trial, budget: Budget) -> bool:
 def free_nodes(trial: Trial, budget: Budget) -> list[str]:
     """Empty nodes within a budget, and return them; tasks go to nodes that are in use."""
     cluster = trial.cluster
-    order: list[tuple[float, float, int, int]] = []
+    order: list[tuple[int, int, int, int]] = []
     for f in np.flatnonzero(trial.occupied() & ~trial.closed).tolist():
         tasks = trial.on(f)
         if tasks:
-            gain = _size(trial, f)
-            order.append((sum(trial.lost[each.id] for each in tasks) / gain, len(tasks) / gain, len(tasks), f))
+            order.append((-_size(trial, f), sum(trial.lost[each.id] for each in tasks), len(tasks), f))
     freed = []
+    # The largest first: small ones would use up the room that these need.
     for _, _, count, f in sorted(order):
         tasks = trial.on(f)
         # Tasks came meanwhile, which stay then.
@@ -45,8 +45,8 @@ def free_nodes(trial: Trial, budget: Budget) -> list[str]:
 
 
 def _size(trial: Trial, f: int) -> int:
-    """Return what a node is worth when it is empty: its devices, else one."""
-    return max(1, sum(each.kind != DISK_KIND for each in trial.cluster.devices[f]))
+    """Return the number of devices of a node, disks aside."""
+    return sum(each.kind != DISK_KIND for each in trial.cluster.devices[f])
 
 
 def free_devices(trial: Trial, budget: Budget) -> list[tuple[str, str, str]]:
@@ -102,5 +102,3 @@ def _move_all(
         trial.unmake(mark)
         return False
     return True
-
-

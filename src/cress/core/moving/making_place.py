@@ -27,7 +27,9 @@ def make_place(trial: Trial, job: JobEntry, budget: Budget, spare: dict[int, int
     if not by_racks(shape):
         return _Search(trial, job, budget, spare, None).place()
     best: tuple[int, int, int] | None = None
-    choices = [caps.copy() for caps in caps_by_racks(trial.core.relations, shape, trial.core.fit.room_when_empty(shape))]
+    choices = [
+        caps.copy() for caps in caps_by_racks(trial.core.relations, shape, trial.core.fit.room_when_empty(shape))
+    ]
     for i, caps in enumerate(choices):
         found = _Search(trial, job, budget, spare, caps).place()
         if found is not None:
@@ -111,7 +113,9 @@ class _Search:
 
     def _tasks(self, f: int) -> list[Attempt]:
         found = [each for each in self.trial.core.holders_on(f) if isinstance(each, Attempt) and self._may(each)]
-        return sorted(found, key=lambda each: (self.trial.lost[each.id], *(-amount for amount in reversed(each.amounts)), each.id))
+        return sorted(
+            found, key=lambda each: (self.trial.lost[each.id], *(-amount for amount in reversed(each.amounts)), each.id)
+        )
 
     def _may(self, attempt: Attempt) -> bool:
         return (
@@ -137,7 +141,11 @@ class _Search:
                     trial.unmake(mark)
                     again = self._move(f, tasks, before)
                     assert again is not None
-        if tasks is None or len(trial.moves()) > self.budget.moves or sum(m.lost for m in trial.moves()) > self.budget.lost:
+        if (
+            tasks is None
+            or len(trial.moves()) > self.budget.moves
+            or sum(m.lost for m in trial.moves()) > self.budget.lost
+        ):
             trial.unmake(mark)
             trial.closed[f] = was
             return False

@@ -40,13 +40,13 @@ def shape_of_moved(core: Books, job: JobEntry) -> Shape:
 
 
 def within_quota(core: Books, attempt: Attempt, f: int) -> bool:
-    """Return whether a task may be charged for node ``f``: its group is not above its quota then, or not more than now.
+    """Return whether a task may be charged for node ``f``: that does not take its group above its quota.
 
     A task that takes a large part of a small node is charged for that part.
     """
     group = attempt.job.group
-    charge = group.charge(attempt.amounts, core.cluster.capacity_of(f))
-    return all(
-        new <= old or used - old + new <= quota
+    charge = group.charge(attempt.amounts, core.cluster.specs[f].capacity)
+    return charge == attempt.charge or all(
+        new <= old or used > quota or used - old + new <= quota
         for new, old, used, quota in zip(charge, attempt.charge, group.used, group.quota, strict=True)
     )

@@ -62,7 +62,9 @@ def problem_of_place(core: Books, job: int, place: Sequence[tuple[str, int]], mo
     return ""
 
 
-def decisions(core: Books, moves: Sequence[Move], job: int = 0, place: Sequence[tuple[str, int]] = ()) -> list[Decision]:
+def decisions(
+    core: Books, moves: Sequence[Move], job: int = 0, place: Sequence[tuple[str, int]] = ()
+) -> list[Decision]:
     """Return the decisions of one step: the place of the waiting unit ``job`` is claimed, then the target of each task, which is stopped."""
     found: list[Decision] = []
     now, grace = core.now, {move.attempt: core.attempts[move.attempt].job.job.stop_grace for move in moves}

@@ -110,6 +110,10 @@ class Trial:
         n, k = cluster.node_count, cluster.k_count
         fits: Bools = (cluster.lack[shape.row, :n] == 0) & ~self.closed
         fits[attempt.node] = False
+        if shape.wants.apart:
+            # Tasks of a service never get closer together.
+            same = -self.core.matching.fewest(shape.wants.owner)[:n]
+            fits &= same < same[attempt.node]
         if len(self._kept):
             asked = shape.request_array > 0
             left = cluster.nodes[self._kept, FREE : FREE + k] - self.promised[self._kept]
@@ -129,21 +133,16 @@ class Trial:
 
     def fullest(self, attempt: Attempt, fits: Bools) -> int:
         """Return the one of these nodes on which a task leaves the least: of devices first, then of all that it asks for; -1 if there is none."""
+        there = np.flatnonzero(fits)
+        if not len(there):
+            return -1
         cluster, request = self.cluster, np.array(attempt.job.job.request, np.int64)
         asked = np.flatnonzero(request > 0)
-        k = cluster.k_count
-        while True:
-            there = np.flatnonzero(fits)
-            if not len(there):
-                return -1
-            free = cluster.nodes[there[:, None], FREE + asked] - request[asked]
-            share = free / np.maximum(1, cluster.nodes[there[:, None], FREE + k + asked])
-            special = asked >= _BASE
-            order = np.lexsort((there, share[:, ~special].sum(axis=1), share[:, special].sum(axis=1)))
-            f = int(there[order[0]])
-            if within_quota(self.core, attempt, f):
-                return f
-            fits[f] = False
+        free = cluster.nodes[there[:, None], FREE + asked] - request[asked]
+        share = free / np.maximum(1, cluster.nodes[there[:, None], FREE + cluster.k_count + asked])
+        special = asked >= _BASE
+        order = np.lexsort((there, share[:, ~special].sum(axis=1), share[:, special].sum(axis=1)))
+        return next((f for f in there[order].tolist() if within_quota(self.core, attempt, f)), -1)
 
     # --- moves -------------------------------------------------------------------------------------------------
 
@@ -165,9 +164,7 @@ class Trial:
         self._leave(attempt)
         self._enter(attempt, f, self.core.leases.hold(f, self.shape_of(attempt.job).row, end), self._ports(attempt, f))
         names = self.cluster.names
-        move = Move(
-            attempt.id, attempt.job.job.id, attempt.task, names[origin], names[f], self.lost[attempt.id], goal
-        )
+        move = Move(attempt.id, attempt.job.job.id, attempt.task, names[origin], names[f], self.lost[attempt.id], goal)
         self._made.append(_Made(attempt, origin, amounts, mask, end, ports, move))
         self.moved.add(attempt.id)
 
