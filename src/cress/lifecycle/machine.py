@@ -57,7 +57,7 @@ from cress.lifecycle.jobs.jobs import forget_ended
 from cress.lifecycle.jobs.outcomes import RELEASED
 from cress.lifecycle.jobs.reasons import reason
 from cress.lifecycle.jobs.replica_status import mark
-from cress.lifecycle.moving import rounds
+from cress.lifecycle.moving import rounds, schedule
 from cress.lifecycle.nodes import cordons, node_observations, ports
 from cress.lifecycle.notices import Noticed
 from cress.lifecycle.slices import Slices, whole
@@ -313,6 +313,7 @@ class Machine(Context):
         self._go_on(Configured(options), anew=True)
 
     def _check_options(self, options: Options) -> None:
+        schedule.check(options.rebalance)
         old = self.core.options.accounting
         if options.accounting != old and (self.core.groups.configured or self.jobs):
             raise InputError(
