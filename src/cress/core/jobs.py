@@ -524,17 +524,31 @@ class ClaimEntry:
     Its bookings are in force from the beginning and include the amounts that the victims still hold. ``expected`` is the end of
     the victims' grace, ``since`` since when the unit waits, ``leased`` what leases and victims of its workload bring.
 
-    ``moved`` is the task that is moved to its node while its attempt, the only victim, still runs: it has no tasks until then.
+    It is one that ``moves`` its victims; ``moved`` is the task that is moved to its node while its attempt, the only victim, still runs: it has no tasks until then.
     """
 
-    __slots__ = ("charge", "expected", "job", "leased", "moved", "reservation", "since", "tasks", "tried", "victims")
+    __slots__ = (
+        "charge",
+        "expected",
+        "job",
+        "leased",
+        "moved",
+        "moves",
+        "reservation",
+        "since",
+        "tasks",
+        "tried",
+        "victims",
+    )
 
     def __init__(
         self, job: JobEntry, tasks: list[int], reservation: Reservation, charge: tuple[int, ...], victims: list[int],
         expected: int, since: int, leased: tuple[LeasePart, ...] = (), moved: int | None = None,
+        moves: bool = False,
     ) -> None:  # fmt: skip
         self.job = job
         self.moved = moved
+        self.moves = moves
         self.tasks = tasks
         self.reservation = reservation
         self.charge = charge

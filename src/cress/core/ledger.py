@@ -562,7 +562,16 @@ class Ledger(Books):
         charge = self.charge_of(job, nodes)
         self.add_claim(
             ClaimEntry(
-                job, list(tasks), reservation, charge, list(fact.victims), fact.expected, since, fact.leased, moved
+                job,
+                list(tasks),
+                reservation,
+                charge,
+                list(fact.victims),
+                fact.expected,
+                since,
+                fact.leased,
+                moved,
+                fact.moves,
             )
         )
         if moved is not None:

@@ -80,6 +80,7 @@ def export_state(core: Cycle) -> State:
                 "since": claim.since,
                 "leased": plain(claim.leased),
                 "moved": claim.moved,
+                "moves": claim.moves,
             }
             for claim in core.claims
         ],
@@ -171,7 +172,7 @@ def restore_state(core: Cycle, state: State) -> None:
         core.add_claim(
             ClaimEntry(
                 job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"], since, leased,
-                entry.get("moved"),
+                entry.get("moved"), entry.get("moves", False),
             )
         )  # fmt: skip
     kept = state["reservations"]

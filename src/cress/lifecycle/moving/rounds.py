@@ -19,6 +19,7 @@ from cress.lifecycle.moving.movable import why_not
 from cress.lifecycle.tables.rounds import MOST_ROUNDS, Round
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.timers import MOVES
+from cress.model.decisions import ClaimDropped
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Service
 from cress.model.group import DEFAULT_GROUP
@@ -161,8 +162,17 @@ def due(context: Context) -> None:
     """What moves has not arrived in time."""
     now = present(context)
     if now is not None and now.under_way:
-        late = next((move for move in now.under_way if _arrival(context, move) is None), now.under_way[0])
         limit = format_duration(_patience(context, now.under_way))
+        if any(move.attempt in context.attempts for move in now.under_way):
+            # A task that still runs ends by its grace, or with its node.
+            context.timers.set(MOVES, "", context.now + _patience(context, now.under_way))
+            return
+        late = next((move for move in now.under_way if _arrival(context, move) is None), now.under_way[0])
+        # What waits for a node that takes no tasks runs elsewhere.
+        for number in (now.job, *(move.job for move in now.under_way)):
+            entry = context.core.jobs.get(number)
+            claims = [claim for claim in entry.claims if claim.moves and claim.tasks] if entry is not None else []
+            context.core.propose(ClaimDropped(number, tuple(claim.tasks)) for claim in claims)
         _end(
             context,
             now,
@@ -227,7 +237,11 @@ def _arrival(context: Context, move: Move) -> str | None:
     attempt = _attempt_of(job, move.task)
     if attempt is None:
         if any(move.task in claim.tasks for claim in entry.claims):
-            return None
+            if not context.nodes[move.to].cordoned:
+                return None
+            # Its node may be back soon if it is away only.
+            context.core.propose([ClaimDropped(move.job, (move.task,))])
+            return f"node {move.to} was cordoned before {what} started there"
         waits = move.task in entry.again or move.task in entry.later or move.task >= entry.next_task
         return f"{what} has not started on node {move.to}, and waits" if waits else ""
     if attempt.node != move.to:
