@@ -109,9 +109,7 @@ class World:
             self.names.load(self.machine, self.names.revision)
         step = self.machine.step(now, utc, inputs)
         assert step.notices == _different(self.machine, before) + [
-            each
-            for each in step.notices
-            if isinstance(each, WITHOUT_NODE)
+            each for each in step.notices if isinstance(each, WITHOUT_NODE)
         ]
         self._named = id(self.machine), self.machine.now
         self.names.stepped(self.machine, step.facts.rows, self.names.revision.number + 1)

@@ -66,7 +66,9 @@ def test_a_service_whose_tasks_are_all_on_the_first_node_spreads(bare: Cluster) 
         bare.start_executor("n2", "<4, 1G>")
         bare.start_executor("n3", "<4, 1G>")
         told = bare.cress("rebalance")
-        assert told.stdout.startswith("2 moves, which lose - of work; 3 running tasks may move\non more nodes: 1 service (1)\n")
+        assert told.stdout.startswith(
+            "2 moves, which lose - of work; 3 running tasks may move\non more nodes: 1 service (1)\n"
+        )
         assert set(nodes_of(client, 1).values()) == {"n1"}
         done = bare.cress("rebalance", "--apply")
         assert done.returncode == 0, done.stderr
@@ -81,7 +83,9 @@ def test_a_gang_gets_its_nodes(bare: Cluster) -> None:
     bare.start_center()
     half_full(bare)
     with bare.client() as client:
-        gang = client.submit([{"command": "sleep 600", "resource": "<4, 64M>", "tasks": 2, "gang": True, "name": "gang"}])
+        gang = client.submit(
+            [{"command": "sleep 600", "resource": "<4, 64M>", "tasks": 2, "gang": True, "name": "gang"}]
+        )
         number = gang.jobs[0].id
         wait_until(lambda: client.job(number).reason, "a reason")
         done = bare.cress("rebalance", "--for", "gang", "--apply")
@@ -116,7 +120,10 @@ def test_a_center_that_is_killed_goes_on_and_no_task_runs_twice(bare: Cluster) -
 def test_ctrl_c_ends_a_round_after_the_step_under_way(bare: Cluster) -> None:
     bare.start_center()
     bare.start_executor("n1", "<4, 1G>")
-    bare.cress("apply", bare.file("web.yaml", WEB.replace("exec sleep 600", "trap 'sleep 2; exit' TERM; while :; do sleep 0.05; done")))
+    bare.cress(
+        "apply",
+        bare.file("web.yaml", WEB.replace("exec sleep 600", "trap 'sleep 2; exit' TERM; while :; do sleep 0.05; done")),
+    )
     with bare.client() as client:
         wait_until(lambda: len(nodes_of(client, 1)) == 3, "web on n1")
         bare.start_executor("n2", "<4, 1G>")

@@ -24,14 +24,15 @@ def is_within(trial: Trial, budget: Budget) -> bool:
 def free_nodes(trial: Trial, budget: Budget) -> list[str]:
     """Empty nodes within a budget, and return them; tasks go to nodes that are in use."""
     cluster = trial.cluster
-    order: list[tuple[int, int, int, int]] = []
+    order: list[tuple[int, int, int, int, int]] = []
     for f in np.flatnonzero(trial.occupied() & ~trial.closed).tolist():
         tasks = trial.on(f)
         if tasks:
-            order.append((-_size(trial, f), sum(trial.lost[each.id] for each in tasks), len(tasks), f))
+            lost, room = sum(trial.lost[each.id] for each in tasks), sum(each.charge[0] for each in tasks)
+            order.append((-_size(trial, f), lost, len(tasks), room, f))
     freed = []
     # The largest first: small ones would use up the room that these need.
-    for _, _, count, f in sorted(order):
+    for _, _, count, _, f in sorted(order):
         tasks = trial.on(f)
         # Tasks came meanwhile, which stay then.
         if tasks is None or len(tasks) != count or len(tasks) + trial.mark > budget.moves:

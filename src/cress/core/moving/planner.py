@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from cress.core.books import Books
+from cress.core.jobs import JobEntry
 from cress.core.moving.emptying import free_devices, free_nodes
 from cress.core.moving.making_place import make_place
 from cress.core.moving.plan import Budget, Candidates, Goal, Plan, Stays
@@ -17,6 +18,7 @@ GOALS = (Goal.SPREAD, Goal.DEVICES, Goal.NODES)
 def plan_moves(copy: Books, found: Candidates, goals: Collection[Goal] = GOALS, budget: Budget | None = None) -> Plan:
     """Return moves that spread services and free devices and nodes, within a budget, tried on a copy that nobody uses afterwards."""
     budget = budget or Budget()
+    _reserve(copy)
     trial = Trial(copy, found.lost)
     before = trial.free()
     spread_out = spread(trial, budget) if Goal.SPREAD in goals else []
@@ -40,6 +42,7 @@ def plan_place(copy: Books, found: Candidates, job: int, budget: Budget | None =
     """Return the cheapest moves found that let the next unit of a waiting job start; without a ``place`` if there are none."""
     budget = budget or Budget()
     unit = copy.jobs[job]
+    _reserve(copy, unit)
     trial = Trial(copy, found.lost, unit)
     before = trial.free()
     place = make_place(trial, unit, budget, found.spare)
@@ -52,6 +55,12 @@ def plan_place(copy: Books, found: Candidates, job: int, budget: Budget | None =
         movable=len(found.lost),
         stays=_counted(found),
     )
+
+
+def _reserve(copy: Books, but: JobEntry | None = None) -> None:
+    """Make the reservations of the first units of all groups, which a scheduler makes only when something later could start."""
+    heads = [group.policy.head() for group in copy.groups.in_order() if not group.policy.plans]
+    copy.reservations.heed([head for head in heads if head is not None and head is not but], copy.now)
 
 
 def _counted(found: Candidates) -> dict[Stays, int]:
