@@ -15,6 +15,7 @@ from cress.core.moving.room import promised
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import RoundEnded, TaskMoved
 from cress.lifecycle.inputs import Rebalance, StopMoves
+from cress.lifecycle.jobs.reasons import lasting
 from cress.lifecycle.moving.movable import why_not
 from cress.lifecycle.tables.rounds import MOST_ROUNDS, Round
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
@@ -24,7 +25,6 @@ from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Service
 from cress.model.group import DEFAULT_GROUP
 from cress.model.times import MINUTE
-from cress.model.units import format_duration
 
 # The word for an attempt that is stopped to run elsewhere.
 MOVED = "moved"
@@ -162,7 +162,7 @@ def due(context: Context) -> None:
     """What moves has not arrived in time."""
     now = present(context)
     if now is not None and now.under_way:
-        limit = format_duration(_patience(context, now.under_way))
+        limit = lasting(_patience(context, now.under_way))
         if any(move.attempt in context.attempts for move in now.under_way):
             # A task that still runs ends by its grace, or with its node.
             context.timers.set(MOVES, "", context.now + _patience(context, now.under_way))
