@@ -24,8 +24,7 @@ def two_half_full(center: Center, first: Executor, second: Executor) -> dict[str
         center.post(f"/v1/nodes/{other}/uncordon", {})
         found[name] = number, launch.attempt
     eventually(lambda: center.get("/v1/state")["tasks_running"] == 2)
-    for number, _ in found.values():
-        eventually(lambda number=number: center.get(f"/v1/jobs/{number}")["started"])
+    eventually(lambda: all(center.get(f"/v1/jobs/{number}")["started"] for number, _ in found.values()))
     return found
 
 
@@ -114,7 +113,7 @@ def test_what_makes_no_sense_is_refused(center: Center) -> None:
 
 def test_users_ask_for_their_own_jobs_only(center: Center) -> None:
     center.http.put("/v1/users/ann", json={"role": "user"})
-    token = center.post("/v1/tokens", {"name": "a", "user": "ann"}, 201)["token"]
+    token = center.post("/v1/tokens", {"name": "a", "user": "ann"}, 201)["secret"]
     with center.executor("n1"), center.client(Authorization=f"Bearer {token}") as ann:
         theirs = center.submit(resource="<4, 64M>", hold=True)
         answer = ann.post("/v1/jobs", json={"jobs": [{"command": ["true"], "hold": True}]})

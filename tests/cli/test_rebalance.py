@@ -50,7 +50,13 @@ def test_a_plan_says_what_it_frees_and_costs() -> None:
 def test_a_round_says_what_was_done_and_what_not(capsys: pytest.CaptureFixture[str]) -> None:
     rebalance._tell_round(
         RoundView(
-            number=3, state="stopped", by="ann", done=(WEB,), under_way=(FIT,), left=(HIDDEN,), problem="node n2 is full"
+            number=3,
+            state="stopped",
+            by="ann",
+            done=(WEB,),
+            under_way=(FIT,),
+            left=(HIDDEN,),
+            problem="node n2 is full",
         ),
         as_json=False,
     )

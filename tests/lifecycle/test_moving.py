@@ -56,7 +56,7 @@ def on_one_node(tasks: int = 3, **more: Any) -> tuple[Site, int]:
 def half_full(*cpus: int, **more: Any) -> tuple[Site, list[int]]:
     """Movable batch jobs, one on each node of four cores."""
     site = Site()
-    jobs = []
+    jobs: list[int] = []
     for place, cores in enumerate(cpus, 1):
         site.join(f"n{place}")
         filler = site.submit(job(1, cpus=4 - cores)) if cores < 4 else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from functools import partial
 
 import pytest
 
@@ -38,6 +39,10 @@ def nodes_of(client: Client, job: int) -> dict[int, str]:
     return found
 
 
+def _is_on(client: Client, job: int, name: str) -> bool:
+    return nodes_of(client, job) == {0: name}
+
+
 def half_full(cluster: Cluster, command: str = "sleep 600") -> dict[str, int]:
     """Movable jobs of two cores on n1 and n2, which have four, beside an empty n3; the jobs by node."""
     jobs = {}
@@ -49,7 +54,7 @@ def half_full(cluster: Cluster, command: str = "sleep 600") -> dict[str, int]:
             filler = client.submit([{"command": "sleep 600", "resource": "<2, 64M>"}])
             jobs[name] = made.jobs[0].id
             wait_until(lambda: nodes_of(client, filler.jobs[0].id), "a full node")
-            wait_until(lambda name=name: nodes_of(client, jobs[name]) == {0: name}, f"a task on {name}")
+            wait_until(partial(_is_on, client, jobs[name], name), f"a task on {name}")
             if name == "n2":
                 client.cancel(filler.jobs[0].id)
                 client.cancel(filler.jobs[0].id - 2)
@@ -72,7 +77,7 @@ def test_a_service_whose_tasks_are_all_on_the_first_node_spreads(bare: Cluster) 
         assert set(nodes_of(client, 1).values()) == {"n1"}
         done = bare.cress("rebalance", "--apply")
         assert done.returncode == 0, done.stderr
-        assert re.findall(r"^1\.\d moved from n1 to (n[23])$", done.stdout, re.M) in (["n2", "n3"], ["n3", "n2"])
+        assert re.findall(r"^1\.\d moved from n1 to (n[23])$", done.stdout, re.MULTILINE) in (["n2", "n3"], ["n3", "n2"])
         assert done.stdout.endswith("2 of 2 tasks moved\n")
         assert sorted(nodes_of(client, 1).values()) == ["n1", "n2", "n3"]
         again = bare.cress("rebalance", "--goal", "spread", "--apply")

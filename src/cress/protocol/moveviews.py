@@ -26,7 +26,7 @@ class MoveView(View, frozen=True):
 
 
 class FreeView(View, frozen=True):
-    """How many of the nodes that take tasks have none, and how many of their devices nothing uses."""
+    """The number of nodes that take tasks and have none, and of their devices that nothing uses."""
 
     nodes: int
     devices: int

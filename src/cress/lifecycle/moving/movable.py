@@ -1,4 +1,4 @@
-"""Which running tasks may move now: what the scheduler says, and the readiness of services."""
+"""The choice of running tasks that may move now: what the scheduler says, and the readiness of services."""
 
 from __future__ import annotations
 

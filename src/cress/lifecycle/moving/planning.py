@@ -20,7 +20,7 @@ _FOR_ROOM = frozenset({Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.DRAINI
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What a plan is made for: ``goals``, or room for the next unit of ``job``; and the most that it moves and loses."""
+    """The purpose of a plan: ``goals``, or room for the next unit of ``job``; and the most that it moves and loses."""
 
     goals: tuple[Goal, ...] = ()
     job: int = 0

@@ -159,7 +159,7 @@ def tend(context: Context) -> None:
 
 
 def due(context: Context) -> None:
-    """What moves has not arrived in time."""
+    """End the round: a task has not arrived in time."""
     now = present(context)
     if now is not None and now.under_way:
         limit = lasting(_patience(context, now.under_way))
