@@ -53,7 +53,7 @@ def half_full(cluster: Cluster, command: str = "sleep 600") -> dict[str, int]:
             made = client.submit([{"command": command if name == "n1" else "sleep 600", "name": f"on-{name}", **keys}])
             filler = client.submit([{"command": "sleep 600", "resource": "<2, 64M>"}])
             jobs[name] = made.jobs[0].id
-            wait_until(lambda: nodes_of(client, filler.jobs[0].id), "a full node")
+            wait_until(partial(nodes_of, client, filler.jobs[0].id), "a full node")
             wait_until(partial(_is_on, client, jobs[name], name), f"a task on {name}")
             if name == "n2":
                 client.cancel(filler.jobs[0].id)
