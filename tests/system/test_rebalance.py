@@ -77,7 +77,10 @@ def test_a_service_whose_tasks_are_all_on_the_first_node_spreads(bare: Cluster) 
         assert set(nodes_of(client, 1).values()) == {"n1"}
         done = bare.cress("rebalance", "--apply")
         assert done.returncode == 0, done.stderr
-        assert re.findall(r"^1\.\d moved from n1 to (n[23])$", done.stdout, re.MULTILINE) in (["n2", "n3"], ["n3", "n2"])
+        assert re.findall(r"^1\.\d moved from n1 to (n[23])$", done.stdout, re.MULTILINE) in (
+            ["n2", "n3"],
+            ["n3", "n2"],
+        )
         assert done.stdout.endswith("2 of 2 tasks moved\n")
         assert sorted(nodes_of(client, 1).values()) == ["n1", "n2", "n3"]
         again = bare.cress("rebalance", "--goal", "spread", "--apply")

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
 from cress.model.option_text import format_option, parse_assignments
-from cress.model.options import Options
+from cress.model.options import OFF, Options
 from cress.model.times import SECOND
 from cress.simulator.attempts import History
 from cress.simulator.deadlines import parse_deadlines, with_deadlines
@@ -49,7 +49,7 @@ def plan(request: Request) -> Plan:
     if request.out.exists() and not request.out.is_dir():
         raise InputError("is not a directory", hint="another --out", file=str(request.out))
     plotly_script()
-    options = parse_assignments(request.options)
+    options = _checked(parse_assignments(request.options))
     if request.estimates == PREDICTED:
         options = parse_assignments([f"estimates={PREDICTED}"], options)
     choices = tuple(parse_policy(text) for text in request.policies)
@@ -109,7 +109,7 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     notes = workload.notes.copy()
     groups = with_policy(workload.groups, choice)
     # An option that comes with the policy holds for the implied default group too.
-    options = parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options)
+    options = _checked(parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options))
     # The measures are of the workload's groups, whatever the scheduler knows of them.
     known = groups
     if choice.merged and choice.policy is not None:
@@ -152,6 +152,17 @@ def _refused(workload: Workload, history: History) -> dict[str, list[int]]:
     for i, reason in history.refusals.items():
         found.setdefault(reason, []).append(int(workload.line[i]))
     return found
+
+
+def _checked(options: Options) -> Options:
+    """Return the options. Raises ``InputError`` for one that would change nothing here."""
+    if options.rebalance != OFF:
+        raise InputError(
+            "tasks are not moved in simulations",
+            hint="rebalance=off; what moving gains: docs/rebalance.md",
+            field="rebalance",
+        )
+    return options
 
 
 def _never_fit(
