@@ -207,11 +207,11 @@ class Books:
                 self.enqueue(claim.job)
 
     def void_claims(self, f: int) -> None:
-        """Drop the claims on node ``f`` if it takes no tasks any more."""
+        """Drop the claims on node ``f`` if it takes no tasks any more; what is moved there waits for it unless it is lost."""
         if self.cluster.nodes[f, USABLE]:
             return
         for claim in list(self.claims):
-            if any(node == f for node, _ in claim.reservation.nodes):
+            if (not claim.moves or self.cluster.lost[f]) and any(node == f for node, _ in claim.reservation.nodes):
                 self.drop_claim(claim, again=True)
 
     def _expect_last_end(self, attempt: Attempt) -> None:
@@ -499,7 +499,9 @@ class Books:
 
     def waiting(self) -> Iterator[JobEntry]:
         """Yield all jobs with a waiting task, by id."""
-        return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later or job.carried)
+        return (
+            job for _, job in sorted(self.jobs.items()) if job.waiting or job.has_claimed or job.later or job.carried
+        )
 
     def needs_estimate(self, job: Job) -> bool:
         """Return whether the group of a job works with estimates, as loans do; False if there is no such group (any more)."""
