@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, tzinfo
 from heapq import heapify, heappop
 
@@ -508,10 +508,10 @@ class Books:
         group = self.groups.by_name.get(job.group or DEFAULT_GROUP)
         return group is not None and (group.policy.timed or self.pool.lends)
 
-    def still_waits(self, job: int) -> bool:
-        """Return whether a task of the job waits; False if there is no such job."""
-        entry = self.jobs.get(job)
-        return entry is not None and entry.waiting > 0
+    def settled(self, jobs: Iterable[int]) -> list[int]:
+        """Return those of these jobs of which no task waits (any more)."""
+        entries = self.jobs
+        return [number for number in jobs if (entry := entries.get(number)) is None or entry.waiting <= 0]
 
     def never_fits(self, job: Job) -> bool:
         """Return whether no present node could ever hold a task of ``job``, or not all nodes together its gang.
