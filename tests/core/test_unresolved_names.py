@@ -71,6 +71,10 @@ WHY = {
     'no node has an attribute r1, a text must be in quotes: "r1"',
     "Rack = r1 && f(x) = (Waittime > 1h)": "no node satisfies Rack = r1 (2 of 2 nodes do not); "
     'no node has an attribute r1, a text must be in quotes: "r1"',
+    'regexp(Name, "^gpu")': 'no node of this cluster could ever satisfy regexp(Name, "^gpu") (2 of 2 nodes do not)',
+    'contains(Featurs, "avx2")': 'no node of this cluster could ever satisfy contains(Featurs, "avx2") (2 of 2 nodes do not); '
+    "no node has an attribute Featurs",
+    "GPUs is not undefined": "no node of this cluster could ever satisfy GPUs is not undefined (2 of 2 nodes do not)",
     "JobDependency = web": 'no node satisfies JobDependency = "web" (2 of 2 nodes do not); there is no job web',
     "JobDependency = later": 'no node satisfies JobDependency = "later" (2 of 2 nodes do not); no task of later runs',
     'JobDependency = "h/db"': 'no node satisfies JobDependency = "h/db" (2 of 2 nodes do not); there is no job h/db',

@@ -10,6 +10,7 @@ from cress.language.addresses import parse_span
 from cress.language.names import SPELLING, key_of
 from cress.language.tree import (
     Arithmetic,
+    Call,
     Compare,
     Defined,
     Expression,
@@ -19,6 +20,7 @@ from cress.language.tree import (
     Negative,
     Not,
     Number,
+    Pattern,
     Span,
     Text,
     Truth,
@@ -84,7 +86,7 @@ def _arithmetic(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expre
 
     several = st.lists(inner, min_size=2, max_size=4)
     choices = st.lists(st.integers(0, 1), min_size=3, max_size=3)
-    return st.builds(made, several, st.sampled_from(("+-", "×/")), choices) | inner.map(Negative)
+    return st.builds(made, several, st.sampled_from(("+-", "×/", "×%")), choices) | inner.map(Negative)
 
 
 # Plain numbers: cores are not counted in G.
@@ -96,6 +98,14 @@ _items: st.SearchStrategy[Item] = st.one_of(
     st.sampled_from(TEXTS).map(Text), st.sampled_from(NUMBERS + VERSIONS + PREFIXES).map(Number), st.booleans().map(Truth),
     st.sampled_from(SPANS).map(_span),
 )  # fmt: skip
+
+
+undefined = st.just(_name("undefined"))
+PATTERNS = ("^4", "r[0-9]$", r"(a|1)+\.", r"\d{1,3}", "ä", "", r"^\W", "[^0-9]-")
+
+
+def _called(function: str, *arguments: Expression) -> Expression:
+    return Call(function, arguments)
 
 
 def _built_in(subject: Expression, items: list[Item]) -> Expression:
@@ -118,6 +128,11 @@ _flat: st.SearchStrategy[Expression] = st.one_of(
     ),
     st.builds(_built_in, attributes, st.lists(_items, min_size=1, max_size=4)),
     st.builds(_built_in, computed, st.lists(_sized | st.booleans().map(Truth), min_size=1, max_size=3)),
+    st.builds(Compare, st.sampled_from(("is", "is not")), attributes, constants | attributes | undefined),
+    st.builds(Compare, st.sampled_from(("is", "is not")), computed, _sized | attributes | undefined),
+    st.builds(_called, st.sampled_from(("startswith", "endswith", "contains")), attributes, constants | attributes),
+    st.builds(lambda name, text: Call("regexp", (name, Pattern(text))), attributes, st.sampled_from(PATTERNS)),
+    st.builds(Compare, st.sampled_from(OPERATORS), attributes.map(lambda each: Call("size", (each,))), _sized),
     st.builds(Defined, attributes | st.sampled_from(("CPULoad", "FreeMemory")).map(_name)),
     attributes,
     st.booleans().map(Truth),
@@ -128,6 +143,23 @@ def _joined(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expressio
     several = st.lists(inner, min_size=2, max_size=4).map(tuple)
     return st.one_of(
         several.map(conjunction),
+        st.builds(lambda three: Call("if", tuple(three)), st.lists(inner, min_size=3, max_size=3)),
+        st.builds(
+            lambda operator, condition, one, other, side: Compare(operator, Call("if", (condition, one, other)), side),
+            st.sampled_from((*OPERATORS, "is", "is not")),
+            inner,
+            attributes | _sized,
+            attributes | _sized,
+            _sized | attributes,
+        ),
+        st.builds(
+            lambda operator, function, one, other, side: Compare(operator, Call(function, (one, other)), side),
+            st.sampled_from((*OPERATORS, "is")),
+            st.sampled_from(("min", "max")),
+            arithmetic,
+            arithmetic,
+            _sized,
+        ),
         several.map(disjunction),
         inner.map(Not),
         st.builds(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cress.language.functions import FUNCTIONS
 from cress.language.names import (
     DATA_LOCALITY,
     JOB_ATTRIBUTES,
@@ -15,23 +16,30 @@ from cress.language.names import (
     spelling_of,
 )
 from cress.language.raw import Raw, Relaxes
+from cress.language.regular import BadPattern, compiled
 from cress.language.shares import is_quotient_of_amounts
 from cress.language.tree import (
+    EXTREMES,
+    IF,
     And,
     Arithmetic,
+    Call,
     Compare,
     Defined,
     Expression,
     In,
+    Item,
     Name,
     Negative,
     Not,
     Number,
     Or,
+    Pattern,
     Resource,
     Span,
     Text,
     Truth,
+    choices,
     is_truth,
     parts,
 )
@@ -52,6 +60,10 @@ EXAMPLES = {
     "JobDependency": "JobDependency = A",
     "IssueAsWhole": "IssueAsWhole = True && f(x) = (Waittime > 5min); without f(x) it is `gang` of the job itself",
 }
+# Comparisons for which nothing comes before or after.
+EQUALITIES = ("=", "!=", "is", "is not")
+# Choices of ``if`` that are compared with each other in one comparison.
+MOST_CHOICES = 256
 # Where something else may be meant.
 _INSTEAD = {
     NODES: "Name in (…) or Address in (…) may stand anywhere",
@@ -88,10 +100,7 @@ class Checker:
                 "clause && f(x) = (Waittime > 15s), not inside ||, ! or an f(x)",
             )
         match raw:
-            case And():
-                for each in raw.operands:
-                    self.condition(each)
-            case Or():
+            case And() | Or():
                 for each in raw.operands:
                     self.condition(each)
             case Not():
@@ -106,6 +115,8 @@ class Checker:
                 raise self._placement("Resource", raw.at, "")
             case Truth():
                 pass
+            case Call():
+                self._truth_of_call(raw)
             case Name():
                 self._name(raw)
                 if is_quantity(raw.key):
@@ -122,6 +133,13 @@ class Checker:
         elif isinstance(raw, Negative) or (isinstance(raw, Arithmetic) and not is_quotient_of_amounts(raw)):
             for each in parts(raw):
                 self.term(each)
+        elif isinstance(raw, Call) and (raw.function == IF or raw.function in EXTREMES):
+            self._arity(raw)
+            for i, each in enumerate(raw.arguments):
+                if raw.function == IF and not i:
+                    self.condition(each)
+                else:
+                    self.term(each)
         else:
             self.number(raw, measure_in(raw))
 
@@ -141,6 +159,14 @@ class Checker:
             case Arithmetic():
                 for each in raw.operands:
                     self.number(each, measure)
+            case Call():
+                self._call(raw)
+                numbers = raw.arguments if raw.function in EXTREMES else ()
+                if raw.function == IF:
+                    self.condition(raw.arguments[0])
+                    numbers = raw.arguments[1:]
+                for each in numbers:
+                    self.number(each, measure)
             case _:
                 raise self.wrong(raw, f"{raw} is a text, not a number to calculate with")
 
@@ -148,35 +174,107 @@ class Checker:
         """The error at the beginning of ``raw``."""
         return trouble(self.text, place_of(raw), what, hint)
 
+    def _truth_of_call(self, call: Call) -> None:
+        if call.function == IF:
+            self._arity(call)
+            for each in call.arguments:
+                self.condition(each)
+        elif is_truth(call):
+            self._call(call)
+        else:
+            self.number(call, measure_in(call))
+            raise self.wrong(call, f"{call} is a number, not a condition", f"{call} >= …")
+
+    def _arity(self, call: Call) -> None:
+        function = FUNCTIONS[call.function]
+        if not function.least <= len(call.arguments) <= function.most:
+            few, many = function.least, function.most
+            number = f"{few}" if few == many else f"{few} to {many}"
+            what = f"{call.function} takes {number} argument{'s' * (many > 1)}, not {len(call.arguments)}"
+            raise self.wrong(call, what, function.example)
+
+    def _call(self, call: Call) -> None:
+        """Check the arguments of a function that looks at texts: attributes, constants, and a pattern."""
+        self._arity(call)
+        if call.function == IF or call.function in EXTREMES:
+            return
+        example = FUNCTIONS[call.function].example
+        subject, *others = call.arguments
+        constant = isinstance(subject, (Text, Number))
+        if constant and (call.function == "regexp" or not any(isinstance(each, Name) for each in others)):
+            raise self.wrong(subject, f"{subject} is not an attribute", f"the attribute comes first: {example}")
+        for i, each in enumerate(call.arguments):
+            if call.function == "regexp" and i:
+                if not isinstance(each, Pattern):
+                    raise self.wrong(each, f"{each} is not a regular expression in quotes", example)
+                self._pattern(each)
+            elif isinstance(each, Name):
+                self._name(each)
+                if is_quantity(each.key):
+                    raise self.wrong(each, f"{each} is an amount, and {call.function} looks at a text", example)
+            elif not isinstance(each, (Text, Number)):
+                raise self.wrong(each, f"{each} is neither an attribute nor a text", example)
+
+    def _pattern(self, pattern: Pattern) -> None:
+        try:
+            compiled(pattern.text)
+        except BadPattern as error:
+            what = f"the regular expression {pattern} is wrong: {error.what}"
+            raise trouble(self.text, pattern.at + 1 + error.place, what, error.hint) from None
+
+    def _branches(self, side: Raw) -> None:
+        """Check what ``if`` asks, where it chooses between the sides of a comparison."""
+        if isinstance(side, Call) and side.function == IF:
+            self._arity(side)
+            self.condition(side.arguments[0])
+            for each in side.arguments[1:]:
+                self._branches(each)
+
     def _compare(self, compare: Compare) -> None:
-        sides = (compare.left, compare.right)
         measure = measure_in(compare)
+        for side in (compare.left, compare.right):
+            self._branches(side)
+        left, right = tuple(choices(compare.left)), tuple(choices(compare.right))
+        if len(left) * len(right) > MOST_CHOICES:
+            raise self.wrong(compare, f"too many choices of {IF} are compared", f"at most {MOST_CHOICES} pairs")
+        for one in left:
+            for other in right:
+                self._sides(compare, one, other, measure)
+
+    def _sides(self, compare: Compare, left: Raw, right: Raw, measure: Measure | None) -> None:
+        sides = (left, right)
         for side, other in (sides, sides[::-1]):
             if isinstance(side, Number):
                 if self._value(side, measure) is None and not _keeps_versions(other):
                     raise self.wrong(side, f"{side} is a version and {other} is a number")
-                if is_prefix(side.text) and compare.operator not in ("=", "!="):
+                if is_prefix(side.text) and compare.operator not in EQUALITIES:
                     what = f"{side} stands for all versions that begin with {side.text[:-2]}"
                     raise self.wrong(side, what, f"= or !=, or a version such as {side.text[:-2]}")
             elif isinstance(side, Text):
-                if isinstance(other, (Arithmetic, Negative)) or (isinstance(other, Name) and is_quantity(other.key)):
+                number = isinstance(other, (Arithmetic, Negative)) or (isinstance(other, Call) and not is_truth(other))
+                if number or (isinstance(other, Name) and is_quantity(other.key)):
                     raise self.wrong(side, f"{side} is a text and {other} is a number")
             else:
                 self.number(side, measure)
-                if is_truth(side) and compare.operator not in ("=", "!="):
+                if is_truth(side) and compare.operator not in EQUALITIES:
                     raise self.wrong(side, f"a truth value is neither more nor less than another: {compare}", "= or !=")
 
     def _member(self, member: In) -> None:
         measure = measure_in(member)
-        keeps = _keeps_versions(member.subject)
-        if not isinstance(member.subject, (Number, Text)):
-            self.number(member.subject, measure)
-        for item in member.items:
+        self._branches(member.subject)
+        for subject in choices(member.subject):
+            self._items(subject, member.items, measure)
+
+    def _items(self, subject: Raw, items: tuple[Item, ...], measure: Measure | None) -> None:
+        keeps = _keeps_versions(subject)
+        if not isinstance(subject, (Number, Text)):
+            self.number(subject, measure)
+        for item in items:
             if isinstance(item, Number):
                 if self._value(item, measure) is None and not keeps:
-                    raise self.wrong(item, f"{item} is not a number, and {member.subject} is one")
+                    raise self.wrong(item, f"{item} is not a number, and {subject} is one")
             elif not keeps and isinstance(item, (Text, Span)):
-                raise self.wrong(item, f"{item} is not a number, and {member.subject} is one")
+                raise self.wrong(item, f"{item} is not a number, and {subject} is one")
 
     def _value(self, number: Number, measure: Measure | None) -> float | None:
         try:

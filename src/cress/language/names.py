@@ -55,6 +55,9 @@ PLACEMENT = {
 WAITTIME, CLUSTER_LOAD = "waittime", "clusterload"
 MOMENT = {WAITTIME: "Waittime", CLUSTER_LOAD: "ClusterLoad"}
 
+# What is compared with it by ``is`` is asked whether it has a value; no node has such an attribute.
+UNDEFINED = "undefined"
+
 # Attributes of a job in source E that say nothing about a node, and what they are called in a job.
 JOB_ATTRIBUTES = {
     "dynamicport": "ports",

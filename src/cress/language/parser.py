@@ -164,7 +164,8 @@ class _Reader:
             if isinstance(raw, Negative):
                 weight, raw = -weight, raw.operand
                 continue
-            factor = _factor(raw.operands[0]) if isinstance(raw, Arithmetic) and raw.operators[0] == "×" else None
+            product = isinstance(raw, Arithmetic) and raw.operators[0] == "×" and "%" not in raw.operators
+            factor = _factor(raw.operands[0]) if product else None
             if factor is None:
                 break
             weight *= factor
@@ -256,6 +257,9 @@ class _Reader:
                     self._of_the_moment(each)
                 return
             case Compare():
+                if raw.operator in ("is", "is not"):
+                    hint = f"{Compare('=' if raw.operator == 'is' else '!=', raw.left, raw.right)}"
+                    raise self.checker.wrong(raw, f"f(x) knows no {raw.operator}", hint)
                 found = sides(raw)
                 if found is not None and found[0].key in MOMENT:
                     self._constant(found[0], found[2])

@@ -48,6 +48,27 @@ def pair_comparison(operator: str) -> Callable[[Value | None, Value | None], boo
     return lambda left, right: compared(operator, left, right)
 
 
+def same(left: Operand, right: Operand) -> bool:
+    """``left is right``: equal, or both undefined."""
+    if left is None or right is None:
+        return left is right
+    return compared("=", left, right) is True
+
+
+def with_constants(
+    question: Callable[..., float | None], constants: tuple[Operand, ...]
+) -> Callable[..., float | None]:
+    """A question of which some arguments are constants; those that are None are the values that it is asked of."""
+    if all(each is None for each in constants):
+        return question
+
+    def ask(*values: Value | None) -> float | None:
+        rest = iter(values)
+        return question(*(next(rest) if each is None else each for each in constants))
+
+    return ask
+
+
 def member(items: tuple[Item, ...]) -> Callable[[Value], bool | None]:
     """Return whether a value is in a list."""
     if not all(isinstance(item, (Text, Span)) for item in items):

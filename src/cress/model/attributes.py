@@ -20,7 +20,7 @@ MAX_TEXT = 512
 # Names that mean something else in a constraint: every node has them, or they are no attributes at all.
 _RESERVED = frozenset(
     "address and clusterload cpuload datalocality defined dependedjob diskload dynamicport exclusivedisk f false "
-    "freememory in jobdependency memoryload networkadjacent networkload node nodes not or port rack resource true waittime weight".split()
+    "freememory in jobdependency memoryload networkadjacent networkload node nodes not or port rack resource true undefined waittime weight".split()
 )
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")

@@ -18,7 +18,7 @@ from cress.core.placing.vetoes import Absent, Missing
 from cress.core.tables.data_locations import is_local
 from cress.core.tables.dependencies import key_of
 from cress.language.clauses import Clause, Kind, Rank
-from cress.language.names import LOADS, MOMENT, NODE_NAMES, PLACEMENT, SPELLING, amount_of
+from cress.language.names import LOADS, MOMENT, NODE_NAMES, PLACEMENT, SPELLING, UNDEFINED, amount_of
 from cress.language.tree import Compare, Defined, Expression, Name, Number, Text, Truth, parts
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
@@ -137,7 +137,8 @@ def names_in(expression: Expression) -> list[Name]:
 def _names(expression: Expression, quoted: bool = False) -> Iterator[tuple[Name, bool]]:
     """Yield the names in an expression, and whether each stands on the right, where a text may be meant."""
     if isinstance(expression, Name):
-        yield expression, quoted
+        if expression.key != UNDEFINED:
+            yield expression, quoted
     elif isinstance(expression, Compare):
         yield from _names(expression.left)
         yield from _names(expression.right, quoted=not isinstance(expression.left, (Number, Text, Truth)))
@@ -149,6 +150,9 @@ def _names(expression: Expression, quoted: bool = False) -> Iterator[tuple[Name,
 def _defined(expression: Expression) -> Iterator[Defined]:
     if isinstance(expression, Defined):
         yield expression
+    if isinstance(expression, Compare) and expression.operator in ("is", "is not"):
+        # Like defined(x), it asks whether there is a value.
+        yield from (Defined(each) for each in (expression.left, expression.right) if isinstance(each, Name))
     for each in parts(expression):
         yield from _defined(each)
 
