@@ -41,7 +41,7 @@ _TRUTHS = (Truth, Not, And, Or, Compare, In, Defined, Resource)
 def _is_truth(expression: Expression) -> bool:
     if isinstance(expression, Call) and expression.function == "if":
         return any(_is_truth(each) for each in expression.arguments[1:])
-    about_texts = ("regexp", "startswith", "endswith", "contains")
+    about_texts = ("regexp", "startswith", "endswith", "contains", "in")
     return isinstance(expression, _TRUTHS) or (isinstance(expression, Call) and expression.function in about_texts)
 
 
@@ -92,6 +92,21 @@ def truth(expression: Expression, world: World) -> bool | None:
                 None if x is None else x >= amount for x, (_, amount) in zip(known, expression.amounts, strict=True)
             ]
             return False if False in fits else None if None in fits else True
+        case Call():
+            return _truth_of_call(expression, world)
+        case Compare():
+            measure = _measure(expression.left) or _measure(expression.right)
+            return _compare(expression.operator, expression.left, expression.right, measure, world)
+        case In():
+            return _member(expression, world)
+        case Name():
+            value = world.attributes.get(expression.key) if world.amount(expression.key) is None else None
+            return value if isinstance(value, bool) else None
+    return None
+
+
+def _truth_of_call(expression: Call, world: World) -> bool | None:
+    match expression:
         case Call(function="if", arguments=(condition, one, other)):
             chosen = truth(condition, world)
             return None if chosen is None else truth(one if chosen else other, world)
@@ -102,17 +117,14 @@ def truth(expression: Expression, world: World) -> bool | None:
             whole, piece = (_as_text(_constant(each, world)) for each in (subject, part))
             if whole is None or piece is None:
                 return None
+            if expression.function == "contains" and re.fullmatch(r"\{.*\}", whole):
+                return _in_set(piece, whole)
             whole, piece = whole.casefold(), piece.casefold()
             at = {"startswith": 0, "endswith": max(0, len(whole) - len(piece))}.get(expression.function)
             return piece in whole if at is None else whole[at:][: len(piece)] == piece
-        case Compare():
-            measure = _measure(expression.left) or _measure(expression.right)
-            return _compare(expression.operator, expression.left, expression.right, measure, world)
-        case In():
-            return _member(expression, world)
-        case Name():
-            value = world.attributes.get(expression.key) if world.amount(expression.key) is None else None
-            return value if isinstance(value, bool) else None
+        case Call(function="in", arguments=(one_of, of)):
+            asked, members = (_as_text(_constant(each, world)) for each in (one_of, of))
+            return None if asked is None or members is None else _in_set(asked, members)
     return None
 
 
@@ -134,7 +146,9 @@ def number(expression: Expression, world: World, measure: str = "") -> float | N
             return None if inner is None else -inner
         case Call(function="size", arguments=(asked,)):
             text = _as_text(_constant(asked, world))
-            return None if text is None else float(len(text))
+            if text is None or not re.fullmatch(r"\{.*\}", text):
+                return None if text is None else float(len(text))
+            return float(len({each.casefold() for each in text[1:-1].split(",")} - {""}))
         case Call(function="min" | "max" as function, arguments=arguments):
             values = [number(each, world, measure) for each in arguments]
             known = [each for each in values if each is not None]
@@ -286,6 +300,11 @@ def _nothing(side: Expression, measure: str, world: World) -> bool:
     return number(side, world, measure) is None
 
 
+def _in_set(member: str, of: str) -> bool:
+    members = of[1:-1].split(",") if re.fullmatch(r"\{.*\}", of) else [of]
+    return member.casefold() in [each.casefold() for each in members]
+
+
 def _as_text(value: Value | Number | None) -> str | None:
     if value is None or isinstance(value, bool):
         return None
@@ -354,7 +373,9 @@ def _member(expression: In, world: World) -> bool | None:
     subject = expression.subject
     if isinstance(subject, Name) and subject.key in ("nodes", "datalocality"):
         own = [world.attributes.get(key) for key in ("name", "hostname", "address")]
-        return any(_item(each, item) for each in own for item in expression.items if isinstance(each, str))
+        return any(
+            _item(each, item) or _fits(each, item) for each in own for item in expression.items if isinstance(each, str)
+        )
     found: bool | None = False
     for item in expression.items:
         equal: bool | None
@@ -365,9 +386,37 @@ def _member(expression: In, world: World) -> bool | None:
         else:
             value = _constant(subject, world)
             equal = _item(value, item) if isinstance(item, Span) else _values("=", value, _constant(item, world))
+            names = isinstance(subject, Name) and subject.key in ("name", "hostname")
+            if names and isinstance(value, str) and _fits(value, item):
+                return True
         if equal:
             return True
         found = None if equal is None else found
+    return found
+
+
+def _fits(value: str, item: Item) -> bool:
+    """Whether a pattern of names fits: here by all names that it stands for, but for ``*`` and ``?``."""
+    if not isinstance(item, Text) or not re.search(r"[*?\[]", item.value):
+        return False
+    made = [""]
+    for piece in re.findall(r"\[[^\]]*\]|[^\[]+", item.value):
+        inside = (
+            _members(piece[1:-1]) if piece[0] == "[" else [re.escape(piece).replace(r"\*", ".*").replace(r"\?", ".")]
+        )
+        made = [before + each for before in made for each in inside]
+    return any(re.fullmatch(each, value, re.IGNORECASE | re.DOTALL) for each in made)
+
+
+def _members(brackets: str) -> list[str]:
+    found: list[str] = []
+    for each in brackets.split(","):
+        first, dash, last = each.partition("-")
+        if dash:
+            width = len(first) if first[0] == "0" else 0
+            found += [str(number).zfill(width) for number in range(int(first), int(last) + 1)]
+        else:
+            found.append(re.escape(each))
     return found
 
 

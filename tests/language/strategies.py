@@ -49,7 +49,7 @@ AMOUNT_WORDS = (
 )
 CUSTOM_WORDS = ("GPU", "idle_gpu")
 TEXTS = ("4.5", "4.10", "4.5-rc1", "4.5a1", "2.6.32", "2.6.32.1", "v12", "12", "0.5", "r1", "R1", "web-1", "ä\"\\ (x", "", "192.168.1.5",
-         "2001:db8::7", "8G", "-3")  # fmt: skip
+         "2001:db8::7", "8G", "-3", "{avx2,ssd}", "{r1}", "{}", "ssd", "web-08", "n01")  # fmt: skip
 VALUES: tuple[Value, ...] = (True, False, 0, 1, 4.5, 12, -3, 4.0, 8_000_000_000, 80, 0.8, *TEXTS)
 NUMBERS = ("4.5", "4.10", "0", "1", "12", "0.5", "8G", "500M", "80%", "2K", "1T")
 VERSIONS = ("2.6.32", "4.5-rc1", "4.5rc1", "12.0.1", "4.5a1", "2.6.32-71.el6")
@@ -100,6 +100,9 @@ _items: st.SearchStrategy[Item] = st.one_of(
 )  # fmt: skip
 
 
+name_items: st.SearchStrategy[Item] = st.sampled_from(
+    ("n*", "N?", "n[1-8]", "n[01-08]", "*1", "web-[1,7-9]", "?[0-2]", "12", "r1", "*-*", "[n,r]1")
+).map(Text)
 undefined = st.just(_name("undefined"))
 PATTERNS = ("^4", "r[0-9]$", r"(a|1)+\.", r"\d{1,3}", "ä", "", r"^\W", "[^0-9]-")
 
@@ -131,6 +134,10 @@ _flat: st.SearchStrategy[Expression] = st.one_of(
     st.builds(Compare, st.sampled_from(("is", "is not")), attributes, constants | attributes | undefined),
     st.builds(Compare, st.sampled_from(("is", "is not")), computed, _sized | attributes | undefined),
     st.builds(_called, st.sampled_from(("startswith", "endswith", "contains")), attributes, constants | attributes),
+    st.builds(lambda one, of: Call("in", (one, of)), constants | attributes, attributes),
+    st.builds(
+        _built_in, st.sampled_from(("Name", "Hostname")).map(_name), st.lists(name_items, min_size=1, max_size=3)
+    ),
     st.builds(lambda name, text: Call("regexp", (name, Pattern(text))), attributes, st.sampled_from(PATTERNS)),
     st.builds(Compare, st.sampled_from(OPERATORS), attributes.map(lambda each: Call("size", (each,))), _sized),
     st.builds(Defined, attributes | st.sampled_from(("CPULoad", "FreeMemory")).map(_name)),

@@ -27,7 +27,18 @@ GOLDEN = {
     "1 < CPU < 4": "at character 9, `< 4`: `||`, `&&` or the end is expected "
     "(one comparison at a time: a < b && b < c)",
     'Rack = "r1': 'at character 8, `"r1`: the quote is not closed (" ends a text)',
-    "Rack in r1": "at character 9, `r1`: `(` is expected",
+    "Rack in 5": "at character 9, `5`: `(` or the name of a set is expected",
+    "CPU in Features": "at character 1, `CPU in Features`: CPU is an amount, and in looks at a text "
+    '("avx2" in Features)',
+    'Name in ("n[3-1]")': 'at character 10, `"n[3-1]")`: n[3-1]: [3-1] is not a range '
+    "(the smaller number first: n*, gpu-?, rack1-[01-40] or n[1-8,12])",
+    "Nodes in (web-1, n[1-2)": "at character 18, `n[1-2)`: n[1-2 has a bracket without the other one "
+    "(n*, gpu-?, rack1-[01-40] or n[1-8,12])",
+    "Name in (n[a*])": "at character 10, `n[a*])`: n[a*]: [a*] is not a list of numbers and ranges "
+    "(n*, gpu-?, rack1-[01-40] or n[1-8,12])",
+    " || ".join(
+        ['regexp(Name, "x")'] * 9
+    ): 'at character 169, `regexp(Name, "x")`: more than 8 regular expressions in one text (at most 8)',
     "Rack in (r1, )": "at character 14, `)`: something is missing (a value is expected)",
     "version(GCC) > 4": "at character 1, `version(GCC) > 4`: 'version' is not a function "
     "(the functions are defined, regexp, startswith, endswith, contains, size, min, max, if; or f(x) = …)",

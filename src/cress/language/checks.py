@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cress.language.functions import FUNCTIONS
+from cress.language.functions import FUNCTIONS, SET
 from cress.language.names import (
     DATA_LOCALITY,
     JOB_ATTRIBUTES,
@@ -21,6 +21,7 @@ from cress.language.shares import is_quotient_of_amounts
 from cress.language.tree import (
     EXTREMES,
     IF,
+    IN_SET,
     And,
     Arithmetic,
     Call,
@@ -42,6 +43,7 @@ from cress.language.tree import (
     choices,
     is_truth,
     parts,
+    place_of,
 )
 from cress.language.trouble import trouble
 from cress.language.values import number_value
@@ -186,7 +188,7 @@ class Checker:
             raise self.wrong(call, f"{call} is a number, not a condition", f"{call} >= …")
 
     def _arity(self, call: Call) -> None:
-        function = FUNCTIONS[call.function]
+        function = SET if call.function == IN_SET else FUNCTIONS[call.function]
         if not function.least <= len(call.arguments) <= function.most:
             few, many = function.least, function.most
             number = f"{few}" if few == many else f"{few} to {many}"
@@ -198,7 +200,7 @@ class Checker:
         self._arity(call)
         if call.function == IF or call.function in EXTREMES:
             return
-        example = FUNCTIONS[call.function].example
+        example = (SET if call.function == IN_SET else FUNCTIONS[call.function]).example
         subject, *others = call.arguments
         constant = isinstance(subject, (Text, Number))
         if constant and (call.function == "regexp" or not any(isinstance(each, Name) for each in others)):
@@ -306,18 +308,6 @@ class Checker:
             f"{word} must be a separate clause: it cannot be part of another condition",
             hint or f"{EXAMPLES[word]} joined to the rest by &&",
         )
-
-
-def place_of(raw: Raw) -> int:
-    """Return the position at which an expression begins: that of its leftmost leaf."""
-    while True:
-        at = getattr(raw, "at", None)
-        if at is not None:
-            return int(at)
-        inside = parts(raw)
-        if not inside:
-            return 0
-        raw = inside[0]
 
 
 def _keeps_versions(other: Expression) -> bool:

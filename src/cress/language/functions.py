@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cress.language.regular import compiled
-from cress.language.tree import Number
+from cress.language.tree import IN_SET, Number
 from cress.language.values import Operand, text_of
+from cress.model.attributes import members_of
 
 MOST_ARGUMENTS = 20
 
@@ -31,6 +32,8 @@ FUNCTIONS = {
     "max": Function(2, MOST_ARGUMENTS, "max(CPULoad, DiskLoad) < 80%"),
     "if": Function(3, 3, "if(SSD, Slots, 2) >= 2"),
 }
+# ``member in Set`` is one as well, but for how it is written.
+SET = Function(2, 2, '"avx2" in Features')
 # Beside them ``defined(x)``, which takes a name.
 ALL = ("defined", *FUNCTIONS)
 
@@ -51,7 +54,18 @@ def _on_texts(found: Callable[[str, str], bool]) -> Callable[[Operand, Operand],
 
 
 def _contains(value: Operand, part: Operand) -> bool | None:
+    if isinstance(value, str) and members_of(value) is not None:
+        return _in_set(part, value)
     return _on_texts(lambda one, two: two in one)(value, part)
+
+
+def _in_set(member: Operand, value: Operand) -> bool | None:
+    """``member in value``; a value that is no set is the only member."""
+    one, two = text_in(member), text_in(value)
+    if one is None or two is None:
+        return None
+    members = members_of(two)
+    return one.casefold() in members if members is not None else one.casefold() == two.casefold()
 
 
 def matches(pattern: str) -> Callable[[Operand], bool | None]:
@@ -66,9 +80,10 @@ def matches(pattern: str) -> Callable[[Operand], bool | None]:
 
 
 def size(value: Operand) -> float | None:
-    """The number of characters of a text."""
+    """The number of members of a set, else of characters of a text."""
     text = text_in(value)
-    return None if text is None else float(len(text))
+    members = None if text is None else members_of(text)
+    return None if text is None else float(len(text if members is None else members))
 
 
 # Of two texts or attributes.
@@ -76,4 +91,5 @@ OF_TWO: dict[str, Callable[[Operand, Operand], bool | None]] = {
     "startswith": _on_texts(str.startswith),
     "endswith": _on_texts(str.endswith),
     "contains": _contains,
+    IN_SET: _in_set,
 }

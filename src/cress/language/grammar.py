@@ -21,6 +21,7 @@ GRAMMAR = r"""
     | sum COMPARE sum -> compare
     | sum IS sum -> identical
     | sum _IN _OPEN entry (_COMMA entry)* _CLOSE -> member
+    | sum _IN (NAME | QUOTED) -> inside
     | RESOURCE _EQUAL VECTOR -> resource
     | DEPENDENCY _EQUAL (JOB | TEXT) -> dependency
 ?sum: product
@@ -61,7 +62,7 @@ _MINUS: /[−-]/
 MULTIPLY: /[*×⋅·\/÷%]/
 VECTOR: /<[^<>]*>/
 JOB: /[^\s()"'&|<>=]+/
-ENTRY: /[^\s(),"'&|<>=]+/
+ENTRY: /(\[[^\s\[\]()"'&|<>=]*\]|[^\s(),"'&|<>=])+/
 _OPEN: "("
 _CLOSE: ")"
 _COMMA: ","

@@ -51,6 +51,9 @@ PLACEMENT = {
     ISSUE_AS_WHOLE: "IssueAsWhole",
 }
 
+# Lists of what may have patterns of names.
+NAMES = ("name", "hostname", NODES, DATA_LOCALITY)
+
 # Of f(x) only.
 WAITTIME, CLUSTER_LOAD = "waittime", "clusterload"
 MOMENT = {WAITTIME: "Waittime", CLUSTER_LOAD: "ClusterLoad"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from cress.language.checks import EXAMPLES, Checker, measure_in, place_of
+from cress.language.checks import EXAMPLES, Checker, measure_in
 from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Rank, Requirement, Term
 from cress.language.names import (
     DATA_LOCALITY,
@@ -39,6 +39,7 @@ from cress.language.tree import (
     Text,
     Truth,
     conjunction,
+    place_of,
 )
 from cress.language.trouble import trouble
 from cress.language.values import number_value
@@ -62,7 +63,7 @@ def parse_requirement(text: str, *, stored: bool = False) -> Requirement:
     if not stored:
         requirement, sense = parse_requirement(text, stored=True), Sense(text)
         for clause in requirement.clauses:
-            if clause.kind is Kind.CONDITION:
+            if clause.kind in (Kind.CONDITION, Kind.NODES):
                 sense.condition(clause.expression)
         return requirement
     reader = _Reader(text)

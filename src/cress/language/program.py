@@ -12,7 +12,7 @@ from cress.language import machine
 from cress.language.checks import EQUALITIES, measure_in
 from cress.language.clauses import Clause, Rank, Term
 from cress.language.functions import OF_TWO, matches, size
-from cress.language.names import DATA_LOCALITY, FREE_MEMORY, LOADS, MEMORY, NODES, amount_of, is_quantity, key_of
+from cress.language.names import DATA_LOCALITY, FREE_MEMORY, LOADS, MEMORY, NAMES, NODES, amount_of, is_quantity, key_of
 from cress.language.questions import (
     comparison,
     is_there,
@@ -413,7 +413,7 @@ class _Compiler:
                 if i:
                     self._emit(machine.OR, -1)
         elif isinstance(subject, Name) and self._attribute(subject):
-            self._lookup((subject.key,), items, member(items))
+            self._lookup((subject.key,), items, member(items, names=subject.key in NAMES))
         elif isinstance(subject, Call) and subject.function == IF:
             self._choose(subject, lambda each: self._member(In(each, items), measure_in(expression)))
         elif self._computed(subject):

@@ -79,7 +79,7 @@ class _Piece:
 class Regular:
     """A compiled pattern. ``found_in(text)``: whether it stands somewhere in the text, capitals aside."""
 
-    __slots__ = ("_after", "_before", "_empty", "_first", "_last", "_masks", "_takes", "_unions")
+    __slots__ = ("_after", "_anchored", "_before", "_empty", "_first", "_last", "_masks", "_takes", "_unions")
 
     def __init__(self, pattern: str) -> None:
         reader = _Reader(pattern)
@@ -91,6 +91,8 @@ class Regular:
         self._before, self._after = (
             [symbol] * sum(symbol in each.some for each in self._takes) for symbol in (_BEGIN, _END)
         )
+        # Whether it begins with ^, so that it is soon seen not to be there.
+        self._anchored = all(_BEGIN in self._takes[i].some for i in _bits(self._first))
         # Per character, the positions that take it.
         self._masks: dict[str, int] = {}
 
@@ -99,6 +101,7 @@ class Regular:
         if self._empty:
             return True
         state, masks, unions, first, last = 0, self._masks, self._unions, self._first, self._last
+        anchored = self._anchored
         for symbol in (*self._before, *text, *self._after):
             # It may begin anywhere, so its first positions are always open.
             open_, i = first, 0
@@ -110,6 +113,8 @@ class Regular:
             state = open_ & (self._mask(symbol) if mask is None else mask)
             if state & last:
                 return True
+            if not state and anchored and symbol is not _BEGIN:
+                return False
         return False
 
     def _mask(self, symbol: str) -> int:

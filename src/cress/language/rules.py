@@ -11,6 +11,7 @@ from cress.language.grammar import GRAMMAR
 from cress.language.names import JOB_DEPENDENCY, QUOTE, SPELLING, key_of, spelling_of
 from cress.language.raw import Raw, Relaxes, Wrong
 from cress.language.tree import (
+    IN_SET,
     And,
     Arithmetic,
     Call,
@@ -29,6 +30,7 @@ from cress.language.tree import (
     Truth,
     conjunction,
     disjunction,
+    place_of,
 )
 from cress.language.vectortext import parse_amounts
 from cress.model.errors import InputError
@@ -78,6 +80,9 @@ class Rules(Transformer):  # type: ignore[type-arg]
 
     def member(self, subject: Raw, *items: Item) -> Raw:
         return In(subject, items)
+
+    def inside(self, subject: Raw, name: Token) -> Raw:
+        return Call(IN_SET, (subject, _name(name)), place_of(subject))
 
     def entry(self, token: Token) -> Item:
         return _item(token)

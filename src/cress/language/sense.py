@@ -9,11 +9,13 @@ import math
 from itertools import pairwise
 from typing import TypeAlias
 
-from cress.language.checks import measure_in, place_of
+from cress.language.checks import measure_in
+from cress.language.namepatterns import is_pattern, parse_pattern
 from cress.language.names import (
     FREE_MEMORY,
     IDLE,
     LOADS,
+    NAMES,
     SIZED,
     SPELLING,
     UNDEFINED,
@@ -38,6 +40,7 @@ from cress.language.tree import (
     choices,
     is_truth,
     parts,
+    place_of,
 )
 from cress.language.trouble import trouble
 from cress.language.values import number_value, unit_of
@@ -53,6 +56,8 @@ _UNIT_WORDS = ("bytes", "bit/s", "bytes/s")
 _EXAMPLES = (("G", "B"), ("M", "bit/s"), ("M", "B/s"))
 # From here on a number without a unit is meant as it stands: 17179869184 bytes.
 _SURELY_MEANT = 1_000_000
+# In one text; each is looked for in every distinct value.
+MOST_PATTERNS, MOST_NAME_PATTERNS = 8, 64
 _SHARE = (0.0, 1.0)
 _ANY = (-math.inf, math.inf)
 
@@ -62,6 +67,7 @@ class Sense:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._counts: dict[str, int] = {}
 
     def condition(self, expression: Expression) -> None:
         """Raise InputError if a condition, or one inside it, makes no sense."""
@@ -94,15 +100,13 @@ class Sense:
                     self._compared(expression, left, right, measure)
         elif isinstance(expression, In):
             measure = measure_in(expression)
+            self._patterns(expression)
             for item in expression.items:
                 if isinstance(item, (Number, Text, Truth)):
                     for subject in choices(expression.subject):
                         self._compared(expression, subject, item, measure)
         elif isinstance(expression, Call):
-            numbers = _numbers_of(expression)
-            measure = measure if numbers else None
-            for one, other in pairwise(numbers):
-                self._alike(one, other, measure)
+            measure = self._called(expression, measure)
         elif isinstance(expression, Arithmetic) and expression.operators[0] in "+-":
             for one, other in zip(expression.operands, expression.operands[1:], strict=False):
                 self._alike(one, other, measure)
@@ -110,6 +114,32 @@ class Sense:
             measure = None
         for each in parts(expression):
             self._inside(each, measure)
+
+    def _called(self, call: Call, measure: Measure | None) -> Measure | None:
+        """Look at a function; returns the measure of the numbers in it."""
+        if call.function == "regexp":
+            self._count(call, "regular expressions", MOST_PATTERNS)
+        numbers = _numbers_of(call)
+        for one, other in pairwise(numbers):
+            self._alike(one, other, measure)
+        return measure if numbers else None
+
+    def _count(self, expression: Expression, what: str, most: int) -> None:
+        """Refuse more than so many of what takes time for each name of a node."""
+        self._counts[what] = self._counts.get(what, 0) + 1
+        if self._counts[what] > most:
+            raise self._wrong(expression, f"more than {most} {what} in one text", f"at most {most}")
+
+    def _patterns(self, member: In) -> None:
+        """Refuse patterns of names that are none."""
+        if isinstance(member.subject, Name) and member.subject.key in NAMES:
+            for item in member.items:
+                if isinstance(item, Text) and is_pattern(item.value):
+                    self._count(item, "patterns of names", MOST_NAME_PATTERNS)
+                    try:
+                        parse_pattern(item.value)
+                    except InputError as error:
+                        raise self._wrong(item, error.what, error.hint) from None
 
     def _compared(self, whole: Compare | In, left: Expression, right: Expression, measure: Measure | None) -> None:
         if UNDEFINED in (getattr(left, "key", ""), getattr(right, "key", "")):

@@ -17,7 +17,8 @@ OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, ATOM = range(8)
 
 # The function that chooses, those whose value is a truth value, and those that choose among numbers.
 IF = "if"
-TRUTH_FUNCTIONS = frozenset(("regexp", "startswith", "endswith", "contains"))
+IN_SET = "in"
+TRUTH_FUNCTIONS = frozenset(("regexp", "startswith", "endswith", "contains", IN_SET))
 EXTREMES = frozenset(("min", "max"))
 
 
@@ -183,13 +184,16 @@ class Defined:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """``function(argument, …)``: one of ``functions.FUNCTIONS``."""
+    """``function(argument, …)``: one of ``functions.FUNCTIONS``; or ``member in Set``."""
 
     function: str
     arguments: tuple[Expression, ...]
     at: int = field(default=0, compare=False, repr=False)
 
     def __str__(self) -> str:
+        if self.function == IN_SET:
+            member, of = self.arguments
+            return f"{_within(member, SUM)} in {of}"
         return f"{self.function}({', '.join(map(str, self.arguments))})"
 
 
@@ -252,6 +256,18 @@ def leaves(expression: Expression) -> Iterator[Expression]:
         yield from leaves(each)
 
 
+def place_of(expression: Expression) -> int:
+    """Return the position at which an expression begins: that of its leftmost leaf."""
+    while True:
+        at = getattr(expression, "at", None)
+        if at is not None:
+            return int(at)
+        inside = parts(expression)
+        if not inside:
+            return 0
+        expression = inside[0]
+
+
 def conjunction(operands: tuple[Expression, ...]) -> Expression:
     """``a && b && …`` of any number of operands, without an And inside an And."""
     flat: list[Expression] = []
@@ -293,7 +309,7 @@ def _binding(expression: Expression) -> int:
             return AND
         case Not():
             return NOT
-        case Compare() | In() | Resource():
+        case Compare() | In() | Resource() | Call(function="in"):
             return COMPARISON
         case Arithmetic():
             return SUM if expression.operators[0] in "+-" else PRODUCT

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from math import isfinite
 
 from cress.model.errors import InputError
@@ -25,7 +26,7 @@ _RESERVED = frozenset(
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _TRUTHS = {"true": True, "false": False}
-_HINT = "NAME=VALUE, such as zone=eu, ssd=true or slots=4"
+_HINT = "NAME=VALUE, such as zone=eu, ssd=true, slots=4 or features={avx2,ssd}"
 
 
 def plain(name: str) -> str:
@@ -34,7 +35,7 @@ def plain(name: str) -> str:
 
 
 def parse_label(text: str) -> tuple[str, Value]:
-    """``zone=eu``: a name and a value. ``true`` and ``false`` are truth values, whole numbers are numbers.
+    """``zone=eu``: a name and a value. ``true`` and ``false`` are truth values, whole numbers are numbers, ``{a,b}`` is a set.
 
     Everything else is text, also a number with a point: it may be a version. Raises InputError.
     """
@@ -46,8 +47,28 @@ def parse_label(text: str) -> tuple[str, Value]:
         return name, _TRUTHS[value.lower()]
     if _INTEGER.fullmatch(value):
         return name, int(value)
+    if value[0] == "{":
+        value = _set_of(name, value)
     _check_text(name, value)
     return name, value
+
+
+@lru_cache(maxsize=16_384)
+def members_of(text: str) -> frozenset[str] | None:
+    """Return the members of a set such as ``{avx2,ssd}``, without capitals; ``None`` for any other text."""
+    if not (text.startswith("{") and text.endswith("}")):
+        return None
+    return frozenset(each.strip().casefold() for each in text[1:-1].split(",") if each.strip())
+
+
+def _set_of(name: str, text: str) -> str:
+    """Return the text of a set with each member once, in order. Raises InputError."""
+    members = [each.strip() for each in text[1:-1].split(",")] if text.endswith("}") else [""]
+    if members == [""] and text.endswith("}"):
+        return "{}"
+    if not all(members) or any(char in each for each in members for char in "{}"):
+        raise InputError(f"the value of {name} is not a set: {text}", hint="members with commas between: {avx2,ssd}")
+    return "{" + ",".join(sorted({each.casefold(): each for each in members}.values(), key=str.casefold)) + "}"
 
 
 def parse_labels(texts: Iterable[str]) -> dict[str, Value]:

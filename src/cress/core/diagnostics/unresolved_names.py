@@ -18,8 +18,21 @@ from cress.core.placing.vetoes import Absent, Missing
 from cress.core.tables.data_locations import is_local
 from cress.core.tables.dependencies import key_of
 from cress.language.clauses import Clause, Kind, Rank
-from cress.language.names import LOADS, MOMENT, NODE_NAMES, PLACEMENT, SPELLING, UNDEFINED, amount_of
-from cress.language.tree import Compare, Defined, Expression, Name, Number, Text, Truth, parts
+from cress.language.namepatterns import is_pattern
+from cress.language.names import (
+    DATA_LOCALITY,
+    LOADS,
+    MOMENT,
+    NAMES,
+    NODE_NAMES,
+    NODES,
+    PLACEMENT,
+    SPELLING,
+    UNDEFINED,
+    amount_of,
+)
+from cress.language.questions import patterns_in
+from cress.language.tree import Compare, Defined, Expression, In, Name, Number, Text, Truth, parts
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.units import closest
@@ -61,6 +74,8 @@ def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Miss
         missing_names(core.matching.context, (each.expression for each in clauses if each.kind is Kind.CONDITION))
     )
     for clause in clauses:
+        if clause.kind in (Kind.CONDITION, Kind.NODES):
+            found += _unmatched(core.matching.context, clause.expression)
         if clause.kind is Kind.DATA:
             found += _of_data(core, str(clause.value))
         if clause.kind is Kind.DEPENDENCY:
@@ -72,6 +87,25 @@ def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Miss
             elif not core.relations.counted(key):
                 found.append(Missing(Absent.TASK, str(clause.value)))
     return tuple(found)
+
+
+def _unmatched(context: Context, expression: Expression) -> Iterator[Missing]:
+    """Yield the patterns of names in an expression that fit no node."""
+    if isinstance(expression, In) and isinstance(expression.subject, Name) and expression.subject.key in NAMES:
+        keys = ("name", "hostname") if expression.subject.key in (NODES, DATA_LOCALITY) else (expression.subject.key,)
+        for item in expression.items:
+            if isinstance(item, Text) and is_pattern(item.value):
+                (pattern,) = patterns_in((item,)) or (None,)
+                there = (
+                    str(has.get(key, ""))
+                    for lost, has in zip(context.cluster.lost, context.columns.attributes, strict=False)
+                    if not lost
+                    for key in keys
+                )
+                if pattern is None or not any(map(pattern.fits, there)):
+                    yield Missing(Absent.PATTERN, item.value)
+    for each in parts(expression):
+        yield from _unmatched(context, each)
 
 
 def _of_data(core: Books, data: str) -> Iterator[Missing]:
@@ -117,6 +151,8 @@ def say(missing: Missing) -> str:
             return f"there is no job {missing.name}{guess}"
         case Absent.TASK:
             return f"no task of {missing.name} runs"
+        case Absent.PATTERN:
+            return f"no node has a name like {missing.name}"
         case Absent.LOAD:
             return f"{missing.name} is not measured on any node"
         case Absent.DATA:
