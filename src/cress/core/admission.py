@@ -97,7 +97,9 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
             case _:
                 raise InputError(f"{event!r} is not an event", hint="one of the events of cress.model.events")
     if asking:
-        relations = (relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP) for job in asking)
+        relations = (
+            relation_of(job, constraints_of(job, core.dimensions), job.group or DEFAULT_GROUP) for job in asking
+        )
         core.relations.dependencies.check(relations)
 
 

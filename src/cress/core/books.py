@@ -516,10 +516,10 @@ class Books:
 
         Of the clauses that never relax, those about nodes count; running tasks do not.
         """
-        wants = lasting_wants(job)
+        wants = lasting_wants(job, self.dimensions)
         if not self.fit.ever_fits(job.request, wants):
             return True
-        constraints = constraints_of(job) if job.gang else None
+        constraints = constraints_of(job, self.dimensions) if job.gang else None
         tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
         return job.gang and not self.fit.holds_when_empty(job.request, tasks, wants)
 

@@ -150,7 +150,7 @@ class Ledger(Books):
     def _submitted(self, event: JobSubmitted) -> None:
         job = event.job
         group = self.groups.get(job.group)
-        constraints = constraints_of(job)
+        constraints = constraints_of(job, self.dimensions)
         state = JobEntry(
             job, group, self.first_shape(job, constraints), self.now, event.behind, constraints, event.estimate
         )

@@ -298,7 +298,7 @@ def _job(job: JobEntry) -> State:
 def _restore_job(core: Cycle, entry: State) -> None:
     spec = msgspec.convert(entry["job"], Job)
     group = core.groups.get(entry["group"])
-    constraints = constraints_of(spec)
+    constraints = constraints_of(spec, core.dimensions)
     shape = core.first_shape(spec, constraints)
     job = JobEntry(spec, group, shape, entry["submitted"], constraints=constraints)
     # Releases before this one estimated nothing.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from cress.language.functions import FUNCTIONS, SET
 from cress.language.names import (
     DATA_LOCALITY,
+    JOB,
     JOB_ATTRIBUTES,
+    JOB_FACTS,
     MOMENT,
     NODES,
     PLACEMENT,
@@ -50,6 +52,7 @@ from cress.language.values import number_value
 from cress.language.versions import is_prefix
 from cress.model.errors import InputError
 from cress.model.resources import Measure
+from cress.model.units import closest
 
 # How each placement attribute is written.
 EXAMPLES = {
@@ -77,6 +80,8 @@ def measure_in(expression: Raw) -> Measure | None:
     """The measure in which the numbers of a comparison or of arithmetic are read: that of the first amount in it."""
     if isinstance(expression, Name):
         return measure_of(expression.key)
+    if isinstance(expression, Number):
+        return measure_of(expression.of)
     if is_truth(expression) and not isinstance(expression, (Compare, In)):
         return None
     for part in parts(expression):
@@ -297,6 +302,11 @@ class Checker:
             raise self.wrong(
                 name, f"{name} says nothing about a node", f"it is `{JOB_ATTRIBUTES[name.key]}` of the job itself"
             )
+        if name.key.startswith(JOB) and name.key.removeprefix(JOB) not in JOB_FACTS:
+            near = closest(name.written.rpartition(".")[2], JOB_FACTS.values())
+            if near or "." in name.key.removeprefix(JOB):
+                known = f"did you mean Job.{near}?" if near else f"Job.{', Job.'.join(JOB_FACTS.values())}"
+                raise self.wrong(name, f"a job has no {name}", known)
         if not name.written.startswith(QUOTE) and has_difference(name.written):
             hint = f"a minus has a space on each side; a label of this name is {spelling_of(name.written)}"
             raise self.wrong(name, f"{name} is read as one name", hint)

@@ -24,10 +24,14 @@ EXTREMES = frozenset(("min", "max"))
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as it was written, with its unit: ``4.10``, ``2.6.32``, ``8G``, ``15s``, ``80%``."""
+    """A number as it was written, with its unit: ``4.10``, ``2.6.32``, ``8G``, ``15s``, ``80%``.
+
+    ``of``: the key of the dimension of which it is an amount; "": only its place tells.
+    """
 
     text: str
     at: int = field(default=0, compare=False, repr=False)
+    of: str = ""
 
     def __str__(self) -> str:
         return self.text

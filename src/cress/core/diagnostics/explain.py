@@ -56,7 +56,7 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         return (
             _veto(job, Verdict.NO_NODE, closed=closed)
             if closed
-            else _never(core, job, job.job.request, lasting_wants(job.job))
+            else _never(core, job, job.job.request, lasting_wants(job.job, core.dimensions))
         )
     if job.claims:
         claim = job.claims[0]

@@ -21,6 +21,7 @@ from cress.language.clauses import Clause, Kind, Rank
 from cress.language.namepatterns import is_pattern
 from cress.language.names import (
     DATA_LOCALITY,
+    JOB,
     LOADS,
     MOMENT,
     NAMES,
@@ -54,7 +55,9 @@ def missing_names(context: Context, expressions: Iterable[Expression]) -> tuple[
         attribute = attribute and not amount_of(name.key, columns.dimensions)[1] and not columns.holders.get(name.key)
         if not attribute or name.key in expected or name.key in found:
             continue
-        if name.key in LOADS:
+        if name.key.startswith(JOB):
+            found[name.key] = Missing(Absent.OF_JOB, str(name))
+        elif name.key in LOADS:
             found[name.key] = Missing(Absent.LOAD, str(name))
         elif quoted:
             found[name.key] = Missing(Absent.TEXT, str(name))
@@ -131,7 +134,7 @@ def missing_in_rank(core: Books, rank: Rank) -> tuple[Missing, ...]:
 
 def remarks(core: Books, job: Job) -> tuple[str, ...]:
     """Return remarks on the constraints of a submitted job that may run (later): likely typing errors."""
-    constraints = constraints_of(job)
+    constraints = constraints_of(job, core.dimensions)
     if constraints is None:
         return ()
     found = dict.fromkeys(missing_in(core, constraints.requirement.clauses, job.group or DEFAULT_GROUP))
@@ -153,6 +156,8 @@ def say(missing: Missing) -> str:
             return f"no task of {missing.name} runs"
         case Absent.PATTERN:
             return f"no node has a name like {missing.name}"
+        case Absent.OF_JOB:
+            return f"{missing.name} is an attribute of a job, and no job is asked for"
         case Absent.LOAD:
             return f"{missing.name} is not measured on any node"
         case Absent.DATA:
@@ -195,7 +200,8 @@ def _defined(expression: Expression) -> Iterator[Defined]:
 
 def _known(context: Context) -> list[str]:
     """Return all known names, as they are written."""
-    names = dict.fromkeys((*SPELLING.values(), *context.columns.dimensions.custom))
+    spelled = (each for key, each in SPELLING.items() if not key.startswith(JOB))
+    names = dict.fromkeys((*spelled, *context.columns.dimensions.custom))
     for f, node in enumerate(context.cluster.specs):
         if not context.cluster.lost[f]:
             names.update((name, None) for name, _ in node.attributes)

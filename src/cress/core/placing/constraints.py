@@ -11,10 +11,12 @@ from functools import lru_cache
 
 from cress.core.tables.licences import Amounts, times
 from cress.language.clauses import Clause, Kind, Rank, Requirement, Term
+from cress.language.jobfacts import Facts, facts_of, for_job, keys_in, names_jobs
 from cress.language.parser import parse_rank, parse_requirement
 from cress.model.errors import InputError
+from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
-from cress.model.resources import ResourceVector
+from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import NEVER
 
 NO_OWNER = -1
@@ -156,6 +158,22 @@ def _read(requirement: str, rank: str, keys: Wants) -> Constraints:
     return Constraints(parse_requirement(requirement, stored=True), parse_rank(rank, stored=True), keys)
 
 
+@lru_cache(maxsize=4096)
+def _read_for(requirement: str, rank: str, keys: Wants, facts: Facts) -> Constraints:
+    return Constraints(
+        *for_job(parse_requirement(requirement, stored=True), parse_rank(rank, stored=True), facts), keys
+    )
+
+
+def _facts_of(job: Job, dimensions: Dimensions) -> Facts | None:
+    """Return the attributes of the job that its constraints name; ``None`` if they name none."""
+    if not (names_jobs(job.requirement) or names_jobs(job.rank)):
+        return None
+    asked = keys_in(parse_requirement(job.requirement, stored=True), parse_rank(job.rank, stored=True))
+    facts = facts_of(job, dimensions, job.group or DEFAULT_GROUP) if asked else {}
+    return tuple((key, facts[key]) for key in sorted(asked) if key in facts) if asked else None
+
+
 def _keys_of(job: Job) -> Wants:
     """Return the constraints from keys of the job."""
     return Wants(
@@ -180,9 +198,14 @@ def asks_for_more(job: Job) -> bool:
     )
 
 
-def constraints_of(job: Job) -> Constraints | None:
+def constraints_of(job: Job, dimensions: Dimensions) -> Constraints | None:
     """Return the constraints of the job; ``None`` if it has none. Raises ``InputError`` for invalid texts."""
-    return _read(job.requirement, job.rank, _keys_of(job)) if asks_for_more(job) else None
+    if not asks_for_more(job):
+        return None
+    facts = _facts_of(job, dimensions)
+    if facts is not None:
+        return _read_for(job.requirement, job.rank, _keys_of(job), facts)
+    return _read(job.requirement, job.rank, _keys_of(job))
 
 
 def data_of(constraints: Constraints | None) -> tuple[str, ...]:
@@ -199,9 +222,9 @@ def check_constraints(requirement: str, rank: str) -> None:
             raise error.at(field=name) from error
 
 
-def lasting_wants(job: Job) -> Wants:
+def lasting_wants(job: Job, dimensions: Dimensions) -> Wants:
     """Return the wants of the job that always hold: clauses that never relax."""
-    constraints = constraints_of(job)
+    constraints = constraints_of(job, dimensions)
     if constraints is None:
         return NO_WANTS
     if job.gang and job.licences:

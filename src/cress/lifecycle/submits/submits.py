@@ -164,7 +164,9 @@ def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) 
     relations: list[Relation] = []
     for some in parts(jobs):
         plain = (job for job in some if not isinstance(job.plan, Dag))
-        relations += (relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP) for job in plain)
+        relations += (
+            relation_of(job, constraints_of(job, context.core.dimensions), job.group or DEFAULT_GROUP) for job in plain
+        )
         yield
     context.core.relations.dependencies.check(relations)
 
@@ -249,7 +251,7 @@ def _by_devices(context: Context, job: Job) -> tuple[str, str] | None:
 
 def _never(context: Context, job: Job) -> NotAccepted:
     """Return the error of a job of which no registered node could ever hold a task, or all nodes together the gang."""
-    core, wants = context.core, lasting_wants(job)
+    core, wants = context.core, lasting_wants(job, context.core.dimensions)
     hint, field = "see `cress nodes` for what the nodes offer", "resource"
     if not core.fit.ever_fits(job.request):
         what = "one task is larger than every node"
