@@ -142,6 +142,8 @@ class Ledger(Books):
             self.units_in_doubt = True
             if self.groups.default_is_implied():
                 self.refresh_quotas_now()
+            if self.relations.choices.changed:
+                self.ask_again()
         if self.live:
             self.matching.flush()
 
@@ -266,6 +268,8 @@ class Ledger(Books):
             if not self.cluster.lost[f]:
                 self.recharge_node(f)
                 adoption.check_room(self, f)
+        if self.relations.choices.changed:
+            self._nodes_moved = True
         self.loads.judge(f)
         self.void_claims(f)
         self.cluster.loosened += 1

@@ -212,6 +212,8 @@ def _restore_nodes(core: Cycle, state: State) -> None:
             cluster.set_gone(f, cluster.devices[f], msgspec.convert(entry["gone"], tuple[Device, ...]))
         if entry["lost"]:
             cluster.lose_node(f)
+    # Nobody waits yet who would have to be asked again.
+    core.relations.choices.changed = False
     for data, places, problem in msgspec.convert(state["data"], list[tuple[str, Places | None, str]]):
         core.relations.locations.told(data, places, problem)
     for f, seen in state["strangers"]:

@@ -68,6 +68,11 @@ def keys_in(requirement: Requirement, rank: Rank) -> frozenset[str]:
     return frozenset(key for each in expressions for key in _keys(each))
 
 
+def keys_in_expression(expression: Expression) -> frozenset[str]:
+    """Return the keys of the attributes of the job in an expression."""
+    return frozenset(_keys(expression))
+
+
 def _keys(expression: Expression) -> Iterator[str]:
     if isinstance(expression, Name) and expression.key.startswith(JOB):
         yield expression.key

@@ -6,7 +6,7 @@ Names are read without regard to capitals, ``_`` and ``-``, as everywhere in the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
 
@@ -17,6 +17,8 @@ from cress.model.resources import Dimensions
 MOST = 256
 MAX_NAME = 64
 MAX_TEXT = 512
+# Names that a node repels by, or a job tolerates.
+MOST_TOLERANCES = 16
 
 # Names that mean something else in a constraint: every node has them, or they are no attributes at all.
 _RESERVED = frozenset(
@@ -113,6 +115,16 @@ def check_attributes(attributes: Mapping[str, Value], dimensions: Dimensions) ->
             _check_text(name, value)
         if isinstance(value, float) and not isfinite(value):
             raise InputError(f"the value of {name} is not a number", hint="a finite one")
+
+
+def check_tolerances(names: Sequence[str], field: str) -> None:
+    """Raise InputError unless these may be the names of what a node repels, or a job tolerates."""
+    for name in names:
+        if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+            hint = f"letters, digits, `_` and `-`, beginning with a letter, at most {MAX_NAME}"
+            raise InputError(f"{name[:MAX_NAME]!r} is not a name", hint=hint, field=field)
+    if len(names) > MOST_TOLERANCES or len(set(names)) < len(names):
+        raise InputError("are too many names", hint=f"at most {MOST_TOLERANCES}, each once", field=field)
 
 
 def parse_ports(text: str) -> tuple[int, int]:

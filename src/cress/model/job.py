@@ -71,6 +71,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``workload`` is the name of the framework or application in its group whose leases its tasks use; "": the built-in one of its type. Each task of a job that
     ``is_lease`` is a lease of its workload, which it keeps until it ends; it is not preempted in its first ``min_time`` microseconds.
+    ``tolerates`` are the names that nodes may repel by without keeping it off.
+
     At first its holder uses ``uses`` of each by itself (``None``: all of it); unless it is heard of every ``term`` microseconds, all of them end (0: they do not).
     """
 
@@ -109,6 +111,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     min_time: int = 0
     uses: ResourceVector | None = None
     term: int = 0
+    tolerates: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:

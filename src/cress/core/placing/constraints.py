@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
+from typing import TypeAlias
 
 from cress.core.tables.licences import Amounts, times
 from cress.language.clauses import Clause, Kind, Rank, Requirement, Term
@@ -21,6 +22,9 @@ from cress.model.times import NEVER
 
 NO_OWNER = -1
 
+# What nodes that choose see of a job: the attributes that they ask for, and the names that it tolerates.
+Asker: TypeAlias = tuple[Facts, tuple[str, ...]]
+
 # Kinds of clauses that are expressions.
 BY_EXPRESSION = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
 
@@ -33,7 +37,7 @@ class Wants:
     the job run together (0: any number). ``owner`` is the id of the job if the match depends on its own tasks,
     ``group`` the name of its group if the names of other jobs are relative to it. ``parts`` are the wants of the members
     of a unit of several jobs, in which ``hard`` has been joined from theirs, ``members`` their requests. ``apart``: nodes
-    with fewer tasks of the owner come first, before any rank. ``licences`` are those that all tasks of the unit take together.
+    with fewer tasks of the owner come first, before any rank. ``askers`` are what nodes that choose see of the jobs of the unit. ``licences`` are those that all tasks of the unit take together.
     """
 
     hard: tuple[Clause, ...] = ()
@@ -47,6 +51,7 @@ class Wants:
     apart: bool = False
     licences: Amounts = ()
     members: tuple[ResourceVector, ...] = ()
+    askers: tuple[Asker, ...] = ()
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __hash__(self) -> int:

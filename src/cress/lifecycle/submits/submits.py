@@ -251,7 +251,8 @@ def _by_devices(context: Context, job: Job) -> tuple[str, str] | None:
 
 def _never(context: Context, job: Job) -> NotAccepted:
     """Return the error of a job of which no registered node could ever hold a task, or all nodes together the gang."""
-    core, wants = context.core, lasting_wants(job, context.core.dimensions)
+    core = context.core
+    wants = core.as_asked((job,), lasting_wants(job, core.dimensions))
     hint, field = "see `cress nodes` for what the nodes offer", "resource"
     if not core.fit.ever_fits(job.request):
         what = "one task is larger than every node"
