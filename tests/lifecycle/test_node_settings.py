@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cress.lifecycle.inputs import Cordon, DataFound, Declare, Drain, NodeDead, NodeJoined, Restarted, SetNode
+from cress.lifecycle.inputs import Cordon, DataFound, Declare, Drain, NodeDead, NodeJoined, Restarted, SetNode, Submit
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.nodes.cordons import why_closed
 from cress.lifecycle.nodes.settings import settings_of
@@ -157,6 +157,15 @@ def test_a_node_chooses_its_jobs_over_what_its_executor_says_and_all_know_it(wor
     assert world.follower is not None
     assert world.follower.tables.nodes["n1"].node == world.machine.nodes["n1"].node
     assert replay(Machine(DIMENSIONS, Options()), world.records) is None
+
+
+def test_each_job_of_a_submit_is_judged_by_what_it_says_of_itself(world: World) -> None:
+    join(world, accepts='Job.User = "ann"')
+    both = Submit(jobs=(job(requirement="Job.Tasks < 2"), job(2, requirement="Job.Tasks < 2")))
+    assert world.refuse(both).startswith("jobs[1].requirement: no node that is large enough could ever satisfy 2 < 2")
+    both = Submit(jobs=(job(), job(user="eve")))
+    assert 'could ever satisfy what n1 accepts: Job.User = "ann"' in world.refuse(both)
+    assert len(world.submit(job(), job())) == 2
 
 
 def test_a_forgotten_node_comes_back_as_it_is_reported(world: World) -> None:

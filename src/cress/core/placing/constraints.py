@@ -170,9 +170,14 @@ def _read_for(requirement: str, rank: str, keys: Wants, facts: Facts) -> Constra
     )
 
 
+def names_itself(job: Job) -> bool:
+    """Return whether the constraints of the job may name its own attributes."""
+    return names_jobs(job.requirement) or names_jobs(job.rank)
+
+
 def _facts_of(job: Job, dimensions: Dimensions) -> Facts | None:
     """Return the attributes of the job that its constraints name; ``None`` if they name none."""
-    if not (names_jobs(job.requirement) or names_jobs(job.rank)):
+    if not names_itself(job):
         return None
     asked = keys_in(parse_requirement(job.requirement, stored=True), parse_rank(job.rank, stored=True))
     facts = facts_of(job, dimensions, job.group or DEFAULT_GROUP) if asked else {}
