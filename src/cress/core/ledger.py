@@ -388,7 +388,7 @@ class Ledger(Books):
             self._after_start(job, changed=leads or job.job.gang or (retried and job.constraints is not None))
         if self.relations.dependencies.in_use:
             self._doubt_units(job, fact.task, None)
-        if cluster.gone:
+        if cluster.gone or (fact.devices and devices.takes_disk(fact.devices)):
             self._check_room(claim, f)
 
     def _enter(self, fact: Start, job: JobEntry, f: int, slot: int) -> Attempt:
@@ -410,7 +410,7 @@ class Ledger(Books):
         return attempt
 
     def _check_room(self, claim: ClaimEntry | None, f: int) -> None:
-        """Check the room after a start: a whole device beside one that is gone may be more than the amounts that the node has left."""
+        """Check the room after a start: a whole device beside one that is gone, or smaller than it was, may be more than the amounts that the node has left."""
         if claim is None:
             adoption.check_room(self, f)
         elif not claim.tasks:

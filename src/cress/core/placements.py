@@ -75,7 +75,9 @@ class Placements(Ledger):
         shape = job.shape
         timeline = self.timeline
         if shape.match is not None:
-            room = gang_room(self.relations, shape, timeline.all_copies_now(shape, job.duration, now))
+            copies = timeline.all_copies_now(shape, job.duration, now)
+            devices.cap_exclusive(self.cluster, shape.request_array, shape.ask, copies)
+            room = gang_room(self.relations, shape, copies)
             if room is None:
                 return False
             self._place_in(job, room, now)
