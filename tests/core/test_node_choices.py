@@ -17,6 +17,7 @@ from cress.language.acceptance import parse_accepts
 from cress.model.errors import InputError
 from cress.model.events import Outcome
 from cress.model.job import Job
+from cress.model.node import Value
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node
 from tests.language import plain
 
@@ -181,8 +182,13 @@ def accepted(core: World, it: Job, name: str) -> bool:
         return False
     if not spec.accepts:
         return True
-    has = {key.lower(): value for key, value in spec.attributes}
-    facts = {"job.user": it.user, "job.group": it.group, "job.tasks": it.tasks, "job.cpu": it.request[0] / 1000}
+    has: dict[str, Value] = {key.lower(): value for key, value in spec.attributes}
+    facts: dict[str, Value] = {
+        "job.user": it.user,
+        "job.group": it.group,
+        "job.tasks": it.tasks,
+        "job.cpu": it.request[0] / 1000,
+    }
     return plain.truth(parse_accepts(spec.accepts), plain.World(has | facts, {}, {})) is True
 
 
