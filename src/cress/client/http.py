@@ -326,8 +326,8 @@ class Client(LeaderClient):
         revision: int | None = None,
         **values: str | bool | None,
     ) -> NodeSettingsPage:
-        """Set ``labels`` of a node (None: remove it), and of the ``values`` ``rack``, ``reserve``, ``judged`` and ``note`` those that are given (None:
-        what its executor reports); or go back to a revision. Tasks that run there go on.
+        """Set ``labels`` of a node (None: remove it), and of the ``values`` ``rack``, ``reserve``, ``judged``, ``note``, ``accepts`` and ``repels`` (with commas
+        between) those that are given (None: what its executor reports); or go back to a revision. Tasks that run there go on.
 
         It is refused unless ``revision`` is the present one, if it is given.
         """

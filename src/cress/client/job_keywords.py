@@ -65,6 +65,7 @@ class RunKeys(TypedDict, total=False):
     max_per_node: int
     max_per_rack: int
     licences: Licences
+    tolerates: str | list[str]
     application: str
     runtime: str
     root: Path

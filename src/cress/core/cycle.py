@@ -301,7 +301,7 @@ class Cycle(MakingRoom):
     def _is_void(self, claim: ClaimEntry) -> bool:
         """Return whether the victims are gone, and a clause keeps the unit off one of its nodes."""
         return (
-            claim.job.constraints is not None
+            claim.job.shape.match is not None
             and not any(victim in self.leaving for victim in claim.victims)
             and self.fit.excludes_any(claim.job.shape, claim.reservation.nodes)
         )

@@ -142,6 +142,8 @@ class Ledger(Books):
             self.units_in_doubt = True
             if self.groups.default_is_implied():
                 self.refresh_quotas_now()
+            if self.relations.choices.changed:
+                self.ask_again()
         if self.live:
             self.matching.flush()
 
@@ -150,7 +152,7 @@ class Ledger(Books):
     def _submitted(self, event: JobSubmitted) -> None:
         job = event.job
         group = self.groups.get(job.group)
-        constraints = constraints_of(job)
+        constraints = constraints_of(job, self.dimensions)
         state = JobEntry(
             job, group, self.first_shape(job, constraints), self.now, event.behind, constraints, event.estimate
         )
@@ -266,6 +268,8 @@ class Ledger(Books):
             if not self.cluster.lost[f]:
                 self.recharge_node(f)
                 adoption.check_room(self, f)
+        if self.relations.choices.changed:
+            self._nodes_moved = True
         self.loads.judge(f)
         self.void_claims(f)
         self.cluster.loosened += 1

@@ -280,6 +280,8 @@ class SetNode(_Input, frozen=True):
     base: int = -1
     by: str = ""
     what: str = ""
+    accepts: str | UnsetType | None = UNSET
+    repels: tuple[str, ...] | UnsetType | None = UNSET
 
 
 class SetUser(_Input, frozen=True):

@@ -227,7 +227,7 @@ class DrainBody(Body, frozen=True):
 class NodeSettingsBody(Body, frozen=True):
     """A change of the settings of a node; what is not named stays, null goes back to what the executor reports.
 
-    ``reserve`` is a text such as ``<2, 8G>``. ``revert`` is a revision to go back to (0: nothing is set), alone. The change is refused unless
+    ``reserve`` is a text such as ``<2, 8G>``, ``accepts`` a condition over jobs, ``repels`` are names, in a list or with commas between. ``revert`` is a revision to go back to (0: nothing is set), alone. The change is refused unless
     ``revision`` is the present one, if it is given.
     """
 
@@ -236,6 +236,8 @@ class NodeSettingsBody(Body, frozen=True):
     reserve: str | UnsetType | None = UNSET
     judged: bool | UnsetType | None = UNSET
     note: str | UnsetType | None = UNSET
+    accepts: str | UnsetType | None = UNSET
+    repels: list[str] | str | UnsetType | None = UNSET
     revert: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
     revision: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
 

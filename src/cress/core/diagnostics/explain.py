@@ -56,7 +56,7 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         return (
             _veto(job, Verdict.NO_NODE, closed=closed)
             if closed
-            else _never(core, job, job.job.request, lasting_wants(job.job))
+            else _never(core, job, job.job.request, core.as_asked((job.job,), lasting_wants(job.job, core.dimensions)))
         )
     if job.has_claimed:
         claim = next(claim for claim in job.claims if claim.tasks)
@@ -115,6 +115,7 @@ def _of_unit(core: Cycle, job: JobEntry) -> Veto | None:
     request, wants = combination(
         core.relations.dependencies, job, unit, core.now, core.balance.utilisation, lasting=True
     )
+    wants = core.unit_as_asked(job, wants)
     if core.fit.ever_fits(request, wants):
         return None
     # Companions may end or be cancelled, so it is not for ever.

@@ -269,6 +269,11 @@ TABLE = (
         default="none",
     ),
     Key(
+        "tolerates", TEXTS, values.tolerates, into=JOB,
+        about="names by which nodes repel jobs and which do not keep this one off ([nodes that choose](constraints.md#nodes-that-choose)): `gpu`, `[gpu, spot]`",
+        default="none",
+    ),
+    Key(
         "application", {"type": ["string", "integer"], "maxLength": MAX_NAME_LENGTH}, values.name, into=JOB,
         about="a name shared by jobs of one group that belong together",
         default="none",
