@@ -29,9 +29,9 @@ from cress.simulator.traces import load_workload
 from cress.simulator.workload import Workload
 
 LISTS = ("default", "gpushare40", "multigpu20")
-# Of the seeds, so many for each order; the first of them for the plot.
+# Of the seeds, so many for each order; the first ``DRAWN`` of them for the plot.
 ORDERS = {"best_fit": 3, "balance": 3, "fragmentation": 10}
-DRAWN = 3
+DRAWN = 1
 # Published policies of the same kind, at 130 % arrived.
 BESIDE = {"01-Random": "random", "05-BestFit": "best fit", "06-FGD": "fragmentation gradient descent"}
 SEEDS = tuple(range(42, 52))

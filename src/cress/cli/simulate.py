@@ -185,7 +185,7 @@ def _pack(
     """Compare orders of nodes by what they allocate of the GPUs, on an empty cluster that fills up."""
     from cress.simulator.packing.command import simulate_packing, table
 
-    with _progress() as progress:
+    with runs_progress() as progress:
         summary = simulate_packing(pods, nodes, out, arrive=arrive, seeds=seeds, options=options, tell=progress)
     if as_json:
         print(json.dumps(summary, indent=2))

@@ -21,6 +21,7 @@ from cress.language.clauses import Kind
 from cress.model.job import Job
 from cress.model.node import DISK_KIND
 from cress.model.options import Options
+from cress.model.resources import Dimensions, ResourceVector
 
 # Clauses that depend only on what a node is.
 _OF_NODES = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
@@ -148,8 +149,8 @@ class Fragmentation:
         self._asks = np.array(asks, np.int64).reshape(len(counted), PARTS + k)
         tasks = np.array([each.tasks for each in counted], np.int64)
         self._shares = (tasks / max(1, int(tasks.sum()))).astype(np.float32)
-        self._shapes = [of_nodes(Job(id=0, name="", group="", request=each.request, requirement=each.requirement))
-                        for each in counted]  # fmt: skip
+        dimensions = self.cluster.dimensions
+        self._shapes = [of_nodes(each.request, each.requirement, dimensions) for each in counted]
         self._values = np.zeros((len(self._kinds), WHOLE + 1), np.int64)
         for j, kind in enumerate(self._kinds.tolist()):
             wanted: dict[int, int] = {}
@@ -186,7 +187,8 @@ class Fragmentation:
             self._seen[r] = -1
 
 
-def of_nodes(job: Job) -> Wants:
-    """Return the clauses of the job that depend only on what a node is."""
-    hard = tuple(clause for clause in lasting_wants(job).hard if clause.kind in _OF_NODES)
+def of_nodes(request: ResourceVector, requirement: str, dimensions: Dimensions) -> Wants:
+    """Return the clauses of a requirement that depend only on what a node is, for a job with this request."""
+    job = Job(id=0, name="", group="", request=request, requirement=requirement)
+    hard = tuple(clause for clause in lasting_wants(job, dimensions).hard if clause.kind in _OF_NODES)
     return Wants(hard=hard) if hard else NO_WANTS
