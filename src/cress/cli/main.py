@@ -28,6 +28,7 @@ from cress.cli import (
     login,
     logs,
     nodes,
+    rebalance,
     resolve,
     run,
     scale,
@@ -57,7 +58,7 @@ class InOrder(TyperGroup):
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "leases licences status events usage login logout whoami token secret users audit config up center executor join tls store demo "
+        "rebalance leases licences status events usage login logout whoami token secret users audit config up center executor join tls store demo "
         "simulate".split()
     )  # a verb that is not in it comes last
 
@@ -147,6 +148,7 @@ app.command(epilog=scale.SCALE)(scale.scale)
 app.command(epilog=scale.RESUME)(scale.resume)
 app.add_typer(groups.app, name="groups")
 app.add_typer(nodes.app, name="nodes")
+app.command(epilog=rebalance.EPILOG)(rebalance.rebalance)
 app.add_typer(leases.app, name="leases")
 app.command(epilog=licences.EPILOG)(licences.licences)
 app.command(epilog=status.EPILOG)(status.status)
