@@ -187,13 +187,13 @@ def test_a_follower_whose_node_never_comes_back_is_let_go(tmp_path: Path, monkey
 
 
 def test_a_job_of_which_nobody_knows_how_to_run_it_does_not_stop_the_others(tmp_path: Path) -> None:
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         bad, good = center.submit(name="bad"), center.submit(name="good")
         center.stop()
     store = SqliteStore(tmp_path / "data" / "cress.db")
     store._writer.execute("UPDATE runs SET run = x'0102030405' WHERE job = ?", (bad,))
     store.close()
-    with Center(tmp_path / "data") as center, center.executor(resource="<4, 4G>") as executor:
+    with Center(tmp_path / "data", forked=True) as center, center.executor(resource="<4, 4G>") as executor:
         message = executor.receive()
         assert isinstance(message, Launches)
         # The executor refuses the one without a run, and says why.

@@ -105,7 +105,7 @@ def test_a_standby_takes_over_when_the_leader_dies_or_stops(zookeeper: Ensemble,
 
 def test_a_leader_that_sleeps_finds_another_one_and_stands_by(zookeeper: Ensemble, tmp_path: Path) -> None:
     place = empty_place(zookeeper)
-    with Center(tmp_path / "one", store=place) as first:
+    with Center(tmp_path / "one", store=place, forked=True) as first:
         kept = first.submit(name="kept")
         with first.executor() as executor:
             attempt = executor.launches()[0].attempt

@@ -67,7 +67,7 @@ def test_usage_counts_deadlines_where_there_were_some() -> None:
 
 @pytest.fixture
 def center(tmp_path: Path) -> Iterator[Center]:
-    with Center(tmp_path / "data") as running:
+    with Center(tmp_path / "data", forked=True) as running:
         yield running
 
 
