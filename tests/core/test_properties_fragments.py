@@ -62,6 +62,7 @@ def test_a_follower_is_in_the_same_state(setting: Setting, story: list[Operation
 
 def test_long_stories_come_by_everything() -> None:
     seen: Counter[str] = Counter()
+    wanted = ("taken", "left", "brought", "returned")
     for seed in range(40):
         player = Player(seeded_setting(seed, **LENDING), check=False)
         for each in player.play(seeded_operations(seed, 250, EVERYTHING)).decisions:
@@ -70,4 +71,6 @@ def test_long_stories_come_by_everything() -> None:
                 seen["left"] += bool(each.rest)
             seen["brought"] += isinstance(each, Claim) and bool(each.leased)
             seen["returned"] += isinstance(each, LeaseReduced)
-    assert min(seen[name] for name in ("taken", "left", "brought", "returned")) >= 3, seen
+        if min(seen[name] for name in wanted) >= 3:
+            break
+    assert min(seen[name] for name in wanted) >= 3, seen
