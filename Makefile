@@ -46,7 +46,7 @@ test: warm packages ## run the tests (without the long ones)
 	$(PYTEST) -m 'not long' $(ARGS)
 
 test-long: warm packages ## run all the tests, the long ones too, with more examples each
-	$(PYTEST) --hypothesis-profile=long $(ARGS)
+	$(PYTEST) --hypothesis-profile=long --timeout=1200 $(ARGS)
 
 # Everything is run even when something fails: one look shows all that is wrong.
 check: setup ## style, types, and the rules of the house
