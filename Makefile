@@ -6,8 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?=
 ARGS ?=
-# One test process per processor; WORKERS=0 runs all in one.
-WORKERS ?= auto
+# Three test processes for two processors, as tests of programs mostly wait; WORKERS=0 runs all in one.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 
 # Real batch logs, for the tests that replay them; without them these tests are skipped, and say so.
 ifeq ($(origin CRESS_TRACES),undefined)
