@@ -125,15 +125,21 @@ class _Call(Forked):
 
 
 def run_cress(
-    arguments: Sequence[str], *, stdin: str, environment: Mapping[str, str], folder: Path, timeout: float
+    arguments: Sequence[str],
+    *,
+    stdin: str = "",
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    timeout: float = 120.0,
 ) -> subprocess.CompletedProcess[str]:
-    """Run the ``cress`` command in this folder to its end, as ``subprocess.run`` would."""
+    """Run the ``cress`` command to its end, as ``subprocess.run`` would, with the environment and in the folder of the test unless told."""
+    given = dict(os.environ if environment is None else environment)
     with tempfile.TemporaryDirectory(prefix="cr") as place:
-        given, output, error = (Path(place, name) for name in ("in", "out", "err"))
-        given.write_text(stdin)
+        read, output, error = (Path(place, name) for name in ("in", "out", "err"))
+        read.write_text(stdin)
         for each in (output, error):
             each.touch()
-        call = _Call(_Start(_COMMAND, [*arguments], error, output, given, dict(environment), folder))
+        call = _Call(_Start(_COMMAND, [*arguments], error, output, read, given, folder or Path.cwd()))
         try:
             code = call.wait(timeout)
         except subprocess.TimeoutExpired:

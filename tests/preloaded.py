@@ -13,9 +13,10 @@ from cress.core.warm import KERNELS, warm_up
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 
-# None is compiled here.
+# None is compiled here; a program that is forked may.
 KERNELS.interpret()
 warm_up(Dimensions(), Options(), lambda: KERNELS.missing)
+KERNELS.compile()
 # What is loaded stays for ever: no forked program looks through it for garbage.
 gc.collect()
 gc.freeze()

@@ -59,6 +59,8 @@ def crowd(center: Center) -> Iterator[list[socket.socket]]:
 
 
 def test_a_crowd_hinders_nobody_among_ten_thousand_jobs(center: Center, crowd: list[socket.socket]) -> None:
+    # A part of a request is waited for so long that a busy machine may need longer for all that follows.
+    before = eventually(lambda: (count := files(center)) >= 1000 and count)
     with center.executor(resource="<1, 1T>"):
         for _ in range(100):
             jobs = [{"command": ["true"], "resource": "<1, 1M>"}] * 100
@@ -70,8 +72,6 @@ def test_a_crowd_hinders_nobody_among_ten_thousand_jobs(center: Center, crowd: l
                     wire.sendall(os.urandom(4096))
             assert page(center) < SOON
     assert memory(center) < 400
-    before = files(center)
-    assert before >= 1000
     for wire in crowd:
         wire.close()
     eventually(lambda: files(center) < before - 990)

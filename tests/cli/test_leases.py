@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from cress.cli import leases
 from cress.cli.tables import plain
 from cress.client import LeaseTask, LeaseView
 from tests.center.program import Center, eventually
+from tests.forked import run_cress
 
 HELD = LeaseView(
     id="12.0",
@@ -60,8 +59,7 @@ def test_the_sums_leave_out_what_waits() -> None:
 
 
 def cress(center: Center, *arguments: str, status: int = 0) -> str:
-    command = [sys.executable, "-m", "cress", *arguments, "--data", str(center.data)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = run_cress([*arguments, "--data", str(center.data)])
     assert done.returncode == status, done.stderr
     return done.stdout + done.stderr
 
@@ -85,9 +83,7 @@ def test_leases_are_requested_used_and_released(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [("request",), ("use", "1.0")])
 def test_what_is_missing_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "cress", "leases", *words], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+    done = run_cress(["leases", *words], folder=tmp_path)
     assert done.returncode == 2
     assert "Missing" in done.stderr
 
