@@ -256,7 +256,7 @@ def test_histories(seed: int, cut: int) -> None:
 
 @pytest.mark.long
 def test_many_histories() -> None:
-    @settings(max_examples=400)
+    @settings(max_examples=200)
     @given(seed=_SEEDS, cut=_CUTS)
     def check(seed: int, cut: int) -> None:
         history(seed, cut)
