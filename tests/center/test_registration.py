@@ -32,6 +32,15 @@ def test_devices_are_amounts_and_facts_of_their_node() -> None:
     assert made.rack == "r7"
 
 
+def test_a_node_may_choose_its_jobs() -> None:
+    made = node(accepts='Job.Group in ("lab", web)', repels=("gpu",))
+    assert (made.accepts, made.repels) == ('Job.Group in ("lab", web)', ("gpu",))
+    with pytest.raises(InputError, match="accepts: at the end: a value is expected"):
+        node(accepts="Job.User =")
+    with pytest.raises(InputError, match="repels: 'a b' is not a name"):
+        node(repels=("a b",))
+
+
 def test_the_amounts_may_be_said_too_and_labels_count_more_than_what_devices_are() -> None:
     made = node(devices=GPUS, resource="<4, 8G, gpu=2>", attributes={"gpu_model": "mine", "zone": "eu"})
     assert made.capacity[7] == 2_000

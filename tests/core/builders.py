@@ -175,6 +175,9 @@ class JobBuilder(_Amounts):
     def application(self, name: str) -> JobBuilder:
         return self._set(application=name)
 
+    def tolerates(self, *names: str) -> JobBuilder:
+        return self._set(tolerates=names)
+
     def ends_with_its_node(self) -> JobBuilder:
         """A task that is lost with its node does not run again."""
         return self._set(job_failure=False)
@@ -194,6 +197,8 @@ class NodeBuilder(_Amounts):
     dynamic: tuple[int, int] = DYNAMIC_PORTS
     judged: bool = True
     devices: tuple[Device, ...] = ()
+    condition: str = ""
+    repelled: tuple[str, ...] = ()
 
     def offers(self, **amounts: object) -> NodeBuilder:
         made: NodeBuilder = self.has(**amounts)
@@ -231,6 +236,14 @@ class NodeBuilder(_Amounts):
         )
         return replace(self, devices=(*self.devices, *more))
 
+    def accepts(self, condition: str) -> NodeBuilder:
+        """It takes only jobs for which this is true."""
+        return replace(self, condition=condition)
+
+    def repels(self, *names: str) -> NodeBuilder:
+        """It takes only jobs that tolerate these names."""
+        return replace(self, repelled=names)
+
     def not_judged(self) -> NodeBuilder:
         """It takes tasks whatever its load."""
         return replace(self, judged=False)
@@ -245,6 +258,8 @@ class NodeBuilder(_Amounts):
             attributes=self.attributes,
             ports=self.dynamic,
             judged=self.judged,
+            accepts=self.condition,
+            repels=self.repelled,
         )
 
 

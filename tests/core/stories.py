@@ -165,15 +165,17 @@ SIZES = ((1, 1), (1, 1), (1, 2), (2, 2), (2, 1), (2, 4), (3, 1), (1, 5), (4, 4),
 
 CLAUSES = (
     "GCC >= 4.5", 'Rack in ("r1", "r2")', "SSD = True", "IdleCPU >= 2", "IdleMemory >= 4", "Resource = <2>",
-    "Nodes in (n000, n002, n004)", "CPU >= 4 || SSD = True", "! defined(SSD)",
+    "Nodes in (n00[0,2,4])", "CPU >= 4 || SSD = True", "! defined(SSD)",
     "! defined(CPULoad) || CPULoad <= 50%", "FreeMemory >= 4 || IdleCPU > 1", "IdleCPU < 4", 'Rack != "r1"',
+    'regexp(Name, "n00[0-3]$")', 'startswith(Rack, "r") && size(Rack) = 2', "SSD is not False", "max(IdleCPU, GCC) % 2 < 1",
+    'if(SSD is undefined, endswith(Name, "1"), IdleCPU > 1)',
 )  # fmt: skip
 RELAXATIONS = (
     "", "", "", "", " && f(x) = (Waittime > 10s)", " && f(x) = (Waittime >= 3s && ClusterLoad < 50%)",
     " && f(x, weight=2) = (ClusterLoad > 40%)", " && f(x) = True", " && f(x) = (Waittime > 5s && Waittime <= 30s)",
 )  # fmt: skip
 RANKS = (
-    "", "", "CPU", "2 × IdleMemory", "IdleCPU", "0.5 × (SSD = True) - CPU", 'Memory - 3 × (Rack = "r1")', "0 - GCC",
+    "", "", "CPU", "2 × IdleMemory", "IdleCPU", "0.5 × (SSD = True) - CPU", 'Memory - 3 × (Rack = "r1")', "0 - GCC", "min(CPU, Memory) + if(SSD, 1, 0.5)",
     "-CPULoad",
 )  # fmt: skip
 

@@ -246,6 +246,32 @@ def test_disks_change_while_one_is_held_alone() -> None:
     assert len(world.running) == 3
 
 
+def test_a_node_is_closed_by_a_whole_disk_beside_one_that_has_become_smaller() -> None:
+    """The lease of the first task keeps the 100M that its disk had: with the second one more is held than there is."""
+    world = World(nodes=[node("n1").cpu(8).disks("100M", "100M")])
+    world.run(job("first").requires("ExclusiveDisk = True"))
+    changed(world, node("n1").cpu(8).disks("50M", "50M"))
+    world.run(job("second").requires("ExclusiveDisk = True"))
+    submitted(world, job("third"))
+    assert world.decide() == []
+    assert world.core.validate() == []
+    twin = Scheduler.restore(json.loads(json.dumps(world.core.export())))
+    assert twin.cluster.usable().tolist() == world.core.cluster.usable().tolist() == [False]
+    world.finish("first")
+    assert world.jobs_running() == ["second", "third"]
+
+
+def test_a_gang_waits_where_its_first_task_would_leave_less_than_is_held() -> None:
+    world = World(nodes=[node("n1").cpu(8).disks("50M", "50M")])
+    world.run(job("first").requires("ExclusiveDisk = True"))
+    changed(world, node("n1").cpu(8).disks("20M", "20M", "20M"))
+    submitted(world, job("gang").requires("ExclusiveDisk = True").tasks(2).gang())
+    assert world.decide() == []
+    assert world.core.validate() == []
+    world.finish("first")
+    assert world.jobs_running() == ["gang", "gang"]
+
+
 def test_more_capacity_is_used_at_once() -> None:
     world = World(nodes=[node("n1").cpu(1)])
     submitted(world, job("etl").tasks(3))

@@ -62,6 +62,8 @@ def test_whoever_submits_is_told_what_may_be_a_mistake() -> None:
         "there is no job dbs, did you mean db?",
         "no node has an attribute CPPU, did you mean CPU?",
     )
+    assert submitted(requirement='Name in ("n*", "gpu-[01-40]")') == ("no node has a name like gpu-[01-40]",)
+    assert submitted(requirement='Nodes in (n[1-9]) && !(Hostname in ("*-old"))') == ("no node has a name like *-old",)
     assert submitted(requirement="JobDependency = db") == ()
     assert submitted(requirement="JobDependency = later") == ()
 
@@ -71,6 +73,15 @@ WHY = {
     'no node has an attribute r1, a text must be in quotes: "r1"',
     "Rack = r1 && f(x) = (Waittime > 1h)": "no node satisfies Rack = r1 (2 of 2 nodes do not); "
     'no node has an attribute r1, a text must be in quotes: "r1"',
+    'regexp(Name, "^gpu")': 'no node of this cluster could ever satisfy regexp(Name, "^gpu") (2 of 2 nodes do not)',
+    'contains(Featurs, "avx2")': 'no node of this cluster could ever satisfy contains(Featurs, "avx2") (2 of 2 nodes do not); '
+    "no node has an attribute Featurs",
+    'Name in ("n*", "gpu-[01-40]") && Rack = "r9"': 'no node of this cluster could ever satisfy Rack = "r9" (2 of 2 nodes do not)',
+    "Nodes in (gpu*)": 'no node of this cluster could ever satisfy Nodes in ("gpu*") (2 of 2 nodes do not); '
+    "no node has a name like gpu*",
+    '"avx2" in Featurs': 'no node of this cluster could ever satisfy "avx2" in Featurs (2 of 2 nodes do not); '
+    "no node has an attribute Featurs",
+    "GPUs is not undefined": "no node of this cluster could ever satisfy GPUs is not undefined (2 of 2 nodes do not)",
     "JobDependency = web": 'no node satisfies JobDependency = "web" (2 of 2 nodes do not); there is no job web',
     "JobDependency = later": 'no node satisfies JobDependency = "later" (2 of 2 nodes do not); no task of later runs',
     'JobDependency = "h/db"': 'no node satisfies JobDependency = "h/db" (2 of 2 nodes do not); there is no job h/db',

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from cress.language.tree import (
     And,
     Arithmetic,
+    Call,
     Compare,
     Defined,
     Expression,
@@ -23,6 +24,7 @@ from cress.language.tree import (
     Not,
     Number,
     Or,
+    Pattern,
     Resource,
     Span,
     Text,
@@ -34,6 +36,13 @@ _STEPS = {"K": 1, "M": 2, "G": 3, "T": 4}
 _BYTES = ("memory",)
 _LOADS = ("cpuload", "memoryload", "networkload", "diskload", "freememory")
 _TRUTHS = (Truth, Not, And, Or, Compare, In, Defined, Resource)
+
+
+def _is_truth(expression: Expression) -> bool:
+    if isinstance(expression, Call) and expression.function == "if":
+        return any(_is_truth(each) for each in expression.arguments[1:])
+    about_texts = ("regexp", "startswith", "endswith", "contains", "in")
+    return isinstance(expression, _TRUTHS) or (isinstance(expression, Call) and expression.function in about_texts)
 
 
 @dataclass
@@ -83,6 +92,8 @@ def truth(expression: Expression, world: World) -> bool | None:
                 None if x is None else x >= amount for x, (_, amount) in zip(known, expression.amounts, strict=True)
             ]
             return False if False in fits else None if None in fits else True
+        case Call():
+            return _truth_of_call(expression, world)
         case Compare():
             measure = _measure(expression.left) or _measure(expression.right)
             return _compare(expression.operator, expression.left, expression.right, measure, world)
@@ -91,6 +102,29 @@ def truth(expression: Expression, world: World) -> bool | None:
         case Name():
             value = world.attributes.get(expression.key) if world.amount(expression.key) is None else None
             return value if isinstance(value, bool) else None
+    return None
+
+
+def _truth_of_call(expression: Call, world: World) -> bool | None:
+    match expression:
+        case Call(function="if", arguments=(condition, one, other)):
+            chosen = truth(condition, world)
+            return None if chosen is None else truth(one if chosen else other, world)
+        case Call(function="regexp", arguments=(subject, Pattern() as pattern)):
+            seen = _as_text(_constant(subject, world))
+            return None if seen is None else re.search(pattern.text, seen, re.IGNORECASE) is not None
+        case Call(function="startswith" | "endswith" | "contains", arguments=(subject, part)):
+            whole, piece = (_as_text(_constant(each, world)) for each in (subject, part))
+            if whole is None or piece is None:
+                return None
+            if expression.function == "contains" and re.fullmatch(r"\{.*\}", whole):
+                return _in_set(piece, whole)
+            whole, piece = whole.casefold(), piece.casefold()
+            at = {"startswith": 0, "endswith": max(0, len(whole) - len(piece))}.get(expression.function)
+            return piece in whole if at is None else whole[at:][: len(piece)] == piece
+        case Call(function="in", arguments=(one_of, of)):
+            asked, members = (_as_text(_constant(each, world)) for each in (one_of, of))
+            return None if asked is None or members is None else _in_set(asked, members)
     return None
 
 
@@ -110,6 +144,18 @@ def number(expression: Expression, world: World, measure: str = "") -> float | N
         case Negative():
             inner = number(expression.operand, world, measure)
             return None if inner is None else -inner
+        case Call(function="size", arguments=(asked,)):
+            text = _as_text(_constant(asked, world))
+            if text is None or not re.fullmatch(r"\{.*\}", text):
+                return None if text is None else float(len(text))
+            return float(len({each.casefold() for each in text[1:-1].split(",")} - {""}))
+        case Call(function="min" | "max" as function, arguments=arguments):
+            values = [number(each, world, measure) for each in arguments]
+            known = [each for each in values if each is not None]
+            return None if len(known) < len(values) else min(known) if function == "min" else max(known)
+        case Call(function="if", arguments=(condition, one, other)) if not _is_truth(expression):
+            chosen = truth(condition, world)
+            return None if chosen is None else number(one if chosen else other, world, measure)
         case Arithmetic():
             total = number(expression.operands[0], world, measure)
             for operator, operand in zip(expression.operators, expression.operands[1:], strict=True):
@@ -151,7 +197,7 @@ def _share(expression: Expression, world: World) -> float | None:
 
 def _divides_amounts(product: Arithmetic, world: World) -> bool:
     """Whether a quotient has an amount below, or only idle cores and the like above."""
-    below = [x for sign, x in zip(product.operators, product.operands[1:], strict=True) if sign == "/"]
+    below = [x for sign, x in zip(product.operators, product.operands[1:], strict=True) if sign in "/%"]
     if any(_sized(leaf) or _amount(leaf, world) for each in below for leaf in _leaves(each)):
         return True
     found = [each for each in _leaves(product) if _amount(each, world)]
@@ -182,8 +228,10 @@ def _sized(leaf: Expression) -> bool:
 
 
 def _calculated(operator: str, total: float | None, other: float | None) -> float | None:
-    if total is None or other is None or (operator == "/" and other == 0):
+    if total is None or other is None or (operator in "/%" and other == 0):
         return None
+    if operator == "%":
+        return math.fmod(total, other) if math.isfinite(total) else None
     found = {"+": total + other, "-": total - other, "×": total * other}.get(operator, total)
     found = total / other if operator == "/" else found
     return None if math.isnan(found) else found
@@ -201,6 +249,9 @@ def _measure(expression: Expression) -> str:
             )
         case Negative():
             return _measure(expression.operand)
+        case Call(function="min" | "max" | "if", arguments=arguments) if not _is_truth(expression):
+            inside = (each for each in arguments if not _is_truth(each))
+            return next((found for each in inside if (found := _measure(each))), "")
         case Arithmetic():
             return next((found for each in expression.operands if (found := _measure(each))), "")
     return ""
@@ -213,16 +264,51 @@ def _computed(expression: Expression, world: World) -> bool:
 
 
 def _compare(operator: str, left: Expression, right: Expression, measure: str, world: World) -> bool | None:
+    if operator in ("is", "is not"):
+        equal = _compare("=", left, right, measure, world)
+        both = all(_nothing(each, measure, world) for each in (left, right))
+        return (equal is True or both) is (operator == "is")
+    for chooses, swapped in ((left, False), (right, True)):
+        if isinstance(chooses, Call) and chooses.function == "if":
+            condition, one, other = chooses.arguments
+            chosen = truth(condition, world)
+            branch = one if chosen else other
+            pair = (left, branch) if swapped else (branch, right)
+            return None if chosen is None else _compare(operator, *pair, measure, world)
     if _computed(left, world) or _computed(right, world):
-        truths = [isinstance(each, _TRUTHS) and not isinstance(each, Truth) for each in (left, right)]
+        truths = [_is_truth(each) and not isinstance(each, Truth) for each in (left, right)]
         if any(truths):
             for each in (left, right):
                 plain = isinstance(each, Name) and not _computed(each, world)
-                if not (isinstance(each, _TRUTHS) or plain):
+                if not (_is_truth(each) or plain):
                     return None
             return _ordered(operator, truth(left, world), truth(right, world)) if operator in ("=", "!=") else None
         return _ordered(operator, *(_compared_number(each, measure, world) for each in (left, right)))
     return _values(operator, _constant(left, world), _constant(right, world))
+
+
+def _nothing(side: Expression, measure: str, world: World) -> bool:
+    """Whether a side of ``is`` is undefined."""
+    if isinstance(side, Call) and side.function == "if":
+        condition, one, other = side.arguments
+        chosen = truth(condition, world)
+        return chosen is None or _nothing(one if chosen else other, measure, world)
+    if isinstance(side, Name) and not _computed(side, world):
+        return side.key not in world.attributes
+    if isinstance(side, (Number, Text, Truth)):
+        return False
+    return number(side, world, measure) is None
+
+
+def _in_set(member: str, of: str) -> bool:
+    members = of[1:-1].split(",") if re.fullmatch(r"\{.*\}", of) else [of]
+    return member.casefold() in [each.casefold() for each in members]
+
+
+def _as_text(value: Value | Number | None) -> str | None:
+    if value is None or isinstance(value, bool):
+        return None
+    return value.text if isinstance(value, Number) else _shown(value)
 
 
 def _compared_number(side: Expression, measure: str, world: World) -> float | None:
@@ -287,7 +373,9 @@ def _member(expression: In, world: World) -> bool | None:
     subject = expression.subject
     if isinstance(subject, Name) and subject.key in ("nodes", "datalocality"):
         own = [world.attributes.get(key) for key in ("name", "hostname", "address")]
-        return any(_item(each, item) for each in own for item in expression.items if isinstance(each, str))
+        return any(
+            _item(each, item) or _fits(each, item) for each in own for item in expression.items if isinstance(each, str)
+        )
     found: bool | None = False
     for item in expression.items:
         equal: bool | None
@@ -298,9 +386,37 @@ def _member(expression: In, world: World) -> bool | None:
         else:
             value = _constant(subject, world)
             equal = _item(value, item) if isinstance(item, Span) else _values("=", value, _constant(item, world))
+            names = isinstance(subject, Name) and subject.key in ("name", "hostname")
+            if names and isinstance(value, str) and _fits(value, item):
+                return True
         if equal:
             return True
         found = None if equal is None else found
+    return found
+
+
+def _fits(value: str, item: Item) -> bool:
+    """Whether a pattern of names fits: here by all names that it stands for, but for ``*`` and ``?``."""
+    if not isinstance(item, Text) or not re.search(r"[*?\[]", item.value):
+        return False
+    made = [""]
+    for piece in re.findall(r"\[[^\]]*\]|[^\[]+", item.value):
+        inside = (
+            _members(piece[1:-1]) if piece[0] == "[" else [re.escape(piece).replace(r"\*", ".*").replace(r"\?", ".")]
+        )
+        made = [before + each for before in made for each in inside]
+    return any(re.fullmatch(each, value, re.IGNORECASE | re.DOTALL) for each in made)
+
+
+def _members(brackets: str) -> list[str]:
+    found: list[str] = []
+    for each in brackets.split(","):
+        first, dash, last = each.partition("-")
+        if dash:
+            width = len(first) if first[0] == "0" else 0
+            found += [str(number).zfill(width) for number in range(int(first), int(last) + 1)]
+        else:
+            found.append(re.escape(each))
     return found
 
 

@@ -10,6 +10,7 @@ from cress.language.addresses import parse_span
 from cress.language.names import SPELLING, key_of
 from cress.language.tree import (
     Arithmetic,
+    Call,
     Compare,
     Defined,
     Expression,
@@ -19,6 +20,7 @@ from cress.language.tree import (
     Negative,
     Not,
     Number,
+    Pattern,
     Span,
     Text,
     Truth,
@@ -47,7 +49,7 @@ AMOUNT_WORDS = (
 )
 CUSTOM_WORDS = ("GPU", "idle_gpu")
 TEXTS = ("4.5", "4.10", "4.5-rc1", "4.5a1", "2.6.32", "2.6.32.1", "v12", "12", "0.5", "r1", "R1", "web-1", "ä\"\\ (x", "", "192.168.1.5",
-         "2001:db8::7", "8G", "-3")  # fmt: skip
+         "2001:db8::7", "8G", "-3", "{avx2,ssd}", "{r1}", "{}", "ssd", "web-08", "n01")  # fmt: skip
 VALUES: tuple[Value, ...] = (True, False, 0, 1, 4.5, 12, -3, 4.0, 8_000_000_000, 80, 0.8, *TEXTS)
 NUMBERS = ("4.5", "4.10", "0", "1", "12", "0.5", "8G", "500M", "80%", "2K", "1T")
 VERSIONS = ("2.6.32", "4.5-rc1", "4.5rc1", "12.0.1", "4.5a1", "2.6.32-71.el6")
@@ -84,7 +86,7 @@ def _arithmetic(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expre
 
     several = st.lists(inner, min_size=2, max_size=4)
     choices = st.lists(st.integers(0, 1), min_size=3, max_size=3)
-    return st.builds(made, several, st.sampled_from(("+-", "×/")), choices) | inner.map(Negative)
+    return st.builds(made, several, st.sampled_from(("+-", "×/", "×%")), choices) | inner.map(Negative)
 
 
 # Plain numbers: cores are not counted in G.
@@ -96,6 +98,17 @@ _items: st.SearchStrategy[Item] = st.one_of(
     st.sampled_from(TEXTS).map(Text), st.sampled_from(NUMBERS + VERSIONS + PREFIXES).map(Number), st.booleans().map(Truth),
     st.sampled_from(SPANS).map(_span),
 )  # fmt: skip
+
+
+name_items: st.SearchStrategy[Item] = st.sampled_from(
+    ("n*", "N?", "n[1-8]", "n[01-08]", "*1", "web-[1,7-9]", "?[0-2]", "12", "r1", "*-*", "[n,r]1")
+).map(Text)
+undefined = st.just(_name("undefined"))
+PATTERNS = ("^4", "r[0-9]$", r"(a|1)+\.", r"\d{1,3}", "ä", "", r"^\W", "[^0-9]-")
+
+
+def _called(function: str, *arguments: Expression) -> Expression:
+    return Call(function, arguments)
 
 
 def _built_in(subject: Expression, items: list[Item]) -> Expression:
@@ -118,6 +131,15 @@ _flat: st.SearchStrategy[Expression] = st.one_of(
     ),
     st.builds(_built_in, attributes, st.lists(_items, min_size=1, max_size=4)),
     st.builds(_built_in, computed, st.lists(_sized | st.booleans().map(Truth), min_size=1, max_size=3)),
+    st.builds(Compare, st.sampled_from(("is", "is not")), attributes, constants | attributes | undefined),
+    st.builds(Compare, st.sampled_from(("is", "is not")), computed, _sized | attributes | undefined),
+    st.builds(_called, st.sampled_from(("startswith", "endswith", "contains")), attributes, constants | attributes),
+    st.builds(lambda one, of: Call("in", (one, of)), constants | attributes, attributes),
+    st.builds(
+        _built_in, st.sampled_from(("Name", "Hostname")).map(_name), st.lists(name_items, min_size=1, max_size=3)
+    ),
+    st.builds(lambda name, text: Call("regexp", (name, Pattern(text))), attributes, st.sampled_from(PATTERNS)),
+    st.builds(Compare, st.sampled_from(OPERATORS), attributes.map(lambda each: Call("size", (each,))), _sized),
     st.builds(Defined, attributes | st.sampled_from(("CPULoad", "FreeMemory")).map(_name)),
     attributes,
     st.booleans().map(Truth),
@@ -128,6 +150,23 @@ def _joined(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expressio
     several = st.lists(inner, min_size=2, max_size=4).map(tuple)
     return st.one_of(
         several.map(conjunction),
+        st.builds(lambda three: Call("if", tuple(three)), st.lists(inner, min_size=3, max_size=3)),
+        st.builds(
+            lambda operator, condition, one, other, side: Compare(operator, Call("if", (condition, one, other)), side),
+            st.sampled_from((*OPERATORS, "is", "is not")),
+            inner,
+            attributes | _sized,
+            attributes | _sized,
+            _sized | attributes,
+        ),
+        st.builds(
+            lambda operator, function, one, other, side: Compare(operator, Call(function, (one, other)), side),
+            st.sampled_from((*OPERATORS, "is")),
+            st.sampled_from(("min", "max")),
+            arithmetic,
+            arithmetic,
+            _sized,
+        ),
         several.map(disjunction),
         inner.map(Not),
         st.builds(

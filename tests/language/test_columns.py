@@ -78,6 +78,12 @@ MATCHES = {
     'Rack in (r1, "r3")': "a b d",
     "Nodes in (10.0.0.1-2, d)": "a b d",
     "DataLocality in (D.local)": "d",
+    "Nodes in (D.*, [a-c]*)": "d",
+    'Nodes in ("[a,c]", 10.0.0.2)': "a b c",
+    "Hostname in (?.local)": "d",
+    "! Name in (*)": "",
+    "Name in (a, [b,c,9])": "a b c",
+    "Rack in (r*)": "",
     "Address in (10.0.0.0/30)": "a b c",
     "GCC >= 4.5": "a b d",
     # That of d is a number, no text, and 4.5 is more than 4.1.

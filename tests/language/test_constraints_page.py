@@ -10,8 +10,10 @@ import pytest
 
 from cress.language.clauses import MOST_CLAUSES, Kind
 from cress.language.columns import Columns
+from cress.language.functions import ALL
 from cress.language.parser import parse_rank, parse_requirement
 from cress.language.program import Program
+from cress.language.regular import MOST_POSITIONS
 from cress.language.syntax import MOST_CHARACTERS, MOST_LEVELS
 from cress.language.tree import conjunction
 from cress.model.attributes import parse_label
@@ -31,6 +33,11 @@ def blocks(kind: str) -> list[str]:
     found = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
     assert found
     return [line for block in found for line in block.splitlines()]
+
+
+def section(title: str) -> str:
+    """The text below a heading, up to the next one."""
+    return PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 def examples(kind: str) -> list[tuple[str, str]]:
@@ -102,9 +109,15 @@ def test_the_mistakes_are_told_as_the_page_has_it() -> None:
 
 
 def test_every_placement_clause_is_in_the_table() -> None:
-    rows = re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `([^`]+)` \|", section("Placement"), re.MULTILINE)
     kinds = {parse_requirement(text).clauses[0].kind for text in rows}
     assert kinds == set(Kind) - {Kind.CONDITION}
+
+
+def test_every_function_is_in_the_table() -> None:
+    rows = "".join(re.findall(r"^\|([^|]+)\|", section("Functions"), re.MULTILINE))
+    assert set(re.findall(r"`(\w+)\(", rows)) == set(ALL)
+    assert f"at most {MOST_POSITIONS} characters" in PAGE
 
 
 def test_the_limits_are_those_of_the_language() -> None:

@@ -28,14 +28,45 @@ GOLDEN = {
     "1 < CPU < 4": "at character 9, `< 4`: `||`, `&&` or the end is expected "
     "(one comparison at a time: a < b && b < c)",
     'Rack = "r1': 'at character 8, `"r1`: the quote is not closed (" ends a text)',
-    "Rack in r1": "at character 9, `r1`: `(` is expected",
+    "Rack in 5": "at character 9, `5`: `(` or the name of a set is expected",
+    "CPU in Features": "at character 1, `CPU in Features`: CPU is an amount, and in looks at a text "
+    '("avx2" in Features)',
+    'Name in ("n[3-1]")': 'at character 10, `"n[3-1]")`: n[3-1]: [3-1] is not a range '
+    "(the smaller number first: n*, gpu-?, rack1-[01-40] or n[1-8,12])",
+    "Nodes in (web-1, n[1-2)": "at character 18, `n[1-2)`: n[1-2 has a bracket without the other one "
+    "(n*, gpu-?, rack1-[01-40] or n[1-8,12])",
+    "Name in (n[a*])": "at character 10, `n[a*])`: n[a*]: [a*] is not a list of numbers and ranges "
+    "(n*, gpu-?, rack1-[01-40] or n[1-8,12])",
+    " || ".join(
+        ['regexp(Name, "x")'] * 9
+    ): 'at character 169, `regexp(Name, "x")`: more than 8 regular expressions in one text (at most 8)',
     "Rack in (r1, )": "at character 14, `)`: something is missing (a value is expected)",
     "version(GCC) > 4": "at character 1, `version(GCC) > 4`: 'version' is not a function "
-    "(defined(x) is the only one; or f(x) = …)",
+    "(the functions are defined, regexp, startswith, endswith, contains, size, min, max, if; or f(x) = …)",
     "GCC ? 4": "at character 5, `? 4`: `||`, `&&`, `in`, a comparison, an operator or the end is expected",
-    "foo (1) > 2": "at character 1, `foo (1) > 2`: 'foo' is not a function (defined(x) is the only one; or f(x) = …)",
+    "sise (F) > 2": "at character 1, `sise (F) > 2`: 'sise' is not a function (did you mean size?)",
     "a && f(y) = True": "at character 6, `f(y) = True`: this is not f(x) (clause && f(x) = (Waittime > 15s))",
-    "CPULoad < 120%%": "at character 11, `120%%`: 120%% is not a number (120%)",
+    "CPULoad < 120%%": "at character 11, `120%%`: 120%% is not a number (120%; between two numbers % is the remainder)",
+    "CPULoad < 80 % && SSD": "at character 11, `80 % && SSD`: 80 % has a blank before its unit "
+    "(80%; between two numbers % is the remainder)",
+    "5%2 = 1": "at character 1, `5%2 = 1`: 5%2 is not a number (5% is a percentage; 5 % 2 is the remainder)",
+    'regexp("^gpu", Name)': 'at character 8, `"^gpu", Name)`: "^gpu" is not an attribute '
+    '(the attribute comes first: regexp(Name, "^gpu-[0-9]+$"))',
+    'regexp(Name, "a(b")': 'at character 16, `(b")`: the regular expression "a(b" is wrong: this ( is not closed '
+    "(\\( is a parenthesis as it stands)",
+    "regexp(Name, 5)": 'at character 14, `5)`: 5 is not a regular expression in quotes (regexp(Name, "^gpu-[0-9]+$"))',
+    "if(SSD, 1) = 2": "at character 1, `if(SSD, 1) = 2`: if takes 3 arguments, not 2 (if(SSD, Slots, 2) >= 2)",
+    "if(5, 1, Slots) = 3": "at character 4, `5, 1, Slots) = 3`: 5 is not a condition (compare it with something)",
+    "size(CPU) > 1": "at character 6, `CPU) > 1`: CPU is an amount, and size looks at a text (size(Features) >= 2)",
+    "size(Features)": "at character 1, `size(Features)`: size(Features) is a number, not a condition (size(Features) >= …)",
+    'contains(SSD = True, "a")': 'at character 10, `SSD = True, "a")`: SSD = True is neither an attribute nor a text '
+    '(contains(Features, "avx2"))',
+    'min(CPU, Rack = 1) > "x"': 'at character 22, `"x"`: "x" is a text and min(CPU, Rack = 1) is a number',
+    "max(CPULoad, DiskLoad) < 80": "at character 26, `80`: max(CPULoad, DiskLoad) is between 0 and 1 (80% or 0.8)",
+    "min(IdleMemory, 8) > 4": "at character 22, `4`: 4 has no unit, and min(IdleMemory, 8) is in bytes (a unit: 4G, or 4B)",
+    "Rack = undefined": "at character 1, `Rack = undefined`: Rack = undefined is neither true nor false on any node "
+    "(Rack is undefined)",
+    "a && f(x) = (Waittime is 5)": "at character 14, `Waittime is 5)`: f(x) knows no is (Waittime = 5)",
     "Memory >= 8 G": "at character 11, `8 G`: 8 G has a blank before its unit (8G)",
     "GCC => 4": "at character 5, `=> 4`: => is not a comparison (>=)",
     "resource: <1,1G> && f(x) = True": "at character 9, `: <1,1G> && f(x) = True`: `||`, `&&`, `in`, a comparison, "

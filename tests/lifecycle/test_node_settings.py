@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cress.lifecycle.inputs import Cordon, DataFound, Declare, Drain, NodeDead, NodeJoined, Restarted, SetNode
+from cress.lifecycle.inputs import Cordon, DataFound, Declare, Drain, NodeDead, NodeJoined, Restarted, SetNode, Submit
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.nodes.cordons import why_closed
 from cress.lifecycle.nodes.settings import settings_of
@@ -140,6 +140,34 @@ def test_settings_outlive_a_snapshot_and_are_known_to_followers_and_to_a_replay(
     assert replay(Machine(DIMENSIONS, Options()), world.records) is None
 
 
+def test_a_node_chooses_its_jobs_over_what_its_executor_says_and_all_know_it(world: World) -> None:
+    join(world, accepts='Job.User = "bob"', repels=("old",))
+    set_node(world, accepts='Job.User = "ann"', repels=("spot",))
+    (first,) = world.submit(job(user="ann", tolerates=("spot",)))
+    world.run_all()
+    set_node(world, accepts="", repels=())
+    (second,) = world.submit(job(user="eve"))
+    assert [launch.job for launch in world.last.launches] == [second]
+    assert {each.job for each in world.machine.attempts.values()} == {first, second}
+    set_node(world, accepts=None, repels=None)
+    assert world.machine.nodes["n1"].node.accepts == 'Job.User = "bob"'
+    again = Machine.restore(world.machine.export())
+    assert again.nodes["n1"].node == world.machine.nodes["n1"].node
+    assert again.core.relations.choices.conditions == ['Job.User = "bob"']
+    assert world.follower is not None
+    assert world.follower.tables.nodes["n1"].node == world.machine.nodes["n1"].node
+    assert replay(Machine(DIMENSIONS, Options()), world.records) is None
+
+
+def test_each_job_of_a_submit_is_judged_by_what_it_says_of_itself(world: World) -> None:
+    join(world, accepts='Job.User = "ann"')
+    both = Submit(jobs=(job(requirement="Job.Tasks < 2"), job(2, requirement="Job.Tasks < 2")))
+    assert world.refuse(both).startswith("jobs[1].requirement: no node that is large enough could ever satisfy 2 < 2")
+    both = Submit(jobs=(job(), job(user="eve")))
+    assert 'could ever satisfy what n1 accepts: Job.User = "ann"' in world.refuse(both)
+    assert len(world.submit(job(), job())) == 2
+
+
 def test_a_forgotten_node_comes_back_as_it_is_reported(world: World) -> None:
     join(world)
     set_node(world, rack="r7")
@@ -168,6 +196,9 @@ def test_labels_of_the_center_count_before_those_that_are_too_many(world: World)
         ({"rack": "a b"}, "'a b' is not a valid rack"),
         ({"note": "two\nlines"}, "note: is not a line of text"),
         ({"reserve": (("disk_read", 1),)}, "disk_read cannot be kept back"),
+        ({"accepts": "Job.User ="}, "accepts: at the end: a value is expected"),
+        ({"accepts": "SSD"}, "accepts: SSD says nothing about a job"),
+        ({"repels": ("a b",)}, "repels: 'a b' is not a name"),
         ({"revert": 4}, "node n1 has no revision 4"),
         ({"rack": "r2", "base": 3}, "the settings of node n1 are at revision 0, and the change is based on 3"),
         ({"rack": "r2", "name": "n2"}, "there is no node 'n2'"),

@@ -21,6 +21,9 @@ LABELS: dict[str, tuple[str, Value]] = {
     "huge=1234567890123456789": ("huge", "1234567890123456789"),
     "query=a=b": ("query", "a=b"),
     "Disks=2": ("Disks", 2),
+    "features={ssd, AVX2,avx2}": ("features", "{avx2,ssd}"),
+    "features={}": ("features", "{}"),
+    "query=a{b}": ("query", "a{b}"),
 }
 
 
@@ -32,7 +35,11 @@ def test_a_label_is_a_name_and_a_value(text: str) -> None:
 
 
 MISTAKES = {
-    "zone": "'zone' is not a label (NAME=VALUE, such as zone=eu, ssd=true or slots=4)",
+    "zone": "'zone' is not a label (NAME=VALUE, such as zone=eu, ssd=true, slots=4 or features={avx2,ssd})",
+    "features={a,b": "the value of features is not a set: {a,b (members with commas between: {avx2,ssd})",
+    "features={a,,b}": "the value of features is not a set",
+    "features={a{b}": "the value of features is not a set",
+    "undefined=1": "undefined means something else in constraints",
     "=eu": "'=eu' is not a label",
     "zone=": "'zone=' is not a label",
     "2nd=x": "'2nd' is not a name of a label (letters, digits, `_` and `-`, beginning with a letter, at most 64)",

@@ -42,6 +42,8 @@ WAIT = "f(x) = (Waittime > 5min)"
         ("exclusive_disk", "ExclusiveDisk = True", ["ExclusiveDisk = True"]),
         ("nodes", ["web-1", "192.168.1.2-8"], ["Nodes in (web-1, 192.168.1.2-8)"]),
         ("nodes", "web-1", ["Nodes in (web-1)"]),
+        ("nodes", ["n*", "rack1-[01-40,50]"], ["Nodes in (n*, rack1-[01-40,50])"]),
+        ("nodes", "n[1-8,12] && f(x) = True", ["Nodes in (n[1-8,12]) && f(x) = True"]),
         ("nodes", "in-1, android", ["Nodes in (in-1, android)"]),
         ("nodes", "Nodes in (web-1, web-2)", ["Nodes in (web-1, web-2)"]),
         ("DataLocality", "in (192.168.1.2-8)", ["DataLocality in (192.168.1.2-8)"]),

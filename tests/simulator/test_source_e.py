@@ -28,7 +28,7 @@ B,5s,1h,2,1,2G,100M,50M,50M,GCC >= 4.5 && ExclusiveDisk = True && f(x) = (Waitti
 FAILURE = "  - {node: e-1, from: 100s}\n"
 
 
-def _attempts(tmp_path: Path, cluster: str, jobs: str = JOBS) -> list[tuple[str, ...]]:
+def attempts(tmp_path: Path, cluster: str, jobs: str = JOBS) -> list[tuple[str, ...]]:
     (tmp_path / "c.yaml").write_text(cluster)
     (tmp_path / "jobs.csv").write_text(jobs)
     out = tmp_path / "out"
@@ -42,7 +42,7 @@ def _attempts(tmp_path: Path, cluster: str, jobs: str = JOBS) -> list[tuple[str,
 
 
 def test_b_runs_where_a_runs(tmp_path: Path) -> None:
-    found = _attempts(tmp_path, CLUSTER)
+    found = attempts(tmp_path, CLUSTER)
     assert found == [
         ("A0", "e-1", "1", "3601"),
         ("A1", "e-2", "1", "3601"),
@@ -52,7 +52,7 @@ def test_b_runs_where_a_runs(tmp_path: Path) -> None:
 
 
 def test_a_and_b_of_a_failed_node_move_together_to_a_node_that_holds_both(tmp_path: Path) -> None:
-    found = _attempts(tmp_path, CLUSTER + FAILURE)
+    found = attempts(tmp_path, CLUSTER + FAILURE)
     # A alone could go to the node with the old compiler, which registered first.
     assert found[:4] == [
         ("A0", "e-1", "1", "100"),
@@ -70,14 +70,14 @@ def test_a_and_b_of_a_failed_node_move_together_to_a_node_that_holds_both(tmp_pa
 )
 def test_b_takes_a_disk_of_its_own_or_waits_for_five_minutes(tmp_path: Path, disks: str, start: str) -> None:
     cluster = CLUSTER.replace("Disks: 2", disks)
-    found = {task: begun for task, _, begun, _ in _attempts(tmp_path, cluster)}
+    found = {task: begun for task, _, begun, _ in attempts(tmp_path, cluster)}
     assert found == {"A0": "1", "A1": "1", "B0": start, "B1": start}
 
 
 def test_b_waits_as_long_as_a_does_not_run(tmp_path: Path) -> None:
     head, a, b = JOBS.splitlines()
     jobs = "\n".join((head, b, a.replace("A,1s,", "A,10min,"))) + "\n"
-    found = _attempts(tmp_path, CLUSTER, jobs)
+    found = attempts(tmp_path, CLUSTER, jobs)
     assert {task: begun for task, _, begun, _ in found} == {"A0": "600", "A1": "600", "B0": "600", "B1": "600"}
     nodes = {task: node for task, node, _, _ in found}
     assert {nodes["B0"], nodes["B1"]} <= {nodes["A0"], nodes["A1"]}

@@ -121,7 +121,7 @@ def test_a_cluster_in_yaml_and_in_csv(tmp_path: Path, cluster: Cluster) -> None:
 
 CLUSTERS = {
     "no YAML": ("nodes: [\n", "c.yaml:2: is not valid YAML"),
-    "an unknown word": ("nodes:\n  - {name: a, resource: '<1>', colour: red}\n", "c.yaml:2: colour: unknown key (one of name, count, rack, resource, address, ports, attributes, disks, devices, data)"),
+    "an unknown word": ("nodes:\n  - {name: a, resource: '<1>', colour: red}\n", "c.yaml:2: colour: unknown key (one of name, count, rack, resource, address, ports, attributes, accepts, repels, disks, devices, data)"),
     "a unit that is none": ("nodes:\n  - name: a\n    resource: <4,8X>\n", "c.yaml:3: "),
     "an undeclared dimension": ("nodes:\n  - name: a\n    resource: {gpu: 1}\n", "c.yaml:3: gpu: "),
     "no resource": ("nodes:\n  - name: a\n", "c.yaml:2: resource: a node has no resource"),
@@ -133,6 +133,8 @@ CLUSTERS = {
     "no address": ("nodes:\n  - {name: a, resource: '<1>', address: x}\n", "c.yaml:2: address: 'x' is not an IP address"),
     "no range": ("nodes:\n  - {name: a, resource: '<1>', ports: 90-80}\n", "c.yaml:2: ports: '90-80' is not a range of ports"),
     "attributes without values": ("nodes:\n  - {name: a, resource: '<1>', attributes: [ssd]}\n", "c.yaml:2: attributes: is not a mapping"),
+    "a condition that is none": ("nodes:\n  - name: a\n    resource: <1>\n    accepts: Job.User =\n", "c.yaml:4: accepts: at the end: a value is expected"),
+    "no name to repel by": ("nodes:\n  - {name: a, resource: '<1>', repels: [a b]}\n", "c.yaml:2: repels: 'a b' is not a name"),
     "no pairs": ("nodes:\n  - {name: a, resource: '<1>'}\nneighbours: [r1, r2]\n", "c.yaml:3: neighbours: is not a list of pairs"),
     "an outage of nobody": ("nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: b, from: 1s}\n", "c.yaml:4: node: there is no node 'b'"),
     "an outage backwards": ("nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: a, from: 2s, to: 1s}\n", "c.yaml:4: to: ends before it begins"),

@@ -90,6 +90,14 @@ def executor(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="An attribute for constraints, such as ssd=true; several times."),
     ] = None,
+    accepts: Annotated[
+        str,
+        typer.Option(metavar="EXPR", help="The jobs that it takes, such as 'Job.Group in (lab, web)'. Default: all."),
+    ] = "",
+    repel: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="It takes only jobs that tolerate this name; several times."),
+    ] = None,
     address: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Where its tasks are reached. Default: as it reaches the center.")
     ] = "",
@@ -205,6 +213,8 @@ def executor(
             told=configured.told,
             data=tuple(dict.fromkeys((*configured.data, *(data_pattern_of(each) for each in data_path or ())))),
             discover=not no_discovery,
+            accepts=accepts,
+            repels=tuple(sorted(set(repel or ()))),
         )
         if check:
             raise typer.Exit

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cress.client import NodeSettingsPage, NodeSettingsView, NodeView
     from cress.model.node import Value
 
-KEYS = ("rack", "reserve", "judged", "note")
+KEYS = ("rack", "reserve", "judged", "note", "accepts", "repels")
 TRUTHS = {"true": True, "false": False}
 HERE = "set in the center"
 
@@ -54,7 +54,7 @@ def set_(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Set the rack of a node, what is kept back of it, whether its load counts, or a note; running tasks go on."""
+    """Set the rack of a node, what is kept back of it, whether its load counts, a note, or which jobs it takes; running tasks go on."""
     with told("nodes set"):
         values = parse_values(changes)
         with connect(data) as client:
@@ -169,6 +169,8 @@ def told_of(node: NodeView) -> list[tuple[str, Cell]]:
         ("Note", there.note),
         ("Kept back", f"{_amounts(there.reserve)} ({HERE})" if there.reserve else ""),
         ("Load", "" if there.judged is None else f"{_judged(there.judged)} ({HERE})"),
+        ("Accepts", "" if there.accepts is None else f"{there.accepts or 'all jobs'} ({HERE})"),
+        ("Repels", "" if there.repels is None else f"{', '.join(there.repels) or 'none'} ({HERE})"),
         ("Settings", f"revision {there.revision}{by}, {_time(there)}"),
     ]
 
@@ -179,6 +181,8 @@ def _about(there: NodeSettingsView) -> list[tuple[str, Cell]]:
         ("Rack", "" if there.rack is None else there.rack or "none"),
         ("Kept back", _amounts(there.reserve)),
         ("Load", "" if there.judged is None else _judged(there.judged)),
+        ("Accepts", "" if there.accepts is None else there.accepts or "all jobs"),
+        ("Repels", "" if there.repels is None else ", ".join(there.repels) or "none"),
         ("Note", there.note),
     ]
 

@@ -35,6 +35,8 @@ Examples:
   cress nodes label node1 zone=eu ssd=true old- labels over those of the executor; without `old` of the center
   cress nodes set node1 rack=r7 reserve='<2, 8G>' note='fan is loud'
                                                 also judged=false: its load does not count; rack-: as the executor says
+  cress nodes set node1 accepts='Job.Group in (lab, web)' repels=gpu
+                                                it takes only these jobs, of those that tolerate `gpu`
   cress nodes settings node1                    what is set of it, and every change
   cress nodes revert node1 3                    what was set at revision 3; 0: nothing
 

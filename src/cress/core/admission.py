@@ -7,6 +7,7 @@ from collections.abc import Container, Sequence
 
 from cress.core.books import Books
 from cress.core.placing.constraints import asks_for_more, check_constraints, constraints_of
+from cress.core.placing.node_choices import check_choice
 from cress.core.placing.placement_clauses import relation_of
 from cress.model.errors import InputError
 from cress.model.events import (
@@ -79,6 +80,7 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
             ):
                 pass
             case NodeAdded():
+                check_choice(event.node.accepts, event.node.repels)
                 _amounts(event.node.capacity, core.dimensions, f"capacity of node {event.node.name}")
                 if there.get(event.node.name, _is_there(core, event.node.name)):
                     raise InputError(
@@ -97,7 +99,9 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
             case _:
                 raise InputError(f"{event!r} is not an event", hint="one of the events of cress.model.events")
     if asking:
-        relations = (relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP) for job in asking)
+        relations = (
+            relation_of(job, constraints_of(job, core.dimensions), job.group or DEFAULT_GROUP) for job in asking
+        )
         core.relations.dependencies.check(relations)
 
 
@@ -124,6 +128,7 @@ def _check_node_event(
     if name not in core.cluster.index and name not in there:
         raise InputError(f"there is no node {name!r}", hint="a registered node")
     if isinstance(event, NodeChanged):
+        check_choice(event.node.accepts, event.node.repels)
         _amounts(event.node.capacity, core.dimensions, f"capacity of node {name}")
     if isinstance(event, ForeignUse):
         _amounts(event.amounts, core.dimensions, f"amounts that others use on node {name}")

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, tzinfo
 from heapq import heapify, heappop
 
@@ -21,6 +22,7 @@ from cress.core.placing.balance import Balance
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, constraints_of, lasting_wants
 from cress.core.placing.fit import Fit
 from cress.core.placing.matching import Matching
+from cress.core.placing.node_choices import asker_of
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.shape import Shape
 from cress.core.pool import Pool
@@ -172,7 +174,7 @@ class Books:
 
     def add_claim(self, claim: ClaimEntry) -> None:
         """Add a claim of a unit whose tasks have left their queue."""
-        if claim.job.constraints is not None and not claim.job.queued:
+        if (claim.job.constraints is not None or self.relations.choices) and not claim.job.queued:
             self.reshape(claim.job, self.shape_of(claim.job, claim.job.shape.size))
         self.claims.append(claim)
         claim.job.claims.append(claim)
@@ -207,11 +209,11 @@ class Books:
                 self.enqueue(claim.job)
 
     def void_claims(self, f: int) -> None:
-        """Drop the claims on node ``f`` if it takes no tasks any more."""
+        """Drop the claims on node ``f`` if it takes no tasks any more; what is moved there waits for it unless it is lost."""
         if self.cluster.nodes[f, USABLE]:
             return
         for claim in list(self.claims):
-            if any(node == f for node, _ in claim.reservation.nodes):
+            if (not claim.moves or self.cluster.lost[f]) and any(node == f for node, _ in claim.reservation.nodes):
                 self.drop_claim(claim, again=True)
 
     def _expect_last_end(self, attempt: Attempt) -> None:
@@ -357,7 +359,7 @@ class Books:
         job.queued = True
         self.arrivals += 1
         size = job.unit_size if job.job.gang else job.shape.size
-        if job.constraints is not None or job.companions or job.shape.wants is not NO_WANTS:
+        if job.constraints is not None or job.companions or job.shape.wants is not NO_WANTS or self.relations.choices:
             self.reshape(job, self.shape_of(job, size))
             self.relaxing.note(job, self.now)
         elif job.shape.size != size or job.shape.row < 0:
@@ -435,13 +437,40 @@ class Books:
             home = job.homes.get(job.upcoming)
             if home is not None:
                 name = self.cluster.names[home]
-                return beside_running(
+                request, wants = beside_running(
                     self.relations.dependencies, job, companions, self.now, self.balance.utilisation, name
                 )
-            return combination(self.relations.dependencies, job, companions, self.now, self.balance.utilisation)
+            else:
+                request, wants = combination(
+                    self.relations.dependencies, job, companions, self.now, self.balance.utilisation
+                )
+            return request, self.unit_as_asked(job, wants)
         if job.constraints is None:
-            return job.job.request, NO_WANTS
-        return job.job.request, job.constraints.wants(job.soft, job.job.counted_as, job.group.name, size)
+            return job.job.request, self.as_asked((job.job,), NO_WANTS)
+        wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name, size)
+        return job.job.request, self.as_asked((job.job,), wants)
+
+    def as_asked(self, jobs: Iterable[Job], wants: Wants) -> Wants:
+        """Return the wants of a unit of these jobs with what nodes that choose see of them, if there are such nodes."""
+        choices = self.relations.choices
+        if not choices:
+            return wants
+        return replace(wants, askers=tuple(dict.fromkeys(asker_of(choices, job, self.dimensions) for job in jobs)))
+
+    def unit_as_asked(self, job: JobEntry, wants: Wants) -> Wants:
+        """Return ``as_asked`` for the next unit of a job and its companions."""
+        return self.as_asked((job.job, *(other.job for other, _ in job.unit())), wants)
+
+    def ask_again(self) -> None:
+        """Match all shapes again, since nodes choose by other conditions or names than before."""
+        self.relations.choices.changed = False
+        self.fit.rematch()
+        for job in list(self.jobs.values()):
+            if job.queued:
+                self.refit(job)
+            elif job.claims:
+                self._refit(job)
+        self.cluster.loosened += 1
 
     def concerned(self, job: JobEntry) -> bool:
         """Return whether a job depends on others, or others on it."""
@@ -499,27 +528,29 @@ class Books:
 
     def waiting(self) -> Iterator[JobEntry]:
         """Yield all jobs with a waiting task, by id."""
-        return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later or job.carried)
+        return (
+            job for _, job in sorted(self.jobs.items()) if job.waiting or job.has_claimed or job.later or job.carried
+        )
 
     def needs_estimate(self, job: Job) -> bool:
         """Return whether the group of a job works with estimates, as loans do; False if there is no such group (any more)."""
         group = self.groups.by_name.get(job.group or DEFAULT_GROUP)
         return group is not None and (group.policy.timed or self.pool.lends)
 
-    def still_waits(self, job: int) -> bool:
-        """Return whether a task of the job waits; False if there is no such job."""
-        entry = self.jobs.get(job)
-        return entry is not None and entry.waiting > 0
+    def settled(self, jobs: Iterable[int]) -> list[int]:
+        """Return those of these jobs of which no task waits (any more)."""
+        entries = self.jobs
+        return [number for number in jobs if (entry := entries.get(number)) is None or entry.waiting <= 0]
 
     def never_fits(self, job: Job) -> bool:
         """Return whether no present node could ever hold a task of ``job``, or not all nodes together its gang.
 
         Of the clauses that never relax, those about nodes count; running tasks do not.
         """
-        wants = lasting_wants(job)
+        wants = self.as_asked((job,), lasting_wants(job, self.dimensions))
         if not self.fit.ever_fits(job.request, wants):
             return True
-        constraints = constraints_of(job) if job.gang else None
+        constraints = constraints_of(job, self.dimensions) if job.gang else None
         tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
         return job.gang and not self.fit.holds_when_empty(job.request, tasks, wants)
 

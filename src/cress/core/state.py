@@ -79,6 +79,8 @@ def export_state(core: Cycle) -> State:
                 "expected": claim.expected,
                 "since": claim.since,
                 "leased": plain(claim.leased),
+                "moved": claim.moved,
+                "moves": claim.moves,
             }
             for claim in core.claims
         ],
@@ -169,9 +171,10 @@ def restore_state(core: Cycle, state: State) -> None:
         leased = msgspec.convert(entry.get("leased", ()), tuple[LeasePart, ...])
         core.add_claim(
             ClaimEntry(
-                job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"], since, leased
+                job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"], since, leased,
+                entry.get("moved"), entry.get("moves", False),
             )
-        )
+        )  # fmt: skip
     kept = state["reservations"]
     core.reservations.loosened = kept["loosened"]
     core.reservations.kept = [_restore_reservation(core, entry) for entry in kept["kept"]]
@@ -212,6 +215,8 @@ def _restore_nodes(core: Cycle, state: State) -> None:
             cluster.set_gone(f, cluster.devices[f], msgspec.convert(entry["gone"], tuple[Device, ...]))
         if entry["lost"]:
             cluster.lose_node(f)
+    # Nobody waits yet who would have to be asked again.
+    core.relations.choices.changed = False
     for data, places, problem in msgspec.convert(state["data"], list[tuple[str, Places | None, str]]):
         core.relations.locations.told(data, places, problem)
     for f, seen in state["strangers"]:
@@ -298,7 +303,7 @@ def _job(job: JobEntry) -> State:
 def _restore_job(core: Cycle, entry: State) -> None:
     spec = msgspec.convert(entry["job"], Job)
     group = core.groups.get(entry["group"])
-    constraints = constraints_of(spec)
+    constraints = constraints_of(spec, core.dimensions)
     shape = core.first_shape(spec, constraints)
     job = JobEntry(spec, group, shape, entry["submitted"], constraints=constraints)
     # Releases before this one estimated nothing.

@@ -35,13 +35,13 @@ def _home_of(core: Books, job: JobEntry, f: int) -> int | None:
     """Return the node of the companions if the leader is to start there; ``None`` if all are to move."""
     unit = (core.relations.dependencies, job, job.unit(), core.now, core.balance.utilisation)
     request, wants = beside_running(*unit, core.cluster.names[f])
-    stays = core.fit.shape(request, 1, wants)
+    stays = core.fit.shape(request, 1, core.unit_as_asked(job, wants))
     if core.cluster.nodes[f, USABLE] and _fits(core, stays):
         return f
     if not _may_move(job):
         return f
     request, wants = combination(*unit)
-    if _fits(core, core.fit.shape(request, 1, wants)):
+    if _fits(core, core.fit.shape(request, 1, core.unit_as_asked(job, wants))):
         return None
     return f if core.cluster.nodes[f, USABLE] and _within_reach(core, stays) else None
 

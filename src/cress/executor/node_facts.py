@@ -63,6 +63,8 @@ class NodeFacts:
             reports=reports,
             data=await self.datasets.look(),
             judged=settings.judged,
+            accepts=settings.accepts,
+            repels=settings.repels,
             devices=self.devices or (),
         )
 

@@ -36,7 +36,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     overloaded (docs/load.md). ``devices`` are those of the node file, which covers the kinds ``told`` and names ``data``,
     patterns of paths that are scanned every ``data_look`` seconds;
     devices of other kinds are discovered if ``discover`` (docs/devices.md). Load is measured every ``load_every``
-    seconds, and half of a change counts after ``load_half_life``.
+    seconds, and half of a change counts after ``load_half_life``. ``accepts`` and ``repels`` as in ``Node``.
     """
 
     name: str
@@ -74,3 +74,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data: tuple[str, ...] = ()
     data_look: float = 60.0
     discover: bool = True
+    accepts: str = ""
+    repels: tuple[str, ...] = ()

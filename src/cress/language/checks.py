@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from cress.language.functions import FUNCTIONS, SET
 from cress.language.names import (
     DATA_LOCALITY,
+    JOB,
     JOB_ATTRIBUTES,
+    JOB_FACTS,
     MOMENT,
     NODES,
     PLACEMENT,
@@ -15,31 +18,41 @@ from cress.language.names import (
     spelling_of,
 )
 from cress.language.raw import Raw, Relaxes
+from cress.language.regular import BadPattern, compiled
 from cress.language.shares import is_quotient_of_amounts
 from cress.language.tree import (
+    EXTREMES,
+    IF,
+    IN_SET,
     And,
     Arithmetic,
+    Call,
     Compare,
     Defined,
     Expression,
     In,
+    Item,
     Name,
     Negative,
     Not,
     Number,
     Or,
+    Pattern,
     Resource,
     Span,
     Text,
     Truth,
+    choices,
     is_truth,
     parts,
+    place_of,
 )
 from cress.language.trouble import trouble
 from cress.language.values import number_value
 from cress.language.versions import is_prefix
 from cress.model.errors import InputError
 from cress.model.resources import Measure
+from cress.model.units import closest
 
 # How each placement attribute is written.
 EXAMPLES = {
@@ -52,6 +65,10 @@ EXAMPLES = {
     "JobDependency": "JobDependency = A",
     "IssueAsWhole": "IssueAsWhole = True && f(x) = (Waittime > 5min); without f(x) it is `gang` of the job itself",
 }
+# Comparisons for which nothing comes before or after.
+EQUALITIES = ("=", "!=", "is", "is not")
+# Choices of ``if`` that are compared with each other in one comparison.
+MOST_CHOICES = 256
 # Where something else may be meant.
 _INSTEAD = {
     NODES: "Name in (…) or Address in (…) may stand anywhere",
@@ -63,6 +80,8 @@ def measure_in(expression: Raw) -> Measure | None:
     """The measure in which the numbers of a comparison or of arithmetic are read: that of the first amount in it."""
     if isinstance(expression, Name):
         return measure_of(expression.key)
+    if isinstance(expression, Number):
+        return measure_of(expression.of)
     if is_truth(expression) and not isinstance(expression, (Compare, In)):
         return None
     for part in parts(expression):
@@ -88,10 +107,7 @@ class Checker:
                 "clause && f(x) = (Waittime > 15s), not inside ||, ! or an f(x)",
             )
         match raw:
-            case And():
-                for each in raw.operands:
-                    self.condition(each)
-            case Or():
+            case And() | Or():
                 for each in raw.operands:
                     self.condition(each)
             case Not():
@@ -106,6 +122,8 @@ class Checker:
                 raise self._placement("Resource", raw.at, "")
             case Truth():
                 pass
+            case Call():
+                self._truth_of_call(raw)
             case Name():
                 self._name(raw)
                 if is_quantity(raw.key):
@@ -122,6 +140,13 @@ class Checker:
         elif isinstance(raw, Negative) or (isinstance(raw, Arithmetic) and not is_quotient_of_amounts(raw)):
             for each in parts(raw):
                 self.term(each)
+        elif isinstance(raw, Call) and (raw.function == IF or raw.function in EXTREMES):
+            self._arity(raw)
+            for i, each in enumerate(raw.arguments):
+                if raw.function == IF and not i:
+                    self.condition(each)
+                else:
+                    self.term(each)
         else:
             self.number(raw, measure_in(raw))
 
@@ -141,6 +166,14 @@ class Checker:
             case Arithmetic():
                 for each in raw.operands:
                     self.number(each, measure)
+            case Call():
+                self._call(raw)
+                numbers = raw.arguments if raw.function in EXTREMES else ()
+                if raw.function == IF:
+                    self.condition(raw.arguments[0])
+                    numbers = raw.arguments[1:]
+                for each in numbers:
+                    self.number(each, measure)
             case _:
                 raise self.wrong(raw, f"{raw} is a text, not a number to calculate with")
 
@@ -148,35 +181,107 @@ class Checker:
         """The error at the beginning of ``raw``."""
         return trouble(self.text, place_of(raw), what, hint)
 
+    def _truth_of_call(self, call: Call) -> None:
+        if call.function == IF:
+            self._arity(call)
+            for each in call.arguments:
+                self.condition(each)
+        elif is_truth(call):
+            self._call(call)
+        else:
+            self.number(call, measure_in(call))
+            raise self.wrong(call, f"{call} is a number, not a condition", f"{call} >= …")
+
+    def _arity(self, call: Call) -> None:
+        function = SET if call.function == IN_SET else FUNCTIONS[call.function]
+        if not function.least <= len(call.arguments) <= function.most:
+            few, many = function.least, function.most
+            number = f"{few}" if few == many else f"{few} to {many}"
+            what = f"{call.function} takes {number} argument{'s' * (many > 1)}, not {len(call.arguments)}"
+            raise self.wrong(call, what, function.example)
+
+    def _call(self, call: Call) -> None:
+        """Check the arguments of a function that looks at texts: attributes, constants, and a pattern."""
+        self._arity(call)
+        if call.function == IF or call.function in EXTREMES:
+            return
+        example = (SET if call.function == IN_SET else FUNCTIONS[call.function]).example
+        subject, *others = call.arguments
+        constant = isinstance(subject, (Text, Number))
+        if constant and (call.function == "regexp" or not any(isinstance(each, Name) for each in others)):
+            raise self.wrong(subject, f"{subject} is not an attribute", f"the attribute comes first: {example}")
+        for i, each in enumerate(call.arguments):
+            if call.function == "regexp" and i:
+                if not isinstance(each, Pattern):
+                    raise self.wrong(each, f"{each} is not a regular expression in quotes", example)
+                self._pattern(each)
+            elif isinstance(each, Name):
+                self._name(each)
+                if is_quantity(each.key):
+                    raise self.wrong(each, f"{each} is an amount, and {call.function} looks at a text", example)
+            elif not isinstance(each, (Text, Number)):
+                raise self.wrong(each, f"{each} is neither an attribute nor a text", example)
+
+    def _pattern(self, pattern: Pattern) -> None:
+        try:
+            compiled(pattern.text)
+        except BadPattern as error:
+            what = f"the regular expression {pattern} is wrong: {error.what}"
+            raise trouble(self.text, pattern.at + 1 + error.place, what, error.hint) from None
+
+    def _branches(self, side: Raw) -> None:
+        """Check what ``if`` asks, where it chooses between the sides of a comparison."""
+        if isinstance(side, Call) and side.function == IF:
+            self._arity(side)
+            self.condition(side.arguments[0])
+            for each in side.arguments[1:]:
+                self._branches(each)
+
     def _compare(self, compare: Compare) -> None:
-        sides = (compare.left, compare.right)
         measure = measure_in(compare)
+        for side in (compare.left, compare.right):
+            self._branches(side)
+        left, right = tuple(choices(compare.left)), tuple(choices(compare.right))
+        if len(left) * len(right) > MOST_CHOICES:
+            raise self.wrong(compare, f"too many choices of {IF} are compared", f"at most {MOST_CHOICES} pairs")
+        for one in left:
+            for other in right:
+                self._sides(compare, one, other, measure)
+
+    def _sides(self, compare: Compare, left: Raw, right: Raw, measure: Measure | None) -> None:
+        sides = (left, right)
         for side, other in (sides, sides[::-1]):
             if isinstance(side, Number):
                 if self._value(side, measure) is None and not _keeps_versions(other):
                     raise self.wrong(side, f"{side} is a version and {other} is a number")
-                if is_prefix(side.text) and compare.operator not in ("=", "!="):
+                if is_prefix(side.text) and compare.operator not in EQUALITIES:
                     what = f"{side} stands for all versions that begin with {side.text[:-2]}"
                     raise self.wrong(side, what, f"= or !=, or a version such as {side.text[:-2]}")
             elif isinstance(side, Text):
-                if isinstance(other, (Arithmetic, Negative)) or (isinstance(other, Name) and is_quantity(other.key)):
+                number = isinstance(other, (Arithmetic, Negative)) or (isinstance(other, Call) and not is_truth(other))
+                if number or (isinstance(other, Name) and is_quantity(other.key)):
                     raise self.wrong(side, f"{side} is a text and {other} is a number")
             else:
                 self.number(side, measure)
-                if is_truth(side) and compare.operator not in ("=", "!="):
+                if is_truth(side) and compare.operator not in EQUALITIES:
                     raise self.wrong(side, f"a truth value is neither more nor less than another: {compare}", "= or !=")
 
     def _member(self, member: In) -> None:
         measure = measure_in(member)
-        keeps = _keeps_versions(member.subject)
-        if not isinstance(member.subject, (Number, Text)):
-            self.number(member.subject, measure)
-        for item in member.items:
+        self._branches(member.subject)
+        for subject in choices(member.subject):
+            self._items(subject, member.items, measure)
+
+    def _items(self, subject: Raw, items: tuple[Item, ...], measure: Measure | None) -> None:
+        keeps = _keeps_versions(subject)
+        if not isinstance(subject, (Number, Text)):
+            self.number(subject, measure)
+        for item in items:
             if isinstance(item, Number):
                 if self._value(item, measure) is None and not keeps:
-                    raise self.wrong(item, f"{item} is not a number, and {member.subject} is one")
+                    raise self.wrong(item, f"{item} is not a number, and {subject} is one")
             elif not keeps and isinstance(item, (Text, Span)):
-                raise self.wrong(item, f"{item} is not a number, and {member.subject} is one")
+                raise self.wrong(item, f"{item} is not a number, and {subject} is one")
 
     def _value(self, number: Number, measure: Measure | None) -> float | None:
         try:
@@ -197,6 +302,11 @@ class Checker:
             raise self.wrong(
                 name, f"{name} says nothing about a node", f"it is `{JOB_ATTRIBUTES[name.key]}` of the job itself"
             )
+        if name.key.startswith(JOB) and name.key.removeprefix(JOB) not in JOB_FACTS:
+            near = closest(name.written.rpartition(".")[2], JOB_FACTS.values())
+            if near or "." in name.key.removeprefix(JOB):
+                known = f"did you mean Job.{near}?" if near else f"Job.{', Job.'.join(JOB_FACTS.values())}"
+                raise self.wrong(name, f"a job has no {name}", known)
         if not name.written.startswith(QUOTE) and has_difference(name.written):
             hint = f"a minus has a space on each side; a label of this name is {spelling_of(name.written)}"
             raise self.wrong(name, f"{name} is read as one name", hint)
@@ -208,18 +318,6 @@ class Checker:
             f"{word} must be a separate clause: it cannot be part of another condition",
             hint or f"{EXAMPLES[word]} joined to the rest by &&",
         )
-
-
-def place_of(raw: Raw) -> int:
-    """Return the position at which an expression begins: that of its leftmost leaf."""
-    while True:
-        at = getattr(raw, "at", None)
-        if at is not None:
-            return int(at)
-        inside = parts(raw)
-        if not inside:
-            return 0
-        raw = inside[0]
 
 
 def _keeps_versions(other: Expression) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cress.language.functions import FUNCTIONS
+
 # The lexer is contextual: inside the list of ``in (…)``, behind ``Resource =`` and ``JobDependency =`` other rules hold.
 GRAMMAR = r"""
 ?start: either
@@ -17,7 +19,9 @@ GRAMMAR = r"""
 ?comparison: sum
     | sum _EQUAL sum -> equal
     | sum COMPARE sum -> compare
+    | sum IS sum -> identical
     | sum _IN _OPEN entry (_COMMA entry)* _CLOSE -> member
+    | sum _IN (NAME | QUOTED) -> inside
     | RESOURCE _EQUAL VECTOR -> resource
     | DEPENDENCY _EQUAL (JOB | TEXT) -> dependency
 ?sum: product
@@ -31,6 +35,7 @@ GRAMMAR = r"""
     | TRUTH -> truth
     | (NAME | QUOTED) -> name
     | DEFINED _OPEN (NAME | QUOTED) _CLOSE -> defined
+    | CALL _OPEN either (_COMMA either)* _CLOSE -> call
     | _OPEN either _CLOSE
 
 entry: ENTRY | TEXT
@@ -42,6 +47,8 @@ _IN.4: /in(?![\w.-])/i
 TRUTH.4: /(true|false)(?![\w-])/i
 FX.4: /f\s*\(\s*x\s*(,\s*weight\s*=\s*[0-9.]+\s*)?\)/i
 DEFINED.4: /defined(?=\s*\()/i
+CALL.4: /(functions)(?=\s*\()/i
+IS.4: /is(?![\w.-])(\s+not(?![\w.-]))?|=\s*\?\s*=|=\s*!\s*=/i
 RESOURCE.4: /resource(?=\s*=+\s*<)/i
 DEPENDENCY.4: /(job[-_]?dependency|depended[-_]?job)(?=\s*=)/i
 NAME.2: /[^\W\d]\w*([-.]\w+)*/
@@ -52,15 +59,15 @@ COMPARE.3: />\s*=|<\s*=|!\s*=|~\s*>|<>|[<>≤≥≠]/
 _EQUAL.2: /=\s*=|=/
 ADD: /[+−-]/
 _MINUS: /[−-]/
-MULTIPLY: /[*×⋅·\/÷]/
+MULTIPLY: /[*×⋅·\/÷%]/
 VECTOR: /<[^<>]*>/
 JOB: /[^\s()"'&|<>=]+/
-ENTRY: /[^\s(),"'&|<>=]+/
+ENTRY: /(\[[^\s\[\]()"'&|<>=]*\]|[^\s(),"'&|<>=])+/
 _OPEN: "("
 _CLOSE: ")"
 _COMMA: ","
 %ignore /\s+/
-"""
+""".replace("functions", "|".join(FUNCTIONS))
 
 # Names of terminals for the people who read "… is expected".
 WORDS = {
@@ -69,6 +76,7 @@ WORDS = {
     "_NOT": "!",
     "_IN": "in",
     "COMPARE": "a comparison",
+    "IS": "a comparison",
     "_EQUAL": "a comparison",
     "ADD": "an operator",
     "_MINUS": "a value",
@@ -79,6 +87,7 @@ WORDS = {
     "NAME": "a value",
     "QUOTED": "a value",
     "DEFINED": "a value",
+    "CALL": "a value",
     "RESOURCE": "a value",
     "DEPENDENCY": "a value",
     "FX": "a value",

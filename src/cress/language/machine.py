@@ -15,8 +15,8 @@ from numba import njit
 
 (
     CONSTANT, LOOKUP, AMOUNT, LESSER, ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATE, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL,
-    EQUAL, UNEQUAL, AND, OR, NOT, TERM,
-) = range(19)  # fmt: skip
+    EQUAL, UNEQUAL, AND, OR, NOT, TERM, REMAINDER, LARGER, SAME, CHOOSE,
+) = range(23)  # fmt: skip
 
 # Scores are float32; what is beyond is cut off here.
 MOST = 3.0e38
@@ -77,6 +77,14 @@ def run(program, constants, codes, tables, nodes, f, stack):
                 stack[top] = x * y
             elif operation == DIVIDE:
                 stack[top] = x / y if y != 0.0 else np.nan
+            elif operation == SAME:
+                # Never undefined: equal, or both undefined.
+                stack[top] = 1.0 if x == y or (np.isnan(x) and np.isnan(y)) else 0.0
+            elif operation == CHOOSE:
+                # The condition lies below what it chooses from.
+                top -= 1
+                condition = stack[top]
+                stack[top] = x if condition == 1.0 else y if condition == 0.0 else np.nan
             elif np.isnan(x) or np.isnan(y):
                 stack[top] = np.nan
             elif operation == LESS:
@@ -93,6 +101,11 @@ def run(program, constants, codes, tables, nodes, f, stack):
                 stack[top] = 1.0 if x != y else 0.0
             elif operation == LESSER:
                 stack[top] = min(x, y)
+            elif operation == LARGER:
+                stack[top] = max(x, y)
+            elif operation == REMAINDER:
+                # With the sign of the dividend.
+                stack[top] = np.fmod(x, y) if y != 0.0 else np.nan
     return stack[0]
 
 

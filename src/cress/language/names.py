@@ -51,15 +51,37 @@ PLACEMENT = {
     ISSUE_AS_WHOLE: "IssueAsWhole",
 }
 
+# Lists of what may have patterns of names.
+NAMES = ("name", "hostname", NODES, DATA_LOCALITY)
+
 # Of f(x) only.
 WAITTIME, CLUSTER_LOAD = "waittime", "clusterload"
 MOMENT = {WAITTIME: "Waittime", CLUSTER_LOAD: "ClusterLoad"}
+
+# What is compared with it by ``is`` is asked whether it has a value; no node has such an attribute.
+UNDEFINED = "undefined"
 
 # Attributes of a job in source E that say nothing about a node, and what they are called in a job.
 JOB_ATTRIBUTES = {
     "dynamicport": "ports",
     "jobfailure": "job_failure",
     "requirement": "requirement",
+}
+
+# What a job knows of itself: its names begin with ``Job.``. Amounts of one task follow the names of dimensions.
+JOB = "job."
+JOB_FACTS = {
+    "user": "User",
+    "group": "Group",
+    "name": "Name",
+    "type": "Type",
+    "application": "Application",
+    "workload": "Workload",
+    "priority": "Priority",
+    "tasks": "Tasks",
+    "gang": "Gang",
+    "timelimit": "TimeLimit",
+    **{key: written for key, written in AMOUNTS.items() if key != DISK},
 }
 
 SPELLING = {
@@ -69,6 +91,7 @@ SPELLING = {
     **LOADS,
     **PLACEMENT,
     **MOMENT,
+    **{JOB + key: f"Job.{written}" for key, written in JOB_FACTS.items()},
 }
 
 
@@ -105,6 +128,8 @@ _MEASURES = {key_of(name): measure for name, measure in BASE_DIMENSIONS.items()}
 
 def measure_of(key: str) -> Measure | None:
     """Return the unit of the quantity ``key``; None if it is not a quantity that every cluster has."""
+    if key.startswith(JOB):
+        return _MEASURES.get(key.removeprefix(JOB))
     return Measure.BYTES if key == FREE_MEMORY else _MEASURES.get(amount_of(key)[1])
 
 

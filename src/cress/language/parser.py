@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from cress.language.checks import EXAMPLES, Checker, measure_in, place_of
+from cress.language.checks import EXAMPLES, Checker, measure_in
 from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Rank, Requirement, Term
 from cress.language.names import (
     DATA_LOCALITY,
@@ -39,6 +39,7 @@ from cress.language.tree import (
     Text,
     Truth,
     conjunction,
+    place_of,
 )
 from cress.language.trouble import trouble
 from cress.language.values import number_value
@@ -62,7 +63,7 @@ def parse_requirement(text: str, *, stored: bool = False) -> Requirement:
     if not stored:
         requirement, sense = parse_requirement(text, stored=True), Sense(text)
         for clause in requirement.clauses:
-            if clause.kind is Kind.CONDITION:
+            if clause.kind in (Kind.CONDITION, Kind.NODES):
                 sense.condition(clause.expression)
         return requirement
     reader = _Reader(text)
@@ -164,7 +165,8 @@ class _Reader:
             if isinstance(raw, Negative):
                 weight, raw = -weight, raw.operand
                 continue
-            factor = _factor(raw.operands[0]) if isinstance(raw, Arithmetic) and raw.operators[0] == "×" else None
+            product = isinstance(raw, Arithmetic) and raw.operators[0] == "×" and "%" not in raw.operators
+            factor = _factor(raw.operands[0]) if product else None
             if factor is None:
                 break
             weight *= factor
@@ -256,6 +258,9 @@ class _Reader:
                     self._of_the_moment(each)
                 return
             case Compare():
+                if raw.operator in ("is", "is not"):
+                    hint = f"{Compare('=' if raw.operator == 'is' else '!=', raw.left, raw.right)}"
+                    raise self.checker.wrong(raw, f"f(x) knows no {raw.operator}", hint)
                 found = sides(raw)
                 if found is not None and found[0].key in MOMENT:
                     self._constant(found[0], found[2])

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from cress.language import machine
-from cress.language.checks import measure_in
+from cress.language.checks import EQUALITIES, measure_in
 from cress.language.clauses import Clause, Rank, Term
-from cress.language.names import DATA_LOCALITY, FREE_MEMORY, LOADS, MEMORY, NODES, amount_of, is_quantity, key_of
+from cress.language.functions import OF_TWO, matches, size
+from cress.language.names import DATA_LOCALITY, FREE_MEMORY, LOADS, MEMORY, NAMES, NODES, amount_of, is_quantity, key_of
 from cress.language.questions import (
     comparison,
     is_there,
@@ -20,11 +21,16 @@ from cress.language.questions import (
     member,
     operand_of,
     pair_comparison,
+    same,
+    with_constants,
 )
 from cress.language.shares import is_quotient_of_amounts
 from cress.language.tree import (
+    EXTREMES,
+    IF,
     And,
     Arithmetic,
+    Call,
     Compare,
     Defined,
     Expression,
@@ -34,6 +40,7 @@ from cress.language.tree import (
     Not,
     Number,
     Or,
+    Pattern,
     Resource,
     Text,
     Truth,
@@ -48,7 +55,13 @@ if TYPE_CHECKING:
 
 _UNDEFINED = float("nan")
 _ALL = np.zeros(0, np.int64)
-_ARITHMETIC = {"+": machine.ADD, "-": machine.SUBTRACT, "×": machine.MULTIPLY, "/": machine.DIVIDE}
+_ARITHMETIC = {
+    "+": machine.ADD,
+    "-": machine.SUBTRACT,
+    "×": machine.MULTIPLY,
+    "/": machine.DIVIDE,
+    "%": machine.REMAINDER,
+}
 _COMPARISONS = {
     "=": machine.EQUAL,
     "!=": machine.UNEQUAL,
@@ -204,6 +217,10 @@ class _Compiler:
                 for operator, operand in zip(expression.operators, expression.operands[1:], strict=True):
                     self._share(operand)
                     self._emit(_ARITHMETIC[operator], -1)
+            case Call(function="if") if not is_truth(expression):
+                self._choose(expression, self._share)
+            case Call() if expression.function in EXTREMES:
+                self._extreme(expression, self._share)
             case _:
                 self.number(expression, measure_in(expression))
 
@@ -231,6 +248,8 @@ class _Compiler:
                     self._lookup((expression.name.key,), "defined", is_there, nothing=0.0)
             case Resource():
                 self._resource(expression)
+            case Call():
+                self._truth_of_call(expression)
             case Name() if not self._amount_of(expression)[1]:
                 self._lookup((expression.key,), "truth", is_true)
             case _:
@@ -257,11 +276,66 @@ class _Compiler:
                     self._emit(_ARITHMETIC[operator], -1)
             case Text():
                 self._constant(_UNDEFINED)
+            case Call(function="size"):
+                self._ask("size", size, expression.arguments)
+            case Call(function="if") if not is_truth(expression):
+                self._choose(expression, lambda each: self.number(each, measure))
+            case Call() if expression.function in EXTREMES:
+                self._extreme(expression, lambda each: self.number(each, measure))
             case _:
                 self.truth(expression)
 
+    def _truth_of_call(self, call: Call) -> None:
+        if call.function == IF:
+            self._choose(call, self.truth)
+        elif call.function in OF_TWO:
+            self._ask(call.function, OF_TWO[call.function], call.arguments)
+        elif call.function == "regexp":
+            subject, pattern = call.arguments
+            assert isinstance(pattern, Pattern)
+            self._ask(("regexp", pattern.text), matches(pattern.text), (subject,))
+        else:
+            # A number, which only a tree made by hand has in this place.
+            self._constant(_UNDEFINED)
+
+    def _choose(self, call: Call, value: Callable[[Expression], None]) -> None:
+        """``if(…)``: both branches are left on the stack by ``value``, and one of them is chosen."""
+        condition, *branches = call.arguments
+        self.truth(condition)
+        for each in branches:
+            value(each)
+        self._emit(machine.CHOOSE, -2)
+
+    def _extreme(self, call: Call, value: Callable[[Expression], None]) -> None:
+        for i, each in enumerate(call.arguments):
+            value(each)
+            if i:
+                self._emit(machine.LESSER if call.function == "min" else machine.LARGER, -1)
+
+    def _ask(self, about: object, question: Question, operands: tuple[Expression, ...]) -> None:
+        """A question about values of which some are constants: looked up, or answered at once."""
+        if any(map(self._computed, operands)):
+            # An amount of this cluster, which the parser cannot know.
+            self._constant(_UNDEFINED)
+            return
+        names = tuple(each.key for each in operands if isinstance(each, Name))
+        constants = tuple(None if isinstance(each, Name) else operand_of(each) for each in operands)
+        if names:
+            self._lookup(names, (about, constants), with_constants(question, constants))
+        else:
+            answer = question(*constants)
+            self._constant(_UNDEFINED if answer is None else float(answer))
+
     def _compare(self, operator: str, left: Expression, right: Expression, measure: Measure | None) -> None:
-        if self._computed(left) or self._computed(right):
+        if operator in ("is", "is not"):
+            self._same(left, right, measure)
+            if operator == "is not":
+                self._emit(machine.NOT, 0)
+        elif isinstance(left, Call) and left.function == IF:
+            self._choose(left, lambda each: self._compare(operator, each, right, measure))
+        elif isinstance(right, Call) and right.function == IF:
+            self._choose(right, lambda each: self._compare(operator, left, each, measure))
+        elif self._computed(left) or self._computed(right):
             self._compare_computed(operator, left, right, measure)
         elif isinstance(left, Name) and isinstance(right, Name):
             self._lookup((left.key, right.key), operator, pair_comparison(operator))
@@ -273,12 +347,49 @@ class _Compiler:
         else:
             self._answer(compared(operator, operand_of(left), operand_of(right)))
 
+    def _same(self, left: Expression, right: Expression, measure: Measure | None) -> None:
+        """``left is right``: they are equal, or both are undefined."""
+        sides = (left, right)
+        if not any(map(self._computed, sides)) and any(map(self._attribute, sides)):
+            names = tuple(each.key for each in sides if isinstance(each, Name))
+            constants = tuple(None if isinstance(each, Name) else operand_of(each) for each in sides)
+            # Where no node has the attribute it is as undefined as the other one.
+            nothing = float(len(names) == 2)
+            self._lookup(names, ("is", constants), with_constants(same, constants), nothing)
+            return
+        self._compare("=", left, right, measure)
+        self._constant(1.0)
+        self._emit(machine.SAME, -1)
+        for i, each in enumerate(sides):
+            self._undefined(each, measure)
+            if i:
+                self._emit(machine.AND, -1)
+        self._emit(machine.OR, -1)
+
+    def _undefined(self, side: Expression, measure: Measure | None) -> None:
+        """Leave on the stack whether one side of a comparison is undefined: 1 or 0."""
+        if isinstance(side, Call) and side.function == IF:
+            # Undefined as a whole where its condition is.
+            self._choose(side, lambda each: self._undefined(each, measure))
+            self._constant(0.0)
+            self._emit(machine.SAME, -1)
+            self._emit(machine.NOT, 0)
+        elif isinstance(side, Name) and self._attribute(side):
+            self._lookup((side.key,), "defined", is_there, nothing=0.0)
+            self._emit(machine.NOT, 0)
+        elif isinstance(side, (Number, Text, Truth)):
+            self._constant(0.0)
+        else:
+            self.number(side, measure)
+            self._constant(_UNDEFINED)
+            self._emit(machine.SAME, -1)
+
     def _compare_computed(self, operator: str, left: Expression, right: Expression, measure: Measure | None) -> None:
         """A comparison with a side that is worked out on each node: two truth values, or two numbers, are compared."""
         sides = (left, right)
         if any(is_truth(each) and not isinstance(each, Truth) for each in sides):
             alike = all(is_truth(each) or self._attribute(each) for each in sides)
-            if not alike or operator not in ("=", "!="):
+            if not alike or operator not in EQUALITIES:
                 self._constant(_UNDEFINED)
                 return
             for each in sides:
@@ -294,7 +405,7 @@ class _Compiler:
                     self.number(each, measure)
         self._emit(_COMPARISONS[operator], -1)
 
-    def _member(self, expression: In) -> None:
+    def _member(self, expression: In, measure: Measure | None = None) -> None:
         subject, items = expression.subject, expression.items
         if isinstance(subject, Name) and subject.key in (NODES, DATA_LOCALITY):
             for i, key in enumerate(("name", "hostname", "address")):
@@ -302,9 +413,11 @@ class _Compiler:
                 if i:
                     self._emit(machine.OR, -1)
         elif isinstance(subject, Name) and self._attribute(subject):
-            self._lookup((subject.key,), items, member(items))
+            self._lookup((subject.key,), items, member(items, names=subject.key in NAMES))
+        elif isinstance(subject, Call) and subject.function == IF:
+            self._choose(subject, lambda each: self._member(In(each, items), measure_in(expression)))
         elif self._computed(subject):
-            measure = measure_in(expression)
+            measure = measure or measure_in(expression)
             for i, item in enumerate(items):
                 if isinstance(item, (Number, Truth)):
                     self._compare_computed("=", subject, item, measure)

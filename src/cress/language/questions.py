@@ -7,8 +7,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
 from cress.language.addresses import parse_address
+from cress.language.namepatterns import NamePattern, is_pattern, parse_pattern
 from cress.language.tree import Expression, Item, Number, Span, Text, Truth
 from cress.language.values import Operand, compared, contained
+from cress.model.errors import InputError
 from cress.model.node import Value
 
 
@@ -48,16 +50,38 @@ def pair_comparison(operator: str) -> Callable[[Value | None, Value | None], boo
     return lambda left, right: compared(operator, left, right)
 
 
-def member(items: tuple[Item, ...]) -> Callable[[Value], bool | None]:
-    """Return whether a value is in a list."""
+def same(left: Operand, right: Operand) -> bool:
+    """``left is right``: equal, or both undefined."""
+    if left is None or right is None:
+        return left is right
+    return compared("=", left, right) is True
+
+
+def with_constants(
+    question: Callable[..., float | None], constants: tuple[Operand, ...]
+) -> Callable[..., float | None]:
+    """A question of which some arguments are constants; those that are None are the values that it is asked of."""
+    if all(each is None for each in constants):
+        return question
+
+    def ask(*values: Value | None) -> float | None:
+        rest = iter(values)
+        return question(*(next(rest) if each is None else each for each in constants))
+
+    return ask
+
+
+def member(items: tuple[Item, ...], *, names: bool = False) -> Callable[[Value], bool | None]:
+    """Return whether a value is in a list; ``names``: of names, which may be patterns."""
     if not all(isinstance(item, (Text, Span)) for item in items):
         return lambda value: contained(value, items)
-    within = listed(items)
+    within = listed(items, names=names)
     return lambda value: within(value) if isinstance(value, str) else contained(value, items)
 
 
-def listed(items: tuple[Item, ...]) -> Callable[[Value], bool]:
-    """Return whether a value is a name or an address of the list."""
+def listed(items: tuple[Item, ...], *, names: bool = True) -> Callable[[Value], bool]:
+    """Return whether a value is a name or an address of the list; ``names``: entries may be patterns of names."""
+    patterns = patterns_in(items) if names else []
     texts = {item.value.casefold() for item in items if isinstance(item, Text)}
     spans = _disjoint(item for item in items if isinstance(item, Span))
 
@@ -65,6 +89,8 @@ def listed(items: tuple[Item, ...]) -> Callable[[Value], bool]:
         if not isinstance(value, str):
             return False
         if value.casefold() in texts:
+            return True
+        if any(each.fits(value) for each in patterns):
             return True
         # Most names are seen not to be addresses without a closer look.
         if not spans or not ("0" <= value[:1] <= "9" or ":" in value):
@@ -76,6 +102,18 @@ def listed(items: tuple[Item, ...]) -> Callable[[Value], bool]:
             return place >= 0 and spans[place][0] == address[0] and address[1] <= spans[place][2]
         return False
 
+    return found
+
+
+def patterns_in(items: Iterable[Item]) -> list[NamePattern]:
+    """Return the patterns of names in a list; a stored entry that is no valid one fits nothing."""
+    found = []
+    for item in items:
+        if isinstance(item, Text) and is_pattern(item.value):
+            try:
+                found.append(parse_pattern(item.value))
+            except InputError:
+                continue
     return found
 
 

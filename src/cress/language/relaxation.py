@@ -60,6 +60,8 @@ class Relaxation:
 
 def sides(compare: Compare) -> tuple[Name, str, Number] | None:
     """A comparison of a name with a constant as name, operator, constant; None if it is another one."""
+    if compare.operator not in OPERATORS:
+        return None
     match compare:
         case Compare(operator, Name() as name, Number() as number):
             return name, operator, number

@@ -11,8 +11,10 @@ from cress.language.grammar import GRAMMAR
 from cress.language.names import JOB_DEPENDENCY, QUOTE, SPELLING, key_of, spelling_of
 from cress.language.raw import Raw, Relaxes, Wrong
 from cress.language.tree import (
+    IN_SET,
     And,
     Arithmetic,
+    Call,
     Compare,
     Defined,
     In,
@@ -21,12 +23,14 @@ from cress.language.tree import (
     Negative,
     Not,
     Number,
+    Pattern,
     Resource,
     Span,
     Text,
     Truth,
     conjunction,
     disjunction,
+    place_of,
 )
 from cress.language.vectortext import parse_amounts
 from cress.model.errors import InputError
@@ -70,8 +74,15 @@ class Rules(Transformer):  # type: ignore[type-arg]
             return Compare("=", left, Number(right.text.removesuffix(".*") + ".*", right.at))
         return Compare(_OPERATORS.get(plain, plain), left, right)
 
+    def identical(self, left: Raw, operator: Token, right: Raw) -> Raw:
+        plain = "".join(operator.lower().split())
+        return Compare("is" if plain in ("is", "=?=") else "is not", left, right)
+
     def member(self, subject: Raw, *items: Item) -> Raw:
         return In(subject, items)
+
+    def inside(self, subject: Raw, name: Token) -> Raw:
+        return Call(IN_SET, (subject, _name(name)), place_of(subject))
 
     def entry(self, token: Token) -> Item:
         return _item(token)
@@ -91,7 +102,7 @@ class Rules(Transformer):  # type: ignore[type-arg]
 
     def arithmetic(self, first: Raw, *rest: Raw) -> Raw:
         signs = tuple(
-            "×" if each in "*×⋅·" else "/" if each in "/÷" else "+" if each == "+" else "-" for each in rest[::2]
+            "×" if each in "*×⋅·" else "/" if each in "/÷" else str(each) if each in "+%" else "-" for each in rest[::2]
         )
         return Arithmetic(signs, (first, *rest[1::2]))
 
@@ -102,7 +113,7 @@ class Rules(Transformer):  # type: ignore[type-arg]
         return _number(str(token), int(token.start_pos or 0))
 
     def text(self, token: Token) -> Raw:
-        return Text(_unquoted(token), int(token.start_pos or 0))
+        return Text(_unquoted(token), int(token.start_pos or 0), str(token))
 
     def truth(self, token: Token) -> Raw:
         return Truth(token.lower() == "true", int(token.start_pos or 0))
@@ -112,6 +123,12 @@ class Rules(Transformer):  # type: ignore[type-arg]
 
     def defined(self, function: Token, name: Token) -> Raw:
         return Defined(_name(name))
+
+    def call(self, function: Token, *arguments: Raw) -> Raw:
+        name = function.lower()
+        if name == "regexp" and len(arguments) == 2 and isinstance(arguments[1], Text):
+            arguments = (arguments[0], _pattern(arguments[1]))
+        return Call(name, arguments, int(function.start_pos or 0))
 
 
 def lark_parser() -> Lark:
@@ -139,6 +156,12 @@ def _number(text: str, at: int) -> Number:
 
 def _unquoted(token: Token) -> str:
     return re.sub(r"\\(.)", r"\1", str(token)[1:-1], flags=re.DOTALL)
+
+
+def _pattern(text: Text) -> Pattern:
+    """A text as a regular expression: its backslashes are not those of the quotes, but the one before a quote."""
+    inside = text.written[1:-1]
+    return Pattern(re.sub(r'\\.|"', lambda found: '\\"' if found.group() == '"' else found.group(), inside), text.at)
 
 
 def _item(token: Token) -> Item:

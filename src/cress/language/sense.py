@@ -6,13 +6,29 @@ They are refused when somebody writes them. Jobs that were accepted earlier keep
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TypeAlias
 
-from cress.language.checks import measure_in, place_of
-from cress.language.names import FREE_MEMORY, IDLE, LOADS, SIZED, SPELLING, amount_of, is_quantity, measure_of
+from cress.language.checks import measure_in
+from cress.language.namepatterns import is_pattern, parse_pattern
+from cress.language.names import (
+    FREE_MEMORY,
+    IDLE,
+    LOADS,
+    NAMES,
+    SIZED,
+    SPELLING,
+    UNDEFINED,
+    amount_of,
+    is_quantity,
+    measure_of,
+)
 from cress.language.shares import is_quotient_of_amounts, operands_of
 from cress.language.tree import (
+    EXTREMES,
+    IF,
     Arithmetic,
+    Call,
     Compare,
     Expression,
     In,
@@ -21,8 +37,10 @@ from cress.language.tree import (
     Number,
     Text,
     Truth,
+    choices,
     is_truth,
     parts,
+    place_of,
 )
 from cress.language.trouble import trouble
 from cress.language.values import number_value, unit_of
@@ -38,6 +56,8 @@ _UNIT_WORDS = ("bytes", "bit/s", "bytes/s")
 _EXAMPLES = (("G", "B"), ("M", "bit/s"), ("M", "B/s"))
 # From here on a number without a unit is meant as it stands: 17179869184 bytes.
 _SURELY_MEANT = 1_000_000
+# In one text; each is looked for in every distinct value.
+MOST_PATTERNS, MOST_NAME_PATTERNS = 8, 64
 _SHARE = (0.0, 1.0)
 _ANY = (-math.inf, math.inf)
 
@@ -47,6 +67,7 @@ class Sense:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._counts: dict[str, int] = {}
 
     def condition(self, expression: Expression) -> None:
         """Raise InputError if a condition, or one inside it, makes no sense."""
@@ -74,12 +95,18 @@ class Sense:
     def _inside(self, expression: Expression, measure: Measure | None) -> None:
         if isinstance(expression, Compare):
             measure = measure_in(expression)
-            self._compared(expression, expression.left, expression.right, measure)
+            for left in choices(expression.left):
+                for right in choices(expression.right):
+                    self._compared(expression, left, right, measure)
         elif isinstance(expression, In):
             measure = measure_in(expression)
+            self._patterns(expression)
             for item in expression.items:
                 if isinstance(item, (Number, Text, Truth)):
-                    self._compared(expression, expression.subject, item, measure)
+                    for subject in choices(expression.subject):
+                        self._compared(expression, subject, item, measure)
+        elif isinstance(expression, Call):
+            measure = self._called(expression, measure)
         elif isinstance(expression, Arithmetic) and expression.operators[0] in "+-":
             for one, other in zip(expression.operands, expression.operands[1:], strict=False):
                 self._alike(one, other, measure)
@@ -88,8 +115,43 @@ class Sense:
         for each in parts(expression):
             self._inside(each, measure)
 
+    def _called(self, call: Call, measure: Measure | None) -> Measure | None:
+        """Look at a function; returns the measure of the numbers in it."""
+        if call.function == "regexp":
+            self._count(call, "regular expressions", MOST_PATTERNS)
+        numbers = _numbers_of(call)
+        for one, other in pairwise(numbers):
+            self._alike(one, other, measure)
+        return measure if numbers else None
+
+    def _count(self, expression: Expression, what: str, most: int) -> None:
+        """Refuse more than so many of what takes time for each name of a node."""
+        self._counts[what] = self._counts.get(what, 0) + 1
+        if self._counts[what] > most:
+            raise self._wrong(expression, f"more than {most} {what} in one text", f"at most {most}")
+
+    def _patterns(self, member: In) -> None:
+        """Refuse patterns of names that are none."""
+        if isinstance(member.subject, Name) and member.subject.key in NAMES:
+            for item in member.items:
+                if isinstance(item, Text) and is_pattern(item.value):
+                    self._count(item, "patterns of names", MOST_NAME_PATTERNS)
+                    try:
+                        parse_pattern(item.value)
+                    except InputError as error:
+                        raise self._wrong(item, error.what, error.hint) from None
+
     def _compared(self, whole: Compare | In, left: Expression, right: Expression, measure: Measure | None) -> None:
+        if UNDEFINED in (getattr(left, "key", ""), getattr(right, "key", "")):
+            asked = left if getattr(right, "key", "") == UNDEFINED else right
+            if not isinstance(whole, Compare) or whole.operator not in ("is", "is not"):
+                hint = f"{asked} is undefined"
+                raise self._wrong(whole, f"{whole} is neither true nor false on any node", hint)
+            return
         if _is_constant(left) and _is_constant(right):
+            if isinstance(whole, Compare) and (left is not whole.left or right is not whole.right):
+                # One of the choices of an ``if``.
+                return
             if not isinstance(left, Text) and not isinstance(right, Text):
                 return
             what = f"{whole} says nothing about a node"
@@ -166,7 +228,17 @@ def _is_number(expression: Expression) -> bool:
     """Return whether an expression is a number on every node, and not a constant."""
     if isinstance(expression, Name):
         return is_quantity(expression.key)
+    if isinstance(expression, Call):
+        return not is_truth(expression) and expression.function != IF
     return isinstance(expression, (Arithmetic, Negative)) and not _is_numeric_constant(expression)
+
+
+def _numbers_of(call: Call) -> tuple[Expression, ...]:
+    """The arguments that a function chooses its number from."""
+    if call.function in EXTREMES:
+        return call.arguments
+    branches = call.arguments[1:] if call.function == IF else ()
+    return branches if any(map(_is_number, branches)) and not is_truth(call) else ()
 
 
 def _value(constant: Expression, measure: Measure | None) -> float | None:
@@ -184,9 +256,10 @@ def _value(constant: Expression, measure: Measure | None) -> float | None:
             total = _value(constant.operands[0], measure)
             for sign, operand in zip(constant.operators, constant.operands[1:], strict=True):
                 other = _value(operand, measure)
-                if total is None or other is None or (sign == "/" and not other):
+                if total is None or other is None or (sign in "/%" and not other):
                     return None
                 total = {"+": total + other, "-": total - other, "×": total * other}.get(sign, total)
+                total = math.fmod(total, other) if sign == "%" else total
                 total = total / other if sign == "/" else total
             return total
     return None
@@ -210,6 +283,11 @@ def _unit(expression: Expression, measure: Measure | None) -> Unit | None:
             return units[0] if units and None not in units else None if units else _NO_UNIT
         case Arithmetic():
             return _unit_of_product(expression, measure)
+        case Call(function="size"):
+            return _COUNT
+        case Call():
+            units = [_unit(each, measure) for each in _numbers_of(expression) if not _is_numeric_constant(each)]
+            return units[0] if units else None
     return None
 
 
@@ -219,6 +297,8 @@ def _unit_of_product(product: Arithmetic, measure: Measure | None) -> Unit | Non
         unit = _unit(operand, measure)
         if total is None or unit is None:
             return None
+        if sign == "%":
+            continue
         if sign == "/" and unit == _NO_UNIT:
             # IdleCPU / 8: the 8 may be cores.
             unit = (0, 0, 0, total[-1])
@@ -276,7 +356,19 @@ def _bounds(expression: Expression, measure: Measure | None) -> tuple[float, flo
             return low, high
         case Arithmetic():
             return _bounds_of_product(expression, measure)
+        case Call(function="size"):
+            return 0.0, math.inf
+        case Call() if _numbers_of(expression):
+            return _bounds_of_call(expression, measure)
     return _ANY
+
+
+def _bounds_of_call(call: Call, measure: Measure | None) -> tuple[float, float]:
+    lows, highs = zip(*(_bounds(each, measure) for each in _numbers_of(call)), strict=True)
+    if call.function == IF:
+        return min(lows), max(highs)
+    extreme = min if call.function == "min" else max
+    return extreme(lows), extreme(highs)
 
 
 def _bounds_of_product(product: Arithmetic, measure: Measure | None) -> tuple[float, float]:
@@ -287,8 +379,10 @@ def _bounds_of_product(product: Arithmetic, measure: Measure | None) -> tuple[fl
     for sign, operand in zip(("×", *product.operators), product.operands, strict=True):
         value = _value(operand, measure) if _is_numeric_constant(operand) else None
         if value is None:
+            if sign == "%":
+                return _ANY
             (below if sign == "/" else above).append(operand)
-        elif sign == "/" and not value:
+        elif sign == "%" or (sign == "/" and not value):
             return _ANY
         else:
             factor = factor / value if sign == "/" else factor * value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cress.language.names import FREE_MEMORY, SIZED, amount_of, measure_of
-from cress.language.tree import Arithmetic, Expression, Name, Number, is_truth, parts
+from cress.language.tree import Arithmetic, Expression, Name, Number, Pattern, is_truth, parts
 from cress.language.values import unit_of
 from cress.model.resources import Dimensions
 
@@ -13,11 +13,11 @@ from cress.model.resources import Dimensions
 def is_quotient_of_amounts(product: Arithmetic, dimensions: Dimensions | None = None) -> bool:
     """Return whether the amounts in a product of a rank are amounts, not shares.
 
-    They are where something is divided by an amount (``IdleMemory / 16G``, ``(CPU - IdleCPU) / CPU``), and where an idle
+    They are where something is divided by an amount (``IdleMemory / 16G``, ``(CPU - IdleCPU) / CPU``, ``%`` alike), and where an idle
     amount without a unit is divided by numbers (``IdleCPU / 8``, as source E writes the share of a node of 8 cores).
     Without ``dimensions`` only the amounts of every cluster are known.
     """
-    below = [each for sign, each in zip(product.operators, product.operands[1:], strict=True) if sign == "/"]
+    below = [each for sign, each in zip(product.operators, product.operands[1:], strict=True) if sign in "/%"]
     if not below:
         return False
     if any(_is_size(leaf) or _is_amount(leaf, dimensions) for each in below for leaf in operands_of(each)):
@@ -28,7 +28,7 @@ def is_quotient_of_amounts(product: Arithmetic, dimensions: Dimensions | None = 
 
 def operands_of(expression: Expression) -> Iterator[Expression]:
     """Yield the names and constants that an expression calculates with, without those in conditions."""
-    if is_truth(expression):
+    if is_truth(expression) or isinstance(expression, Pattern):
         return
     inside = parts(expression)
     if not inside:

@@ -15,13 +15,23 @@ from cress.language.vectortext import vector_text
 # How tightly each kind of expression binds; what binds less tightly than its place asks for stands in parentheses.
 OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, ATOM = range(8)
 
+# The function that chooses, those whose value is a truth value, and those that choose among numbers.
+IF = "if"
+IN_SET = "in"
+TRUTH_FUNCTIONS = frozenset(("regexp", "startswith", "endswith", "contains", IN_SET))
+EXTREMES = frozenset(("min", "max"))
+
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as it was written, with its unit: ``4.10``, ``2.6.32``, ``8G``, ``15s``, ``80%``."""
+    """A number as it was written, with its unit: ``4.10``, ``2.6.32``, ``8G``, ``15s``, ``80%``.
+
+    ``of``: the key of the dimension of which it is an amount; "": only its place tells.
+    """
 
     text: str
     at: int = field(default=0, compare=False, repr=False)
+    of: str = ""
 
     def __str__(self) -> str:
         return self.text
@@ -33,9 +43,22 @@ class Text:
 
     value: str
     at: int = field(default=0, compare=False, repr=False)
+    # As it stood between the quotes; only of a text that was read.
+    written: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         return '"' + self.value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression; backslashes are its own, and a quote in it has one."""
+
+    text: str
+    at: int = field(default=0, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f'"{self.text}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +130,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """``left operator right``; the operator is one of ``= != < <= > >=``."""
+    """``left operator right``; the operator is one of ``= != < <= > >=``, ``is`` and ``is not``."""
 
     operator: str
     left: Expression
@@ -130,7 +153,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """A sum (``+ -``) or a product (``× /``) from left to right; one operator less than operands."""
+    """A sum (``+ -``) or a product (``× / %``) from left to right; one operator less than operands."""
 
     operators: tuple[str, ...]
     operands: tuple[Expression, ...]
@@ -164,6 +187,21 @@ class Defined:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """``function(argument, …)``: one of ``functions.FUNCTIONS``; or ``member in Set``."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    at: int = field(default=0, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        if self.function == IN_SET:
+            member, of = self.arguments
+            return f"{_within(member, SUM)} in {of}"
+        return f"{self.function}({', '.join(map(str, self.arguments))})"
+
+
+@dataclass(frozen=True, slots=True)
 class Resource:
     """``Resource = <…>``: every free amount is at least that; raw amounts above 0 by dimension."""
 
@@ -176,7 +214,21 @@ class Resource:
 
 Item: TypeAlias = Number | Text | Truth | Span
 Expression: TypeAlias = (
-    Number | Text | Truth | Name | Not | And | Or | Compare | In | Arithmetic | Negative | Defined | Resource
+    Number
+    | Text
+    | Pattern
+    | Truth
+    | Name
+    | Not
+    | And
+    | Or
+    | Compare
+    | In
+    | Arithmetic
+    | Negative
+    | Defined
+    | Call
+    | Resource
 )
 
 
@@ -193,6 +245,8 @@ def parts(expression: Expression) -> tuple[Expression, ...]:
             return (expression.subject,)
         case Defined():
             return (expression.name,)
+        case Call():
+            return expression.arguments
         case _:
             return ()
 
@@ -204,6 +258,18 @@ def leaves(expression: Expression) -> Iterator[Expression]:
         yield expression
     for each in inside:
         yield from leaves(each)
+
+
+def place_of(expression: Expression) -> int:
+    """Return the position at which an expression begins: that of its leftmost leaf."""
+    while True:
+        at = getattr(expression, "at", None)
+        if at is not None:
+            return int(at)
+        inside = parts(expression)
+        if not inside:
+            return 0
+        expression = inside[0]
 
 
 def conjunction(operands: tuple[Expression, ...]) -> Expression:
@@ -224,7 +290,19 @@ def disjunction(operands: tuple[Expression, ...]) -> Expression:
 
 def is_truth(expression: Expression) -> bool:
     """Return whether its value is a truth value on every node."""
+    if isinstance(expression, Call):
+        branches = expression.arguments[1:] if expression.function == IF else ()
+        return expression.function in TRUTH_FUNCTIONS or any(map(is_truth, branches))
     return isinstance(expression, (Truth, Not, And, Or, Compare, In, Defined, Resource))
+
+
+def choices(expression: Expression) -> Iterator[Expression]:
+    """Yield what an expression may stand for: what ``if`` chooses from, else itself."""
+    if isinstance(expression, Call) and expression.function == IF:
+        for each in expression.arguments[1:]:
+            yield from choices(each)
+    else:
+        yield expression
 
 
 def _binding(expression: Expression) -> int:
@@ -235,7 +313,7 @@ def _binding(expression: Expression) -> int:
             return AND
         case Not():
             return NOT
-        case Compare() | In() | Resource():
+        case Compare() | In() | Resource() | Call(function="in"):
             return COMPARISON
         case Arithmetic():
             return SUM if expression.operators[0] in "+-" else PRODUCT

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from cress.language.functions import ALL
 from cress.language.grammar import WORDS
 from cress.language.names import GRAMMAR_WORDS
 from cress.model.errors import InputError
+from cress.model.units import closest
 
 _SHOWN = 24
 _LONGEST = 240
@@ -22,7 +24,9 @@ _HINTS = {
 # What looks like a call of a function, and a unit that is not part of the number before it.
 _FUNCTION = re.compile(r"([^\W\d][\w-]*)\s*\Z")
 _NUMBER_BEFORE = re.compile(r"(?<![\w.])([0-9.]+[^\s\W]*%?)\s*\Z")
-_UNIT = re.compile(r"%+|(?:[KMGTP]i?(?:B|bits?)?(?:/s)?|cores?|cpus?|m?s|min|h|d)(?!\w)", re.IGNORECASE)
+_UNIT = re.compile(r"%+|(?<=%)[0-9.]+|(?:[KMGTP]i?(?:B|bits?)?(?:/s)?|cores?|cpus?|m?s|min|h|d)(?!\w)", re.IGNORECASE)
+# A % behind a number that is followed by nothing it could divide by.
+_PERCENT = re.compile(r"(?<![\w.])([0-9.]+)(%?)\s*%\s*\Z")
 _VECTOR = re.compile(r"\bresource\s{0,9}(?::|[<>]=?|)\s{0,9}<[^<>=]*", re.IGNORECASE)
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 
@@ -51,26 +55,35 @@ def _cut(sentence: str) -> str:
 def unexpected(text: str, at: int, expected: Iterable[str]) -> InputError:
     """The error that something else must stand at character ``at``."""
     opened = sum({"(": 1, ")": -1}.get(each, 0) for each in _QUOTED.sub("", text[:at]))
-    # The grammar has one state for both; only one of them is right here.
-    expected = set(expected) - {"_CLOSE" if opened <= 0 else "$END"}
+    # The lexer has one state for all of them; only some are right here.
+    expected = set(expected) - ({"_CLOSE", "_COMMA"} if opened <= 0 else {"$END"})
     words = list(dict.fromkeys(WORDS.get(each, each) for each in sorted(expected, key=_order)))
     if "a value" in words:
         # Where a value may begin so may a parenthesis or a !; nobody needs to be told.
         words = [each for each in words if each not in ("(", "!")]
+    if expected == {"_OPEN", "NAME", "QUOTED"}:
+        words = ["(", "the name of a set"]
     rest = text[at:]
     needed = f"{_listed(words)} is expected"
-    if not rest.strip():
+    if not rest.strip() and not (_PERCENT.search(text) and "a value" in words):
         return trouble(text, len(text), needed, "a ( is not closed" if ")" in words else "")
-    first = rest[0]
-    if first in "\"'" and rest.count(first) == 1:
+    first = rest[:1]
+    if first and first in "\"'" and rest.count(first) == 1:
         return trouble(text, at, "the quote is not closed", f"{first} ends a text")
     function = _FUNCTION.search(text, max(0, at - _LONGEST), at) if first == "(" else None
     if function and function[1].lower() not in GRAMMAR_WORDS:
         word = function[1]
         if word.lower() == "f":
             return trouble(text, function.start(), "this is not f(x)", "clause && f(x) = (Waittime > 15s)")
-        what = f"{word!r} is not a function"
-        return trouble(text, function.start(), what, "defined(x) is the only one; or f(x) = …")
+        near = closest(word.lower(), ALL)
+        known = f"did you mean {near}?" if near else f"the functions are {', '.join(ALL)}; or f(x) = …"
+        return trouble(text, function.start(), f"{word!r} is not a function", known)
+    percent = _PERCENT.search(text, max(0, at - _LONGEST), at)
+    if percent and "a value" in words:
+        written = percent.group().strip()
+        hint = f"{percent[1]}%; between two numbers % is the remainder"
+        what = "is not a number" if percent[2] else "has a blank before its unit"
+        return trouble(text, percent.start(), f"{written} {what}", hint)
     unit = _unit_behind(text, at)
     if unit:
         return unit
@@ -93,6 +106,9 @@ def _unit_behind(text: str, at: int) -> InputError | None:
     if not number or not unit:
         return None
     written = text[number.start() : unit.end()]
+    if number[1].endswith("%") and unit.group()[0].isdigit():
+        hint = f"{number[1]} is a percentage; {number[1][:-1]} % {unit.group()} is the remainder"
+        return trouble(text, number.start(), f"{written} is not a number", hint)
     if number[1].endswith("%"):
         return trouble(text, number.start(), f"{written} is not a number", number[1])
     return trouble(text, number.start(), f"{written} has a blank before its unit", f"{number[1]}{unit.group()}")

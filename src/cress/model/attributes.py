@@ -6,7 +6,8 @@ Names are read without regard to capitals, ``_`` and ``-``, as everywhere in the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import isfinite
 
 from cress.model.errors import InputError
@@ -16,16 +17,18 @@ from cress.model.resources import Dimensions
 MOST = 256
 MAX_NAME = 64
 MAX_TEXT = 512
+# Names that a node repels by, or a job tolerates.
+MOST_TOLERANCES = 16
 
 # Names that mean something else in a constraint: every node has them, or they are no attributes at all.
 _RESERVED = frozenset(
     "address and clusterload cpuload datalocality defined dependedjob diskload dynamicport exclusivedisk f false "
-    "freememory in jobdependency memoryload networkadjacent networkload node nodes not or port rack resource true waittime weight".split()
+    "freememory in jobdependency memoryload networkadjacent networkload node nodes not or port rack resource true undefined waittime weight".split()
 )
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _TRUTHS = {"true": True, "false": False}
-_HINT = "NAME=VALUE, such as zone=eu, ssd=true or slots=4"
+_HINT = "NAME=VALUE, such as zone=eu, ssd=true, slots=4 or features={avx2,ssd}"
 
 
 def plain(name: str) -> str:
@@ -34,7 +37,7 @@ def plain(name: str) -> str:
 
 
 def parse_label(text: str) -> tuple[str, Value]:
-    """``zone=eu``: a name and a value. ``true`` and ``false`` are truth values, whole numbers are numbers.
+    """``zone=eu``: a name and a value. ``true`` and ``false`` are truth values, whole numbers are numbers, ``{a,b}`` is a set.
 
     Everything else is text, also a number with a point: it may be a version. Raises InputError.
     """
@@ -46,8 +49,28 @@ def parse_label(text: str) -> tuple[str, Value]:
         return name, _TRUTHS[value.lower()]
     if _INTEGER.fullmatch(value):
         return name, int(value)
+    if value[0] == "{":
+        value = _set_of(name, value)
     _check_text(name, value)
     return name, value
+
+
+@lru_cache(maxsize=16_384)
+def members_of(text: str) -> frozenset[str] | None:
+    """Return the members of a set such as ``{avx2,ssd}``, without capitals; ``None`` for any other text."""
+    if not (text.startswith("{") and text.endswith("}")):
+        return None
+    return frozenset(each.strip().casefold() for each in text[1:-1].split(",") if each.strip())
+
+
+def _set_of(name: str, text: str) -> str:
+    """Return the text of a set with each member once, in order. Raises InputError."""
+    members = [each.strip() for each in text[1:-1].split(",")] if text.endswith("}") else [""]
+    if members == [""] and text.endswith("}"):
+        return "{}"
+    if not all(members) or any(char in each for each in members for char in "{}"):
+        raise InputError(f"the value of {name} is not a set: {text}", hint="members with commas between: {avx2,ssd}")
+    return "{" + ",".join(sorted({each.casefold(): each for each in members}.values(), key=str.casefold)) + "}"
 
 
 def parse_labels(texts: Iterable[str]) -> dict[str, Value]:
@@ -92,6 +115,16 @@ def check_attributes(attributes: Mapping[str, Value], dimensions: Dimensions) ->
             _check_text(name, value)
         if isinstance(value, float) and not isfinite(value):
             raise InputError(f"the value of {name} is not a number", hint="a finite one")
+
+
+def check_tolerances(names: Sequence[str], field: str) -> None:
+    """Raise InputError unless these may be the names of what a node repels, or a job tolerates."""
+    for name in names:
+        if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+            hint = f"letters, digits, `_` and `-`, beginning with a letter, at most {MAX_NAME}"
+            raise InputError(f"{name[:MAX_NAME]!r} is not a name", hint=hint, field=field)
+    if len(names) > MOST_TOLERANCES or len(set(names)) < len(names):
+        raise InputError("are too many names", hint=f"at most {MOST_TOLERANCES}, each once", field=field)
 
 
 def parse_ports(text: str) -> tuple[int, int]:

@@ -62,7 +62,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``address`` is where its tasks are reached. ``attributes`` (facts that were found, and labels) are named in
     constraints. ``ports`` are the first and the last of its dynamic ports. ``unlimited`` are sentences about limits that
     do not hold there. ``devices`` are known one by one; ``data`` are paths that it has. ``judged``: it takes no new tasks while
-    its measured load is too high.
+    its measured load is too high. It takes new tasks only of jobs for which the condition ``accepts`` is true (empty: of all),
+    and which tolerate each of the names in ``repels``.
     """
 
     name: str
@@ -75,6 +76,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     devices: tuple[Device, ...] = ()
     data: tuple[str, ...] = ()
     judged: bool = True
+    accepts: str = ""
+    repels: tuple[str, ...] = ()
 
 
 class Supervisor(msgspec.Struct, frozen=True, array_like=True):

@@ -22,8 +22,8 @@ RESERVABLE = ("cpu", "memory", "network")
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Settings of one node: each holds instead of what the executor reports; by default nothing is set.
 
-    ``reserve`` are raw amounts by dimension that no task gets. ``rack`` and ``judged`` as in ``Node``; ``None``: what the executor
-    says. ``note`` is shown to users and has no effect.
+    ``reserve`` are raw amounts by dimension that no task gets. ``rack``, ``judged``, ``accepts`` and ``repels`` as in ``Node``; ``None``: what the
+    executor says. ``note`` is shown to users and has no effect.
     """
 
     labels: tuple[tuple[str, Value], ...] = ()
@@ -31,6 +31,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     reserve: tuple[tuple[str, Amount], ...] = ()
     judged: bool | None = None
     note: str = ""
+    accepts: str | None = None
+    repels: tuple[str, ...] | None = None
 
 
 class NodeRevision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,6 +60,8 @@ def with_settings(node: Node, settings: NodeSettings, dimensions: Dimensions) ->
         attributes=tuple(attributes.items())[-MOST:],
         rack=node.rack if settings.rack is None else settings.rack,
         judged=node.judged if settings.judged is None else settings.judged,
+        accepts=node.accepts if settings.accepts is None else settings.accepts,
+        repels=node.repels if settings.repels is None else settings.repels,
         capacity=tuple(
             max(0, amount - reserve.get(name, 0)) for name, amount in zip(dimensions.names, node.capacity, strict=True)
         ),

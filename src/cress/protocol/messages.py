@@ -47,7 +47,7 @@ class Hello(Struct, frozen=True):
 
     ``sent`` as in ``Beat``. ``bound``: a term holds for everything that runs there. ``epoch`` is the highest that it
     has had orders of, from the cluster with the id ``cluster`` (empty: none yet). ``unlimited`` are sentences about limits
-    that do not hold there. ``devices``, ``data`` and ``judged`` as in ``Node``.
+    that do not hold there. ``devices``, ``data``, ``judged``, ``accepts`` and ``repels`` as in ``Node``.
 
     ``protocol`` is the newest version that the agent speaks, ``oldest`` the oldest major one; ``version`` is 5. ``bulk``: it
     opens a second connection when ``OpenBulk`` asks for one.
@@ -75,6 +75,8 @@ class Hello(Struct, frozen=True):
     protocol: tuple[Small, Small] = UNSAID
     oldest: Small = VERSION
     bulk: bool = False
+    accepts: str = ""
+    repels: tuple[str, ...] = ()
 
     @property
     def speaks(self) -> tuple[int, int]:

@@ -243,8 +243,8 @@ class MatchView(View, frozen=True):
 class NodeSettingsView(View, frozen=True):
     """Settings of a node from the center, over what its executor reports: since when, by which user and action.
 
-    ``labels`` are added to its attributes, ``reserve`` is kept back from its capacity; ``rack`` and ``judged`` are null where the executor's
-    hold. Revision 0 is a node of which nothing was ever set.
+    ``labels`` are added to its attributes, ``reserve`` is kept back from its capacity; ``rack``, ``judged``, ``accepts`` and ``repels`` are null where
+    the executor's hold. Revision 0 is a node of which nothing was ever set.
     """
 
     revision: int = 0
@@ -256,6 +256,8 @@ class NodeSettingsView(View, frozen=True):
     reserve: Resources = {}
     judged: bool | None = None
     note: str = ""
+    accepts: str | None = None
+    repels: tuple[str, ...] | None = None
 
 
 class NodeReportView(View, frozen=True):
@@ -265,6 +267,8 @@ class NodeReportView(View, frozen=True):
     rack: str = ""
     judged: bool = True
     capacity: Resources = {}
+    accepts: str = ""
+    repels: tuple[str, ...] = ()
 
 
 class NodeSettingsPage(View, frozen=True):
@@ -313,6 +317,8 @@ class NodeView(View, frozen=True):
     # Raw amounts by dimension, for programs that draw.
     capacity_amounts: dict[str, int] = {}
     used_amounts: dict[str, int] = {}
+    accepts: str = ""
+    repels: tuple[str, ...] = ()
 
 
 class GroupView(View, frozen=True):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any
 
+from cress.core.placing.node_choices import check_choice
 from cress.model import devicefile
 from cress.model.attributes import plain
 from cress.model.devices import capacity_with, check_devices, facts_of
@@ -23,7 +24,18 @@ from cress.simulator.workload import Cluster
 from cress.simulator.yamltext import check_keys, line_of, parse_yaml, plain_text
 
 TOP_KEYS = ("dimensions", "nodes", "neighbours", "outages", "drains", "licences")
-NODE_KEYS = ("name", "count", "rack", "resource", "address", "ports", "attributes", *devicefile.KEYS)
+NODE_KEYS = (
+    "name",
+    "count",
+    "rack",
+    "resource",
+    "address",
+    "ports",
+    "attributes",
+    "accepts",
+    "repels",
+    *devicefile.KEYS,
+)
 
 
 def read(text: str, file: str) -> Cluster:
@@ -102,6 +114,7 @@ def _add_yaml_node(builder: Builder, entry: Any) -> None:
             attributes=(*attributes, *facts),
             devices=devices,
             data=data,
+            **_choice(builder, entry),
         ),
     )
 
@@ -152,6 +165,19 @@ def _ports(builder: Builder, entry: Any) -> tuple[int, int]:
         InputError(f"{text!r} is not a range of ports", hint=hint, line=line_of(entry, "ports"), field="ports")
     )
     return DYNAMIC_PORTS
+
+
+def _choice(builder: Builder, entry: Any) -> dict[str, Any]:
+    """Return what a node accepts and repels."""
+    given = entry.get("repels") or []
+    names = given if isinstance(given, list) else plain_text(given).split(",")
+    accepts, repels = plain_text(entry.get("accepts")), tuple(sorted(plain_text(each).strip() for each in names))
+    try:
+        check_choice(accepts, repels)
+    except InputError as error:
+        builder.wrong(error.at(line=line_of(entry, error.field), field=error.field))
+        return {}
+    return {"accepts": accepts, "repels": repels}
 
 
 def _attributes(builder: Builder, entry: Any) -> tuple[tuple[str, Value], ...]:

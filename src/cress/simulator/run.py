@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from cress.core.placing.constraints import names_itself
 from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
+from cress.model.group import Group
 from cress.model.option_text import format_option, parse_assignments
-from cress.model.options import Options
+from cress.model.options import OFF, Options
 from cress.model.times import SECOND
 from cress.simulator.attempts import History
 from cress.simulator.deadlines import parse_deadlines, with_deadlines
@@ -31,29 +33,30 @@ from cress.simulator.groups import (
     place,
     with_policy,
 )
+from cress.simulator.jobs import Jobs
 from cress.simulator.measures import Run, analyse
 from cress.simulator.paths import path_of
 from cress.simulator.report import plotly_script, write_report
 from cress.simulator.request import EXACT, PREDICTED, Plan, Request, Result
 from cress.simulator.tables import write_attempts, write_dags, write_jobs
 from cress.simulator.traces import load_workload
-from cress.simulator.workload import NO_LIMIT, UNDATED_START, Cluster, Workload
+from cress.simulator.workload import NO_LIMIT, UNDATED_START, Cluster, Ints, Workload
 
 # Called with the label of the run, the events so far and all events.
 Progress = Callable[[str, int, int], None]
 
 
-def plan(request: Request) -> Plan:
-    """Read and check all arguments and files. Raises ``InputError``; writes nothing."""
+def plan(request: Request, cluster: Cluster | None = None) -> Plan:
+    """Read and check all arguments and files; ``cluster`` is taken in place of the file's. Raises ``InputError``; writes nothing."""
     # Reported now, not after minutes of simulation.
     if request.out.exists() and not request.out.is_dir():
         raise InputError("is not a directory", hint="another --out", file=str(request.out))
     plotly_script()
-    options = parse_assignments(request.options)
+    options = _checked(parse_assignments(request.options))
     if request.estimates == PREDICTED:
         options = parse_assignments([f"estimates={PREDICTED}"], options)
     choices = tuple(parse_policy(text) for text in request.policies)
-    cluster = _cluster(request.cluster)
+    cluster = cluster or _cluster(request.cluster)
     workload = load_workload(request.trace, cluster, request.seed, request.load)
     if request.estimates == EXACT:
         workload = workload.exact_estimates()
@@ -107,18 +110,14 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     """Run the workload under one policy and measure."""
     workload = plan.workload
     notes = workload.notes.copy()
-    groups = with_policy(workload.groups, choice)
-    # An option that comes with the policy holds for the implied default group too.
-    options = parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options)
-    # The measures are of the workload's groups, whatever the scheduler knows of them.
-    known = groups
-    if choice.merged and choice.policy is not None:
-        known = (merged(workload, choice.policy, options.accounting),)
+    groups, known, options = _configured(plan, choice)
     path = path_of(workload, known, options, plan.request.events)
-    rejected = _never_fit(workload, path.core, plan.group_of != NOWHERE, known[0].name)
+    admitted = np.flatnonzero(plan.group_of != NOWHERE)
+    places = [known[0].name if choice.merged else plan.group_names[i] for i in plan.group_of[admitted].tolist()]
+    rejected = _never_fit(workload, path.core, admitted, places)
     notes.add("fits no node", workload.line[rejected].tolist())
-    jobs = np.flatnonzero((plan.group_of != NOWHERE) & ~rejected)
-    names = [known[0].name if choice.merged else plan.group_names[i] for i in plan.group_of[jobs].tolist()]
+    jobs = admitted[~rejected[admitted]]
+    names = [name for name, out in zip(places, rejected[admitted].tolist(), strict=True) if not out]
     expected = len(jobs) + int(workload.tasks[jobs].sum())
     if progress is not None:
         # Compiled loops are loaded with the first decision: the bar is there before.
@@ -146,6 +145,26 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     return Result(run=run, analysis=analysis, notes=notes, directory=plan.request.out / choice.directory)
 
 
+def _configured(plan: Plan, choice: PolicyChoice) -> tuple[tuple[Group, ...], tuple[Group, ...], Options]:
+    """Return the groups under this policy, those that the scheduler knows, and the options.
+
+    The measures are of the workload's groups, whatever the scheduler knows of them.
+    """
+    groups = with_policy(plan.workload.groups, choice)
+    # An option that comes with the policy holds for the implied default group too.
+    options = _checked(parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options))
+    if choice.merged and choice.policy is not None:
+        return groups, (merged(plan.workload, choice.policy, options.accounting),), options
+    return groups, groups, options
+
+
+def never_fits(plan: Plan, choice: PolicyChoice) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which jobs ``[n]`` the cluster could never run under this policy; nothing runs."""
+    _, known, options = _configured(plan, choice)
+    path = path_of(plan.workload, known, options, plan.request.events)
+    return _never_fit(plan.workload, path.core, plan.group_of != NOWHERE, known[0].name)
+
+
 def _refused(workload: Workload, history: History) -> dict[str, list[int]]:
     """The lines of the jobs that were not accepted, by the reason."""
     found: dict[str, list[int]] = {}
@@ -154,21 +173,44 @@ def _refused(workload: Workload, history: History) -> dict[str, list[int]]:
     return found
 
 
+def _checked(options: Options) -> Options:
+    """Return the options. Raises ``InputError`` for one that would change nothing here."""
+    if options.rebalance != OFF:
+        raise InputError(
+            "tasks are not moved in simulations",
+            hint="rebalance=off; what moving gains: docs/rebalance.md",
+            field="rebalance",
+        )
+    return options
+
+
 def _never_fit(
-    workload: Workload, scheduler: Scheduler, admitted: np.ndarray[tuple[int], np.dtype[np.bool_]], group: str
+    workload: Workload, scheduler: Scheduler, admitted: Ints, groups: list[str]
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which jobs ``[n]`` this cluster could never run; each distinct shape and gang size is checked once."""
+    """Return which jobs ``[n]`` this cluster could never run; each distinct shape and gang size is checked once.
+
+    ``admitted`` are the places of the jobs that have one of the ``groups``.
+    """
+    if any(node.accepts for node in workload.cluster.nodes) or any(map(names_itself, workload.templates)):
+        # What a job says of itself decides as well.
+        jobs = Jobs(workload, admitted.tolist(), groups)
+        never = np.zeros(len(workload), dtype=np.bool_)
+        never[admitted] = [scheduler.never_fits(jobs.make(i, i + 1)) for i in admitted.tolist()]
+        return never
     # Only a gang's size matters: the tasks of an array come one by one.
     size = np.where(workload.gang, workload.tasks, 0)
     which = np.zeros_like(size) if workload.template_index is None else workload.template_index
     kinds = (workload.request_index * len(workload.templates) + which) * (int(size.max()) + 1) + size
     _, first, where = np.unique(kinds, return_index=True, return_inverse=True)
-    never = np.zeros(len(first), dtype=np.bool_)
+    found = np.zeros(len(first), dtype=np.bool_)
+    group = groups[0] if groups else ""
     for k, i in enumerate(first.tolist()):
         tasks, request = int(size[i]), workload.requests[int(workload.request_index[i])]
         job = replace(workload.template(i), group=group, request=request, tasks=max(1, tasks), gang=tasks > 0)
-        never[k] = bool(scheduler.never_fits(job))
-    return np.asarray(never[where] & admitted)
+        found[k] = bool(scheduler.never_fits(job))
+    never = np.zeros(len(workload), dtype=np.bool_)
+    never[admitted] = found[where][admitted]
+    return never
 
 
 def write_result(result: Result, plan: Plan) -> None:
@@ -184,7 +226,7 @@ def write_result(result: Result, plan: Plan) -> None:
 
 def summary(result: Result, plan: Plan) -> dict[str, Any]:
     """The content of ``summary.json``."""
-    request, workload = plan.request, plan.workload
+    request, workload = plan.request, result.run.workload
     default = Options()
     return {
         "trace": workload.name,

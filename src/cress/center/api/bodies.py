@@ -72,6 +72,22 @@ class ScaleBody(Body, frozen=True):
     tasks: Whole
 
 
+class MoveBody(Body, frozen=True):
+    """A task that is moved: its attempt and its new node; ``goal`` as in the plan."""
+
+    attempt: Whole
+    to: str
+    goal: str = ""
+
+
+class RebalanceBody(Body, frozen=True):
+    """Moves in their order; for a waiting job they make room on ``place`` (tasks by node)."""
+
+    moves: list[MoveBody]
+    job: Whole = 0
+    place: dict[str, Whole] = {}
+
+
 class SignalBody(Body, frozen=True):
     """A signal by name (``INT``, ``SIGUSR1``) or number, for the running attempts of a job or of one task."""
 
@@ -211,7 +227,7 @@ class DrainBody(Body, frozen=True):
 class NodeSettingsBody(Body, frozen=True):
     """A change of the settings of a node; what is not named stays, null goes back to what the executor reports.
 
-    ``reserve`` is a text such as ``<2, 8G>``. ``revert`` is a revision to go back to (0: nothing is set), alone. The change is refused unless
+    ``reserve`` is a text such as ``<2, 8G>``, ``accepts`` a condition over jobs, ``repels`` are names, in a list or with commas between. ``revert`` is a revision to go back to (0: nothing is set), alone. The change is refused unless
     ``revision`` is the present one, if it is given.
     """
 
@@ -220,6 +236,8 @@ class NodeSettingsBody(Body, frozen=True):
     reserve: str | UnsetType | None = UNSET
     judged: bool | UnsetType | None = UNSET
     note: str | UnsetType | None = UNSET
+    accepts: str | UnsetType | None = UNSET
+    repels: list[str] | str | UnsetType | None = UNSET
     revert: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
     revision: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
 

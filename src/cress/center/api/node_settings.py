@@ -48,6 +48,8 @@ async def change(request: Request, name: str) -> Response:
         reserve=_reserve(body.reserve, dimensions),
         judged=body.judged,
         note="" if body.note is None else body.note,
+        accepts=body.accepts,
+        repels=_names(body.repels),
         revert=body.revert,
         base=-1 if body.revision is None else body.revision,
         by=user_of(request),
@@ -61,12 +63,24 @@ def _changes(body: NodeSettingsBody) -> list[str]:
     """Return the changes as words: ``zone=eu``, ``rack-``."""
     values: dict[str, Value | UnsetType | None] = {
         **body.labels, "rack": body.rack, "reserve": body.reserve, "judged": body.judged, "note": body.note,
+        "accepts": body.accepts, "repels": _text(body.repels),
     }  # fmt: skip
     return [
         f"{name}-" if value is None else f"{name}={str(value).lower() if isinstance(value, bool) else value}"
         for name, value in values.items()
         if value is not UNSET
     ]
+
+
+def _names(given: list[str] | str | UnsetType | None) -> tuple[str, ...] | UnsetType | None:
+    if given is None or isinstance(given, UnsetType):
+        return given
+    names = given.split(",") if isinstance(given, str) else given
+    return tuple(sorted(each.strip() for each in names if each.strip()))
+
+
+def _text(given: list[str] | str | UnsetType | None) -> str | UnsetType | None:
+    return ",".join(given) if isinstance(given, list) else given
 
 
 def _reserve(text: str | UnsetType | None, dimensions: Dimensions) -> tuple[tuple[str, int], ...] | UnsetType:

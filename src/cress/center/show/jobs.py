@@ -380,6 +380,8 @@ def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
         # The last measurement; the machine is told of noticeable changes only.
         load=load_view(committer.sessions.loads.get(node.node.name, node.load)),
         judged=node.node.judged,
+        accepts=node.node.accepts,
+        repels=node.node.repels,
         drained_at=_drained_at(committer, node),
         settings=settings,
         reported=reported,

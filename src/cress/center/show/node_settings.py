@@ -44,6 +44,8 @@ def _settings(revision: NodeRevision, dimensions: Dimensions) -> NodeSettingsVie
         reserve=_texts(settings.reserve, dimensions),
         judged=settings.judged,
         note=settings.note,
+        accepts=settings.accepts,
+        repels=settings.repels,
     )
 
 
@@ -54,6 +56,8 @@ def _reported(node: LiveNode, dimensions: Dimensions) -> NodeReportView:
         attributes={name: value for name, value in reported.attributes if plain(name) in labelled},
         rack=reported.rack,
         judged=reported.judged,
+        accepts=reported.accepts,
+        repels=reported.repels,
         capacity=_texts(zip(dimensions.names, reported.capacity, strict=True), dimensions),
     )
 

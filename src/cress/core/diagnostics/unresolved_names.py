@@ -18,8 +18,22 @@ from cress.core.placing.vetoes import Absent, Missing
 from cress.core.tables.data_locations import is_local
 from cress.core.tables.dependencies import key_of
 from cress.language.clauses import Clause, Kind, Rank
-from cress.language.names import LOADS, MOMENT, NODE_NAMES, PLACEMENT, SPELLING, amount_of
-from cress.language.tree import Compare, Defined, Expression, Name, Number, Text, Truth, parts
+from cress.language.namepatterns import is_pattern
+from cress.language.names import (
+    DATA_LOCALITY,
+    JOB,
+    LOADS,
+    MOMENT,
+    NAMES,
+    NODE_NAMES,
+    NODES,
+    PLACEMENT,
+    SPELLING,
+    UNDEFINED,
+    amount_of,
+)
+from cress.language.questions import patterns_in
+from cress.language.tree import Compare, Defined, Expression, In, Name, Number, Text, Truth, parts
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.units import closest
@@ -41,7 +55,9 @@ def missing_names(context: Context, expressions: Iterable[Expression]) -> tuple[
         attribute = attribute and not amount_of(name.key, columns.dimensions)[1] and not columns.holders.get(name.key)
         if not attribute or name.key in expected or name.key in found:
             continue
-        if name.key in LOADS:
+        if name.key.startswith(JOB):
+            found[name.key] = Missing(Absent.OF_JOB, str(name))
+        elif name.key in LOADS:
             found[name.key] = Missing(Absent.LOAD, str(name))
         elif quoted:
             found[name.key] = Missing(Absent.TEXT, str(name))
@@ -61,6 +77,8 @@ def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Miss
         missing_names(core.matching.context, (each.expression for each in clauses if each.kind is Kind.CONDITION))
     )
     for clause in clauses:
+        if clause.kind in (Kind.CONDITION, Kind.NODES):
+            found += _unmatched(core.matching.context, clause.expression)
         if clause.kind is Kind.DATA:
             found += _of_data(core, str(clause.value))
         if clause.kind is Kind.DEPENDENCY:
@@ -72,6 +90,25 @@ def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Miss
             elif not core.relations.counted(key):
                 found.append(Missing(Absent.TASK, str(clause.value)))
     return tuple(found)
+
+
+def _unmatched(context: Context, expression: Expression) -> Iterator[Missing]:
+    """Yield the patterns of names in an expression that fit no node."""
+    if isinstance(expression, In) and isinstance(expression.subject, Name) and expression.subject.key in NAMES:
+        keys = ("name", "hostname") if expression.subject.key in (NODES, DATA_LOCALITY) else (expression.subject.key,)
+        for item in expression.items:
+            if isinstance(item, Text) and is_pattern(item.value):
+                (pattern,) = patterns_in((item,)) or (None,)
+                there = (
+                    str(has.get(key, ""))
+                    for lost, has in zip(context.cluster.lost, context.columns.attributes, strict=False)
+                    if not lost
+                    for key in keys
+                )
+                if pattern is None or not any(map(pattern.fits, there)):
+                    yield Missing(Absent.PATTERN, item.value)
+    for each in parts(expression):
+        yield from _unmatched(context, each)
 
 
 def _of_data(core: Books, data: str) -> Iterator[Missing]:
@@ -97,7 +134,7 @@ def missing_in_rank(core: Books, rank: Rank) -> tuple[Missing, ...]:
 
 def remarks(core: Books, job: Job) -> tuple[str, ...]:
     """Return remarks on the constraints of a submitted job that may run (later): likely typing errors."""
-    constraints = constraints_of(job)
+    constraints = constraints_of(job, core.dimensions)
     if constraints is None:
         return ()
     found = dict.fromkeys(missing_in(core, constraints.requirement.clauses, job.group or DEFAULT_GROUP))
@@ -117,6 +154,10 @@ def say(missing: Missing) -> str:
             return f"there is no job {missing.name}{guess}"
         case Absent.TASK:
             return f"no task of {missing.name} runs"
+        case Absent.PATTERN:
+            return f"no node has a name like {missing.name}"
+        case Absent.OF_JOB:
+            return f"{missing.name} is an attribute of a job, and no job is asked for"
         case Absent.LOAD:
             return f"{missing.name} is not measured on any node"
         case Absent.DATA:
@@ -137,7 +178,8 @@ def names_in(expression: Expression) -> list[Name]:
 def _names(expression: Expression, quoted: bool = False) -> Iterator[tuple[Name, bool]]:
     """Yield the names in an expression, and whether each stands on the right, where a text may be meant."""
     if isinstance(expression, Name):
-        yield expression, quoted
+        if expression.key != UNDEFINED:
+            yield expression, quoted
     elif isinstance(expression, Compare):
         yield from _names(expression.left)
         yield from _names(expression.right, quoted=not isinstance(expression.left, (Number, Text, Truth)))
@@ -149,13 +191,17 @@ def _names(expression: Expression, quoted: bool = False) -> Iterator[tuple[Name,
 def _defined(expression: Expression) -> Iterator[Defined]:
     if isinstance(expression, Defined):
         yield expression
+    if isinstance(expression, Compare) and expression.operator in ("is", "is not"):
+        # Like defined(x), it asks whether there is a value.
+        yield from (Defined(each) for each in (expression.left, expression.right) if isinstance(each, Name))
     for each in parts(expression):
         yield from _defined(each)
 
 
 def _known(context: Context) -> list[str]:
     """Return all known names, as they are written."""
-    names = dict.fromkeys((*SPELLING.values(), *context.columns.dimensions.custom))
+    spelled = (each for key, each in SPELLING.items() if not key.startswith(JOB))
+    names = dict.fromkeys((*spelled, *context.columns.dimensions.custom))
     for f, node in enumerate(context.cluster.specs):
         if not context.cluster.lost[f]:
             names.update((name, None) for name, _ in node.attributes)

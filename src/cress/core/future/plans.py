@@ -115,7 +115,7 @@ class Plans:
         for job in jobs:
             units = plan.units.setdefault(job.job.id, [])
             for i, unit in enumerate(units):
-                if job.constraints is not None and self.fit.excludes_any(job.shape, unit.nodes):
+                if job.shape.match is not None and self.fit.excludes_any(job.shape, unit.nodes):
                     units[i] = self._moved(plan, unit, freer, now)
                 elif replan or freer or (loosened and not unit.rows):
                     units[i] = self._better(plan, unit, freer, replan, now)

@@ -79,7 +79,7 @@ class Reservations:
 
     def _must_be_made_again(self, reservation: Reservation, now: int) -> bool:
         """Return whether a reservation is out of date: nodes are due to be drained, or a clause now excludes one of its nodes."""
-        if reservation.job.constraints is not None and self.fit.excludes_any(reservation.job.shape, reservation.nodes):
+        if reservation.job.shape.match is not None and self.fit.excludes_any(reservation.job.shape, reservation.nodes):
             return True
         unknown = not reservation.rows and not reservation.hopeless
         return unknown and drain_due(reservation.job, now)

@@ -186,22 +186,54 @@ def _widest_disk(node, ask, k_count):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _least_disk(node, ask, k_count, mask):
+    """Of the unused disks that suffice and are not in ``mask`` the one with the least bandwidth; its number."""
+    best = -1
+    least = np.int64(2**62)
+    for d in range((node.shape[0] - first_device(k_count)) // WIDTH):
+        at = first_device(k_count) + d * WIDTH
+        taken = mask >> d & 1
+        if node[at + KIND] == DISK and not taken and node[at + ALL] < least and _alone(node, at, ask, False):
+            best = d
+            least = node[at + ALL]
+    return best
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _disks_alone(node, ask, k_count, number):
     """Return the mask of ``number`` unused disks, those with the least bandwidth that suffices; 0 if there are too few."""
     mask = np.int64(0)
     for _ in range(number):
-        best = -1
-        least = np.int64(2**62)
-        for d in range((node.shape[0] - first_device(k_count)) // WIDTH):
-            at = first_device(k_count) + d * WIDTH
-            taken = mask >> d & 1
-            if node[at + KIND] == DISK and not taken and node[at + ALL] < least and _alone(node, at, ask, False):
-                best = d
-                least = node[at + ALL]
+        best = _least_disk(node, ask, k_count, mask)
         if best < 0:
             return np.int64(0)
         mask |= np.int64(1) << best
     return mask
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def cap_alone(nodes, node_count, request, ask, k_count, copies):
+    """Lower ``copies`` per node to those that start there one after the other before exclusive disks leave less than is held.
+
+    A lease keeps the bandwidth that its disk had when it began. Where disks have become smaller since, those that are unused may
+    be more than what is free; the task that takes the last of it starts all the same.
+    """
+    number = max(ask[MUST], ask[LIKES])
+    for f in range(node_count):
+        node = nodes[f]
+        disks = np.int64(0)
+        left = node[FREE_AT + DISK_AT : FREE_AT + DISK_AT + DISK_AMOUNTS].copy()
+        for copy in range(1, copies[f]):
+            for _ in range(number):
+                best = _least_disk(node, ask, k_count, disks)
+                if best < 0:
+                    break
+                disks |= np.int64(1) << best
+                at = first_device(k_count) + best * WIDTH
+                left -= node[at + ALL : at + ALL + DISK_AMOUNTS]
+            if (left < request[DISK_AT : DISK_AT + DISK_AMOUNTS]).any():
+                copies[f] = copy
+                break
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

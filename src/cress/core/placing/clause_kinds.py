@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from cress.core.placing.data_clauses import data_predicate
 from cress.core.placing.licence_clauses import licence_predicates
+from cress.core.placing.node_choices import choice_predicates
 from cress.core.placing.placement_clauses import (
     adjacency_predicate,
     dependency_predicate,
@@ -25,4 +26,4 @@ CLAUSES: dict[Kind, Maker] = {
     Kind.DEPENDENCY: dependency_predicate,
     Kind.DATA: data_predicate,
 }
-EXTRAS: tuple[ExtraMaker, ...] = (placement_predicates, licence_predicates)
+EXTRAS: tuple[ExtraMaker, ...] = (placement_predicates, licence_predicates, choice_predicates)

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
+from typing import TypeAlias
 
 from cress.core.tables.licences import Amounts, times
 from cress.language.clauses import Clause, Kind, Rank, Requirement, Term
+from cress.language.jobfacts import Facts, facts_of, for_job, keys_in, names_jobs
 from cress.language.parser import parse_rank, parse_requirement
 from cress.model.errors import InputError
+from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
-from cress.model.resources import ResourceVector
+from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import NEVER
 
 NO_OWNER = -1
+
+# What nodes that choose see of a job: the attributes that they ask for, and the names that it tolerates.
+Asker: TypeAlias = tuple[Facts, tuple[str, ...]]
 
 # Kinds of clauses that are expressions.
 BY_EXPRESSION = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
@@ -31,7 +37,7 @@ class Wants:
     the job run together (0: any number). ``owner`` is the id of the job if the match depends on its own tasks,
     ``group`` the name of its group if the names of other jobs are relative to it. ``parts`` are the wants of the members
     of a unit of several jobs, in which ``hard`` has been joined from theirs, ``members`` their requests. ``apart``: nodes
-    with fewer tasks of the owner come first, before any rank. ``licences`` are those that all tasks of the unit take together.
+    with fewer tasks of the owner come first, before any rank. ``askers`` are what nodes that choose see of the jobs of the unit. ``licences`` are those that all tasks of the unit take together.
     """
 
     hard: tuple[Clause, ...] = ()
@@ -45,6 +51,7 @@ class Wants:
     apart: bool = False
     licences: Amounts = ()
     members: tuple[ResourceVector, ...] = ()
+    askers: tuple[Asker, ...] = ()
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __hash__(self) -> int:
@@ -156,6 +163,27 @@ def _read(requirement: str, rank: str, keys: Wants) -> Constraints:
     return Constraints(parse_requirement(requirement, stored=True), parse_rank(rank, stored=True), keys)
 
 
+@lru_cache(maxsize=4096)
+def _read_for(requirement: str, rank: str, keys: Wants, facts: Facts) -> Constraints:
+    return Constraints(
+        *for_job(parse_requirement(requirement, stored=True), parse_rank(rank, stored=True), facts), keys
+    )
+
+
+def names_itself(job: Job) -> bool:
+    """Return whether the constraints of the job may name its own attributes."""
+    return names_jobs(job.requirement) or names_jobs(job.rank)
+
+
+def _facts_of(job: Job, dimensions: Dimensions) -> Facts | None:
+    """Return the attributes of the job that its constraints name; ``None`` if they name none."""
+    if not names_itself(job):
+        return None
+    asked = keys_in(parse_requirement(job.requirement, stored=True), parse_rank(job.rank, stored=True))
+    facts = facts_of(job, dimensions, job.group or DEFAULT_GROUP) if asked else {}
+    return tuple((key, facts[key]) for key in sorted(asked) if key in facts) if asked else None
+
+
 def _keys_of(job: Job) -> Wants:
     """Return the constraints from keys of the job."""
     return Wants(
@@ -180,9 +208,14 @@ def asks_for_more(job: Job) -> bool:
     )
 
 
-def constraints_of(job: Job) -> Constraints | None:
+def constraints_of(job: Job, dimensions: Dimensions) -> Constraints | None:
     """Return the constraints of the job; ``None`` if it has none. Raises ``InputError`` for invalid texts."""
-    return _read(job.requirement, job.rank, _keys_of(job)) if asks_for_more(job) else None
+    if not asks_for_more(job):
+        return None
+    facts = _facts_of(job, dimensions)
+    if facts is not None:
+        return _read_for(job.requirement, job.rank, _keys_of(job), facts)
+    return _read(job.requirement, job.rank, _keys_of(job))
 
 
 def data_of(constraints: Constraints | None) -> tuple[str, ...]:
@@ -199,9 +232,9 @@ def check_constraints(requirement: str, rank: str) -> None:
             raise error.at(field=name) from error
 
 
-def lasting_wants(job: Job) -> Wants:
+def lasting_wants(job: Job, dimensions: Dimensions) -> Wants:
     """Return the wants of the job that always hold: clauses that never relax."""
-    constraints = constraints_of(job)
+    constraints = constraints_of(job, dimensions)
     if constraints is None:
         return NO_WANTS
     if job.gang and job.licences:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from cress.core.placing.constraints import Constraints, data_of
+from cress.core.tables.choices import NodeChoices
 from cress.core.tables.data_locations import DataOf, Locations
 from cress.core.tables.dependencies import Dependencies, Key, Relation
 from cress.core.tables.licences import Licence, Licences
@@ -89,6 +90,7 @@ class Relations:
         self.jobs: Mapping[int, LiveJob] = {}
         self.racks = Racks()
         self.ports = Ports()
+        self.choices = NodeChoices()
         self.licences = Licences()
         self.locations = Locations()
         self.dependencies = Dependencies(
@@ -106,6 +108,7 @@ class Relations:
         moved = f < self.node_count and self.racks.names[self.racks.rack_of(f)] != node.rack
         self.racks.put(f, node.rack)
         self.ports.set_range(f, node.ports)
+        self.choices.set_node(f, node)
         self.locations.set_node(f, node)
         self.node_count = max(self.node_count, f + 1)
         return moved

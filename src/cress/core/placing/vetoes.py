@@ -51,6 +51,8 @@ class Absent(Enum):
     LOAD = "load"  # it is not measured
     DATA = "data"  # no node has it
     PORT = "port"  # it is in use
+    PATTERN = "pattern"  # no node has such a name
+    OF_JOB = "of job"  # it is an attribute of a job, and no job is there
     PLACE = "place"  # the location of the data is not known, for a reason or not yet
 
 

@@ -13,12 +13,14 @@ from cress.core.kernels.devices import (
     DISK_AT,
     LEASE_AT,
     LEFT,
+    LIKES,
     MANY,
     MUST,
     USERS,
     WHOLE,
     WIDTH,
     all_copies,
+    cap_alone,
     choose_devices,
     count_disks,
     device_copies,
@@ -53,6 +55,12 @@ def copies(cluster: Cluster, ask: Ints, *, empty: bool) -> Ints:
     if ask[ASKS] and any_devices(cluster):
         all_copies(cluster.nodes, cluster.node_count, ask, cluster.k_count, empty, out)
     return out
+
+
+def cap_exclusive(cluster: Cluster, request: Ints, ask: Ints, copies: Ints) -> None:
+    """Lower the ``copies`` of a gang's request per node to those that may start there now, where exclusive disks are more than what is free."""
+    if (ask[MUST] or ask[LIKES]) and any_devices(cluster):
+        cap_alone(cluster.nodes, cluster.node_count, request, ask, cluster.k_count, copies)
 
 
 def copies_on(cluster: Cluster, ask: Ints, f: int, *, empty: bool = False) -> int:
@@ -102,7 +110,12 @@ def mask_for(cluster: Cluster, f: int, has: Sequence[Allocated]) -> tuple[int, i
         return 0, 0
     place = {(device.kind, device.id): d for d, device in enumerate(cluster.devices[f])}
     mask = sum(1 << place[each.kind, each.id] for each in has)
-    return mask, int(any(each.kind == DISK_KIND and each.amount for each in has))
+    return mask, int(takes_disk(has))
+
+
+def takes_disk(has: Sequence[Allocated]) -> bool:
+    """Return whether one of these devices is an exclusive disk, of which a task has all, whatever it requests."""
+    return any(each.kind == DISK_KIND and each.amount for each in has)
 
 
 def widened(cluster: Cluster, f: int, request: ResourceVector, mask: int) -> ResourceVector:

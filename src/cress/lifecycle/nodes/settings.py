@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from cress.core.placing.node_choices import check_choice
 from cress.lifecycle.context import Context
 from cress.lifecycle.inputs import SetNode
 from cress.lifecycle.nodes.cordons import node_of
@@ -57,6 +58,7 @@ def set_node(context: Context, word: SetNode) -> None:
         )
     settings = _changed(node, word)
     check_settings(settings, context.core.dimensions)
+    check_choice(settings.accepts or "", settings.repels or ())
     if settings == settings_of(node):
         return
     revision = NodeRevision(number=last + 1, utc=context.utc, by=word.by, what=word.what, settings=settings)
@@ -81,7 +83,7 @@ def _changed(node: LiveNode, word: SetNode) -> NodeSettings:
         raise InputError(f"node {word.name} has no revision {word.revert}", hint=f"{kept}; 0: nothing is set")
     settings = settings_of(node)
     values: dict[str, object] = {"labels": patched_labels(settings.labels, word.labels)}
-    for name in ("rack", "reserve", "judged", "note"):
+    for name in ("rack", "reserve", "judged", "note", "accepts", "repels"):
         value = getattr(word, name)
         if value is not msgspec.UNSET:
             values[name] = value

@@ -12,7 +12,7 @@ from cress.core.admission import check_job as check_amounts
 from cress.core.admission import check_licences
 from cress.core.diagnostics.explain import too_few
 from cress.core.diagnostics.unresolved_names import missing_in, say
-from cress.core.placing.constraints import constraints_of, lasting_wants
+from cress.core.placing.constraints import constraints_of, lasting_wants, names_itself
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.submitted_constraints import key_for
 from cress.core.tables.dependencies import Relation
@@ -164,7 +164,9 @@ def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) 
     relations: list[Relation] = []
     for some in parts(jobs):
         plain = (job for job in some if not isinstance(job.plan, Dag))
-        relations += (relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP) for job in plain)
+        relations += (
+            relation_of(job, constraints_of(job, context.core.dimensions), job.group or DEFAULT_GROUP) for job in plain
+        )
         yield
     context.core.relations.dependencies.check(relations)
 
@@ -199,6 +201,19 @@ class Hopeless:
         # All that its constraints are made of.
         key: tuple[object, ...] = (job.request, job.requirement, job.rank, job.ports, job.licences, job.type)
         key = (*key, job.max_per_node, job.max_per_rack, job.application, job.tasks if job.gang else 0)
+        if self._core.relations.choices or names_itself(job):
+            # What it says of itself matters as well.
+            key = (
+                *key,
+                job.user,
+                job.group,
+                job.name,
+                job.priority,
+                job.tasks,
+                job.time_limit,
+                job.workload,
+                job.tolerates,
+            )
         if key not in self._known:
             self._known[key] = self._core.never_fits(job)
         return self._known[key]
@@ -249,7 +264,8 @@ def _by_devices(context: Context, job: Job) -> tuple[str, str] | None:
 
 def _never(context: Context, job: Job) -> NotAccepted:
     """Return the error of a job of which no registered node could ever hold a task, or all nodes together the gang."""
-    core, wants = context.core, lasting_wants(job)
+    core = context.core
+    wants = core.as_asked((job,), lasting_wants(job, core.dimensions))
     hint, field = "see `cress nodes` for what the nodes offer", "resource"
     if not core.fit.ever_fits(job.request):
         what = "one task is larger than every node"

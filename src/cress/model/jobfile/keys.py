@@ -269,6 +269,11 @@ TABLE = (
         default="none",
     ),
     Key(
+        "tolerates", TEXTS, values.tolerates, into=JOB,
+        about="names by which nodes repel jobs and which do not keep this one off ([nodes that choose](constraints.md#nodes-that-choose)): `gpu`, `[gpu, spot]`",
+        default="none",
+    ),
+    Key(
         "application", {"type": ["string", "integer"], "maxLength": MAX_NAME_LENGTH}, values.name, into=JOB,
         about="a name shared by jobs of one group that belong together",
         default="none",
@@ -282,6 +287,11 @@ TABLE = (
         "job_failure", TRUTH, truth("its tasks run again when their node is lost"), into=JOB, types=ENDING | {SERVICE},
         about="`false`: a task that is lost with its node counts as failed and is not retried; one of a service [is not replaced](services.md#tasks-that-are-lost)",
         default="`true`",
+    ),
+    Key(
+        "movable", TRUTH, truth("its tasks may be stopped and begin anew on another node"), into=JOB, types=ENDING | {SERVICE},
+        about="`true`: tasks may be stopped and begin anew on another node, [to free nodes and devices or to make room](rebalance.md); not of a gang. Tasks of a service are movable unless this is `false`",
+        default="`false`",
     ),
     Key(
         "runtime", words(*RUNTIMES), values.runtime, into=RUN,

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TypeVar
 
+from cress.model.attributes import check_tolerances
 from cress.model.errors import MAX_ERRORS, InputError, InputErrors
 from cress.model.group import MAX_GROUP_NAME_LENGTH
 from cress.model.job import Condition, JobType, OnPartition
@@ -302,6 +303,14 @@ def after(value: object) -> tuple[tuple[int | str, Condition], ...]:
     if twice is not None:
         raise InputError(f"job {twice} is named twice", hint="one condition for each job")
     return tuple(pairs)
+
+
+def tolerates(value: object) -> tuple[str, ...]:
+    """Names by which nodes may repel: one, or a list."""
+    given = value if isinstance(value, (list, tuple)) else as_text(value).split(",")
+    names = tuple(as_text(each).strip() for each in given)
+    check_tolerances(names, "")
+    return tuple(sorted(names))
 
 
 def first_twice(names: Sequence[_T]) -> _T | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from cress.core.placing.node_choices import check_choice
 from cress.model.attributes import are_ports, check_attributes, with_labels
 from cress.model.devices import capacity_with, check_devices, facts_of
 from cress.model.errors import InputError
@@ -43,6 +44,7 @@ def node_of(
             raise InputError(f"{text[:MOST_NAME]!r} is not a valid {what}", hint="a name without spaces and commas")
     if not are_ports(*hello.ports):
         raise InputError(f"{hello.ports[0]}-{hello.ports[1]} is not a range of ports", hint="within 1 to 65535")
+    check_choice(hello.accepts, hello.repels)
     devices = _devices(hello, dimensions, warnings)
     return Node(
         name=hello.name,
@@ -55,6 +57,8 @@ def node_of(
         devices=devices,
         data=data_of(hello.name, hello.data, warnings),
         judged=hello.judged,
+        accepts=hello.accepts,
+        repels=hello.repels,
     )
 
 

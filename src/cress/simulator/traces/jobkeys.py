@@ -27,6 +27,7 @@ COLUMNS = (
     "ports",
     "max_per_node",
     "max_per_rack",
+    "tolerates",
     "application",
     "workload",
     "licences",

@@ -1,0 +1,111 @@
+"""Nodes that choose: each may accept some jobs only, and repel those that do not tolerate it by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from cress.core.placing.constraints import Asker, Wants
+from cress.core.placing.context import Context
+from cress.core.placing.predicates import Predicate
+from cress.core.tables.arrays import Bools, Ints
+from cress.core.tables.choices import NodeChoices
+from cress.language.acceptance import parse_accepts
+from cress.language.jobfacts import facts_of, substituted
+from cress.language.program import Program
+from cress.model.attributes import check_tolerances
+from cress.model.errors import InputError
+from cress.model.group import DEFAULT_GROUP
+from cress.model.job import Job
+from cress.model.resources import Dimensions
+
+# Names of nodes in a reason.
+MOST_SHOWN = 3
+
+
+def check_choice(accepts: str, repels: tuple[str, ...]) -> None:
+    """Raise InputError, with its field, unless a node may accept and repel so."""
+    check_tolerances(repels, "repels")
+    if accepts:
+        try:
+            parse_accepts(accepts)
+        except InputError as error:
+            raise error.at(field="accepts") from None
+
+
+def asker_of(choices: NodeChoices, job: Job, dimensions: Dimensions) -> Asker:
+    """Return what nodes that choose see of a job."""
+    facts = facts_of(job, dimensions, job.group or DEFAULT_GROUP) if choices.keys else {}
+    return tuple((key, facts[key]) for key in sorted(choices.keys) if key in facts), tuple(sorted(job.tolerates))
+
+
+class Accepted(Predicate):
+    """The predicate "the nodes that accept jobs by this condition accept the unit"; other nodes do."""
+
+    def __init__(self, context: Context, text: str, askers: Iterable[Asker]) -> None:
+        self._context = context
+        self._choices = context.relations.choices
+        self._text = text
+        condition = parse_accepts(text)
+        self._programs = [
+            Program(context.columns, substituted(condition, dict(facts)))
+            for facts in dict.fromkeys(facts for facts, _ in askers)
+        ]
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        """Return the nodes and their condition, for people."""
+        nodes = self._choices.accepting(self._text)
+        return f"what {_named(self._context, nodes)} accept{'s' * (len(nodes) == 1)}: {self._text}"
+
+    def excludes(self, places: Ints) -> Bools:
+        """Return, per node of ``places``, whether its condition is not true for each job of the unit."""
+        excluded = np.zeros(len(places), np.bool_)
+        asked = np.flatnonzero(np.isin(places, self._choices.accepting(self._text)))
+        nodes = self._context.cluster.nodes
+        for program in self._programs:
+            if len(asked):
+                out = np.empty(len(nodes), np.int8)
+                program.truths(nodes, out, places[asked])
+                excluded[asked] |= out[places[asked]] != 1
+        return excluded
+
+
+class Tolerated(Predicate):
+    """The predicate "nodes that repel by this name do not count"; the unit does not tolerate it."""
+
+    def __init__(self, context: Context, name: str) -> None:
+        self._context = context
+        self._choices = context.relations.choices
+        self._name = name
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        """Return the name and the nodes that repel by it, for people."""
+        repelling = self._choices.repelling(self._name)
+        verb = "repels" if len(repelling) == 1 else "repel"
+        return f"tolerates: {self._name}, by which {_named(self._context, repelling)} {verb}"
+
+    def excludes(self, places: Ints) -> Bools:
+        """Return, per node of ``places``, whether it repels by the name."""
+        return np.isin(places, self._choices.repelling(self._name))
+
+
+def _named(context: Context, nodes: Ints) -> str:
+    names = [context.cluster.names[f] for f in nodes[:MOST_SHOWN].tolist()]
+    more = len(nodes) - len(names)
+    return f"{', '.join(names)} and {more} more" if more > 0 else " and ".join(names)
+
+
+def choice_predicates(context: Context, wants: Wants) -> Iterator[Predicate]:
+    """Yield the predicates of nodes that choose among jobs."""
+    if not wants.askers:
+        return
+    choices = context.relations.choices
+    for text in choices.conditions:
+        yield Accepted(context, text, wants.askers)
+    tolerated = set(wants.askers[0][1]).intersection(*(names for _, names in wants.askers))
+    for name in choices.names:
+        if name not in tolerated:
+            yield Tolerated(context, name)

@@ -1,0 +1,115 @@
+"""The job's own attributes in its constraints: ``Job.User``, ``Job.Memory``. They are constants once the job is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+from cress.language.clauses import Clause, Rank, Requirement, Term
+from cress.language.names import JOB, UNDEFINED, key_of
+from cress.language.tree import (
+    And,
+    Arithmetic,
+    Call,
+    Compare,
+    Defined,
+    Expression,
+    In,
+    Name,
+    Negative,
+    Not,
+    Number,
+    Or,
+    Text,
+    Truth,
+    parts,
+)
+from cress.model.job import Job
+from cress.model.resources import Dimensions
+from cress.model.times import SECOND
+from cress.model.units import format_amount
+
+# Constants by the key of the name that they stand for.
+Facts: TypeAlias = tuple[tuple[str, Expression], ...]
+
+
+def names_jobs(text: str) -> bool:
+    """Return whether a text may have attributes of the job in it; quickly."""
+    return JOB in text.casefold()
+
+
+def facts_of(job: Job, dimensions: Dimensions, group: str) -> dict[str, Expression]:
+    """Return the attributes of a job of this group that it has, as constants; amounts are those of one task."""
+    texts = {
+        "user": job.user,
+        "group": group,
+        "name": job.name,
+        "type": job.kind,
+        "application": job.application,
+        "workload": job.workload,
+    }
+    facts: dict[str, Expression] = {JOB + key: Text(value) for key, value in texts.items() if value}
+    numbers = {"priority": job.priority, "tasks": job.tasks}
+    facts |= {JOB + key: Number(str(value)) for key, value in numbers.items()}
+    facts[JOB + "gang"] = Truth(job.gang)
+    if job.time_limit is not None:
+        facts[JOB + "timelimit"] = Number(f"{job.time_limit / SECOND:.6f}".rstrip("0").rstrip("."))
+    for name, amount in zip(dimensions.names, job.request, strict=True):
+        key = key_of(name)
+        facts[JOB + key] = Number(format_amount(amount, dimensions.measure(name)), of=key)
+    return facts
+
+
+def keys_in(requirement: Requirement, rank: Rank) -> frozenset[str]:
+    """Return the keys of the attributes of the job in these constraints."""
+    expressions = [clause.expression for clause in requirement.clauses]
+    expressions += [term.what.expression if isinstance(term.what, Clause) else term.what for term in rank.terms]
+    return frozenset(key for each in expressions for key in _keys(each))
+
+
+def keys_in_expression(expression: Expression) -> frozenset[str]:
+    """Return the keys of the attributes of the job in an expression."""
+    return frozenset(_keys(expression))
+
+
+def _keys(expression: Expression) -> Iterator[str]:
+    if isinstance(expression, Name) and expression.key.startswith(JOB):
+        yield expression.key
+    for each in parts(expression):
+        yield from _keys(each)
+
+
+def for_job(requirement: Requirement, rank: Rank, facts: Facts) -> tuple[Requirement, Rank]:
+    """Return the constraints with the attributes of the job in place of their names."""
+    known = dict(facts)
+    clauses = tuple(replace(clause, expression=substituted(clause.expression, known)) for clause in requirement.clauses)
+    terms = tuple(
+        term if isinstance(term.what, Clause) else Term(term.weight, substituted(term.what, known))
+        for term in rank.terms
+    )
+    return Requirement(clauses), Rank(terms)
+
+
+def substituted(expression: Expression, facts: dict[str, Expression]) -> Expression:
+    """Return an expression in which constants stand for the attributes of the job; what it lacks is undefined."""
+
+    def within(each: Expression) -> Expression:
+        return substituted(each, facts)
+
+    match expression:
+        case Name(key=key) if key.startswith(JOB):
+            return facts.get(key, Name(UNDEFINED, UNDEFINED, expression.at))
+        case Defined(name=Name(key=key)) if key.startswith(JOB):
+            return Truth(key in facts)
+        case Not() | Negative():
+            return replace(expression, operand=within(expression.operand))
+        case And() | Or() | Arithmetic():
+            return replace(expression, operands=tuple(map(within, expression.operands)))
+        case Compare():
+            return replace(expression, left=within(expression.left), right=within(expression.right))
+        case In():
+            return replace(expression, subject=within(expression.subject))
+        case Call():
+            return replace(expression, arguments=tuple(map(within, expression.arguments)))
+    return expression
