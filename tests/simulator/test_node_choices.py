@@ -18,8 +18,8 @@ job,submit,run,user,cpu,requirement,tolerates
 A,1s,10s,ann,4,,
 B,1s,10s,eve,4,,"spot,old"
 C,2s,10s,cid,1,"""
-    + '"""avx2"" in Features && Name in (web-[2-9])"'
-    + """,
+    '"""avx2"" in Features && Name in (web-[2-9])"'
+    """,
 D,3s,10s,ann,2,"if(Job.CPU > 1, startswith(Name, ""w""), True)",
 E,4s,10s,eve,4,,spot
 """
