@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.openb import arrivals
+from cress.simulator.packing.arrivals import arrivals
 from benchmarks.result import Result
 from cress.core.moving import movable, steps
 from cress.core.moving.plan import Budget, Goal, Plan
@@ -125,7 +125,7 @@ class Cluster:
 def filled(work: Workload, seed: int, order: str = "balance") -> Cluster:
     """Return the cluster at ``LEVEL``."""
     cluster = Cluster.of(work, order)
-    for i in arrivals(work, seed):
+    for i in arrivals(work, seed, LEVEL):
         if cluster.used() >= LEVEL:
             break
         cluster.come(i)
