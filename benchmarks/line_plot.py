@@ -10,6 +10,7 @@ COLOURS = ("#1769b0", "#d2601a", "#13876a", "#a5498f", "#b58900", "#6b7280")
 SHAPES = ("circle", "square", "diamond", "triangle", "circle", "square")
 WIDTH, HEIGHT = 960, 380
 LEFT, RIGHT, TOP, BOTTOM, GAP = 62, 18, 78, 52, 34
+TICK = 36  # the width that a number below the axis takes
 TEXT, SOFT, GRID = "#1d232b", "#626d7a", "#e3e7ec"
 
 
@@ -76,7 +77,8 @@ def _panel(
                 f'<text x="{left - 8:.0f}" y="{height + 4.5:.1f}" text-anchor="end" fill="{SOFT}">{k * step:g}</text>'
             )
     below = f'y="{HEIGHT - BOTTOM + 20}" text-anchor="middle" fill="{SOFT}"'
-    parts += [f'<text x="{across(value):.1f}" {below}>{value:g}</text>' for value in panel.x]
+    every = -(-len(panel.x) * TICK // int(width))  # so that the numbers do not touch
+    parts += [f'<text x="{across(value):.1f}" {below}>{value:g}</text>' for value in panel.x[::every]]
     parts.append(
         f'<text x="{left + width / 2:.1f}" y="{HEIGHT - 12}" text-anchor="middle" fill="{SOFT}">{escape(x_title)}</text>'
     )

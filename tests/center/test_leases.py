@@ -176,7 +176,7 @@ def test_leases_and_their_terms_outlive_a_kill(tmp_path: Path) -> None:
         ({"workload": "w", "count": 0}, "count", "0 is too small"),
         ({"workload": "w", "term": "10ms"}, "term", "is out of range"),
         ({"workload": "w", "uses": "<9>"}, "uses", "more cpu than the lease has"),
-        ({"workload": "w", "uses": "much"}, "uses", "much"),
+        ({"workload": "w", "uses": "much"}, "uses.cpu", "much"),
         ({"workload": "w", "resorce": "<9>"}, "resorce", "resorce"),
         ({"workload": "/w"}, "workload", "/w"),
         ({"workload": 7.5, "type": "service"}, "type", "belongs to jobs"),
@@ -184,8 +184,22 @@ def test_leases_and_their_terms_outlive_a_kill(tmp_path: Path) -> None:
 )
 def test_a_mistake_is_named(shared: Center, body: dict[str, Any], field: str, sentence: str) -> None:
     error = shared.post("/v1/leases", body, 422)
-    assert any(field in fault["field"] for fault in error["faults"]), error
+    assert [fault["field"] for fault in error["faults"]] == [field], error
     assert sentence in error["message"]
+
+
+def test_a_dry_run_asks_for_nothing(shared: Center) -> None:
+    answer = shared.http.post("/v1/leases", params={"dry_run": "true"}, json={"workload": "w"}).json()
+    assert (answer["leases"], leases(shared)) == ([], [])
+    answer = shared.http.post("/v1/leases", params={"dry_run": "true"}, json={"workload": "w", "group": "nope"})
+    assert (answer.status_code, answer.json()["faults"][0]["field"]) == (422, "group")
+
+
+def test_what_was_given_back_can_be_given_back_again(center: Center) -> None:
+    ask(center)
+    for _ in range(2):
+        answer = center.http.delete("/v1/leases/1")
+        assert (answer.status_code, answer.json()["leases"]) == (200, [])
 
 
 @pytest.mark.parametrize("id", ["x", "1.x", "@4", "99", "1.2.3", "-1", "99999999999999999999999"])

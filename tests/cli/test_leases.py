@@ -13,6 +13,8 @@ import pytest
 from cress.cli import leases
 from cress.cli.tables import plain
 from cress.client import LeaseTask, LeaseView
+from cress.client.lease_operations import over
+from cress.model.reports import Cause
 from tests.center.program import Center, eventually
 
 HELD = LeaseView(
@@ -21,6 +23,7 @@ HELD = LeaseView(
     task=0,
     workload="dask",
     group="lab",
+    user="ann",
     state="held",
     node="n1",
     holds={"cpu": "4", "memory": "8G"},
@@ -48,10 +51,19 @@ WAITING = LeaseView(
 
 def test_a_row_tells_who_uses_a_lease_and_to_whom_it_is_lent() -> None:
     lines = plain(leases.COLUMNS, [leases.row(WAITING), leases.row(HELD)])
-    assert lines[1].split() == ["15", "×3", "waiting", "dask", "lab", "-", "cpu", "4", *["-"] * 5, "full"]
-    assert "12.0   held     dask      lab    n1    cpu 4, memory 8G" in lines[2]
+    assert lines[1].split() == ["15", "×3", "waiting", "dask", "lab", "-", "-", "cpu", "4", *["-"] * 5, "full"]
+    assert "12.0   held     dask      lab    ann   n1    cpu 4, memory 8G" in lines[2]
     assert "cpu 1, memory 1G (wants cpu 2, memory 1G)  memory 6G" in lines[2]
     assert "13.2 (cpu 1, memory 1G)  14.0 (cpu 1), group hr (cpu 1)" in lines[2]
+
+
+def test_a_watched_lease_is_one_line() -> None:
+    assert leases._line(WAITING) == "lease 15 (3) of dask is waiting: full"
+    assert leases._line(HELD) == (
+        "lease 12.0 of dask on n1 is held: uses cpu 1, memory 1G (wants cpu 2, memory 1G); idle memory 6G; "
+        "tasks 13.2 (cpu 1, memory 1G); lent to 14.0 (cpu 1), group hr (cpu 1)"
+    )
+    assert leases._line(over(HELD)) == "lease 12.0 of dask is over"
 
 
 def test_the_sums_leave_out_what_waits() -> None:
@@ -71,7 +83,7 @@ def test_leases_are_requested_used_and_released(tmp_path: Path) -> None:
         assert cress(center, "leases") == "there are no leases\n"
         words = ("leases", "request", "--workload", "dask", "--resource", "<2, 1G>", "--term", "10min")
         assert cress(center, *words).startswith("lease 1")
-        executor.started(executor.launches()[0].attempt)
+        executor.started(attempt := executor.launches()[0].attempt)
         eventually(lambda: "held" in cress(center, "leases"))
         assert "lease 1.0 is held on n1" in cress(center, "leases", "use", "1.0", "<1, 1G>")
         (lease,) = json.loads(cress(center, "leases", "--workload", "dask", "--json"))["leases"]
@@ -80,7 +92,16 @@ def test_leases_are_requested_used_and_released(tmp_path: Path) -> None:
         assert "lease 2" in cress(center, "leases", "grow", "1")
         assert "are held, not 5" in cress(center, "leases", "shrink", "1", "--count", "5", status=3)
         assert "lease 1.0 is held" in cress(center, "leases", "renew", "1")
-        assert "lease 1.0 is stopping on n1" in cress(center, "leases", "release", "1.0")
+        words = (sys.executable, "-m", "cress", "leases", "watch", "1", "--data", str(center.data))
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watching:
+            assert watching.stdout is not None
+            assert watching.stdout.readline() == "lease 1.0 of dask on n1 is held: uses cpu 1, memory 1G; idle cpu 1\n"
+            assert "lease 1.0 is stopping on n1" in cress(center, "leases", "release", "1.0")
+            assert "is stopping: released by" in watching.stdout.readline()
+            executor.launches(), executor.stops()
+            executor.ended(attempt, cause=Cause.STOPPED, code=-15)
+            assert watching.stdout.read() == "lease 1.0 of dask is over\n"
+        assert cress(center, "leases", "release", "1") == "lease 1 is over\n"
 
 
 @pytest.mark.parametrize("words", [("request",), ("use", "1.0")])

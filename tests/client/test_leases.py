@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 import cress
+from cress.client import LeasesPage, LeaseView
 from cress.client.asyncleases import AsyncLeases
+from cress.client.calls import Call
 from cress.client.errors import NotFound, Refused
+from cress.client.lease_operations import changes
 from cress.client.leases import Leases
 from cress.model.errors import InputError
 from cress.model.reports import Cause
@@ -60,7 +63,21 @@ def test_a_lease_from_request_to_release(center: Center) -> None:
         assert (gone.state, gone.stops_at is None) == ("stopping", False)
         executor.stops()
         executor.ended(attempt, cause=Cause.STOPPED, code=-15)
-        assert client.leases.get(job) == []
+        assert client.leases.get(job) == client.leases.release(job) == []
+
+
+def test_lists_of_several_pages(center: Center) -> None:
+    with client_of(center) as client, center.executor(resource="<1, 4G>") as executor:
+        for workload in ("a", "b", "c"):
+            client.leases.request("<1, 1G>", workload=workload)
+        run_one(executor)
+        seen, after = [], None
+        while True:
+            page = client.http.ask(Call(LeasesPage, "GET", "/v1/leases", {"limit": 1, "after": after}))
+            seen += [each.job for each in page.leases]
+            if (after := page.next) is None:
+                break
+        assert seen == [2, 3, 1], "those that wait come first"
 
 
 def test_a_program_of_the_framework_starts_in_the_current_directory(center: Center) -> None:
@@ -92,7 +109,47 @@ def test_a_watcher_sees_each_change_and_renews(center: Center) -> None:
         executor.stops()
         executor.ended(attempt, cause=Cause.STOPPED, code=-15)
         watcher.join(30)
-        assert seen[-3:] == ["held", "stopping", "over"]
+        assert [state for state in seen if state not in ("waiting", "starting")] == ["held", "stopping", "over"]
+
+
+def view(id: str, state: str = "held", count: int = 1) -> LeaseView:
+    job, dot, task = id.partition(".")
+    return LeaseView(
+        id=id,
+        job=int(job),
+        task=int(task) if dot else None,
+        workload="w",
+        group="g",
+        state=state,
+        holds={},
+        count=count,
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "now", "told"),
+    [
+        ([], [view("1", "waiting", 2)], [("1", "waiting")]),
+        # What waited is not over because it has started.
+        ([view("1", "waiting")], [view("1.0", "starting")], [("1.0", "starting")]),
+        ([view("1", "waiting", 2)], [view("1", "waiting"), view("1.0")], [("1", "waiting"), ("1.0", "held")]),
+        ([view("1", "waiting")], [], [("1", "over")]),
+        # Nor is one over that was preempted.
+        ([view("1.0", "stopping")], [view("1", "waiting")], [("1.0", "waiting"), ("1", "waiting")]),
+        ([view("1.0"), view("1.1")], [view("1.1")], [("1.0", "over")]),
+        # One is over, and the other one waits again.
+        ([view("1.0"), view("1.1")], [view("1", "waiting")], [("1.0", "waiting"), ("1.1", "over"), ("1", "waiting")]),
+        # One that waited has started while another one was preempted.
+        (
+            [view("1", "waiting"), view("1.0")],
+            [view("1", "waiting"), view("1.1")],
+            [("1.0", "waiting"), ("1.1", "held")],
+        ),
+    ],
+)
+def test_changes_between_two_looks(known: list[LeaseView], now: list[LeaseView], told: list[tuple[str, str]]) -> None:
+    found = changes({each.id: each for each in known}, {each.id: each for each in now})
+    assert [(each.id, each.state) for each in found] == told
 
 
 def test_what_is_wrong_is_said(center: Center) -> None:
@@ -101,6 +158,10 @@ def test_what_is_wrong_is_said(center: Center) -> None:
             client.leases.request(workload="dask", tasks=3)  # type: ignore[call-arg]
         with pytest.raises(Refused, match="more cpu than the lease has"):
             client.leases.request("<1, 1G>", workload="dask", uses="<2>")
+        with pytest.raises(Refused, match="there is no group 'nope'"):
+            client.leases.check("<1, 1G>", workload="dask", group="nope")
+        assert client.leases.check("<1, 1G>", workload="dask") == ""
+        assert client.leases.list() == []
         with pytest.raises(NotFound, match="there is no lease x"):
             client.leases.get("x")
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from cress.model.estimates import RunEstimate
 from cress.model.events import ClockSet, JobSubmitted
+from cress.model.job import Condition
 from cress.model.outlook import Outlook, Promise
 from cress.model.times import HOUR, MINUTE
 from tests.core.builders import JobBuilder, World, group, job, nodes
@@ -75,6 +77,22 @@ def test_work_with_nearer_deadlines_makes_it_a_risk() -> None:
         world.submit(*(job(f"other{i}").cpu(4).group("g").limit("30min").deadline(due) for i in range(4)))
         world.submit(wants(2 * HOUR))
         assert told(world).promise is promise
+
+
+def test_a_dry_run_tells_what_the_submit_would() -> None:
+    """It counts the queue ahead, and a job that waits for another one or for its release is not promised anything."""
+    world = clocked(full_for="1h")
+    world.submit(*(job(f"other{i}").cpu(4).group("g").limit("30min").deadline(90 * MINUTE) for i in range(4)))
+    asked = wants(2 * HOUR).build(99, world.dimensions)
+    behind = msgspec.structs.replace(asked, after=((world.ids["other0"], Condition.OK),))
+    held = msgspec.structs.replace(asked, hold=True)
+    late = msgspec.structs.replace(held, deadline=90 * MINUTE)
+    found = [world.core.foreseen(each) for each in (asked, behind, held, late)]
+    assert [each and each.promise for each in found] == [
+        Promise.AT_RISK, Promise.UNKNOWN, Promise.UNKNOWN, Promise.CANNOT,
+    ]  # fmt: skip
+    world.submit(wants(2 * HOUR))
+    assert told(world).promise is Promise.AT_RISK
 
 
 def test_what_runs_is_foreseen_from_when_it_started() -> None:

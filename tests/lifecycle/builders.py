@@ -17,7 +17,9 @@ from cress.lifecycle.effects import (
     Overloaded,
     Recovered,
     RolledBack,
+    RoundEnded,
     Step,
+    TaskMoved,
 )
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Cancel, Hold, Input, NodeJoined, NodeLeft, Reported, Restarted, Submit
@@ -36,6 +38,8 @@ from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
 
 DIMENSIONS = Dimensions()
+# Notices that are not of nodes.
+WITHOUT_NODE = DataMissing | RolledBack | DeadlineAtRisk | DeadlineMissed | LeaseChanged | TaskMoved | RoundEnded
 UTC_AT_START = 1_700_000_000_000_000
 
 
@@ -105,9 +109,7 @@ class World:
             self.names.load(self.machine, self.names.revision)
         step = self.machine.step(now, utc, inputs)
         assert step.notices == _different(self.machine, before) + [
-            each
-            for each in step.notices
-            if isinstance(each, DataMissing | RolledBack | DeadlineAtRisk | DeadlineMissed | LeaseChanged)
+            each for each in step.notices if isinstance(each, WITHOUT_NODE)
         ]
         self._named = id(self.machine), self.machine.now
         self.names.stepped(self.machine, step.facts.rows, self.names.revision.number + 1)

@@ -184,6 +184,18 @@ def test_leases_outlive_new_dimensions_and_other_options() -> None:
     assert made.machine.core.attempts[1].amounts == (*cores(2), 0, 0, 0, 0, 0, 0)
 
 
+def test_a_lease_that_is_taken_waits_again_although_its_program_leaves_in_good_order() -> None:
+    made = world(options=dataclasses.replace(LENDING, min_runtime=0))
+    made.step(ApplyGroups(groups=(group("a", 1), group("b", 3))))
+    (held,) = made.submit(lease(group="a", uses=None))
+    made.run_all()
+    made.submit(job(cpus=2, group="b", time_limit=MINUTE))
+    (halt,) = made.last.halts
+    # The holder told it before the executor did.
+    made.step(Reported(node="n1", reports=(ended(halt.attempt, 0, Cause.EXITED),)))
+    assert (made.machine.jobs[held].waiting, made.machine.jobs[held].preempted) == (1, 1)
+
+
 def test_a_lease_that_is_lost_with_its_node_waits_again() -> None:
     made = world()
     (held,) = made.submit(lease())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cress.model.decisions import Decision, Decisions, Start
@@ -126,8 +126,8 @@ class PlainCore:
     def needs_estimate(self, job: Job) -> bool:
         return False
 
-    def still_waits(self, job: int) -> bool:
-        return False
+    def settled(self, jobs: Iterable[int]) -> list[int]:
+        return list(jobs)
 
     def decide(self, now: int) -> Decisions:
         self.log.append((now, "decide"))

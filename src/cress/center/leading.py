@@ -18,6 +18,7 @@ from cress.center.licence_file import set_licences
 from cress.center.listener import Listener
 from cress.center.mover import Mover
 from cress.center.past_runs import learn_past_runs
+from cress.center.rebalancing import Planner, Rebalancing
 from cress.center.settings import Settings
 from cress.center.topology import Topology
 from cress.model.errors import InputError
@@ -65,6 +66,7 @@ class Leading:
             asyncio.create_task(asyncio.to_thread(committer.machine.core.prepare_match), name="parser"),
             asyncio.create_task(learn_past_runs(committer), name="past runs"),
             asyncio.create_task(Mover(committer).run(), name="mover"),
+            asyncio.create_task(Rebalancing(committer, Planner(committer)).run(), name="rebalancing"),
             asyncio.create_task(
                 Locator(committer, Hdfs(self._namenodes), self.settings.data_age).run(), name="locator"
             ),

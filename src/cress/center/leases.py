@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from cress.center.validation import read_jobs
-from cress.model.errors import InputError, NotAccepted
+from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.jobfile.job import JobSpec, below
@@ -53,14 +53,38 @@ def lease_specs(
     if "command" not in entry:
         entry["command"] = list(HOLDER)
         entry.setdefault("name", entry["workload"])
-    specs, jobs = read_jobs([entry | {"tasks": count}], dimensions=dimensions, user=user, accounts=accounts, zone=zone)
-    (job,), (spec,) = jobs, specs
+    (spec,), (job,) = read_one(
+        entry | {"tasks": count}, dimensions, user=user, accounts=accounts, zone=zone, given=body
+    )
     for name, amount, held in zip(dimensions.names, uses or (), job.request, strict=bool(uses)):
         if amount > held:
             raise InputError(f"more {name} than the lease has", hint="at most what `resource` says", field="uses")
     job = msgspec.structs.replace(job, is_lease=True, min_time=min_time, term=term, uses=uses)
     run = msgspec.structs.replace(spec.run, source=msgspec.json.encode(body, order="deterministic").decode())
     return [msgspec.structs.replace(spec, job=job, run=run)], (job,)
+
+
+def read_one(
+    entry: Mapping[str, Any],
+    dimensions: Dimensions,
+    *,
+    user: str,
+    accounts: Collection[str] | None,
+    zone: tzinfo,
+    given: Mapping[str, Any],
+) -> tuple[list[JobSpec], tuple[Job, ...]]:
+    """Return the job that a body stands for. Raises InputError, or InputErrors with every mistake in what was ``given``, placed in the body."""
+    try:
+        return read_jobs([entry], dimensions=dimensions, user=user, accounts=accounts, zone=zone)
+    except InputError as error:
+        found = error.errors if isinstance(error, InputErrors) else [error]
+        for each in found:
+            each.field = each.field.removeprefix("jobs[0].")
+        # What was made of other keys has their mistakes.
+        own = [each for each in found if each.field != "name" or "name" in given]
+        if not own:
+            raise
+        raise (own[0] if len(own) == 1 else InputErrors(own)) from None
 
 
 def pinned(entry: Mapping[str, Any], lease: Job, node: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ EPILOG = """\
 Examples:
   cress leases                                 all leases (the same: cress leases list)
   cress leases --workload dask
+  cress leases watch --workload dask           a line for each that changes (Ctrl-C ends it)
   cress leases request --workload dask --resource '<4, 16G>' --count 10 -- dask worker tcp://head:8786
   cress leases use 12.0 '<1, 4G>'              the holder uses so much by itself, the rest is idle
   cress leases grow 12 --count 5
@@ -31,7 +32,7 @@ Examples:
 \b
 A lease is JOB.TASK of the job that holds it; those that the center keeps for a workload are @ATTEMPT.
 TASKS are those of the workload that run in it, LENT TO those of others, each with what it has.
-Columns: lease, state, workload, group, node, holds, uses, idle, tasks, lent-to, ends, reason; a narrow terminal leaves some out.
+Columns: lease, state, workload, group, user, node, holds, uses, idle, tasks, lent-to, ends, reason; a narrow terminal leaves some out.
 Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center could be asked.
 """
 
@@ -40,6 +41,7 @@ COLUMNS = (
     Column("STATE"),
     Column("WORKLOAD", gives=True),
     Column("GROUP", gives=True, hides=2),
+    Column("USER", gives=True, hides=5),
     Column("NODE", gives=True),
     Column("HOLDS"),
     Column("USES"),
@@ -146,6 +148,22 @@ def request(
             print(clean(page.note))
 
 
+@app.command("watch")
+def watch(
+    lease: Annotated[str, typer.Argument(metavar="[LEASE]", help="JOB.TASK, or JOB for all of one request.")] = "",
+    workload: Annotated[str, typer.Option(metavar="NAME", help="Only those of this workload.")] = "",
+    group: Annotated[str, typer.Option(metavar="GROUP", help="Only those of this group.")] = "",
+    data: Data = None,
+) -> None:
+    """Show leases as they are, then each that changes, until those of LEASE are over. It renews nothing."""
+    with told("leases watch"):
+        from cress.client.client import Client
+
+        with Client(data=data) as client:
+            for each in client.leases.watch(lease, workload=workload, group=group, renews=False):
+                print(_line(each), flush=True)
+
+
 @app.command("use")
 def use(
     lease: Lease,
@@ -194,6 +212,8 @@ def release(lease: Lease, as_json: Json = False, data: Data = None) -> None:
         with connect(data) as client:
             page = client.release_lease(lease)
         _answer(page, as_json)
+        if not page.leases and not as_json:
+            print(f"lease {clean(lease)} is over")
 
 
 def _answer(page: LeasesPage, as_json: bool) -> None:
@@ -205,6 +225,19 @@ def _answer(page: LeasesPage, as_json: bool) -> None:
         print(f"lease {each.id}{number} is {each.state}{where}")
 
 
+def _line(view: LeaseView) -> str:
+    """``lease 12.0 of dask on n1 is held: uses cpu 1; idle cpu 3; lent to 14.0 (cpu 2)``."""
+    number = f" ({view.count:,})" if view.count > 1 else ""
+    where = f" on {clean(view.node)}" if view.node and view.state not in ("waiting", "over") else ""
+    parts = [clean(view.reason)] if view.reason and view.state != "over" else []
+    if where:
+        given = (("uses", _uses(view)), ("idle", amounts(view.idle)), ("tasks", _tasks(view.tasks)))
+        parts += [f"{name} {text}" for name, text in (*given, ("lent to", _tasks(view.lent))) if text != "-"]
+    ends = [f"ends {moment(view.stops_at)}"] if view.state == "stopping" and view.stops_at else []
+    told = f": {'; '.join([*parts, *ends])}" if parts or ends else ""
+    return f"lease {view.id}{number} of {clean(view.workload)}{where} is {view.state}{told}"
+
+
 def row(view: LeaseView) -> list[Cell]:
     """Return the cells of a lease."""
     return [
@@ -212,6 +245,7 @@ def row(view: LeaseView) -> list[Cell]:
         state(view.state),
         clean(view.workload),
         clean(view.group),
+        clean(view.user) or "-",
         clean(view.node) or "-",
         amounts(view.holds),
         _uses(view),

@@ -28,12 +28,14 @@ from cress.cli import (
     login,
     logs,
     nodes,
+    rebalance,
     resolve,
     run,
     scale,
     schema,
     secrets,
     simulate,
+    size,
     status,
     store,
     submit,
@@ -56,7 +58,7 @@ class InOrder(TyperGroup):
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "leases licences status events usage login logout whoami token secret users audit config up center executor join tls store demo "
+        "rebalance leases licences status events usage login logout whoami token secret users audit config up center executor join tls store demo "
         "simulate".split()
     )  # a verb that is not in it comes last
 
@@ -146,6 +148,7 @@ app.command(epilog=scale.SCALE)(scale.scale)
 app.command(epilog=scale.RESUME)(scale.resume)
 app.add_typer(groups.app, name="groups")
 app.add_typer(nodes.app, name="nodes")
+app.command(epilog=rebalance.EPILOG)(rebalance.rebalance)
 app.add_typer(leases.app, name="leases")
 app.command(epilog=licences.EPILOG)(licences.licences)
 app.command(epilog=status.EPILOG)(status.status)
@@ -166,6 +169,7 @@ app.add_typer(tls.app, name="tls")
 app.add_typer(store.app, name="store")
 app.command(epilog=demo.EPILOG)(demo.demo)
 app.command(epilog=simulate.EPILOG)(simulate.simulate)
+app.command(epilog=size.EPILOG)(size.size)
 
 
 def main() -> None:

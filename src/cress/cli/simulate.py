@@ -57,7 +57,7 @@ def simulate(
         typer.Argument(
             metavar="TRACE",
             help="A log (.swf, .swf.gz), a table of jobs (.csv, .csv.gz, .parquet), a job file (.yaml), dags (.jsonl, "
-            ".jsonl.gz), or a generated workload: `generated` or `generated:jobs=100000,nodes=1213,groups=20,load=0.9`, `frameworks` or `frameworks:count=2,load=1.1`.",
+            ".jsonl.gz), or a generated workload: `generated` or `generated:jobs=100000,nodes=1213,groups=20,load=0.9`, `frameworks` or `frameworks:count=2,load=1.1`, `mixed` or `mixed:nodes=40,night=0.5`.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory for the results.")],
@@ -149,7 +149,7 @@ def simulate(
             attempts=attempts,
         )
         plan = run.plan(request)
-        with _progress() as progress:
+        with runs_progress() as progress:
             results = run.run_all(plan, progress)
         if as_json:
             print(json.dumps([run.summary(result, plan) for result in results], indent=2))
@@ -160,7 +160,7 @@ def simulate(
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
+def runs_progress() -> Iterator[Callable[[str, int, int], None] | None]:
     """A progress bar on standard error when that is a terminal; else nothing."""
     if not sys.stderr.isatty():
         yield None
@@ -190,22 +190,26 @@ def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
 
 
 def _show(results: Sequence[Result], out: Path) -> None:
-    """Print the measures as a table, in several parts where the terminal is too narrow."""
+    """Print the measures as a table."""
     from cress.simulator.report.page import summary_rows
 
-    rows = summary_rows(results)
+    print_runs([result.run.label for result in results], summary_rows(results))
+    print(f"Report: {out / 'report.html'}")
+
+
+def print_runs(labels: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> None:
+    """Print a table with a column for each run, in several parts where the terminal is too narrow."""
     terminal = sys.stdout.isatty()
     room = shutil.get_terminal_size().columns if terminal else WIDEST
     bold = terminal and not os.environ.get("NO_COLOR")
     first = max(len(label) for label, _ in rows)
-    columns = [[result.run.label, *(cells[i] for _, cells in rows)] for i, result in enumerate(results)]
+    columns = [[label, *(cells[i] for _, cells in rows)] for i, label in enumerate(labels)]
     widths = [max(map(len, column)) for column in columns]
     for part in _parts(widths, room - first):
         for line, label in enumerate(["", *(label for label, _ in rows)]):
-            text = label.ljust(first) + "".join(GAP + columns[i][line].rjust(widths[i]) for i in part)
+            text = (label.ljust(first) + "".join(GAP + columns[i][line].rjust(widths[i]) for i in part)).rstrip()
             print(f"\x1b[1m{text}\x1b[0m" if bold and not line else text)
         print()
-    print(f"Report: {out / 'report.html'}")
 
 
 def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:

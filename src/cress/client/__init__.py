@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from cress.protocol.leadership import CentersPage, CenterView, HandedOver
     from cress.protocol.leaseviews import LeasesPage, LeaseTask, LeaseView
     from cress.protocol.licenceviews import LicencesPage, LicenceUse, LicenceView
+    from cress.protocol.moveviews import DeviceName, FreeView, MoveView, PlanView, RoundView, StaysView
     from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
     from cress.protocol.views import (
         Applied,
@@ -95,12 +96,14 @@ __all__ = [
     "CronView",
     "DagView",
     "DeadlineView",
+    "DeviceName",
     "DeviceUser",
     "DeviceView",
     "ErrorView",
     "EstimateView",
     "EventView",
     "Fault",
+    "FreeView",
     "GroupView",
     "GroupsPage",
     "HandedOver",
@@ -117,6 +120,7 @@ __all__ = [
     "LicencesPage",
     "LoadView",
     "MatchView",
+    "MoveView",
     "NewJoinToken",
     "NewToken",
     "NoCenter",
@@ -127,12 +131,15 @@ __all__ = [
     "NodesPage",
     "NotFound",
     "PlaceView",
+    "PlanView",
     "Refused",
     "RevisionView",
+    "RoundView",
     "SecretView",
     "SecretsPage",
     "ServiceView",
     "StateView",
+    "StaysView",
     "StepView",
     "Submitted",
     "SubmittedPage",
@@ -162,6 +169,7 @@ _PLACES = (
     "cress.protocol.views",
     "cress.protocol.familyviews",
     "cress.protocol.leaseviews",
+    "cress.protocol.moveviews",
     "cress.protocol.licenceviews",
     "cress.protocol.leadership",
     "cress.protocol.accessviews",

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from cress.client import calls, mapping, operations
+from cress.client import calls, mapping, move_calls, operations
 from cress.client.asynchandles import AsyncJobHandle
 from cress.client.asynchttp import AsyncHttp
 from cress.client.asyncleases import AsyncLeases
@@ -19,6 +19,7 @@ from cress.client.job_keywords import CallKeys
 from cress.client.jobs import JobFile
 from cress.client.leader import ANSWER_SECONDS
 from cress.protocol.licenceviews import LicenceView
+from cress.protocol.moveviews import PlanView, RoundView
 from cress.protocol.views import AppliedJob, JobView, NodeView, PlaceView, StateView, Submitted
 
 R = TypeVar("R")
@@ -160,6 +161,32 @@ class AsyncClient:
     async def licences(self) -> tuple[LicenceView, ...]:
         """The licences of the cluster: how many there are, which jobs have some, which wait (docs/licences.md)."""
         return (await arun(retried(calls.licences(), self.budget), self.http)).licences
+
+    async def plan_moves(
+        self,
+        job: int | None = None,
+        *,
+        goals: Sequence[str] = (),
+        moves: int | None = None,
+        lost: float | None = None,
+    ) -> PlanView:
+        """Return the moves of running tasks that let a waiting job start, or that serve ``goals`` (spread, devices, nodes; all of them).
+
+        At most ``moves`` tasks that lose at most ``lost`` core hours together; nothing is moved (docs/rebalance.md).
+        """
+        return await arun(retried(move_calls.plan(job, goals, moves, lost), self.budget), self.http)
+
+    async def move(self, plan: PlanView) -> RoundView:
+        """Begin to carry out a plan, one task after the other; ``moves`` says how far it is. Raises ``Refused`` if the cluster has changed."""
+        return await arun(retried(move_calls.begin(plan), self.budget), self.http)
+
+    async def moves(self) -> RoundView:
+        """Return the round of moves that is under way, or the last one."""
+        return await arun(retried(move_calls.last_round(), self.budget), self.http)
+
+    async def stop_moves(self) -> RoundView:
+        """End the round that is under way after its present step."""
+        return await arun(retried(move_calls.stop(), self.budget), self.http)
 
     async def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Return the places of running (of a service: ready) tasks of the jobs with a name, in one group or in all."""

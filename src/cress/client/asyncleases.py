@@ -10,7 +10,7 @@ from cress.client.asynchandles import AsyncJobHandle
 from cress.client.effects import RetryBudget, aiterate, arun, retried
 from cress.client.job_keywords import Duration, Resource
 from cress.client.jobs import JobFile, mapping_of
-from cress.client.lease_keywords import LeaseKeys
+from cress.client.lease_keywords import AskKeys, LeaseKeys
 from cress.client.lease_operations import Views
 from cress.protocol.leaseviews import LeaseView
 
@@ -65,6 +65,11 @@ class AsyncLeases:
         }
         page = await arun(retried(lease_calls.request(lease_operations.body_of(given), key), self._budget), self._http)
         return list(page.leases)
+
+    async def check(self, resource: Resource | None = None, *, workload: str, **keys: Unpack[AskKeys]) -> str:
+        """Return the remarks that a request would get; ask for nothing. Raises ``Refused`` as the request would."""
+        body = lease_operations.body_of({"resource": resource, "workload": workload, **keys})
+        return (await arun(retried(lease_calls.request(body, dry_run=True), self._budget), self._http)).note
 
     async def list(self, *, workload: str = "", group: str = "") -> Views:
         """Return the leases of a workload, or all: those that wait, those that are held, those that the center keeps."""

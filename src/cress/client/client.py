@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack, overload
 
-from cress.client import calls, mapping, operations
+from cress.client import calls, mapping, move_calls, operations
 from cress.client.config import TOKEN, Address, authority, check_token, check_url, find_center
 from cress.client.effects import RetryBudget, iterate, retried, run
 from cress.client.handles import JobHandle
@@ -21,6 +21,7 @@ from cress.client.leases import Leases
 from cress.client.mapping import Results
 from cress.model.errors import InputError
 from cress.protocol.licenceviews import LicenceView
+from cress.protocol.moveviews import PlanView, RoundView
 from cress.protocol.views import AppliedJob, JobView, NodeView, PlaceView, StateView, Submitted
 
 R = TypeVar("R")
@@ -196,6 +197,32 @@ class Client:
     def licences(self) -> tuple[LicenceView, ...]:
         """The licences of the cluster: how many there are, which jobs have some, which wait (docs/licences.md)."""
         return run(retried(calls.licences(), self.budget), self.http).licences
+
+    def plan_moves(
+        self,
+        job: int | None = None,
+        *,
+        goals: Sequence[str] = (),
+        moves: int | None = None,
+        lost: float | None = None,
+    ) -> PlanView:
+        """Return the moves of running tasks that let a waiting job start, or that serve ``goals`` (spread, devices, nodes; all of them).
+
+        At most ``moves`` tasks that lose at most ``lost`` core hours together; nothing is moved (docs/rebalance.md).
+        """
+        return run(retried(move_calls.plan(job, goals, moves, lost), self.budget), self.http)
+
+    def move(self, plan: PlanView) -> RoundView:
+        """Begin to carry out a plan, one task after the other; ``moves`` says how far it is. Raises ``Refused`` if the cluster has changed."""
+        return run(retried(move_calls.begin(plan), self.budget), self.http)
+
+    def moves(self) -> RoundView:
+        """Return the round of moves that is under way, or the last one."""
+        return run(retried(move_calls.last_round(), self.budget), self.http)
+
+    def stop_moves(self) -> RoundView:
+        """End the round that is under way after its present step."""
+        return run(retried(move_calls.stop(), self.budget), self.http)
 
     def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Return the places of running (of a service: ready) tasks of the jobs with a name, in one group or in all."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from cress.client import calls, lease_calls
+from cress.client import calls, lease_calls, move_calls
 from cress.client.calls import Call
 from cress.client.errors import Broken, ClientError, Elsewhere, Unreachable
 from cress.client.leader import LeaderClient, elsewhere, no_leader, tries
@@ -19,6 +19,7 @@ from cress.protocol.leadership import CentersPage, HandedOver
 from cress.protocol.leaseviews import LeasesPage
 from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.logs import Piece
+from cress.protocol.moveviews import PlanView, RoundView
 from cress.protocol.views import (
     Applied,
     AppliedJobs,
@@ -338,6 +339,24 @@ class Client(LeaderClient):
     ) -> UsagePage:
         """Return the usage of groups by ``hour`` or ``day``; ``next`` of a page is ``since`` of the following one."""
         return self.ask(calls.usage(group=group, since=since, until=until, by=by))
+
+    def plan_moves(
+        self, job: int | None = None, goals: Sequence[str] = (), moves: int | None = None, lost: float | None = None
+    ) -> PlanView:
+        """Return the moves that let a waiting job start, or that serve these goals; nothing is moved."""
+        return self.ask(move_calls.plan(job, goals, moves, lost))
+
+    def begin_moves(self, plan: PlanView) -> RoundView:
+        """Begin a round that carries out a plan."""
+        return self.ask(move_calls.begin(plan))
+
+    def stop_moves(self) -> RoundView:
+        """End the round that is under way after its present step."""
+        return self.ask(move_calls.stop())
+
+    def last_round(self) -> RoundView:
+        """Return the round of moves that is under way, or the last one."""
+        return self.ask(move_calls.last_round())
 
     def leases(self, workload: str = "", group: str = "", after: int | None = None) -> LeasesPage:
         """Leases of workloads, who uses them and to whom they are lent."""

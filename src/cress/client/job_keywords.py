@@ -119,13 +119,14 @@ class CountKeys(TaskKeys, total=False):
 class EndingKeys(CountKeys, total=False):
     """Keys of jobs whose tasks end.
 
-    ``gang``: all start at once or none; ``max_running``: at most so many. ``retries``: how often a failed task is tried again, ``backoff`` after its end.
+    ``gang``: all start at once or none; ``max_running``: at most so many; ``movable``: they may begin anew on other nodes. ``retries``: how often a failed task is tried again, ``backoff`` after its end.
     """
 
     gang: bool | str
     max_running: int
     retries: int
     job_failure: bool
+    movable: bool
 
 
 class JobKeys(EndingKeys, total=False):
@@ -186,10 +187,11 @@ class ServiceKeys(KeptKeys, total=False):
 
     ``minimum`` tasks are never preempted; an update takes ``max_unavailable`` out at once; ``timetable``:
     ``[{"at": "0 8 * * 1-5", "tasks": 10}]``, in the time zone ``zone``; ``job_failure=False``: a task that is lost with its
-    node is not replaced.
+    node is not replaced; ``movable=False``: its tasks are not moved to other nodes.
     """
 
     job_failure: bool
+    movable: bool
     minimum: int
     max_unavailable: int
     timetable: Sequence[Mapping[str, Any]]

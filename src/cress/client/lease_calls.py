@@ -10,9 +10,10 @@ from cress.protocol.leaseviews import LeasesPage
 from cress.protocol.views import SubmittedPage
 
 
-def request(body: Mapping[str, object], key: str = "") -> Call[LeasesPage]:
+def request(body: Mapping[str, object], key: str = "", *, dry_run: bool = False) -> Call[LeasesPage]:
     """Ask for leases; with its ``Idempotency-Key`` the same request is taken once, however often it is sent."""
-    return Call(LeasesPage, "POST", "/v1/leases", body=body, headers=_key(key))
+    query = {"dry_run": "true"} if dry_run else {}
+    return Call(LeasesPage, "POST", "/v1/leases", query, body=body, headers=_key(key))
 
 
 def leases(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cress.client.job_keywords import RunKeys
+from collections.abc import Sequence
+
+from cress.client.job_keywords import Duration, Resource, RunKeys
 
 
 class LeaseKeys(RunKeys, total=False):
@@ -15,3 +17,16 @@ class LeaseKeys(RunKeys, total=False):
     job_failure: bool
     hold: bool
     dynamic_port: bool
+
+
+class AskKeys(LeaseKeys, total=False):
+    """All keys of a request but ``resource`` and ``workload``."""
+
+    count: int
+    command: str | Sequence[str]
+    group: str
+    name: str
+    gang: bool
+    min_time: Duration
+    term: Duration
+    uses: str | Resource

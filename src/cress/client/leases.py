@@ -10,7 +10,7 @@ from cress.client.effects import RetryBudget, iterate, retried, run
 from cress.client.handles import JobHandle
 from cress.client.job_keywords import Duration, Resource
 from cress.client.jobs import JobFile, mapping_of
-from cress.client.lease_keywords import LeaseKeys
+from cress.client.lease_keywords import AskKeys, LeaseKeys
 from cress.client.lease_operations import Views
 from cress.protocol.leaseviews import LeaseView
 
@@ -66,6 +66,11 @@ class Leases:
         page = run(retried(lease_calls.request(lease_operations.body_of(given), key), self._budget), self._http)
         return list(page.leases)
 
+    def check(self, resource: Resource | None = None, *, workload: str, **keys: Unpack[AskKeys]) -> str:
+        """Return the remarks that a request would get; ask for nothing. Raises ``Refused`` as the request would."""
+        body = lease_operations.body_of({"resource": resource, "workload": workload, **keys})
+        return run(retried(lease_calls.request(body, dry_run=True), self._budget), self._http).note
+
     def list(self, *, workload: str = "", group: str = "") -> Views:
         """Return the leases of a workload, or all: those that wait, those that are held, those that the center keeps."""
         return run(lease_operations.listed(workload, group, self._budget), self._http)
@@ -98,7 +103,7 @@ class Leases:
         )
 
     def release(self, id: str | int) -> Views:
-        """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait; return what is left of it."""
+        """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait; return what is left of it: nothing if it was over."""
         return list(run(retried(lease_calls.release(str(id)), self._budget), self._http).leases)
 
     def renew(self, id: str | int) -> Views:

@@ -209,11 +209,11 @@ class Books:
                 self.enqueue(claim.job)
 
     def void_claims(self, f: int) -> None:
-        """Drop the claims on node ``f`` if it takes no tasks any more."""
+        """Drop the claims on node ``f`` if it takes no tasks any more; what is moved there waits for it unless it is lost."""
         if self.cluster.nodes[f, USABLE]:
             return
         for claim in list(self.claims):
-            if any(node == f for node, _ in claim.reservation.nodes):
+            if (not claim.moves or self.cluster.lost[f]) and any(node == f for node, _ in claim.reservation.nodes):
                 self.drop_claim(claim, again=True)
 
     def _expect_last_end(self, attempt: Attempt) -> None:
@@ -528,17 +528,19 @@ class Books:
 
     def waiting(self) -> Iterator[JobEntry]:
         """Yield all jobs with a waiting task, by id."""
-        return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later or job.carried)
+        return (
+            job for _, job in sorted(self.jobs.items()) if job.waiting or job.has_claimed or job.later or job.carried
+        )
 
     def needs_estimate(self, job: Job) -> bool:
         """Return whether the group of a job works with estimates, as loans do; False if there is no such group (any more)."""
         group = self.groups.by_name.get(job.group or DEFAULT_GROUP)
         return group is not None and (group.policy.timed or self.pool.lends)
 
-    def still_waits(self, job: int) -> bool:
-        """Return whether a task of the job waits; False if there is no such job."""
-        entry = self.jobs.get(job)
-        return entry is not None and entry.waiting > 0
+    def settled(self, jobs: Iterable[int]) -> list[int]:
+        """Return those of these jobs of which no task waits (any more)."""
+        entries = self.jobs
+        return [number for number in jobs if (entry := entries.get(number)) is None or entry.waiting <= 0]
 
     def never_fits(self, job: Job) -> bool:
         """Return whether no present node could ever hold a task of ``job``, or not all nodes together its gang.

@@ -34,6 +34,8 @@ class Cycle(MakingRoom):
         # The unit that ended the last pass (``quota_only``), or because of which other groups were held to their quota.
         self.last_blocked: JobEntry | None = None
         self._expired_at = -1
+        # What is to be decided first: moves of running tasks, as claims and stops.
+        self._proposed: list[Decision] = []
         self._order = {"urgency": by_urgency, "deadline": by_deadline}.get(options.order)
 
     def decide(self, now: int, budget: int = 2**31) -> Decisions:
@@ -41,8 +43,13 @@ class Cycle(MakingRoom):
         self.advance(now)
         decided: list[Decision] = []
         self._decided = decided
+        for fact in self._proposed:
+            self._do(fact)
+        self._proposed = []
         if self.to_stop:
             self._stop_attempts()
+        if self.claims:
+            self._start_moved()
         if self.pool.waiting:
             for lease in self.pool.due(now):
                 self._do(LeaseReduced(lease))
@@ -64,6 +71,18 @@ class Cycle(MakingRoom):
         if self.live:
             self.matching.flush()
         return Decisions(decided, more=more)
+
+    def propose(self, facts: Iterable[Decision]) -> None:
+        """Have the next ``decide`` begin with these decisions, which were checked against the state as it is."""
+        self._proposed += facts
+
+    def _start_moved(self) -> None:
+        """Start tasks that are moved and whose attempts have ended: they take nothing that they did not have, so they wait for no turn."""
+        if self.live:
+            self._follow()
+        for claim in list(self.claims):
+            if claim.moved is not None and claim.tasks:
+                self._start_claimed(claim)
 
     def _stop_attempts(self) -> None:
         for number, due in list(self.to_stop.items()):

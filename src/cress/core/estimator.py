@@ -6,8 +6,9 @@ replays without the history.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
+from typing import TypeAlias
 
 from cress.core.run_history import Key, Request, RunHistory
 from cress.model.estimates import RunEstimate
@@ -20,35 +21,41 @@ from cress.model.times import NEVER
 MOST_AGAIN = 20
 
 
-class Estimator:
-    """Estimates jobs when they are submitted, and again when a run of their user ends; ``waits`` tells whether a job still waits."""
+# What an estimate depends on: user, job name and group; request; time limit (NEVER without one).
+Kind: TypeAlias = tuple[Key, Request, int]
 
-    def __init__(self, waits: Callable[[int], bool]) -> None:
-        self._waits = waits
+
+class Estimator:
+    """Estimates jobs when they are submitted, and again when a run of their user ends; ``settled`` returns those of these jobs that wait no more."""
+
+    def __init__(self, settled: Callable[[Iterable[int]], list[int]]) -> None:
+        self._settled = settled
         self._history = RunHistory()
         # By user and group, in the order of submission.
-        self._waiting: dict[tuple[str, str], dict[int, Job]] = {}
+        self._waiting: dict[tuple[str, str], dict[int, Kind]] = {}
         # The number of jobs that it keeps, and kept after it last looked through all of them.
         self.kept = 0
         self._swept = MOST_AGAIN
 
     def submitted(self, job: Job) -> RunEstimate:
         """Return the estimate of a job that is submitted now."""
-        self._waiting.setdefault((job.user, job.group), {})[job.id] = job
+        kind = _kind(job)
+        self._waiting.setdefault((job.user, job.group), {})[job.id] = kind
         self.kept += 1
         if self.kept > 2 * self._swept:
             self._sweep()
-        return self._estimate(job)
+        return self._history.estimate(*kind)
 
     def expected(self, job: Job) -> RunEstimate:
         """Return the estimate that a job would get if it was submitted now."""
-        return self._estimate(job)
+        return self._history.estimate(*_kind(job))
 
     def _sweep(self) -> None:
         """Forget jobs that do not wait any more, of users of whom no run ends."""
         for key, jobs in list(self._waiting.items()):
-            self._waiting[key] = {number: job for number, job in jobs.items() if self._waits(number)}
-            if not self._waiting[key]:
+            for number in self._settled(jobs):
+                del jobs[number]
+            if not jobs:
                 del self._waiting[key]
         self.kept = sum(map(len, self._waiting.values()))
         self._swept = max(MOST_AGAIN, self.kept)
@@ -59,28 +66,26 @@ class Estimator:
 
     def ended(self, job: Job, run: int) -> list[RunEstimated]:
         """Learn from a task that ran for ``run`` µs until it ended by itself or at its limit; return what that changes."""
-        self._history.add(_key(job), job.request, _limit(job), run)
+        self._history.add(*_kind(job), run)
         waiting = self._waiting.get((job.user, job.group))
         if waiting is None:
             return []
-        for number in [number for number in islice(waiting, MOST_AGAIN) if not self._waits(number)]:
+        for number in self._settled(islice(waiting, MOST_AGAIN)):
             del waiting[number]
             self.kept -= 1
         if not waiting:
             del self._waiting[job.user, job.group]
+            return []
         # Jobs of one user ask for the same again and again.
-        alike: dict[tuple[Key, Request, int], list[int]] = {}
-        for each in islice(waiting.values(), MOST_AGAIN):
-            alike.setdefault((self._history.known(_key(each)), each.request, _limit(each)), []).append(each.id)
+        alike: dict[Kind, list[int]] = {}
+        for number, (key, request, limit) in islice(waiting.items(), MOST_AGAIN):
+            alike.setdefault((self._history.known(key), request, limit), []).append(number)
         return [RunEstimated(tuple(jobs), self._history.estimate(*kind)) for kind, jobs in alike.items()]
 
-    def _estimate(self, job: Job) -> RunEstimate:
-        return self._history.estimate(_key(job), job.request, _limit(job))
 
-
-def _key(job: Job) -> Key:
-    return job.user, job.name, job.group or DEFAULT_GROUP
-
-
-def _limit(job: Job) -> int:
-    return NEVER if job.time_limit is None else job.time_limit
+def _kind(job: Job) -> Kind:
+    return (
+        (job.user, job.name, job.group or DEFAULT_GROUP),
+        job.request,
+        NEVER if job.time_limit is None else job.time_limit,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from cress.core.jobs import Attempt
@@ -54,10 +54,11 @@ class ExpectedEnds:
         """Return the work that running tasks are expected to do from now on, in µs of a millicore."""
         return max(0, self._ends - self._cores * now)
 
-    def outlived(self, now: int) -> Iterator[Attempt]:
-        """Yield the attempts that run although their estimate says that they ended by now, each once."""
-        if not self._heap or self._heap[0][0] > now:
-            return
+    def outlived(self, now: int) -> Iterable[Attempt]:
+        """Return the attempts that run although their estimate says that they ended by now, each once."""
+        return self._outlived(now) if self._heap and self._heap[0][0] <= now else ()
+
+    def _outlived(self, now: int) -> Iterator[Attempt]:
         while self.next() <= now:
             yield self._running[heappop(self._heap)[1]]
 

@@ -324,6 +324,11 @@ class JobEntry(TimesLeft):
         return len(self.attempts) + len(self.carried) + sum(len(claim.tasks) for claim in self.claims)
 
     @property
+    def has_claimed(self) -> bool:
+        """True if tasks of it are claimed; those that are moved and still run are not."""
+        return any(claim.tasks for claim in self.claims)
+
+    @property
     def over(self) -> bool:
         """True if none of the job's tasks waits or runs any more."""
         return not (self.waiting or self.attempts or self.claims or self.later or self.carried)
@@ -518,15 +523,32 @@ class ClaimEntry:
 
     Its bookings are in force from the beginning and include the amounts that the victims still hold. ``expected`` is the end of
     the victims' grace, ``since`` since when the unit waits, ``leased`` what leases and victims of its workload bring.
+
+    It is one that ``moves`` its victims; ``moved`` is the task that is moved to its node while its attempt, the only victim, still runs: it has no tasks until then.
     """
 
-    __slots__ = ("charge", "expected", "job", "leased", "reservation", "since", "tasks", "tried", "victims")
+    __slots__ = (
+        "charge",
+        "expected",
+        "job",
+        "leased",
+        "moved",
+        "moves",
+        "reservation",
+        "since",
+        "tasks",
+        "tried",
+        "victims",
+    )
 
     def __init__(
         self, job: JobEntry, tasks: list[int], reservation: Reservation, charge: tuple[int, ...], victims: list[int],
-        expected: int, since: int, leased: tuple[LeasePart, ...] = (),
+        expected: int, since: int, leased: tuple[LeasePart, ...] = (), moved: int | None = None,
+        moves: bool = False,
     ) -> None:  # fmt: skip
         self.job = job
+        self.moved = moved
+        self.moves = moves
         self.tasks = tasks
         self.reservation = reservation
         self.charge = charge

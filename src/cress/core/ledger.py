@@ -490,7 +490,7 @@ class Ledger(Books):
             self._doubt_units(job, attempt.task, attempt.node if again else None)
         if attempt.task in job.beside:
             has_ended(self, job, attempt.task, again)
-        elif again:
+        elif not (job.claims and self._arrives(attempt, again)) and again:
             self._wait_again(job, attempt.task, after)
         if job.queued or self.can_wait(job):
             if again or not job.queued:
@@ -499,6 +499,17 @@ class Ledger(Books):
             self.drop_if_over(job)
         if group.key is not None:
             self.groups.reorder(group)
+
+    def _arrives(self, attempt: Attempt, again: bool) -> bool:
+        """Return whether an attempt that has ended was moved: its task is claimed now, unless it does not run ``again``."""
+        claim = next((each for each in attempt.job.claims if attempt.id in each.victims and not each.tasks), None)
+        if claim is None:
+            return False
+        if again:
+            claim.tasks.append(attempt.task)
+        else:
+            self.remove_claim(claim)
+        return True
 
     def _wait_again(self, job: JobEntry, task: int, after: int) -> None:
         """Let a task wait again, ``after`` µs from now; a gang starts again as a whole."""
@@ -544,8 +555,10 @@ class Ledger(Books):
     def _claimed(self, fact: Claim) -> None:
         job = self.jobs[fact.job]
         nodes = [(self.cluster.index[name], count) for name, count in fact.nodes]
-        since = job.since
-        for task in fact.tasks:
+        moved = fact.tasks[0] if fact.moves and fact.victims and self.attempts[fact.victims[0]].job is job else None
+        since = job.since if moved is None else self.now
+        tasks = fact.tasks if moved is None else ()
+        for task in tasks:
             job.take(task)
             if job.companions:
                 start_unit(self, job, task)
@@ -553,10 +566,21 @@ class Ledger(Books):
         charge = self.charge_of(job, nodes)
         self.add_claim(
             ClaimEntry(
-                job, list(fact.tasks), reservation, charge, list(fact.victims), fact.expected, since, fact.leased
+                job,
+                list(tasks),
+                reservation,
+                charge,
+                list(fact.victims),
+                fact.expected,
+                since,
+                fact.leased,
+                moved,
+                fact.moves,
             )
         )
-        if not self.can_wait(job):
+        if moved is not None:
+            self.groups.reorder(job.group)
+        elif not self.can_wait(job):
             self.dequeue(job)
         elif job.constraints is not None:
             # Its next task may have waited for less long.
@@ -567,7 +591,7 @@ class Ledger(Books):
             victim = self.attempts[number]
             # Its amounts are booked for the unit from now on, whenever they become free.
             self._leave(victim, self.now)
-            if victim.job.group is not job.group and number not in giving_back:
+            if victim.job.group is not job.group and number not in giving_back and not fact.moves:
                 victim.job.group.preempted_at = self.now
 
     def _lease_used(self, event: LeaseUsed) -> None:

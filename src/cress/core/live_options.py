@@ -11,7 +11,8 @@ from cress.model.options import Options
 # Options that are read where they count.
 LIVE = frozenset(
     "drain_after preemption preempt_within preempt_below preempt_above cooling cooling_above_quota grace min_runtime "
-    "max_per_round reclaim_grace backoff_most start_tries start_backoff start_rest_most start_failures gate_hold".split()
+    "max_per_round reclaim_grace backoff_most start_tries start_backoff start_rest_most start_failures gate_hold "
+    "rebalance rebalance_moves rebalance_lost".split()
 )
 
 

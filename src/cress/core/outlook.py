@@ -25,9 +25,13 @@ def outlook(core: Books, job: JobEntry, now: int) -> Outlook | None:
     if job.deadline >= NEVER:
         return None
     if not job.waiting or job.queued:
-        return _told(core, job, now, _start(core, job, now))
+        return _told(core, job, now, _start(core, job, now), in_queue=job.queued)
     # It waits for another job, a release or its own tasks: all that is known is that it does not start before now.
-    found = _told(core, job, now, now)
+    return _if_released(_told(core, job, now, now))
+
+
+def _if_released(found: Outlook) -> Outlook:
+    """Return the forecast for a job of which nobody knows when it may start, from that as if it might now."""
     if found.promise is Promise.CANNOT:
         return found
     return Outlook(found.deadline, found.urgency, found.slack, Promise.UNKNOWN, None, found.earliest_end)
@@ -36,7 +40,7 @@ def outlook(core: Books, job: JobEntry, now: int) -> Outlook | None:
 def foreseen(core: Books, job: Job, estimate: RunEstimate | None) -> Outlook | None:
     """Return the forecast for a job that is not submitted; ``None`` as in ``outlook``.
 
-    Its clauses do not count, nor the jobs that it comes after, nor the work ahead of it: it does not end earlier than that.
+    Its clauses do not count: it does not end earlier than that.
     """
     size = job.tasks if job.gang else 1
     entry = JobEntry(job, core.groups.get(job.group), core.fit.shape(job.request, size), core.now, None, None, estimate)
@@ -48,11 +52,14 @@ def foreseen(core: Books, job: Job, estimate: RunEstimate | None) -> Outlook | N
         slot = core.timeline.earliest(entry.shape, entry.duration, core.now)
     finally:
         core.fit.unwant(entry.shape)
-    return _told(core, entry, core.now, None if slot is None else slot.start)
+    found = _told(core, entry, core.now, None if slot is None else slot.start, in_queue=True)
+    # Numbers below 0 are jobs of the same submit.
+    waits = job.hold or any(number < 0 or number in core.jobs for number, _ in job.after)
+    return _if_released(found) if waits else found
 
 
-def _told(core: Books, job: JobEntry, now: int, start: int | None) -> Outlook:
-    """Return the forecast for a job that can start at ``start``; ``None``: that is not known."""
+def _told(core: Books, job: JobEntry, now: int, start: int | None, *, in_queue: bool = False) -> Outlook:
+    """Return the forecast for a job that can start at ``start``; ``None``: that is not known. ``in_queue``: work of its group may go before it."""
     offset = core.groups.wall_offset or 0
     if job.waiting:
         left = Left(job.shortest_left(), job.mean_left(), job.longest_left())
@@ -64,7 +71,7 @@ def _told(core: Books, job: JobEntry, now: int, start: int | None) -> Outlook:
         return Outlook(job.job.deadline, urgent, slack, Promise.CANNOT, 0.0, None)
     if start is None or left.mean >= NEVER:
         return Outlook(job.job.deadline, urgent, slack, Promise.UNKNOWN, None, None)
-    ahead = job.group.policy.work_ahead(job) if job.queued else 0
+    ahead = job.group.policy.work_ahead(job) if in_queue else 0
     likely = max(start, now + core.time_for(job.group, ahead)) if ahead else start
     earliest = start + left.shortest
     if earliest > job.deadline:

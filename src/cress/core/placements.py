@@ -295,21 +295,25 @@ class Placements(Ledger):
     def _start_claim(self, group: GroupState, now: int) -> bool:
         """Start a unit whose victims are gone; their resources were booked for it, so no other unit has them."""
         for claim in list(group.claims):
-            if claim.tried == self.cluster.loosened:
-                continue
-            claim.tried = self.cluster.loosened
-            nodes = claim.reservation.nodes
-            if self._lost_its_devices(claim):
-                self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
-                continue
-            if not self.fit.has_room(claim.job.shape, nodes) or not self._may_start(claim):
-                continue
-            places = [f for f, count in nodes for _ in range(count)]
-            for task, f in zip(tuple(claim.tasks), places, strict=True):
-                self._start_on(claim.job, task, f, claim)
-            group.verdict = Verdict.PLACED
-            return True
+            if claim.tasks and self._start_claimed(claim):
+                group.verdict = Verdict.PLACED
+                return True
         return False
+
+    def _start_claimed(self, claim: ClaimEntry) -> bool:
+        if claim.tried == self.cluster.loosened:
+            return False
+        claim.tried = self.cluster.loosened
+        nodes = claim.reservation.nodes
+        if self._lost_its_devices(claim):
+            self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
+            return False
+        if not self.fit.has_room(claim.job.shape, nodes) or not self._may_start(claim):
+            return False
+        places = [f for f, count in nodes for _ in range(count)]
+        for task, f in zip(tuple(claim.tasks), places, strict=True):
+            self._start_on(claim.job, task, f, claim)
+        return True
 
     def _may_start(self, claim: ClaimEntry) -> bool:
         """Return whether no other claim competes for the room: its victims are gone, or no other claim is on its nodes."""

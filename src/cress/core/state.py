@@ -79,6 +79,8 @@ def export_state(core: Cycle) -> State:
                 "expected": claim.expected,
                 "since": claim.since,
                 "leased": plain(claim.leased),
+                "moved": claim.moved,
+                "moves": claim.moves,
             }
             for claim in core.claims
         ],
@@ -169,9 +171,10 @@ def restore_state(core: Cycle, state: State) -> None:
         leased = msgspec.convert(entry.get("leased", ()), tuple[LeasePart, ...])
         core.add_claim(
             ClaimEntry(
-                job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"], since, leased
+                job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"], since, leased,
+                entry.get("moved"), entry.get("moves", False),
             )
-        )
+        )  # fmt: skip
     kept = state["reservations"]
     core.reservations.loosened = kept["loosened"]
     core.reservations.kept = [_restore_reservation(core, entry) for entry in kept["kept"]]

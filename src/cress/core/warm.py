@@ -17,6 +17,7 @@ from cress.core.kernels import (
     fragments,
     holding,
     order,
+    runs,
     shape_blocks,
     timeline,
     urgency,
@@ -24,6 +25,7 @@ from cress.core.kernels import (
 )
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.device_requests import ask_of
+from cress.core.run_history import RunHistory
 from cress.core.scheduler import Scheduler
 from cress.core.tables.devices import unit_fits
 from cress.language import machine
@@ -40,7 +42,7 @@ from cress.model.times import MINUTE, SECOND
 
 # All kernels of the scheduler.
 KERNELS = Kernels(
-    balance, choice, devices, fragments, holding, order, shape_blocks, timeline, urgency, victims, machine
+    balance, choice, devices, fragments, holding, order, runs, shape_blocks, timeline, urgency, victims, machine
 )
 
 _CORES = 1000  # millicores
@@ -128,17 +130,22 @@ def _play(dimensions: Dimensions, options: Options, enough: Callable[[], bool]) 
         core.fits_now(job.request)
         core.never_fits(job)
     _devices(core)
+    _history()
     _gang(dimensions, options, nodes, groups)
     _preemption(dimensions, options, nodes, groups)
     core.clone().decide(_ROUNDS * SECOND)
 
 
 def _gang(dimensions: Dimensions, options: Options, nodes: list[Node], groups: list[Group]) -> None:
-    """Place a plain gang as a whole; in the story the nodes may never have room for one at the right moment."""
+    """Place a plain gang as a whole, and one with exclusive disks; in the story the nodes may never have room for one at the right moment."""
     core = Scheduler(dimensions, options)
     core.observe(0, [*map(NodeAdded, nodes), GroupsApplied(tuple(groups))])
     core.observe(0, [JobSubmitted(Job(id=1, group=groups[0].name, request=nodes[0].capacity, tasks=2, gang=True))])
     core.decide(0)
+    nothing = (0,) * len(dimensions)
+    disks = Job(id=2, group=groups[0].name, request=nothing, tasks=2, gang=True, requirement="ExclusiveDisk = True")
+    core.observe(SECOND, [TaskEnded(1), TaskEnded(2), JobSubmitted(disks)])
+    core.decide(SECOND)
 
 
 def _preemption(dimensions: Dimensions, options: Options, nodes: list[Node], groups: list[Group]) -> None:
@@ -149,6 +156,13 @@ def _preemption(dimensions: Dimensions, options: Options, nodes: list[Node], gro
         job = Job(id=number, group=group.name, request=nodes[0].capacity, tasks=tasks, time_limit=MINUTE)
         core.observe(number * SECOND, [JobSubmitted(job)])
         core.decide(number * SECOND)
+
+
+def _history() -> None:
+    """Estimate a run from earlier ones."""
+    history = RunHistory()
+    history.add(("", "", ""), (1,), MINUTE, SECOND)
+    history.estimate(("", "", ""), (1,), MINUTE)
 
 
 def _devices(core: Scheduler) -> None:

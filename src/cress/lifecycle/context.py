@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 import msgspec
 
@@ -81,7 +82,7 @@ class Context:
         self.homes: dict[str, set[int]] = {}
         self.user_load = UserLoad()
         # What runs so far tell: not of the state, since estimates are facts.
-        self.estimator = Estimator(self._still_waits)
+        self.estimator = Estimator(self._settled)
 
     @property
     def general(self) -> General:
@@ -130,9 +131,9 @@ class Context:
         if job.type is JobType.BATCH and not job.is_lease:
             self.observe(*self.estimator.ended(job, run))
 
-    def _still_waits(self, number: int) -> bool:
+    def _settled(self, jobs: Iterable[int]) -> list[int]:
         # The scheduler of now: other options may have made another one.
-        return self.core.still_waits(number)
+        return self.core.settled(jobs)
 
     # --- indices ---------------------------------------------------------------------------------------------
 

@@ -103,8 +103,37 @@ class LeaseChanged(msgspec.Struct, frozen=True):
     text: str
 
 
+class TaskMoved(msgspec.Struct, frozen=True):
+    """A task is stopped on its node to run on another one; ``text`` is where and why."""
+
+    attempt: int
+    job: int
+    task: int
+    node: str
+    group: str
+    by: str
+    text: str
+
+
+class RoundEnded(msgspec.Struct, frozen=True):
+    """A round of moves has ended; ``text`` is how."""
+
+    number: int
+    by: str
+    text: str
+
+
 Notice: TypeAlias = (
-    LeaseChanged | CordonChanged | Overloaded | Recovered | DataMissing | RolledBack | DeadlineAtRisk | DeadlineMissed
+    TaskMoved
+    | RoundEnded
+    | LeaseChanged
+    | CordonChanged
+    | Overloaded
+    | Recovered
+    | DataMissing
+    | RolledBack
+    | DeadlineAtRisk
+    | DeadlineMissed
 )
 
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from cress.core.moving.plan import Move
 from cress.model.access import JoinToken, Token, User
 from cress.model.bounds import Amount
 from cress.model.group import Group
@@ -106,6 +107,24 @@ class ReleaseLeases(_Input, frozen=True):
 
     job: int
     tasks: tuple[int, ...] | None = None
+    by: str = ""
+
+
+class Rebalance(_Input, frozen=True):
+    """Running tasks are moved, one after the other, by the word of the user ``by`` (empty: by the option ``rebalance``).
+
+    With a ``job`` they make room for its next unit, which starts on ``place`` (nodes and numbers of tasks).
+    """
+
+    moves: tuple[Move, ...]
+    job: int = 0
+    place: tuple[tuple[str, int], ...] = ()
+    by: str = ""
+
+
+class StopMoves(_Input, frozen=True):
+    """No more tasks are moved after the present step, by the word of the user ``by``."""
+
     by: str = ""
 
 
@@ -339,6 +358,8 @@ Input: TypeAlias = (
     | UseLease
     | RenewLeases
     | ReleaseLeases
+    | Rebalance
+    | StopMoves
     | ApplyGroups
     | Configure
     | NodeJoined

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.families.family_invariants import families
+from cress.lifecycle.moving.rounds import present
 from cress.lifecycle.submits.dependencies import behind
 from cress.lifecycle.tables.rows import LiveJob
-from cress.lifecycle.tables.timers import DRAIN, MEASURED, OF_DEADLINES, REST, TERM
+from cress.lifecycle.tables.timers import DRAIN, MEASURED, MOVES, OF_DEADLINES, REST, TERM
 
 
 def broken_invariants(context: Context) -> list[str]:
@@ -105,6 +106,9 @@ def _timers(context: Context) -> Iterator[str]:
         elif kind in OF_DEADLINES:
             if int(name) not in context.jobs and int(name) not in context.families:
                 yield f"timers: {kind} of job {name}, which is over"
+        elif kind == MOVES:
+            if present(context) is None:
+                yield "timers: tasks that are moved should arrive, and none is"
         elif kind == TERM:
             if int(name) not in context.leases:
                 yield f"timers: the term of job {name}, which is not a lease"

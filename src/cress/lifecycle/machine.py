@@ -37,6 +37,7 @@ from cress.lifecycle.inputs import (
     NodeJoined,
     NodeLeft,
     Ports,
+    Rebalance,
     ReleaseLeases,
     RenewLeases,
     Reported,
@@ -45,6 +46,7 @@ from cress.lifecycle.inputs import (
     SetLicences,
     SetNode,
     SetRacks,
+    StopMoves,
     Submit,
     Update,
     UseLease,
@@ -55,6 +57,7 @@ from cress.lifecycle.jobs.jobs import forget_ended
 from cress.lifecycle.jobs.outcomes import RELEASED
 from cress.lifecycle.jobs.reasons import reason
 from cress.lifecycle.jobs.replica_status import mark
+from cress.lifecycle.moving import rounds, schedule
 from cress.lifecycle.nodes import cordons, node_observations, ports
 from cress.lifecycle.notices import Noticed
 from cress.lifecycle.slices import Slices, whole
@@ -64,7 +67,7 @@ from cress.lifecycle.tables.changes import collect
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.tables import Tables, place
-from cress.lifecycle.tables.timers import DRAIN, MEASURED, OF_DEADLINES, REST, TERM
+from cress.lifecycle.tables.timers import DRAIN, MEASURED, MOVES, OF_DEADLINES, REST, TERM
 from cress.model.decisions import Preempt, Start, Stop
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import ClockSet, GroupsApplied, LicencesSet, ZoneSet
@@ -138,6 +141,8 @@ class Machine(Context):
                 families.give_up(self, int(name), leases.NOT_RENEWED)
             elif kind == MEASURED:
                 node_observations.not_measured(self, name)
+            elif kind == MOVES:
+                rounds.due(self)
             elif kind in OF_DEADLINES:
                 reason = deadlines.due(self, kind, int(name))
                 if reason:
@@ -146,6 +151,7 @@ class Machine(Context):
                 (cordons if kind in (REST, DRAIN) else families).due(self, kind, name)
         self._settle()
         forget_ended(self)
+        rounds.tend(self)
         self._decide()
         out.more = self.more
         leases.note_stops(self)
@@ -208,8 +214,8 @@ class Machine(Context):
                 self._apply_groups(each)
             case Configure():
                 self._set_configuration(each)
-            case Restarted() | Declare():
-                self._reconfigure(each)
+            case Restarted() | Declare() | Rebalance() | StopMoves():
+                self._steer(each)
             case _:
                 access.take(self, each)
         return None
@@ -280,11 +286,13 @@ class Machine(Context):
                 )
             there[into, name] = group
 
-    def _reconfigure(self, each: Restarted | Declare) -> None:
+    def _steer(self, each: Restarted | Declare | Rebalance | StopMoves) -> None:
         if isinstance(each, Restarted):
             self._restarted(each)
-        else:
+        elif isinstance(each, Declare):
             self._declare(each)
+        else:
+            rounds.take(self, each)
 
     def _restarted(self, restarted: Restarted) -> None:
         before = self.core.options
@@ -305,6 +313,7 @@ class Machine(Context):
         self._go_on(Configured(options), anew=True)
 
     def _check_options(self, options: Options) -> None:
+        schedule.check(options.rebalance)
         old = self.core.options.accounting
         if options.accounting != old and (self.core.groups.configured or self.jobs):
             raise InputError(
@@ -345,7 +354,8 @@ class Machine(Context):
                 mark(self, self.jobs[each.job])
                 if attempt.halted == RELEASED:
                     continue
-                if isinstance(each, Stop) and leases.reclaims(self, each, attempt):
+                moved = attempt.halted == rounds.MOVED and not self.jobs[each.job].ending
+                if isinstance(each, Stop) and (moved or leases.reclaims(self, each, attempt)):
                     pass
                 elif isinstance(each, Stop) and (leader := self.core.jobs[each.job].beside.get(each.task)):
                     if not attempt.halted:

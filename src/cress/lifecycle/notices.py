@@ -15,6 +15,8 @@ from cress.lifecycle.effects import (
     Overloaded,
     Recovered,
     RolledBack,
+    RoundEnded,
+    TaskMoved,
 )
 from cress.lifecycle.tables.rows import LiveNode
 
@@ -32,6 +34,7 @@ class Noticed:
         self._rolled_back: dict[int, str] = {}
         self._deadlines: list[DeadlineAtRisk | DeadlineMissed] = []
         self._leases: list[LeaseChanged] = []
+        self._moves: list[TaskMoved | RoundEnded] = []
 
     def cordon(self, node: LiveNode) -> None:
         """Keep the cordon or rest of a node, before it is written or the node is removed."""
@@ -57,6 +60,10 @@ class Noticed:
         """Keep the notice of a lease."""
         self._leases.append(notice)
 
+    def moves(self, notice: TaskMoved | RoundEnded) -> None:
+        """Keep the notice of a move."""
+        self._moves.append(notice)
+
     def notices(self, nodes: Mapping[str, LiveNode], core: Scheduler) -> Iterator[Notice]:
         """Yield what is different now: cordons in the order of nodes, loads by name, data in the order of the inputs."""
         for name in self._newly_barred_or_free(nodes):
@@ -77,6 +84,7 @@ class Noticed:
             yield RolledBack(job, why)
         yield from self._deadlines
         yield from self._leases
+        yield from self._moves
 
     def _newly_barred_or_free(self, nodes: Mapping[str, LiveNode]) -> list[str]:
         before = self._cordons

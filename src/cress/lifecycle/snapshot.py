@@ -11,6 +11,7 @@ from cress.core.scheduler import Scheduler
 from cress.lifecycle.record import MAJOR, MINOR
 from cress.lifecycle.tables.answers import Answer
 from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rounds import Round
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob, LiveNode
 from cress.lifecycle.tables.tables import General, Tables
 from cress.lifecycle.tables.timers import Key
@@ -47,6 +48,7 @@ class Snapshot(msgspec.Struct, kw_only=True):
     joined: list[tuple[tuple[str, str], bytes]] = []
     secrets: list[Secret] = []
     revisions: list[Revision] = []
+    rounds: dict[int, Round] = {}
 
 
 class _Version(msgspec.Struct):
@@ -83,6 +85,7 @@ def encode(tables: Tables, core: Scheduler, now: int, utc: int, *, more: bool) -
             joined=list(tables.joined.items()),
             secrets=list(tables.secrets.values()),
             revisions=list(tables.revisions.values()),
+            rounds=tables.rounds,
         )
     )
 
@@ -107,6 +110,7 @@ def decode(data: bytes) -> tuple[Tables, Scheduler, Snapshot]:
     tables.joined.fill(dict(stored.joined))
     tables.secrets.fill({secret.id: secret for secret in stored.secrets})
     tables.revisions.fill({revision.number: revision for revision in stored.revisions})
+    tables.rounds.fill(stored.rounds)
     return tables, Scheduler.restore(stored.core), stored
 
 

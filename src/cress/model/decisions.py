@@ -51,6 +51,9 @@ class Claim(msgspec.Struct, frozen=True, tag=True, gc=False):
     The tasks leave the queue, the victims count as stopping, and their groups begin to cool off. ``expected`` is the time
     (µs) at which the victims' grace is over. ``leased`` is what leases and victims of the job's workload bring: what its start leaves of it
     stays in the lease. Parts that are idle leave their leases at once, those that victims borrowed when these end.
+
+    ``moves``: the victims are moved (design note 0027), so their groups do not cool off. The claim of a moved task keeps its target, and its
+    only victim is its own attempt: the task is claimed once that has ended.
     """
 
     job: int
@@ -59,6 +62,7 @@ class Claim(msgspec.Struct, frozen=True, tag=True, gc=False):
     victims: tuple[int, ...]
     expected: int
     leased: tuple[LeasePart, ...] = ()
+    moves: bool = False
 
 
 class ClaimDropped(msgspec.Struct, frozen=True, tag=True, gc=False):

@@ -71,9 +71,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``workload`` is the name of the framework or application in its group whose leases its tasks use; "": the built-in one of its type. Each task of a job that
     ``is_lease`` is a lease of its workload, which it keeps until it ends; it is not preempted in its first ``min_time`` microseconds.
+    At first its holder uses ``uses`` of each by itself (``None``: all of it); unless it is heard of every ``term`` microseconds, all of them end (0: they do not).
+
     ``tolerates`` are the names that nodes may repel by without keeping it off.
 
-    At first its holder uses ``uses`` of each by itself (``None``: all of it); unless it is heard of every ``term`` microseconds, all of them end (0: they do not).
+    ``movable``: its tasks may be stopped and begin anew on another node (design note 0027); ``None``: only those of a service.
     """
 
     id: int
@@ -111,6 +113,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     min_time: int = 0
     uses: ResourceVector | None = None
     term: int = 0
+    movable: bool | None = None
     tolerates: tuple[str, ...] = ()
 
     @property

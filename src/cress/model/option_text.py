@@ -14,7 +14,7 @@ from typing import Any
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.group import Group
-from cress.model.options import Options, check_option
+from cress.model.options import EVERY_LEAST, OFF, REBALANCE_WORDS, Options, check_option
 from cress.model.resources import Measure
 from cress.model.units import (
     closest,
@@ -143,6 +143,8 @@ def _cell(text: str) -> str:
 
 def _kind(each: Field[Any]) -> str:
     about = each.metadata
+    if about["form"]:
+        return str(about["form"])
     if about["unit"] == "µs":
         return "duration"
     if about["unit"] == "bytes":
@@ -160,6 +162,8 @@ def _kind(each: Field[Any]) -> str:
 
 def _value(each: Field[Any], text: str) -> Any:
     kind, choices = _kind(each), each.metadata["choices"]
+    if kind == "schedule":
+        return _schedule(text)
     if kind == "duration":
         return parse_duration(text)
     if kind == "size":
@@ -179,6 +183,25 @@ def _value(each: Field[Any], text: str) -> Any:
             raise InputError(f"{text.strip()!r} names something twice", hint="each once")
         return tuple(_choice(word, choices) if choices else word.lower() for word in words)
     return _choice(text.strip(), choices)
+
+
+def _schedule(text: str) -> str:
+    """Return a word, an interval or a cron expression as it is kept; the expression itself is checked by the center."""
+    word = " ".join(text.split())
+    if word.lower().removeprefix("@") in (OFF, *REBALANCE_WORDS):
+        return word.lower().removeprefix("@")
+    if " " in word:
+        return word
+    try:
+        interval = parse_duration(word)
+    except InputError:
+        words = (OFF, *REBALANCE_WORDS)
+        raise InputError(
+            f"{word!r} is no time", hint=one_of(word, words) + "; an interval (30min), or a cron expression (0 3 * * *)"
+        ) from None
+    if interval < EVERY_LEAST:
+        raise InputError(f"every {word} is too often", hint="1min or more")
+    return format_duration(interval)
 
 
 def _choice(word: str, choices: tuple[str, ...]) -> str:
@@ -204,6 +227,9 @@ def _allowed(each: Field[Any]) -> str:
     if about["choices"]:
         return ", ".join(f"`{choice}`" for choice in about["choices"])
     kind = _kind(each)
+    if kind == "schedule":
+        words = ", ".join(f"`{word}`" for word in (OFF, *REBALANCE_WORDS))
+        return f"{words}, duration ≥ {format_duration(EVERY_LEAST)}, cron expression"
     show = format_duration if kind == "duration" else format_share
     bounds = []
     if about["above"] is not None:

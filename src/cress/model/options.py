@@ -13,6 +13,8 @@ from cress.model.errors import InputError
 from cress.model.times import HOUR, MINUTE, SECOND
 from cress.model.units import format_duration
 
+# The option ``rebalance``: rounds by a word, beside intervals, which are at least so long (µs), and cron expressions.
+OFF, REBALANCE_WORDS, EVERY_LEAST = "off", ("hourly", "daily", "weekly"), MINUTE
 INITIAL, PENDING, UTILISATION = "initial", "pending", "utilisation"
 
 
@@ -27,6 +29,7 @@ def _option(
     choices: tuple[str, ...] = (),
     per_group: bool = False,
     above: float | None = None,
+    form: str = "",
 ) -> Any:
     """A field of ``Options`` with what a person needs to know about it."""
     about = {
@@ -39,6 +42,7 @@ def _option(
         "above": above,
         "choices": choices,
         "per_group": per_group,
+        "form": form,
     }
     return field(default=default, metadata=about)
 
@@ -203,6 +207,20 @@ class Options:
         unit="cores",
         source="F; ours",
         least=0,
+    )
+
+    # Moving what runs
+    rebalance: str = _option(
+        OFF,
+        "when the center moves running tasks by itself (docs/rebalance.md): at a word, after each interval, or at the moments of a cron expression",
+        source="ours (0027)",
+        form="schedule",
+    )
+    rebalance_moves: int = _option(
+        10, "most tasks that such a round moves", unit="tasks", source="ours (0027)", least=1
+    )
+    rebalance_lost: float = _option(
+        10.0, "most work that they lose together", unit="core hours", source="ours (0027)", least=0
     )
 
     # Nodes that are away

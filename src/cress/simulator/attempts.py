@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.simulator.fragments import Fragments
+from cress.simulator.services import ServiceCounts
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -83,7 +84,8 @@ class Attempts:
 class History:
     """The result of a run: its attempts, the ``JobEnd`` of each job ``[n]``, and the number of events.
 
-    ``refusals`` are the reasons of jobs that were not accepted, by position. ``fragments`` is ``None`` if no lease had an idle part.
+    ``refusals`` are the reasons of jobs that were not accepted, by position. ``fragments`` is ``None`` if no lease had an idle part,
+    ``services`` if there is no service or database.
     """
 
     attempts: Attempts
@@ -91,3 +93,4 @@ class History:
     events: int
     refusals: dict[int, str]
     fragments: Fragments | None = None
+    services: ServiceCounts | None = None

@@ -15,7 +15,7 @@ Two orders of simultaneous events:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop
 from typing import Protocol
 
@@ -70,8 +70,8 @@ class Core(Protocol):
     def needs_estimate(self, job: Job) -> bool:
         """True if the job's group works with estimates."""
 
-    def still_waits(self, job: int) -> bool:
-        """True if a task of the job waits."""
+    def settled(self, jobs: Iterable[int]) -> list[int]:
+        """Return the jobs of which no task waits."""
 
 
 class InvariantBroken(AssertionError):
@@ -114,7 +114,7 @@ class DirectRun:
 
         self._dependencies = Dependencies(workload, jobs) if workload.after is not None else None
         self._settled: list[Event] = []  # events of jobs whose predecessors, or whose users' runs, have just ended
-        self._estimator = Estimator(core.still_waits)
+        self._estimator = Estimator(core.settled)
         self._estimated: dict[int, Job] = {}  # by position
 
         self._node_index = {node.name: i for i, node in enumerate(workload.cluster.nodes)}
@@ -212,8 +212,9 @@ class DirectRun:
             if decide(now):
                 self._release_predicted(now)
         outages = self._fail_and_return(now) if self._outages else []
-        if outages or woken:
+        if outages:
             observe(now, outages)
+        if outages or woken:
             decide(now)
 
     def _fail_and_return(self, now: int) -> list[Event]:

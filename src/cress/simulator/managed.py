@@ -25,6 +25,7 @@ from cress.lifecycle.inputs import (
     NodeJoined,
     NodeLeft,
     Reported,
+    Scale,
     SetLicences,
     SetRacks,
     Submit,
@@ -44,6 +45,7 @@ from cress.simulator.direct import PATIENCE, STRIDE, InvariantBroken, Progress
 from cress.simulator.fragments import FragmentLog
 from cress.simulator.jobs import Jobs
 from cress.simulator.running import Running
+from cress.simulator.service_log import ServiceLog
 from cress.simulator.workload import NO_LIMIT, Workload
 
 BOOT = "simulated"
@@ -101,6 +103,7 @@ class ManagedRun:
         self._node_index = {node.name: i for i, node in enumerate(self._nodes)}
         self._running = Running()
         self._log = FragmentLog(machine.core)
+        self._services = ServiceLog(machine.families)
         self._key: dict[int, tuple[int, int]] = {}  # the job and task of a running attempt, where failures are counted
         self._failures: dict[tuple[int, int], int] = {}
         self._ids = {i: NOT_SUBMITTED + i for i in range(len(workload))}  # by position
@@ -141,6 +144,7 @@ class ManagedRun:
             self.events += len(inputs) + position - first
             self._step(now, inputs, first, position)
             self._log.look(now)
+            self._services.look(now)
             if self._progress is not None and self.events >= self._next_report:
                 self._next_report = self.events + STRIDE
                 self._progress(self.events)
@@ -167,10 +171,13 @@ class ManagedRun:
 
     # --- users -----------------------------------------------------------------------------------------------
 
-    def _timed_inputs(self) -> list[tuple[int, int, Input | int]]:
-        """Return failures, returns, drains and cancellations (as positions) with their times, the next one last."""
+    def _timed_inputs(self) -> list[tuple[int, int, Input | tuple[int, int | None]]]:
+        """Return failures, returns, drains, scalings and cancellations with their times, the next one last.
+
+        The last two are the position of the job, and its new task count or ``None``.
+        """
         cluster = self._workload.cluster
-        found: list[tuple[int, int, Input | int]] = []
+        found: list[tuple[int, int, Input | tuple[int, int | None]]] = []
         for outage in cluster.outages:
             node = cluster.nodes[outage.node]
             found += [(outage.start, 0, NodeLeft(name=node.name)), (outage.start, 1, NodeDead(name=node.name))]
@@ -181,7 +188,9 @@ class ManagedRun:
             found.append((drain.start, 3, Drain(name=name, deadline=drain.deadline)))
             if drain.end is not None:
                 found.append((drain.end, 4, Cordon(name=name, cordoned=False)))
-        found += [(time, 5, i) for i, time in self._until.items()]
+        submitted = set(self._jobs)
+        found += [(time, 5, (i, tasks)) for time, i, tasks in self._workload.scales if i in submitted]
+        found += [(time, 6, (i, None)) for i, time in self._until.items()]
         # Stable: simultaneous events of one kind keep the order of their file.
         found.sort(key=lambda each: each[:2])
         return found[::-1]
@@ -191,10 +200,12 @@ class ManagedRun:
         found: list[Input] = []
         while self._timed and self._timed[-1][0] <= now:
             each = self._timed.pop()[2]
-            if not isinstance(each, int):
+            if not isinstance(each, tuple):
                 found.append(each)
-            elif self._ids[each] < NOT_SUBMITTED and self._ids[each] not in self._over:
-                found.append(Cancel(job=self._ids[each]))
+                continue
+            number, tasks = self._ids[each[0]], each[1]
+            if number < NOT_SUBMITTED and number not in self._over:
+                found.append(Cancel(job=number) if tasks is None else Scale(job=number, tasks=tasks))
         return found
 
     def _submission(self, batch: list[int]) -> Submit:
@@ -222,6 +233,8 @@ class ManagedRun:
             for i, number in zip(batch, reply, strict=True):
                 self._ids[i] = number
                 self._position[number] = i
+                if self._keeps[i]:
+                    self._services.begun(i, number)
             return []
         assert isinstance(reply, InputError)
         found = PLACE.match(reply.field)
@@ -345,6 +358,7 @@ class ManagedRun:
             events=self.events,
             refusals=self._refusals,
             fragments=self._log.result(),
+            services=self._services.result(),
         )
 
 

@@ -17,6 +17,7 @@ from cress.model.groups.timetable import next_change, quota_at_utc
 from cress.model.resources import ResourceVector
 from cress.simulator.attempts import NOT_YET, Attempts, History, How, JobEnd
 from cress.simulator.dags import Dags, dags_of, ready_times
+from cress.simulator.day_measures import DayMeasures, day_of, has_day
 from cress.simulator.deadline_measures import DeadlineCounts, count_deadlines
 from cress.simulator.fragment_measures import FragmentMeasures, fragments_of
 from cress.simulator.groups import NOWHERE
@@ -84,6 +85,13 @@ MEASURES: dict[str, str] = {
     "loans_stopped": "of these, those that ended early, mostly because the owner wanted its lease back",
     "loan_work_share": "work of attempts that borrowed / all work, in core hours",
     "loan_lost_share": "lost work of attempts that borrowed / all work",
+    "peak_from_h": "hour of day at which the peak begins: the four hours in which services and databases want most cores; with services or tasks that use less than they reserve, as all of these",
+    "reserved_peak_mean": "reserved cores / all cores in the peak, mean of the days",
+    "used_peak_mean": "used cores (reserved × what the tasks use of it) / all cores in the peak",
+    "reserved_day_mean": "reserved cores / all cores over the day, from the first submission to the last one or the end of the services",
+    "used_day_mean": "used cores / all cores over the day",
+    "services_short_share": "task time that services and databases wanted and lacked / wanted; with services or databases",
+    "services_short_worst": "the same of the one that lacked most",
     "preemptions": "attempts that were preempted",
     "jobs_preempted": "jobs with at least one preempted attempt",
     "attempts_lost": "attempts that were lost with their node",
@@ -220,6 +228,7 @@ class Analysis:
     dags: Dags | None
     deadlines: DeadlineCounts
     fragments: FragmentMeasures | None
+    day: DayMeasures | None
     summary: dict[str, float]
     group_summary: dict[str, dict[str, float]]
 
@@ -237,7 +246,8 @@ def analyse(run: Run) -> Analysis:
     dags = dags_of(run.workload, times.end)
     deadlines = count_deadlines(run.workload, submitted, times.end, times.finished, start)
     fragments = fragments_of(run.workload, run.history, run.group_names, run.group_of, times.end)
-    summary = _summary(run, times, start, end, utilisation, fairness, dags, deadlines, fragments)
+    day = day_of(run.workload, run.history) if has_day(run.workload, run.history) else None
+    summary = _summary(run, times, start, end, utilisation, fairness, dags, deadlines, fragments, day)
     return Analysis(
         times=times,
         start=start,
@@ -248,6 +258,7 @@ def analyse(run: Run) -> Analysis:
         dags=dags,
         deadlines=deadlines,
         fragments=fragments,
+        day=day,
         summary=summary,
         group_summary={name: _of_group(run, times, name, groups[name], start, end, deadlines) for name in groups},
     )
@@ -423,6 +434,7 @@ def _summary(
     dags: Dags | None,
     deadlines: DeadlineCounts,
     fragments: FragmentMeasures | None,
+    day: DayMeasures | None,
 ) -> dict[str, float]:
     workload, attempts = run.workload, run.attempts
     finished = times.finished
@@ -477,6 +489,8 @@ def _summary(
         used_cores = utilisation.get("cpu")
         result["utilisation_arrivals_mean"] = used_cores.mean(start, last) if used_cores is not None else 0.0
         result |= fragments.summary(start, end)
+    if day is not None:
+        result |= day.summary()
     result |= {
         "fairness_jain_mean": fairness.mean(start, end) / wanted if wanted else 1.0,
         "fairness_jain_min": float(busy.min()) if len(busy) else 1.0,

@@ -90,6 +90,8 @@ def _only_lifecycle(workload: Workload) -> str:
         return "tasks that fail"
     if workload.until is not None and (workload.until >= 0).any():
         return "jobs that are cancelled"
+    if workload.scales:
+        return "services"
     plain = template()
     for each in workload.templates:
         for key in LIFECYCLE_KEYS:

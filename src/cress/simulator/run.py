@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from cress.core.placing.constraints import names_itself
 from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
+from cress.model.group import Group
 from cress.model.option_text import format_option, parse_assignments
-from cress.model.options import Options
+from cress.model.options import OFF, Options
 from cress.model.times import SECOND
 from cress.simulator.attempts import History
 from cress.simulator.deadlines import parse_deadlines, with_deadlines
@@ -45,17 +46,17 @@ from cress.simulator.workload import NO_LIMIT, UNDATED_START, Cluster, Ints, Wor
 Progress = Callable[[str, int, int], None]
 
 
-def plan(request: Request) -> Plan:
-    """Read and check all arguments and files. Raises ``InputError``; writes nothing."""
+def plan(request: Request, cluster: Cluster | None = None) -> Plan:
+    """Read and check all arguments and files; ``cluster`` is taken in place of the file's. Raises ``InputError``; writes nothing."""
     # Reported now, not after minutes of simulation.
     if request.out.exists() and not request.out.is_dir():
         raise InputError("is not a directory", hint="another --out", file=str(request.out))
     plotly_script()
-    options = parse_assignments(request.options)
+    options = _checked(parse_assignments(request.options))
     if request.estimates == PREDICTED:
         options = parse_assignments([f"estimates={PREDICTED}"], options)
     choices = tuple(parse_policy(text) for text in request.policies)
-    cluster = _cluster(request.cluster)
+    cluster = cluster or _cluster(request.cluster)
     workload = load_workload(request.trace, cluster, request.seed, request.load)
     if request.estimates == EXACT:
         workload = workload.exact_estimates()
@@ -109,13 +110,7 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     """Run the workload under one policy and measure."""
     workload = plan.workload
     notes = workload.notes.copy()
-    groups = with_policy(workload.groups, choice)
-    # An option that comes with the policy holds for the implied default group too.
-    options = parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options)
-    # The measures are of the workload's groups, whatever the scheduler knows of them.
-    known = groups
-    if choice.merged and choice.policy is not None:
-        known = (merged(workload, choice.policy, options.accounting),)
+    groups, known, options = _configured(plan, choice)
     path = path_of(workload, known, options, plan.request.events)
     admitted = np.flatnonzero(plan.group_of != NOWHERE)
     places = [known[0].name if choice.merged else plan.group_names[i] for i in plan.group_of[admitted].tolist()]
@@ -150,12 +145,43 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     return Result(run=run, analysis=analysis, notes=notes, directory=plan.request.out / choice.directory)
 
 
+def _configured(plan: Plan, choice: PolicyChoice) -> tuple[tuple[Group, ...], tuple[Group, ...], Options]:
+    """Return the groups under this policy, those that the scheduler knows, and the options.
+
+    The measures are of the workload's groups, whatever the scheduler knows of them.
+    """
+    groups = with_policy(plan.workload.groups, choice)
+    # An option that comes with the policy holds for the implied default group too.
+    options = _checked(parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options))
+    if choice.merged and choice.policy is not None:
+        return groups, (merged(plan.workload, choice.policy, options.accounting),), options
+    return groups, groups, options
+
+
+def never_fits(plan: Plan, choice: PolicyChoice) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which jobs ``[n]`` the cluster could never run under this policy; nothing runs."""
+    _, known, options = _configured(plan, choice)
+    path = path_of(plan.workload, known, options, plan.request.events)
+    return _never_fit(plan.workload, path.core, plan.group_of != NOWHERE, known[0].name)
+
+
 def _refused(workload: Workload, history: History) -> dict[str, list[int]]:
     """The lines of the jobs that were not accepted, by the reason."""
     found: dict[str, list[int]] = {}
     for i, reason in history.refusals.items():
         found.setdefault(reason, []).append(int(workload.line[i]))
     return found
+
+
+def _checked(options: Options) -> Options:
+    """Return the options. Raises ``InputError`` for one that would change nothing here."""
+    if options.rebalance != OFF:
+        raise InputError(
+            "tasks are not moved in simulations",
+            hint="rebalance=off; what moving gains: docs/rebalance.md",
+            field="rebalance",
+        )
+    return options
 
 
 def _never_fit(
@@ -200,7 +226,7 @@ def write_result(result: Result, plan: Plan) -> None:
 
 def summary(result: Result, plan: Plan) -> dict[str, Any]:
     """The content of ``summary.json``."""
-    request, workload = plan.request, plan.workload
+    request, workload = plan.request, result.run.workload
     default = Options()
     return {
         "trace": workload.name,

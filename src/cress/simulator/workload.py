@@ -17,6 +17,7 @@ from cress.simulator.trace_notes import TraceNotes
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
+Floats: TypeAlias = npt.NDArray[np.float64]
 # For each job, the positions of the jobs that must be over first, and how.
 After: TypeAlias = tuple[tuple[tuple[int, Condition], ...], ...]
 
@@ -82,7 +83,8 @@ class Workload:
     at all. ``family_index`` points into ``family_names``, the dags that the jobs are steps of, "" for none. ``fails`` says how
     many attempts of each task fail at first, ``until`` when the job is cancelled (``NO_LIMIT``: never), ``deadline`` when it
     should have ended (``NO_LIMIT``: no deadline). ``tightness_index`` points into ``tightness_names``, the kinds of deadlines that were drawn
-    (``None``: none were).
+    (``None``: none were). ``scales`` are changes of the task counts of services and databases, in order of time: (when, position of the job, tasks).
+    ``use`` is the share of its request that a task really uses, on average (``None``: all of it); the scheduler does not know it.
     """
 
     name: str
@@ -113,6 +115,8 @@ class Workload:
     deadline: Ints | None = None
     tightness_index: Ints | None = None
     tightness_names: tuple[str, ...] = ()
+    scales: tuple[tuple[int, int, int], ...] = ()
+    use: Floats | None = None
     groups: tuple[Group, ...] = ()
     utc: int = UNDATED_START
     zone: tzinfo = field(default=UTC)
@@ -141,6 +145,8 @@ class Workload:
             deadline=None if self.deadline is None else self.deadline[positions],
             tightness_index=None if self.tightness_index is None else self.tightness_index[positions],
             after=self._after_of(positions.tolist()),
+            scales=self._scales_of(positions.tolist()),
+            use=None if self.use is None else self.use[positions],
         )
 
     def _after_of(self, positions: list[int]) -> After | None:
@@ -149,6 +155,11 @@ class Workload:
             return None
         new = {old: i for i, old in enumerate(positions)}
         return tuple(tuple((new[first], how) for first, how in self.after[old] if first in new) for old in positions)
+
+    def _scales_of(self, positions: list[int]) -> tuple[tuple[int, int, int], ...]:
+        """Return the changes of task counts of these jobs, by their new positions."""
+        new = {old: i for i, old in enumerate(positions)}
+        return tuple((time, new[job], tasks) for time, job, tasks in self.scales if job in new)
 
     def template(self, position: int) -> Job:
         """Return the template of the job at ``position``."""

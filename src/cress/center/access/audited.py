@@ -14,6 +14,7 @@ REFUSED = frozenset({401, 403, 429})
 # Beginnings of paths whose calls, unless they only read, administer the cluster.
 ADMINISTRATIVE = (
     "/v1/nodes/",
+    "/v1/rebalance",
     "/v1/groups",
     "/v1/config",
     "/v1/users",

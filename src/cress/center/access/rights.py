@@ -38,6 +38,7 @@ class Action(Enum):
     CHANGE_CONFIG = "change the configuration of the cluster"
     CHANGE_USERS = "change users, tokens of others, or the key of the secrets"
     READ_AUDIT = "read the audit log"
+    MOVE_TASKS = "move running tasks of others"
     HAND_OVER = "have another center take over"
 
 
@@ -49,6 +50,7 @@ LEAST: dict[Action, Role] = {
     Action.CHANGE_CONFIG: Role.ADMIN,
     Action.CHANGE_USERS: Role.ADMIN,
     Action.READ_AUDIT: Role.ADMIN,
+    Action.MOVE_TASKS: Role.ADMIN,
     Action.HAND_OVER: Role.ADMIN,
 }
 

@@ -31,6 +31,7 @@ from cress.center.api import (
     logs,
     node_settings,
     nodes,
+    rebalance,
     schemas,
     secrets,
     usage,
@@ -41,6 +42,7 @@ from cress.center.api.standing import Standing
 from cress.center.asgi import App
 from cress.center.committer import Committer
 from cress.center.leadership import Leadership
+from cress.center.rebalancing import Planner
 from cress.center.request_rates import RequestRates
 from cress.center.secrets.vault import Vault
 from cress.center.security import Guard
@@ -74,6 +76,7 @@ def make_app(
     app.state.provider = provider
     app.state.vault = vault
     app.state.leadership = leadership
+    app.state.planner = Planner(committer)
     app.state.audit = audit = Audit(committer.settings.data)
     routes = (
         jobs,
@@ -86,6 +89,7 @@ def make_app(
         node_settings,
         nodes,
         leases,
+        rebalance,
         licences,
         config,
         name_service,

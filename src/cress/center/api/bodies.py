@@ -72,6 +72,22 @@ class ScaleBody(Body, frozen=True):
     tasks: Whole
 
 
+class MoveBody(Body, frozen=True):
+    """A task that is moved: its attempt and its new node; ``goal`` as in the plan."""
+
+    attempt: Whole
+    to: str
+    goal: str = ""
+
+
+class RebalanceBody(Body, frozen=True):
+    """Moves in their order; for a waiting job they make room on ``place`` (tasks by node)."""
+
+    moves: list[MoveBody]
+    job: Whole = 0
+    place: dict[str, Whole] = {}
+
+
 class SignalBody(Body, frozen=True):
     """A signal by name (``INT``, ``SIGUSR1``) or number, for the running attempts of a job or of one task."""
 

@@ -14,15 +14,14 @@ from cress.center.access.rights import Action
 from cress.center.api.bodies import CountBody, UseBody, decoded_jobs, read, receive, reply
 from cress.center.api.context import check_steers, committer_of, demand, seen_job, sees, sees_number, sight_of, user_of
 from cress.center.api.errors import NotFound
-from cress.center.api.jobs import LOOK_AGAIN, MOST_WAIT, digest_of, key_of, submit_all, submitted
+from cress.center.api.jobs import LOOK_AGAIN, MOST_WAIT, check_submit, digest_of, key_of, submit_all, submitted
 from cress.center.committer import Committer
-from cress.center.leases import lease_specs, pinned
+from cress.center.leases import lease_specs, pinned, read_one
 from cress.center.secrets.checks import check_secrets
 from cress.center.security import MOST_BODY
 from cress.center.show.jobs import run_of
 from cress.center.show.leases import kept_lease, leases_of_job, stamp_of
 from cress.center.turns import in_turns
-from cress.center.validation import read_jobs
 from cress.lifecycle.inputs import ReleaseLeases, RenewLeases, Submit, UseLease
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.errors import InputError, NotAccepted
@@ -33,27 +32,36 @@ from cress.protocol.leaseviews import LeasesPage, LeaseView
 
 # Leases of one page.
 MOST_LEASES = 10_000
+# Added to the numbers of requests that wait: on pages they come before all attempts.
+WAITING_FIRST = -(2**52)
 
 router = APIRouter(prefix="/v1/leases")
 
 
 @router.post("")
-async def request_leases(request: Request) -> Response:
-    """Ask for ``count`` leases for a workload; the other keys are those of a job file (docs/api.md)."""
+async def request_leases(request: Request, dry_run: bool = False) -> Response:
+    """Ask for ``count`` leases for a workload; the other keys are those of a job file (docs/api.md).
+
+    A ``dry_run`` gives the answer, errors and note, without leases; nothing is requested.
+    """
     committer = committer_of(request)
     demand(request, Action.SUBMIT)
     data = await receive(request, MOST_BODY)
     async with committer.turns.of_user(user_of(request), len(data)):
         (body,) = decoded_jobs([msgspec.Raw(data)])
-        return await _ask(request, body)
+        return await _ask(request, body, dry_run=dry_run)
 
 
-async def _ask(request: Request, body: Mapping[str, Any]) -> Response:
+async def _ask(request: Request, body: Mapping[str, Any], *, dry_run: bool = False) -> Response:
     committer, user, key = committer_of(request), user_of(request), key_of(request)
     core, settings = committer.machine.core, committer.settings
     specs, jobs = lease_specs(body, core.dimensions, user=user, accounts=settings.run_as, zone=core.groups.cluster_zone)
     committer.machine.user_load.check(jobs, settings.user_jobs, settings.user_tasks)
     check_secrets(committer.machine, specs)
+    if dry_run:
+        await check_submit(committer, specs, jobs, (), strict=False)
+        (told,) = (await submitted(committer, [0], jobs)).jobs
+        return reply(LeasesPage(leases=(), stamp=stamp_of(()), note=told.note))
     what = Submit(jobs=jobs, key=key and f"{user} {key}", digest=digest_of(key, [{"lease": dict(body)}]))
     (number,) = ids = await submit_all(committer, what, specs)
     note = (await submitted(committer, ids, jobs)).jobs[0].note
@@ -68,7 +76,7 @@ async def leases(
     group: str = "",
     workload: str = "",
     limit: Annotated[int, Query(ge=1, le=MOST_LEASES)] = 1_000,
-    after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+    after: Annotated[int | None, Query(ge=WAITING_FIRST, lt=2**63)] = None,
     wait: Annotated[float, Query(ge=0, le=MOST_WAIT)] = 0.0,
     stamp: str = "",
 ) -> Response:
@@ -132,12 +140,13 @@ async def submit_inside(request: Request, id: str) -> Response:
         (entry,) = decoded_jobs([msgspec.Raw(data)])
         attempt = _attempt(job, task)
         core, settings = committer.machine.core, committer.settings
-        specs, jobs = read_jobs(
-            [pinned(entry, job.job, attempt.node)],
-            dimensions=core.dimensions,
+        specs, jobs = read_one(
+            pinned(entry, job.job, attempt.node),
+            core.dimensions,
             user=user,
             accounts=settings.run_as,
             zone=core.groups.cluster_zone,
+            given=entry,
         )
         for name, amount, held in zip(core.dimensions.names, jobs[0].request, job.job.request, strict=True):
             if amount > held:
@@ -197,9 +206,15 @@ async def renew(request: Request, id: str) -> Response:
 
 @router.delete("/{id}")
 async def release(request: Request, id: str) -> Response:
-    """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait."""
-    job, task = await _own(request, id)
-    return await _release(request, job, None if task is None else (task,))
+    """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait. What is over has been given back."""
+    number, _ = _parsed(id)
+    try:
+        job, task = await _own(request, id)
+        return await _release(request, job, None if task is None else (task,))
+    except NotAccepted:
+        if number in committer_of(request).machine.leases:
+            raise
+        return reply(LeasesPage(leases=(), stamp=stamp_of(())))
 
 
 async def _release(request: Request, job: LiveJob, tasks: tuple[int, ...] | None) -> Response:
@@ -272,7 +287,7 @@ def _page_of(request: Request, job: LiveJob, task: int | None = None) -> LeasesP
     return LeasesPage(leases=shown, stamp=stamp_of(shown))
 
 
-async def _all(request: Request, group: str, workload: str, limit: int, after: int) -> LeasesPage:
+async def _all(request: Request, group: str, workload: str, limit: int, after: int | None) -> LeasesPage:
     """Return a page of all leases that the caller sees."""
     committer, sight = committer_of(request), sight_of(request)
     machine, known = committer.machine, partial(sees_number, request)
@@ -285,10 +300,16 @@ async def _all(request: Request, group: str, workload: str, limit: int, after: i
         name = each.workload.group.name
         if each.holder is None and _wanted(name, each.workload.name, group, workload) and sight.has("", name):
             found.append(kept_lease(committer, each, known))
-    found.sort(key=lambda each: each.attempt or 0)
-    found = [each for each in found if not after or (each.attempt or 0) > after]
-    page, more = found[:limit], len(found) > limit
-    return LeasesPage(leases=tuple(page), stamp=stamp_of(found), next=page[-1].attempt if more else None)
+    found.sort(key=_place)
+    stamp = stamp_of(found)
+    left = [each for each in found if after is None or _place(each) > after]
+    page, more = left[:limit], len(left) > limit
+    return LeasesPage(leases=tuple(page), stamp=stamp, next=_place(page[-1]) if more else None)
+
+
+def _place(view: LeaseView) -> int:
+    """Return the place of a lease in the order of the list: those that wait first, by request, then by age."""
+    return (view.job or 0) + WAITING_FIRST if view.attempt is None else view.attempt
 
 
 def _wanted(name: str, its: str, group: str, workload: str) -> bool:

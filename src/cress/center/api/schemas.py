@@ -24,6 +24,7 @@ from cress.center.api.bodies import (
     LeaseBody,
     LoginBody,
     NodeSettingsBody,
+    RebalanceBody,
     RotateKeyBody,
     ScaleBody,
     SecretBody,
@@ -52,6 +53,7 @@ from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, 
 from cress.protocol.leadership import CentersPage, HandedOver
 from cress.protocol.leaseviews import LeasesPage
 from cress.protocol.licenceviews import LicencesPage
+from cress.protocol.moveviews import PlanView, RoundView
 from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
 from cress.protocol.views import (
     Applied,
@@ -85,7 +87,7 @@ def _header(name: str, description: str, most: int) -> dict[str, Any]:
 
 
 # Calls that make something, with answers of other calls.
-_MAKING = {("post", "/v1/leases"), ("post", "/v1/leases/{id}/grow")}
+_MAKING = {("post", "/v1/rebalance"), ("post", "/v1/leases"), ("post", "/v1/leases/{id}/grow")}
 
 # (method, path): the body of the request, the answer.
 CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
@@ -131,6 +133,10 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("post", "/v1/leases/{id}/grow"): (CountBody, LeasesPage),
     ("post", "/v1/leases/{id}/shrink"): (CountBody, LeasesPage),
     ("put", "/v1/leases/{id}/renew"): (None, LeasesPage),
+    ("get", "/v1/rebalance"): (None, PlanView),
+    ("post", "/v1/rebalance"): (RebalanceBody, RoundView),
+    ("delete", "/v1/rebalance"): (None, RoundView),
+    ("get", "/v1/rebalance/round"): (None, RoundView),
     ("get", "/v1/licences"): (None, LicencesPage),
     ("get", "/v1/usage"): (None, UsagePage),
     ("get", "/v1/whoami"): (None, CallerView),

@@ -25,7 +25,7 @@ from cress.model.times import NEVER
 def why_waiting(core: Cycle, job_id: int) -> Veto | None:
     """Return the first gate of the cycle that holds the next unit of the job; ``None`` if it has no waiting task."""
     job = core.jobs.get(job_id)
-    if job is None or not (job.waiting or job.claims or job.later or job.carried):
+    if job is None or not (job.waiting or job.has_claimed or job.later or job.carried):
         return None
     veto = _first_gate(core, job)
     if not (job.queued and job.unit()) or veto.kind is Verdict.MOVING:
@@ -45,7 +45,7 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         return _veto(job, Verdict.HELD)
     if job.behind is not None:
         return _veto(job, Verdict.AFTER, behind=core.jobs.get(job.behind))
-    if job.carried and not (job.waiting or job.claims or job.later):
+    if job.carried and not (job.waiting or job.has_claimed or job.later):
         leader = job.carried[min(job.carried)]
         return msgspec.structs.replace(
             _veto(job, Verdict.TOGETHER, behind=leader), because=why_waiting(core, leader.job.id)
@@ -58,8 +58,8 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
             if closed
             else _never(core, job, job.job.request, core.as_asked((job.job,), lasting_wants(job.job, core.dimensions)))
         )
-    if job.claims:
-        claim = job.claims[0]
+    if job.has_claimed:
+        claim = next(claim for claim in job.claims if claim.tasks)
         places = tuple(core.cluster.names[f] for f, _ in claim.reservation.nodes)
         return _veto(job, Verdict.VICTIMS, until=claim.expected, places=places)
     if job.later and not job.queued and not (job.job.gang and job.attempts):

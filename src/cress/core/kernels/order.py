@@ -1,6 +1,7 @@
 """The order of waiting jobs by expansion factor, which changes with time (design note 0022).
 
-Arrays have one value per queue position; ``limits`` is ``gap`` where there is no job. A job that is overdue comes before all others, the
+Arrays have one value per queue position, ``values`` a row for each of ``RUNS`` … ``OVERDUE``; ``limits`` is ``gap`` where there is no
+job. A job that is overdue comes before all others, the
 one that became so first in front; the others go by ``cost / (wait + 1 s)``, the smallest first. Of equal ones the first position is first.
 """
 
@@ -14,55 +15,58 @@ from cress.model.times import NEVER
 
 # A job that was submitted at this moment must not divide by zero.
 LEAST_WAIT = 1_000_000
+RUNS, COSTS, SUBMITTED, OVERDUE = range(4)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _score(i, costs, submitted, overdue, now):
-    if overdue[i] <= now:
-        return np.float64(overdue[i] - now) - 1.0
-    return np.float64(costs[i]) / np.float64(now - submitted[i] + LEAST_WAIT)
+def _score(i, values, now):
+    if values[OVERDUE, i] <= now:
+        return np.float64(values[OVERDUE, i] - now) - 1.0
+    return np.float64(values[COSTS, i]) / np.float64(now - values[SUBMITTED, i] + LEAST_WAIT)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def first_by_factor(limits, gap, costs, submitted, overdue, first, last, now):
+def _duration(i, limits, values, predicted):
+    return values[RUNS, i] if predicted else limits[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def first_by_factor(limits, gap, values, first, last, now):
     """Return the position of the first job, and the time at which the next one will be overdue; -1 and NEVER if there is none."""
     head = np.int64(-1)
     least = 0.0
     change = np.int64(NEVER)
     for i in range(first, last):
         if limits[i] != gap:
-            score = _score(i, costs, submitted, overdue, now)
+            score = _score(i, values, now)
             if head < 0 or score < least:
                 head = np.int64(i)
                 least = score
-            if overdue[i] > now:
-                change = min(change, overdue[i])
+            if values[OVERDUE, i] > now:
+                change = min(change, values[OVERDUE, i])
     return head, change
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def candidates(shape_of, limits, gap, durations, costs, submitted, overdue, by_factor, first, last, now, bound, rows):
+def candidates(shape_of, limits, gap, values, predicted, by_factor, first, last, now, bound, rows):
     """Return the positions of jobs whose shape fits somewhere and whose duration is below the bound of their row, in order.
 
     The order is that by factor, or the shortest duration first.
     """
-    count = 0
-    for i in range(first, last):
-        if limits[i] != gap and durations[i] < bound[shape_of[i]] and rows[shape_of[i], FITTING] > 0:
-            count += 1
-    places = np.empty(count, np.int64)
-    scores = np.empty(count, np.float64)
+    places = np.empty(last - first, np.int64)
+    scores = np.empty(last - first, np.float64)
     n = 0
     for i in range(first, last):
-        if limits[i] != gap and durations[i] < bound[shape_of[i]] and rows[shape_of[i], FITTING] > 0:
+        row = shape_of[i]
+        if limits[i] != gap and rows[row, FITTING] > 0 and _duration(i, limits, values, predicted) < bound[row]:
             places[n] = i
-            scores[n] = _score(i, costs, submitted, overdue, now) if by_factor else np.float64(durations[i])
+            scores[n] = _score(i, values, now) if by_factor else np.float64(_duration(i, limits, values, predicted))
             n += 1
-    return places[np.argsort(scores, kind="mergesort")]
+    return places[:n] if n < 2 else places[:n][np.argsort(scores[:n], kind="mergesort")]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def in_order(limits, gap, durations, costs, submitted, overdue, by_factor, first, last, now):
+def in_order(limits, gap, values, predicted, by_factor, first, last, now):
     """Return the positions of all jobs in the order of ``candidates``."""
     places = np.empty(last - first, np.int64)
     scores = np.empty(last - first, np.float64)
@@ -70,6 +74,6 @@ def in_order(limits, gap, durations, costs, submitted, overdue, by_factor, first
     for i in range(first, last):
         if limits[i] != gap:
             places[n] = i
-            scores[n] = _score(i, costs, submitted, overdue, now) if by_factor else np.float64(durations[i])
+            scores[n] = _score(i, values, now) if by_factor else np.float64(_duration(i, limits, values, predicted))
             n += 1
     return places[:n][np.argsort(scores[:n], kind="mergesort")]

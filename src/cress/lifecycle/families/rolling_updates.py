@@ -44,7 +44,7 @@ def _of_tasks(job: Job) -> Job:
     """Return the part of a job that makes its tasks: not their count, nor how they are watched."""
     assert job.plan is not None
     plan = type(job.plan)(checked=job.plan.checked)  # type: ignore[call-arg, union-attr]
-    return msgspec.structs.replace(job, id=0, tasks=1, after=(), hold=False, user="", group="", plan=plan)
+    return msgspec.structs.replace(job, id=0, tasks=1, after=(), hold=False, user="", group="", plan=plan, movable=None)
 
 
 def relabel(context: Context, family: Family, before: int) -> None:

@@ -32,7 +32,9 @@ def judge(
     job: LiveJob, attempt: LiveAttempt, report: Ended, options: Options, *, stopping: bool, elsewhere: bool
 ) -> Judgement:
     """Judge the end of an attempt; ``stopping``: it was to be told to stop; ``elsewhere``: other nodes take tasks."""
-    if report.cause is Cause.EXITED and report.code == 0:
+    # The program of a lease that is taken from its holder may be told by the holder first, and leave in good order.
+    taken = job.job.is_lease and bool(attempt.halted) and not job.ending
+    if report.cause is Cause.EXITED and report.code == 0 and not taken:
         return Judgement(Outcome.SUCCEEDED)
     if attempt.halted == RELEASED:
         # Whoever held it is done with it.

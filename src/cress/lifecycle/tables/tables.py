@@ -6,6 +6,7 @@ from typing import Any
 
 from cress.lifecycle.tables.answers import Answer
 from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rounds import Round
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob, LiveNode
 from cress.lifecycle.tables.timers import Key
 from cress.lifecycle.tables.tracked import Journal, Row, Table
@@ -32,7 +33,7 @@ class Tables:
     ``answers`` what submits with a key were answered, oldest first; ``ended`` the jobs that ended a moment ago, with state
     and time: the shell may not have seen that yet when somebody submits a job that comes after one of them. ``users`` are
     those with a role of their own, ``tokens`` and ``join_tokens`` go by id; ``joined`` has for each join token (by id) and node the
-    digest of the key with which the node joined. ``secrets`` go by owner and name, ``revisions`` of the configuration by number, the present one last. ``general`` has one row, with the key 0.
+    digest of the key with which the node joined. ``secrets`` go by owner and name, ``revisions`` of the configuration and ``rounds`` of moves by number, the present ones last. ``general`` has one row, with the key 0.
     """
 
     def __init__(self) -> None:
@@ -52,6 +53,7 @@ class Tables:
         self.joined: Table[tuple[str, str], bytes] = Table(journal, ("joined",))
         self.secrets: Table[tuple[str, str], Secret] = Table(journal, ("secrets",))
         self.revisions: Table[int, Revision] = Table(journal, ("revisions",))
+        self.rounds: Table[int, Round] = Table(journal, ("rounds",))
         self.general: Table[int, General] = Table(journal, ("general",))
         self.general.put(0, General())
 
@@ -77,6 +79,7 @@ TYPES: dict[str, tuple[Any, Any]] = {
     "join_tokens": (str, JoinToken),
     "secrets": (tuple[str, str], Secret),
     "revisions": (int, Revision),
+    "rounds": (int, Round),
     "joined": (tuple[str, str], bytes),
 }
 

@@ -23,6 +23,7 @@ LATE = "late"  # the deadline of a job
 RISK = "risk"  # a look at the forecast for the deadline of a job
 LOST = "lost"  # a look at whether a job with ``late=cancel`` can still meet its deadline
 
+MOVES = "moves"  # tasks that are being moved should have arrived
 TERM = "term"  # the holder of a lease was not heard of
 
 OF_DEADLINES = (LATE, RISK, LOST)

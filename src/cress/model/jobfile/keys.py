@@ -289,6 +289,11 @@ TABLE = (
         default="`true`",
     ),
     Key(
+        "movable", TRUTH, truth("its tasks may be stopped and begin anew on another node"), into=JOB, types=ENDING | {SERVICE},
+        about="`true`: tasks may be stopped and begin anew on another node, [to free nodes and devices or to make room](rebalance.md); not of a gang. Tasks of a service are movable unless this is `false`",
+        default="`false`",
+    ),
+    Key(
         "runtime", words(*RUNTIMES), values.runtime, into=RUN,
         about="how tasks run: `process` or `container` ([containers](containers.md))",
         default="the executor's",

@@ -21,6 +21,7 @@ from cress.lifecycle.inputs import (
     NodeDead,
     NodeJoined,
     NodeLeft,
+    Rebalance,
     Reported,
     Restarted,
     Scale,
@@ -172,6 +173,9 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
             yield EventView(at=at, kind="groups.applied", user=each.by)
         case Configure():
             yield EventView(at=at, kind="config.changed", user=each.by, text=each.what)
+        case Rebalance():
+            text = f"{len(each.moves)} moves" + (f" for job {each.job}" if each.job else "")
+            yield EventView(at=at, kind="rebalance.begun", user=each.by, text=text)
         case Declare():
             yield EventView(at=at, kind="dimensions.declared", text=", ".join(each.dimensions))
         case SetLicences():

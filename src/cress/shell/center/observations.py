@@ -14,6 +14,8 @@ from cress.lifecycle.effects import (
     Overloaded,
     Recovered,
     RolledBack,
+    RoundEnded,
+    TaskMoved,
 )
 from cress.lifecycle.machine import Machine
 from cress.model.group import DEFAULT_GROUP
@@ -48,6 +50,20 @@ def of_notice(machine: Machine, at: float, notice: Notice) -> EventView:
                 group=notice.group,
                 text=notice.text,
             )
+        case TaskMoved():
+            return EventView(
+                at=at,
+                kind="task.moved",
+                job=notice.job,
+                task=notice.task,
+                attempt=notice.attempt,
+                node=notice.node,
+                group=notice.group,
+                user=notice.by,
+                text=notice.text,
+            )
+        case RoundEnded():
+            return EventView(at=at, kind="rebalance.ended", user=notice.by, text=notice.text)
         case RolledBack():
             family = machine.families.get(notice.job)
             name, group = (family.job.name, family.job.group or DEFAULT_GROUP) if family is not None else ("", "")

@@ -94,6 +94,7 @@
   function drawAll() {
     if (names.length) draw("utilisation", figures.utilisation[select.value]);
     for (const id of ["waits", "slowdowns", "tightness", "misses", "fragments", "groups"]) if (figures[id]) draw(id, figures[id]);
+    for (const [id, figure] of Object.entries(figures.more)) draw(id, figure);
   }
   document.getElementById("mode").addEventListener("click", () => {
     setMode(root.dataset.mode === "dark" ? "light" : "dark");

@@ -12,11 +12,13 @@ from typing import Any
 from cress.model.errors import InputError
 from cress.simulator.files import whole_file
 from cress.simulator.report import figures
+from cress.simulator.report.sections import Section, day_section
 from cress.simulator.request import Request, Result
 from cress.simulator.workload import Workload
 
 HERE = Path(__file__).parent
 
+NAMES = {"generated": "Generated workload", "mixed": "Mixed workload"}
 MINUTES_FROM = 120  # seconds from which a duration is given in a larger unit too
 
 # (title, [(key, label, kind, which is better)]): kind is how the number is written.
@@ -103,8 +105,10 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
 )
 
 
-def write_report(path: Path, workload: Workload, results: Sequence[Result], request: Request) -> None:
-    """Write the page. Raises ``InputError`` when plotly is not installed or the file cannot be written."""
+def write_report(
+    path: Path, workload: Workload, results: Sequence[Result], request: Request, more: Sequence[Section] = ()
+) -> None:
+    """Write the page, with ``more`` sections at its head. Raises ``InputError`` when plotly is not installed or the file cannot be written."""
     script = plotly_script().read_bytes()
     text = (HERE / "page.html").read_text(encoding="utf-8")
     labels = [result.run.label for result in results]
@@ -122,14 +126,18 @@ def write_report(path: Path, workload: Workload, results: Sequence[Result], requ
         data["misses"] = figures.misses_over_time(labels, analyses, axis)
     if _has_fragments(results):
         data["fragments"] = figures.fragments(labels, analyses, axis)
+    day = day_section(labels, [analysis.day for analysis in analyses])
+    data["more"] = {name: figure for each in (*more, day) if each is not None for name, figure in each.figures.items()}
     # "</" inside a script element could end it.
     payload = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
     parts: dict[str, str | bytes] = {
-        "title": escape("Generated workload" if workload.name == "generated" else workload.name),
-        "subtitle": escape(_subtitle(workload, request)),
+        "title": escape(NAMES.get(workload.name, workload.name)),
+        "subtitle": escape(_subtitle(workload, results, request)),
         "style": (HERE / "page.css").read_text(encoding="utf-8"),
         "deadlines": (HERE / "deadlines.html").read_text(encoding="utf-8") if _has_deadlines(results) else "",
         "fragments": _fragments(results) if _has_fragments(results) else "",
+        "more": "".join(each.html for each in more),
+        "day": "" if day is None else day.html,
         "measures": _measures(results),
         "group_table": _group_table(results),
         "left_out": f"<p class=more>The {left_out} groups with the smallest quotas are in the table only.</p>"
@@ -185,14 +193,15 @@ def plotly_script() -> Path:
     return Path(next(iter(spec.submodule_search_locations))) / "package_data" / "plotly.min.js"
 
 
-def _subtitle(workload: Workload, request: Request) -> str:
+def _subtitle(workload: Workload, results: Sequence[Result], request: Request) -> str:
+    how = f"simultaneous events {request.events} · {request.estimates} run-time estimates"
+    if len({len(result.run.workload.cluster.nodes) for result in results}) > 1:
+        return f"{len(workload):,} jobs · {how}"
+    workload = results[0].run.workload
     nodes = len(workload.cluster.nodes)
     cores = workload.cluster.total()[0] / 1000
     machine = f"{cores:,.0f} cores" if nodes == 1 else f"{nodes:,} nodes with {cores:,.0f} cores"
-    return (
-        f"{len(workload):,} jobs on {machine} · simultaneous events {request.events} · "
-        f"{request.estimates} run-time estimates"
-    )
+    return f"{len(workload):,} jobs on {machine} · {how}"
 
 
 def _heads(results: Sequence[Result]) -> str:

@@ -45,18 +45,18 @@ FORMATS = (
 )
 SUFFIXES = tuple(dict.fromkeys(suffix for each in FORMATS for suffix in each.suffixes))
 # Generators: each is a module of this name with ``load(parameters, cluster, seed)``.
-GENERATED, FRAMEWORKS = "generated", "frameworks"
+GENERATED, FRAMEWORKS, MIXED = GENERATORS = ("generated", "frameworks", "mixed")
 MOST_HEADER = 100_000
 
 
 def load_workload(source: str, cluster: Cluster | None, seed: int, load: float | None = None) -> Workload:
-    """The workload of a file, or a generated one: ``generated`` or ``generated:jobs=1000,load=0.9,…``, or ``frameworks``.
+    """The workload of a file, or a generated one: ``generated`` or ``generated:jobs=1000,load=0.9,…``, ``frameworks`` or ``mixed``.
 
     ``cluster`` is that of ``--cluster``; formats that bring none need it. ``load`` is that of ``--load``: where the trace does not
     say how many nodes there are, there are so many; else the times between submissions are scaled. Raises ``InputError``.
     """
     name, _, parameters = source.partition(":")
-    if name in (GENERATED, FRAMEWORKS):
+    if name in GENERATORS:
         if load is not None:
             raise InputError("a generated workload has its own load", hint=f"{name}:load={load:g}", field="--load")
         generated: Workload = import_module(f"{__name__}.{name}").load(parameters, cluster, seed)
@@ -64,7 +64,9 @@ def load_workload(source: str, cluster: Cluster | None, seed: int, load: float |
     path = Path(source)
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "no such file"
-        raise InputError(what, hint="a file " + ", ".join(SUFFIXES) + f", `{GENERATED}` or `{FRAMEWORKS}`", file=source)
+        raise InputError(
+            what, hint="a file " + ", ".join(SUFFIXES) + f", `{GENERATED}`, `{FRAMEWORKS}` or `{MIXED}`", file=source
+        )
     header = _header(path)
     for each in FORMATS:
         if path.name.lower().endswith(each.suffixes) and set(each.columns) <= set(header):

@@ -48,6 +48,8 @@ class BackfillPolicy(Policy[J]):
 
     def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
         self._refresh_bounds(memo)
+        if len(self.queue) == 1:
+            return
         rows, durations = self._fit.cluster.rows, self._durations()
         last = self._last()
         place = self.queue.first + 1

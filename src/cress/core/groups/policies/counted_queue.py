@@ -23,17 +23,15 @@ class CountedQueue(Queue[J]):
         super().__init__()
         self.waiting: Ints = np.zeros(_FEW, np.int64)
 
-    def add(self, job: J) -> None:
-        super().add(job)
+    def _entered(self, place: int, job: J) -> None:
         self._count_in(job.shape.row)
+
+    def _leaves(self, place: int, job: J) -> None:
+        self.waiting[self.rows[place]] -= 1
 
     def fill(self, jobs: Iterable[J]) -> None:
         super().fill(jobs)
         self.waiting = np.bincount(self.rows[: self.end], minlength=_FEW)
-
-    def remove(self, job: J) -> None:
-        self.waiting[self.rows[self.position(job)]] -= 1
-        super().remove(job)
 
     def reshaped(self, job: J) -> None:
         self.waiting[self.rows[self.position(job)]] -= 1

@@ -120,6 +120,13 @@ class Queue(Generic[J]):
         elif self._near < MOST_PENDING:
             self._near += 1
             self._horizon = place + 1
+        self._entered(place, job)
+
+    def _entered(self, place: int, job: J) -> None:
+        """Take note of a job that has come to a position."""
+
+    def _leaves(self, place: int, job: J) -> None:
+        """Take note of a job that leaves its position."""
 
     def fill(self, jobs: Iterable[J]) -> None:
         """Put many jobs into their places, when none is there yet."""
@@ -159,6 +166,7 @@ class Queue(Generic[J]):
     def remove(self, job: J) -> None:
         """Take the job out."""
         i = bisect_left(self._keys, job.key)
+        self._leaves(i, job)
         self._jobs[i] = None
         self.limits[i] = GAP
         self._count -= 1

@@ -9,12 +9,10 @@ import numpy as np
 from cress.core.groups.policies.backfill import BackfillPolicy
 from cress.core.groups.policies.queue import GAP, J, QueuedJob
 from cress.core.groups.policies.ranked_queue import RankedQueue
-from cress.core.kernels.order import candidates, first_by_factor, in_order
+from cress.core.kernels.order import OVERDUE, RUNS, candidates, first_by_factor, in_order
 from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Ints
 from cress.model.times import NEVER
-
-RUNS, COSTS, SUBMITTED, OVERDUE = range(4)
 
 
 def _measures(job: QueuedJob) -> tuple[int, ...]:
@@ -35,20 +33,26 @@ class RankedBackfill(BackfillPolicy[J]):
 
     def __init__(self, fit: Fit, depth: int, *, order: str, predicts: bool) -> None:
         super().__init__(fit, depth, conservative=False)
-        self.queue: RankedQueue[J] = RankedQueue(4, _measures)
+        self.queue: RankedQueue[J] = RankedQueue(OVERDUE + 1, _measures)
         self._by_factor = order == "expansion_factor"
         self._by_submit = order == "submit"
         self._predicts = predicts
         self._head: J | None = None
-        # The time, and the state of the cluster for which the head was found; -1: the queue is another one since.
+        # The time, and the state of the cluster for which the head was found; -1: it is looked for again.
         self._time = 0
         self._found = -1
+        # Whether the queue is as it was then: at the same time its head is the same.
+        self._same = False
 
     def pass_time(self, now: int) -> bool:
         self._time = now
         if now >= self._change:
-            self._found = -1
+            self._forget()
         return False
+
+    def _forget(self) -> None:
+        self._found = -1
+        self._same = False
 
     def next_change(self) -> int:
         if self._found != self._fit.cluster.loosened:
@@ -62,7 +66,9 @@ class RankedBackfill(BackfillPolicy[J]):
 
     def head_is_overdue(self) -> bool:
         """Return whether the head must not be delayed by a wrong estimate any more."""
-        head = self.head() if self._predicts else None
+        if not self._predicts:
+            return False
+        head = self.head()
         return head is not None and head.overdue_at <= self.now
 
     def order_time(self) -> int | None:
@@ -77,34 +83,36 @@ class RankedBackfill(BackfillPolicy[J]):
     def _look(self) -> None:
         """Find the head, and when there may be another one, or when it is overdue."""
         self._found = self._fit.cluster.loosened
+        if self._same and self.now == self._time:
+            return
+        self._same = True
         self.now = self._time
-        queue, values = self.queue, self.queue.values
-        if self._by_factor:
-            place, change = first_by_factor(
-                queue.limits, GAP, values[COSTS], values[SUBMITTED], values[OVERDUE], queue.first, queue.end, self.now
-            )
+        queue = self.queue
+        if self._by_factor and len(queue) > 1:
+            place, change = first_by_factor(queue.limits, GAP, queue.values, queue.first, queue.end, self.now)
             self._head = queue.at(place) if place >= 0 else None
             self._change = int(change)
         else:
             self._head = queue.head()
-            overdue = NEVER if self._head is None or not self._predicts else self._head.overdue_at
+            counts = self._by_factor or self._predicts
+            overdue = NEVER if self._head is None or not counts else self._head.overdue_at
             self._change = overdue if overdue > self.now else NEVER
 
     def add(self, job: J) -> None:
         super().add(job)
-        self._found = -1
+        self._forget()
 
     def fill(self, jobs: Collection[J]) -> None:
         super().fill(jobs)
-        self._found = -1
+        self._forget()
 
     def remove(self, job: J) -> None:
         super().remove(job)
-        self._found = -1
+        self._forget()
 
     def revalued(self, job: J) -> None:
         self.queue.revalued(job)
-        self._found = -1
+        self._forget()
 
     def work(self) -> int:
         return self.queue.work
@@ -116,13 +124,16 @@ class RankedBackfill(BackfillPolicy[J]):
         if self._by_submit:
             yield from super().later(head, memo)
             return
-        queue, values, rows = self.queue, self.queue.values, self._fit.cluster.rows
+        queue = self.queue
         self._refresh_bounds(memo)
+        if len(queue) == 1:
+            return
         places = candidates(
-            queue.rows, queue.limits, GAP, self._durations(), values[COSTS], values[SUBMITTED], values[OVERDUE],
-            self._by_factor, queue.first, queue.end, self.now, self._bound, rows,
-        ).tolist()  # fmt: skip
-        yield from self._offered_in(places, head, memo)
+            queue.rows, queue.limits, GAP, queue.values, self._by_estimates(), self._by_factor, queue.first, queue.end, self.now,
+            self._bound, self._fit.cluster.rows,
+        )  # fmt: skip
+        if len(places):
+            yield from self._offered_in(places.tolist(), head, memo)
 
     def looked_at(self) -> list[J]:
         jobs = list(self)
@@ -131,19 +142,21 @@ class RankedBackfill(BackfillPolicy[J]):
     def looks_at(self, job: J) -> bool:
         return self._covers_all() or job in self.looked_at()
 
-    def _durations(self) -> Ints:
+    def _by_estimates(self) -> bool:
         head = self.queue.head()
-        return self.queue.values[RUNS] if head is not None and head.is_predicted else self.queue.limits
+        return head is not None and head.is_predicted
+
+    def _durations(self) -> Ints:
+        return self.queue.values[RUNS] if self._by_estimates() else self.queue.limits
 
     def _places(self) -> Ints:
         """Return the positions of all jobs in the order in which they are offered."""
-        queue, values = self.queue, self.queue.values
+        queue = self.queue
         if self._by_submit:
             return np.flatnonzero(queue.limits[: queue.end] != GAP)
         places: Ints = in_order(
-            queue.limits, GAP, self._durations(), values[COSTS], values[SUBMITTED], values[OVERDUE],
-            self._by_factor, queue.first, queue.end, self.now,
-        )  # fmt: skip
+            queue.limits, GAP, queue.values, self._by_estimates(), self._by_factor, queue.first, queue.end, self.now
+        )
         if not self._by_factor:
             # The head is the job that was submitted first.
             places = np.concatenate([[queue.first], places[places != queue.first]]) if len(places) else places

@@ -1,0 +1,103 @@
+"""Calls about moving running tasks: plans, and rounds that carry them out (design note 0027)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from cress.center.access.rights import Action
+from cress.center.api.bodies import RebalanceBody, read, reply
+from cress.center.api.context import check_steers, committer_of, demand, seen_job, sees_number, user_of
+from cress.center.show.moves import CORE_HOUR, plan_view, round_view
+from cress.core.moving.movable import lost_by
+from cress.core.moving.plan import ANY, Budget, Goal, Move
+from cress.core.moving.planner import GOALS
+from cress.lifecycle.inputs import Rebalance, StopMoves
+from cress.lifecycle.moving.planning import Wanted, waiting_unit
+from cress.model.errors import InputError, NotAccepted
+from cress.model.units import one_of
+from cress.protocol.moveviews import RoundView
+
+router = APIRouter(prefix="/v1/rebalance")
+
+_GOALS = {goal.value: goal for goal in GOALS}
+
+
+@router.get("")
+async def plan(
+    request: Request,
+    for_: Annotated[str, Query(alias="for", max_length=20)] = "",
+    goal: Annotated[str, Query(max_length=100)] = "",
+    moves: Annotated[int, Query(ge=1, le=2**31)] = 2**31,
+    lost: Annotated[float, Query(ge=0, le=1e12)] = 1e12,
+) -> Response:
+    """Return the moves that spread services and free devices and nodes, or (``for``) let a waiting job start; nothing is moved.
+
+    At most ``moves`` tasks, which lose at most ``lost`` core hours. ``goal`` limits it to some of spread, devices and nodes (``spread,nodes``). For their own jobs users
+    may ask, all else is for admins.
+    """
+    committer, number = committer_of(request), 0
+    budget = Budget(moves=moves, lost=min(ANY, round(lost * CORE_HOUR)))
+    if for_:
+        if goal:
+            raise InputError("goes with no job", hint="leave out `for` or `goal`", field="goal")
+        job = await seen_job(request, for_)
+        check_steers(request, job)
+        number = int(for_)
+        wanted = Wanted(job=waiting_unit(committer.machine, number), budget=budget)
+    else:
+        demand(request, Action.MOVE_TASKS)
+        words = [word.strip() for word in goal.split(",")] if goal else list(_GOALS)
+        unknown = [word for word in words if word not in _GOALS]
+        if unknown:
+            raise InputError(f"{unknown[0]!r} is no goal", hint=one_of(unknown[0], list(_GOALS)), field="goal")
+        wanted = Wanted(goals=tuple(_GOALS[word] for word in words), budget=budget)
+    async with committer.turns.long_answer():
+        found = await request.app.state.planner.plan(wanted)
+    return reply(plan_view(committer, found, number, partial(sees_number, request)))
+
+
+@router.post("")
+async def begin(request: Request) -> Response:
+    """Begin a round: these attempts are moved to these nodes, in this order; ``for`` and ``place`` as the plan has them."""
+    committer = committer_of(request)
+    demand(request, Action.MOVE_TASKS)
+    body = await read(request, RebalanceBody)
+    machine = committer.machine
+    moves = []
+    for each in body.moves:
+        attempt = machine.attempts.get(each.attempt)
+        if attempt is None:
+            raise NotAccepted(
+                f"the cluster has changed: attempt {each.attempt} has ended", hint="plan again: `cress rebalance`"
+            )
+        goal = _GOALS.get(each.goal, Goal.PLACE if body.job else Goal.NODES)
+        lost = lost_by(machine.core, machine.core.attempts[attempt.id])
+        moves.append(Move(attempt.id, attempt.job, attempt.task, attempt.node, each.to, lost, goal))
+    job = waiting_unit(machine, body.job) if body.job else 0
+    place = tuple(body.place.items())
+    await committer.submit(Rebalance(moves=tuple(moves), job=job, place=place, by=user_of(request)))
+    return reply(_last(request), 201)
+
+
+@router.delete("")
+async def stop(request: Request) -> Response:
+    """End the round that is under way after its present step."""
+    demand(request, Action.MOVE_TASKS)
+    await committer_of(request).submit(StopMoves(by=user_of(request)))
+    return reply(_last(request))
+
+
+@router.get("/round")
+async def last_round(request: Request) -> Response:
+    """Return the round that is under way, or the last one."""
+    return reply(_last(request))
+
+
+def _last(request: Request) -> RoundView:
+    committer = committer_of(request)
+    rounds = committer.machine.tables.rounds
+    number = next(reversed(rounds), 0)
+    return round_view(committer, number, rounds[number], partial(sees_number, request)) if number else RoundView()

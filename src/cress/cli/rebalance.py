@@ -1,0 +1,250 @@
+"""``cress rebalance``: which running tasks could move to free nodes and devices, and moving them step by step."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cress.cli.common import Data, Json, connect, count, print_json
+from cress.cli.errors import NOT_ACCEPTED, Interrupted, told
+from cress.cli.tables import Cell, Column, clean, show
+from cress.model.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from cress.client import Client, MoveView, PlanView, RoundView
+
+EPILOG = """\
+\b
+Examples:
+  cress rebalance                        what could move to spread services and to free devices and nodes
+  cress rebalance --goal nodes           nodes only
+  cress rebalance --for 12               the cheapest moves that let job 12 start
+  cress rebalance --for 12 --apply       and make them
+  cress rebalance --apply --max-moves 10 --max-lost 5
+                                         at most ten tasks, which lose at most five core hours of work
+  cress rebalance --status               the round that is under way, or the last one
+  cress rebalance --stop                 end it after its present step
+
+\b
+Tasks of services move while more than their minimum are ready, tasks of batch jobs only with movable: true, those of
+databases and gangs never. Each task arrives before the next one moves (docs/rebalance.md). Ctrl-C ends a round after
+its present step; called again, it goes on from the state as it is. `cress config set rebalance hourly` does it by itself.
+Exit codes: 0 done, or nothing to move; 2 bad input (no such job, say); 3 not accepted (no moves let the job start, or
+the round stopped: what was done is told); 130 interrupted.
+"""
+
+COLUMNS = (
+    Column("TASK"),
+    Column("NAME", gives=True),
+    Column("FROM", gives=True),
+    Column("TO", gives=True),
+    Column("LOST", right=True),
+    Column("FOR", hides=1),
+)
+# What is named one by one in a line.
+MOST_NAMED = 20
+# Seconds between two looks at a round.
+LOOK = 0.2
+
+
+def rebalance(
+    plan: Annotated[bool, typer.Option("--plan", help="Only say what could move (the default).")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Move the tasks, one after the other.")] = False,
+    job: Annotated[str, typer.Option("--for", metavar="JOB", help="Let this waiting job start: its id or name.")] = "",
+    goal: Annotated[
+        list[str] | None, typer.Option(metavar="GOAL", help="spread, devices or nodes; several times. Default: all.")
+    ] = None,
+    max_moves: Annotated[int | None, typer.Option(min=1, metavar="N", help="Move at most so many tasks.")] = None,
+    max_lost: Annotated[
+        float | None, typer.Option(min=0, metavar="HOURS", help="Lose at most so many core hours of work.")
+    ] = None,
+    status: Annotated[
+        bool, typer.Option("--status", help="Show the round that is under way, or the last one.")
+    ] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="End the round that is under way after its present step.")
+    ] = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Move running tasks to spread services, to free devices and nodes, or to make room for a waiting job."""
+    with told("rebalance"):
+        _check(plan=plan, apply=apply, job=job, goal=goal or [], status=status, stop=stop)
+        with connect(data) as client:
+            if status or stop:
+                _tell_round(client.stop_moves() if stop else client.last_round(), as_json=as_json)
+                return
+            found = client.plan_moves(_number(client, job), goal or (), max_moves, max_lost)
+            impossible = bool(job) and not found.place
+            if not apply:
+                if as_json:
+                    print_json(found)
+                else:
+                    _tell_plan(found)
+            elif not found.moves:
+                _tell_nothing(client, found, as_json=as_json)
+            else:
+                _carry_out(client, found, as_json=as_json)
+        if impossible:
+            raise typer.Exit(NOT_ACCEPTED)
+
+
+def _check(*, plan: bool, apply: bool, job: str, goal: Sequence[str], status: bool, stop: bool) -> None:
+    """Raise InputError for options that contradict each other."""
+    given = [name for name, is_given in (("--plan", plan), ("--apply", apply), ("--status", status), ("--stop", stop)) if is_given]  # fmt: skip
+    if len(given) > 1:
+        raise InputError(f"{given[0]} and {given[1]} contradict each other", hint="one of both", field=given[1])
+    if (status or stop) and (job or goal):
+        raise InputError("goes with a plan only", hint=f"without {given[0]}", field="--for" if job else "--goal")
+    if job and goal:
+        raise InputError("a plan for a job has no other goal", hint="without --goal", field="--goal")
+
+
+def _number(client: Client, job: str) -> int | None:
+    from cress.cli.job_names import job_named
+
+    return job_named(client, job) if job else None
+
+
+# --- carrying out --------------------------------------------------------------------------------------------------------
+
+
+def _carry_out(client: Client, found: PlanView, *, as_json: bool) -> None:
+    """Begin a round and follow it; Ctrl-C ends it after its present step."""
+    if not as_json:
+        _tell_plan(found)
+    first = client.begin_moves(found)
+    interrupted = False
+    try:
+        last = _follow(client, first, quiet=as_json)
+    except KeyboardInterrupt:
+        interrupted = True
+        typer.echo("the step under way is finished; nothing more is moved", err=True)
+        last = _stopped(client, first, quiet=as_json)
+    _tell_round(last, as_json=as_json)
+    if interrupted:
+        raise Interrupted(f"interrupted; {_counts(last)}")
+    if last.problem:
+        raise typer.Exit(NOT_ACCEPTED)
+
+
+def _stopped(client: Client, first: RoundView, *, quiet: bool) -> RoundView:
+    from cress.client import Refused
+
+    try:
+        client.stop_moves()
+    except Refused:
+        # It is over already.
+        return client.last_round()
+    return _follow(client, first, quiet=quiet)
+
+
+def _follow(client: Client, now: RoundView, *, quiet: bool) -> RoundView:
+    """Say which tasks have moved until the round has ended; return it."""
+    number, told = now.number, 0
+    while True:
+        for move in now.done[told:] if not quiet else ():
+            print(f"{_task(move)} moved from {clean(move.node)} to {clean(move.to)}", flush=True)
+        told = max(told, len(now.done))
+        if now.state != "moving" or now.number != number:
+            return now
+        time.sleep(LOOK)
+        now = client.last_round()
+
+
+# --- telling -------------------------------------------------------------------------------------------------------------
+
+
+def _tell_nothing(client: Client, found: PlanView, *, as_json: bool) -> None:
+    if as_json:
+        print_json(client.last_round())
+    elif found.place:
+        print(f"job {found.job} needs no room made: {_places(found)}")
+    else:
+        print(found.note)
+
+
+def _tell_plan(found: PlanView) -> None:
+    for line in summary(found):
+        print(line)
+    if found.moves:
+        print()
+        show(COLUMNS, [row(each) for each in found.moves])
+
+
+def row(move: MoveView) -> list[Cell]:
+    """Return the cells of a move."""
+    return [_task(move), move.name or "-", move.node, move.to, _lost(move.lost), move.goal]
+
+
+def summary(found: PlanView) -> list[str]:
+    """Return what a plan comes to, in lines."""
+    lines = []
+    if not found.moves:
+        return [found.note or f"job {found.job} needs no room made: {_places(found)}"]
+    lines.append(
+        f"{count(len(found.moves), 'move')}, which lose {_lost(found.lost)} of work; {found.movable:,} running tasks may move"
+    )
+    if found.job is not None and found.place:
+        lines.append(f"job {found.job} starts: {_places(found)}")
+    if found.spread:
+        lines.append(f"on more nodes: {count(len(found.spread), 'service')} ({_named(map(str, found.spread))})")
+    before, after = found.before, found.after
+    if found.nodes or before.nodes != after.nodes:
+        names = f" ({_named(found.nodes)})" if found.nodes else ""
+        lines.append(f"free nodes: {before.nodes:,} → {after.nodes:,} of {after.all_nodes:,}{names}")
+    if after.all_devices:
+        names = f" ({_named(f'{each.node} {each.kind}:{each.id}' for each in found.devices)})" if found.devices else ""
+        lines.append(f"free devices: {before.devices:,} → {after.devices:,} of {after.all_devices:,}{names}")
+    if found.stays:
+        lines.append("not moved: " + ", ".join(f"{each.tasks:,} {each.reason}" for each in found.stays))
+    return lines
+
+
+def _tell_round(now: RoundView, *, as_json: bool) -> None:
+    if as_json:
+        print_json(now)
+        return
+    if not now.number:
+        print("nothing was moved yet")
+        return
+    by = f"by {clean(now.by)}" if now.by else "by the option rebalance"
+    print(f"round {now.number} {by}: {_counts(now)}")
+    if now.problem:
+        print(f"stopped: {clean(now.problem)}")
+    for what, moves in (("on its way", now.under_way), ("not moved", now.left)):
+        for each in moves[:MOST_NAMED]:
+            print(f"{what}: {_task(each)} from {clean(each.node)} to {clean(each.to)}")
+        if len(moves) > MOST_NAMED:
+            print(f"{what}: {len(moves) - MOST_NAMED:,} more")
+
+
+def _counts(now: RoundView) -> str:
+    whole = len(now.done) + len(now.under_way) + len(now.left) + len(now.skipped)
+    gone = f", {count(len(now.skipped), 'task')} had ended" if now.skipped else ""
+    return f"{len(now.done)} of {count(whole, 'task')} moved{gone}"
+
+
+def _task(move: MoveView) -> str:
+    return "-" if move.job is None else f"{move.job}.{move.task}"
+
+
+def _places(found: PlanView) -> str:
+    return ", ".join(f"{tasks} on {clean(node)}" for node, tasks in found.place.items())
+
+
+def _named(names: Iterable[str]) -> str:
+    listed = [clean(each) for each in names]
+    return ", ".join(listed[:MOST_NAMED]) + (
+        f" and {len(listed) - MOST_NAMED:,} more" if len(listed) > MOST_NAMED else ""
+    )
+
+
+def _lost(hours: float) -> str:
+    if not hours:
+        return "-"
+    return f"{hours * 3600:.0f} core s" if hours < 1 else f"{hours:,.1f} core h"

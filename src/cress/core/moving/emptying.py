@@ -1,0 +1,105 @@
+"""Moves that free whole nodes and whole devices: the cheapest for what they free first, each only if all its tasks find room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cress.core.jobs import Attempt
+from cress.core.kernels.devices import LEFT, WHOLE, WIDTH, first_device
+from cress.core.moving.plan import Budget, Goal
+from cress.core.moving.trial import Trial
+from cress.core.tables import devices
+from cress.core.tables.arrays import Bools
+from cress.model.node import DISK_KIND
+
+
+def is_within(trial: Trial, budget: Budget) -> bool:
+    """Return whether the moves made so far are within a budget."""
+    moves = trial.moves()
+    return len(moves) <= budget.moves and sum(move.lost for move in moves) <= budget.lost
+
+
+def free_nodes(trial: Trial, budget: Budget) -> list[str]:
+    """Empty nodes within a budget, and return them; tasks go to nodes that are in use."""
+    cluster = trial.cluster
+    order: list[tuple[int, int, int, int, int]] = []
+    for f in np.flatnonzero(trial.occupied() & ~trial.closed).tolist():
+        tasks = trial.on(f)
+        if tasks:
+            lost, room = sum(trial.lost[each.id] for each in tasks), sum(each.charge[0] for each in tasks)
+            order.append((-_size(trial, f), lost, len(tasks), room, f))
+    freed = []
+    # The largest first: small ones would use up the room that these need.
+    for _, _, count, _, f in sorted(order):
+        tasks = trial.on(f)
+        # Tasks came meanwhile, which stay then.
+        if tasks is None or len(tasks) != count or len(tasks) + trial.mark > budget.moves:
+            continue
+        trial.closed[f] = True
+        if _move_all(trial, tasks, Goal.NODES, budget, lambda each: trial.places(each) & trial.occupied()):
+            freed.append(cluster.names[f])
+        else:
+            trial.closed[f] = False
+    return freed
+
+
+def _size(trial: Trial, f: int) -> int:
+    """Return the number of devices of a node, disks aside."""
+    return sum(each.kind != DISK_KIND for each in trial.cluster.devices[f])
+
+
+def free_devices(trial: Trial, budget: Budget) -> list[tuple[str, str, str]]:
+    """Free devices that are used in part within a budget, and return them; tasks go to other devices in use."""
+    cluster = trial.cluster
+    begin = first_device(cluster.k_count)
+    order: list[tuple[int, int, int, int]] = []
+    for f in np.flatnonzero(~trial.closed).tolist():
+        for d, device in enumerate(cluster.devices[f]):
+            if device.kind == DISK_KIND or not 0 < cluster.nodes[f, begin + d * WIDTH + LEFT] < WHOLE:
+                continue
+            users = _users(trial, f, d)
+            if users:
+                order.append((sum(trial.lost[each.id] for each in users), len(users), f, d))
+    freed = []
+    for _, count, f, d in sorted(order):
+        users = _users(trial, f, d)
+        if users is None or len(users) != count or count + trial.mark > budget.moves:
+            continue
+        if _move_all(trial, users, Goal.DEVICES, budget, lambda each: trial.places(each) & trial.with_part(each)):
+            device = cluster.devices[f][d]
+            freed.append((cluster.names[f], device.kind, device.id))
+    return freed
+
+
+def _users(trial: Trial, f: int, d: int) -> list[Attempt] | None:
+    """Return the tasks that use a device; ``None`` if one of them may not move, or uses others too."""
+    found = []
+    for holder in trial.core.holders_on(f):
+        mask = devices.mask_of(trial.cluster, holder.slot)[0]
+        if mask >> d & 1:
+            if mask != 1 << d or not isinstance(holder, Attempt) or not trial.may_move(holder):
+                return None
+            found.append(holder)
+    return sorted(found, key=lambda each: (*(-amount for amount in reversed(each.amounts)), each.id))
+
+
+def _move_all(
+    trial: Trial, tasks: list[Attempt], goal: Goal, budget: Budget, places: Callable[[Attempt], Bools]
+) -> bool:
+    """Move all tasks, each to the fullest of its ``places``, or none: also if no whole device is gained."""
+    mark = trial.mark
+    used: dict[int, int] = {}
+    for each in tasks:
+        f = trial.fullest(each, places(each))
+        if f < 0:
+            trial.unmake(mark)
+            return False
+        if goal is Goal.DEVICES and f not in used:
+            used[f] = len(trial.whole_devices(f))
+        trial.make(each, f, goal)
+    if not is_within(trial, budget) or any(len(trial.whole_devices(f)) < count for f, count in used.items()):
+        trial.unmake(mark)
+        return False
+    return True

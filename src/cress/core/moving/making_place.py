@@ -1,0 +1,178 @@
+"""The cheapest moves that let a waiting unit start: node by node, as the search for victims does it, with a place for each victim."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from cress.core.jobs import Attempt, JobEntry
+from cress.core.kernels.holding import EXCLUDED, FREE, USABLE
+from cress.core.moving.plan import Budget, Goal
+from cress.core.moving.trial import Trial
+from cress.core.placing.gangs import by_racks, caps_by_racks, gang_room
+from cress.core.tables import devices
+from cress.core.tables.arrays import Ints
+
+Place = list[tuple[int, int]]
+
+
+def make_place(trial: Trial, job: JobEntry, budget: Budget, spare: dict[int, int]) -> Place | None:
+    """Move tasks within a budget until the next unit of a job fits, and return its nodes; ``None``, and nothing moved, if it never does.
+
+    Of a service (by id) at most ``spare`` tasks are moved. Copies are made one by one where the next costs least; a task whose move
+    turns out to be needless stays.
+    """
+    shape = job.shape
+    if not by_racks(shape):
+        return _Search(trial, job, budget, spare, None).place()
+    best: tuple[int, int, int] | None = None
+    choices = [
+        caps.copy() for caps in caps_by_racks(trial.core.relations, shape, trial.core.fit.room_when_empty(shape))
+    ]
+    for i, caps in enumerate(choices):
+        found = _Search(trial, job, budget, spare, caps).place()
+        if found is not None:
+            cost = sum(move.lost for move in trial.moves()), trial.mark, i
+            best = min(best, cost) if best is not None else cost
+            trial.unmake(0)
+    return None if best is None else _Search(trial, job, budget, spare, choices[best[-1]]).place()
+
+
+class _Search:
+    def __init__(self, trial: Trial, job: JobEntry, budget: Budget, spare: dict[int, int], caps: Ints | None) -> None:
+        self.trial, self.job, self.budget, self.caps = trial, job, budget, caps
+        self.spare = dict(spare)
+        self.shape = job.shape
+        self.cluster = trial.cluster
+        # Copies that no clause forbids, whatever is free.
+        limit = trial.core.fit.caps(self.shape) if caps is None else caps
+        self.limit = limit if len(limit) else np.full(self.cluster.node_count, self.shape.size, np.int64)
+        self.copies = np.array([self._copies_on(f) for f in range(self.cluster.node_count)], np.int64)
+
+    def _copies_on(self, f: int) -> int:
+        """Return the copies of the unit that fit on a node now."""
+        cluster, shape = self.cluster, self.shape
+        if not cluster.nodes[f, USABLE] or cluster.lack[shape.row, f] & EXCLUDED:
+            return 0
+        free = cluster.nodes[f, FREE : FREE + cluster.k_count] - self.trial.promised[f]
+        asked = shape.request_array > 0
+        room = int(np.min(free[asked] // shape.request_array[asked], initial=shape.size))
+        return max(0, min(room, int(self.limit[f]), devices.copies_on(cluster, shape.ask, f)))
+
+    def _found(self) -> Place | None:
+        if by_racks(self.shape):
+            room = gang_room(self.trial.core.relations, self.shape, self.copies)
+            return None if room is None else room.first(self.shape.size)
+        left, place = self.shape.size, []
+        for f in np.flatnonzero(self.copies).tolist():
+            if left:
+                place.append((f, min(left, int(self.copies[f]))))
+                left -= place[-1][1]
+        return None if left else place
+
+    def place(self) -> Place | None:
+        """Search; see ``make_place``."""
+        # The nodes with the copies that there are already: all of them are needed.
+        trial, mark = self.trial, self.trial.mark
+        closed = trial.closed.copy()
+        trial.closed |= self.copies > 0
+        heap = [entry for f in range(self.cluster.node_count) if (entry := self._next(f)) is not None]
+        heapify(heap)
+        place = self._found()
+        while place is None and heap:
+            _, _, f = heappop(heap)
+            if self._one_more(f):
+                entry = self._next(f)
+                if entry is not None:
+                    heappush(heap, entry)
+                place = self._found()
+        trial.closed = closed
+        if place is None:
+            trial.unmake(mark)
+        return place
+
+    def _next(self, f: int) -> tuple[int, int, int] | None:
+        """Return what one more copy on a node costs at least, its number of tasks, and the node; ``None`` if its tasks make no room for one."""
+        cluster = self.cluster
+        if self.copies[f] >= self.limit[f] or not cluster.nodes[f, USABLE]:
+            return None
+        if cluster.lack[self.shape.row, f] & EXCLUDED:
+            return None
+        k = cluster.k_count
+        needs = self.shape.request_array * (self.copies[f] + 1)
+        free = cluster.nodes[f, FREE : FREE + k] - self.trial.promised[f]
+        lost = count = 0
+        for each in self._tasks(f):
+            if np.all((free >= needs) | (needs == 0)):
+                break
+            free += each.amounts
+            lost += self.trial.lost[each.id]
+            count += 1
+        return (lost, count, f) if np.all((free >= needs) | (needs == 0)) else None
+
+    def _tasks(self, f: int) -> list[Attempt]:
+        found = [each for each in self.trial.core.holders_on(f) if isinstance(each, Attempt) and self._may(each)]
+        return sorted(
+            found, key=lambda each: (self.trial.lost[each.id], *(-amount for amount in reversed(each.amounts)), each.id)
+        )
+
+    def _may(self, attempt: Attempt) -> bool:
+        return (
+            self.trial.may_move(attempt)
+            and attempt.job is not self.job
+            and self.spare.get(attempt.job.job.counted_as, 1) > 0
+        )
+
+    def _one_more(self, f: int) -> bool:
+        """Make room for one more copy on a node; return whether that went."""
+        trial, before = self.trial, int(self.copies[f])
+        was, trial.closed[f] = bool(trial.closed[f]), True
+        mark = trial.mark
+        tasks = self._move(f, self._tasks(f), before)
+        if tasks is not None:
+            for each in list(reversed(tasks))[1:]:
+                # Those that came first cost least, and may be too small to matter.
+                trial.unmake(mark)
+                fewer = self._move(f, [other for other in tasks if other is not each], before)
+                if fewer is not None:
+                    tasks = fewer
+                else:
+                    trial.unmake(mark)
+                    again = self._move(f, tasks, before)
+                    assert again is not None
+        if (
+            tasks is None
+            or len(trial.moves()) > self.budget.moves
+            or sum(m.lost for m in trial.moves()) > self.budget.lost
+        ):
+            trial.unmake(mark)
+            trial.closed[f] = was
+            return False
+        for each in tasks:
+            number = each.job.job.counted_as
+            if number in self.spare:
+                self.spare[number] -= 1
+        self.copies[f] = self._copies_on(f)
+        return True
+
+    def _move(self, f: int, tasks: list[Attempt], before: int) -> list[Attempt] | None:
+        """Move tasks, as far as other nodes take them, until a node has more copies; ``None``, and none moved, if it never has."""
+        trial, mark = self.trial, self.trial.mark
+        made: list[Attempt] = []
+        left = dict(self.spare)
+        for each in tasks:
+            number = each.job.job.counted_as
+            if left.get(number, 1) < 1:
+                continue
+            to = trial.fullest(each, trial.places(each))
+            if to < 0:
+                continue
+            trial.make(each, to, Goal.PLACE)
+            made.append(each)
+            if number in left:
+                left[number] -= 1
+            if self._copies_on(f) > before:
+                return made
+        trial.unmake(mark)
+        return None

@@ -1,0 +1,68 @@
+"""The choice of running tasks that may move, as far as the scheduler knows; the lifecycle knows of readiness and updates beside."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from cress.core.books import Books
+from cress.core.jobs import Attempt
+from cress.core.moving.plan import Candidates, Stays
+from cress.core.tables import devices
+from cress.model.job import JobType
+
+
+def why_it_stays(core: Books, attempt: Attempt) -> Stays | None:
+    """Return why a running task is never moved, or not now; ``None`` if it may be."""
+    job = attempt.job
+    spec = job.job
+    if attempt.stopping:
+        return Stays.STOPPING
+    if spec.type is JobType.DATABASE:
+        return Stays.DATABASE
+    if spec.type is JobType.SERVICE:
+        if spec.movable is False:
+            return Stays.FORBIDDEN
+    elif not spec.movable:
+        return Stays.UNDECLARED if spec.type is JobType.BATCH else Stays.OTHERS
+    if spec.gang:
+        return Stays.GANG
+    if attempt.parts or attempt.inside or attempt.id in core.pool.leases or spec.workload or spec.is_lease:
+        return Stays.LEASE
+    if job.companions or job.carried or job.beside or attempt.task in job.homes:
+        return Stays.TOGETHER
+    if devices.mask_of(core.cluster, attempt.slot)[1]:
+        return Stays.DISK
+    if job.cancelled or job.held:
+        return Stays.HELD
+    group = job.group
+    if group.preempted_at is not None and core.now < group.cools_until():
+        return Stays.COOLING
+    return None
+
+
+def lost_by(core: Books, attempt: Attempt) -> int:
+    """Return the work that a task loses when it begins anew, in µs of a millicore; a service loses none."""
+    if attempt.job.job.type is JobType.SERVICE:
+        return 0
+    return (core.now - attempt.start) * max(1, attempt.job.job.request[0])
+
+
+def candidates(core: Books) -> Candidates:
+    """Return the tasks that may move; every running task of a service counts as ready."""
+    found = Candidates()
+    running: Counter[int] = Counter(
+        each.job.job.counted_as for each in core.attempts.values() if each.job.job.minimum and not each.stopping
+    )
+    for attempt in core.attempts.values():
+        why = why_it_stays(core, attempt)
+        spec = attempt.job.job
+        if why is None and spec.minimum:
+            spare = running[spec.counted_as] - spec.minimum
+            found.spare[spec.counted_as] = spare
+            why = Stays.MINIMUM if spare < 1 else None
+        if why is None:
+            found.lost[attempt.id] = lost_by(core, attempt)
+        else:
+            found.stays[why] += 1
+    found.stays[Stays.FOREIGN] += len(core.strangers)
+    return found

@@ -1,0 +1,106 @@
+"""Plans of moves as values: what is moved where, what that frees, what it costs, and what stays where it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import Enum
+
+import msgspec
+
+# More than any plan moves or loses.
+ANY = 2**61
+
+
+class Goal(Enum):
+    """The purpose of a move."""
+
+    SPREAD = "spread"  # the tasks of a service on more nodes
+    DEVICES = "devices"  # whole devices
+    NODES = "nodes"  # whole nodes
+    PLACE = "place"  # room for a waiting unit
+
+
+class Stays(Enum):
+    """The reason why a running task is not moved; the value is said to people."""
+
+    DATABASE = "of databases, which are bound to their nodes"
+    UNDECLARED = "of batch jobs without movable: true"
+    FORBIDDEN = "of services with movable: false"
+    GANG = "of gangs"
+    OTHERS = "of cron jobs and dags without movable: true"
+    LEASE = "that use or hold leases of workloads"
+    TOGETHER = "that start together with tasks of other jobs"
+    DISK = "with disks of their own"
+    STOPPING = "that are stopping already"
+    COOLING = "of groups that cool off"
+    NOT_READY = "that are not ready"
+    MINIMUM = "of services that have no more than their minimum ready"
+    UPDATING = "of services that are being updated"
+    STARTING = "that have not started yet"
+    HELD = "of jobs that are held or end"
+    FOREIGN = "of other systems"
+    NOWHERE = "that no other node takes"
+    BUDGET = "that cost more than may be lost"
+
+
+class Move(msgspec.Struct, frozen=True, array_like=True):
+    """Stop attempt ``attempt`` of a task and start the task again on node ``to``; ``lost`` is its work until now, in µs of a millicore."""
+
+    attempt: int
+    job: int
+    task: int
+    node: str
+    to: str
+    lost: int = 0
+    goal: Goal = Goal.NODES
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """The most that a plan may move, and lose of work (µs of a millicore)."""
+
+    moves: int = ANY
+    lost: int = ANY
+
+
+class Free(msgspec.Struct, frozen=True):
+    """The number of nodes on which nothing runs and of devices that nothing uses, and how many of both there are."""
+
+    nodes: int
+    devices: int
+    all_nodes: int
+    all_devices: int
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Moves in the order in which they are made; each finds its room when those before it are done.
+
+    ``nodes`` and ``devices`` (node, kind, id) become free, ``spread`` are the services (jobs) whose tasks are on more nodes then. ``job`` is the
+    waiting unit that starts on ``place`` (nodes and numbers of tasks). ``stays`` counts the tasks that are not movable, by reason.
+    """
+
+    moves: tuple[Move, ...]
+    before: Free
+    after: Free
+    nodes: tuple[str, ...] = ()
+    devices: tuple[tuple[str, str, str], ...] = ()
+    spread: tuple[int, ...] = ()
+    job: int = 0
+    place: tuple[tuple[str, int], ...] = ()
+    movable: int = 0
+    stays: dict[Stays, int] = {}
+
+    @property
+    def lost(self) -> int:
+        """The work that all moves lose, in µs of a millicore."""
+        return sum(move.lost for move in self.moves)
+
+
+class Candidates(msgspec.Struct):
+    """The running tasks that may move: the work that each loses by attempt, and the others counted by reason.
+
+    ``spare`` has, by the id of a service, the number of tasks that may be moved at once.
+    """
+
+    lost: dict[int, int] = {}
+    stays: Counter[Stays] = msgspec.field(default_factory=Counter)
+    spare: dict[int, int] = {}

@@ -1,0 +1,52 @@
+"""Room for tasks beside all that is promised or foreseen for others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cress.core.books import Books
+from cress.core.jobs import Attempt, JobEntry, Reservation
+from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
+from cress.core.placing.constraints import NO_WANTS
+from cress.core.placing.shape import Shape
+from cress.core.tables.arrays import Ints
+
+
+def promised(core: Books, but: JobEntry | None = None) -> Ints:
+    """Return, per node and dimension, the amounts that claims, reservations and plans keep for units, now or later; those of the job ``but`` aside."""
+    cluster, table = core.cluster, core.timeline.table
+    out = np.zeros((cluster.node_count, cluster.k_count), np.int64)
+    kept: list[Reservation] = [claim.reservation for claim in core.claims]
+    kept += [each for each in core.reservations.kept if each.job is not but]
+    kept += [
+        unit
+        for plan in core.plans.by_group.values()
+        for units in plan.units.values()
+        for unit in units
+        if unit.job is not but
+    ]
+    for reservation in kept:
+        for row in reservation.rows:
+            out[table[row, B_NODE]] += table[row, B_AMOUNTS:]
+    return out
+
+
+def shape_of_moved(core: Books, job: JobEntry) -> Shape:
+    """Return the shape of one task of a job that runs: all its clauses are hard where it goes."""
+    wants = NO_WANTS
+    if job.constraints is not None:
+        wants = job.constraints.wants(0, job.job.counted_as, job.group.name, 1)
+    return core.fit.shape(job.job.request, 1, wants)
+
+
+def within_quota(core: Books, attempt: Attempt, f: int) -> bool:
+    """Return whether a task may be charged for node ``f``: that does not take its group above its quota.
+
+    A task that takes a large part of a small node is charged for that part.
+    """
+    group = attempt.job.group
+    charge = group.charge(attempt.amounts, core.cluster.specs[f].capacity)
+    return charge == attempt.charge or all(
+        new <= old or used > quota or used - old + new <= quota
+        for new, old, used, quota in zip(charge, attempt.charge, group.used, group.quota, strict=True)
+    )

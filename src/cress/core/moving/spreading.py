@@ -1,0 +1,47 @@
+"""Moves that spread the tasks of services over nodes: after a restart all of them may be on the node that came first."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cress.core.jobs import Attempt
+from cress.core.moving.emptying import is_within
+from cress.core.moving.plan import Budget, Goal
+from cress.core.moving.trial import Trial
+from cress.model.job import JobType
+
+
+def spread(trial: Trial, budget: Budget) -> list[int]:
+    """Move tasks of services to nodes that have fewer of them, within a budget; return the ids of these services."""
+    services: dict[int, list[Attempt]] = {}
+    for attempt in trial.core.attempts.values():
+        if attempt.job.job.type is JobType.SERVICE and attempt.job.job.family and not attempt.stopping:
+            services.setdefault(attempt.job.job.counted_as, []).append(attempt)
+    found = []
+    for number, tasks in sorted(services.items()):
+        mark = trial.mark
+        while len(tasks) > 1 and trial.mark < budget.moves and _move_one(trial, tasks):
+            if not is_within(trial, budget):
+                trial.unmake(trial.mark - 1)
+                break
+        if trial.mark > mark:
+            found.append(number)
+    return found
+
+
+def _move_one(trial: Trial, tasks: list[Attempt]) -> bool:
+    """Move a task from the node with most of them to one with at least two fewer; return whether there was one."""
+    count = np.zeros(trial.cluster.node_count, np.int64)
+    for each in tasks:
+        count[each.node] += 1
+    for each in sorted(tasks, key=lambda each: (-count[each.node], -each.id)):
+        if count[each.node] < 2 or not trial.may_move(each):
+            continue
+        fits = trial.places(each) & (count <= count[each.node] - 2)
+        if fits.any():
+            fits &= count == count[fits].min()
+            f = trial.fullest(each, fits)
+            if f >= 0:
+                trial.make(each, f, Goal.SPREAD)
+                return True
+    return False

@@ -1,0 +1,81 @@
+"""Steps of a plan as decisions: checked against the scheduler as it is now, which may be another one than was planned for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cress.core.books import Books
+from cress.core.kernels.holding import FREE
+from cress.core.moving.movable import why_it_stays
+from cress.core.moving.plan import Move
+from cress.core.moving.room import promised, shape_of_moved, within_quota
+from cress.core.tables.arrays import Ints
+from cress.model.decisions import Claim, Decision, Stop
+
+
+def problem_of(core: Books, move: Move, kept: Ints | None = None) -> str:
+    """Return why a task cannot be moved now, as a sentence; empty if it can. ``kept`` is what ``promised`` says, if it is known."""
+    what = f"task {move.task} of job {move.job}"
+    attempt = core.attempts.get(move.attempt)
+    if attempt is None or core.cluster.names[attempt.node] != move.node:
+        return f"{what} does not run on node {move.node} any more"
+    why = why_it_stays(core, attempt)
+    if why is not None:
+        return f"{what} is one {why.value}"
+    f = core.cluster.index.get(move.to)
+    if f is None or not takes(core, attempt.job.job.id, f, kept) or not within_quota(core, attempt, f):
+        return f"node {move.to} does not take {what} any more"
+    return ""
+
+
+def takes(core: Books, job: int, f: int, kept: Ints | None = None) -> bool:
+    """Return whether a node takes a task of a running job beside all that is promised there."""
+    entry = core.jobs[job]
+    shape = shape_of_moved(core, entry)
+    core.fit.want(shape)
+    fits = core.fit.has_room(shape, [(f, 1)])
+    core.fit.unwant(shape)
+    kept = promised(core) if kept is None else kept
+    left = core.cluster.nodes[f, FREE : FREE + core.cluster.k_count] - kept[f]
+    asked = shape.request_array > 0
+    return fits and bool(np.all(left[asked] >= shape.request_array[asked]))
+
+
+def problem_of_place(core: Books, job: int, place: Sequence[tuple[str, int]], moves: Sequence[Move]) -> str:
+    """Return why a unit cannot have a place once these tasks are moved away; empty if it can."""
+    entry = core.jobs.get(job)
+    if entry is None or not entry.queued or entry.shape.size != sum(count for _, count in place):
+        return f"job {job} does not wait any more as it did"
+    cluster, shape = core.cluster, entry.shape
+    kept = promised(core, entry)
+    for name, count in place:
+        f = cluster.index[name]
+        free = cluster.nodes[f, FREE : FREE + cluster.k_count] - kept[f]
+        for move in moves:
+            if move.node == name:
+                free += core.attempts[move.attempt].amounts
+        needs = shape.request_array * count
+        if not np.all((free >= needs) | (needs == 0)):
+            return f"others have taken room for job {job} on node {name}"
+    return ""
+
+
+def decisions(
+    core: Books, moves: Sequence[Move], job: int = 0, place: Sequence[tuple[str, int]] = ()
+) -> list[Decision]:
+    """Return the decisions of one step: the place of the waiting unit ``job`` is claimed, then the target of each task, which is stopped."""
+    found: list[Decision] = []
+    now, grace = core.now, {move.attempt: core.attempts[move.attempt].job.job.stop_grace for move in moves}
+    victims = tuple(move.attempt for move in moves)
+    if job:
+        entry = core.jobs[job]
+        tasks = tuple(entry.next_tasks(sum(count for _, count in place)))
+        expected = now + max(grace.values(), default=0)
+        found.append(Claim(job, tasks, tuple(place), victims, expected, moves=True))
+    for move in moves:
+        end = now + grace[move.attempt]
+        found.append(Claim(move.job, (move.task,), ((move.to, 1),), (move.attempt,), end, moves=True))
+        found.append(Stop(move.attempt, move.job, move.task, move.node, end))
+    return found

@@ -1,0 +1,200 @@
+"""Trial moves on a copy of the books: made and unmade with the tables and kernels by which real tasks are placed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cress.core.books import Books
+from cress.core.jobs import Attempt, JobEntry
+from cress.core.kernels.devices import KIND, LEFT, WHOLE, WIDTH, first_device
+from cress.core.kernels.holding import AMOUNTS, END, FREE, HEAD, NONE, USABLE
+from cress.core.moving.plan import Free, Goal, Move
+from cress.core.moving.room import promised, shape_of_moved, within_quota
+from cress.core.placing.placement_clauses import all_ports
+from cress.core.placing.shape import Shape
+from cress.core.tables import devices
+from cress.core.tables.arrays import Bools
+from cress.model.node import DISK_KIND
+from cress.model.resources import BASE_DIMENSIONS, ResourceVector
+
+_BASE = len(BASE_DIMENSIONS)
+
+
+class _Made(NamedTuple):
+    """A trial move, with what is needed to unmake it."""
+
+    attempt: Attempt
+    origin: int
+    amounts: ResourceVector
+    mask: int
+    end: int
+    ports: tuple[int, ...]
+    move: Move
+
+
+class Trial:
+    """A copy of the books in which tasks are moved one after the other. Nobody else uses it.
+
+    ``lost`` are the tasks that may move, by attempt, with the work that each loses; each moves once. ``closed`` are nodes that take none of them.
+    """
+
+    def __init__(self, core: Books, lost: dict[int, int], unit: JobEntry | None = None) -> None:
+        self.core = core
+        self.cluster = core.cluster
+        self.lost = lost
+        n = core.cluster.node_count
+        self.closed: Bools = core.cluster.nodes[:n, USABLE] == 0
+        self.promised = promised(core, unit)
+        self._kept = np.flatnonzero(self.promised.any(axis=1))
+        self._shapes: dict[int, Shape] = {}
+        self._made: list[_Made] = []
+        # Attempts that have moved: their nodes are those where they are now.
+        self.moved: set[int] = set()
+        self._begun = {attempt.id: attempt.node for attempt in core.attempts.values()}
+
+    # --- what there is -----------------------------------------------------------------------------------------
+
+    def may_move(self, attempt: object) -> bool:
+        """Return whether a holder of a lease is a task that may move and has not."""
+        return isinstance(attempt, Attempt) and attempt.id in self.lost and attempt.id not in self.moved
+
+    def on(self, f: int) -> list[Attempt] | None:
+        """Return the tasks on a node, by what they ask the most first; ``None`` if something there may not move."""
+        found = []
+        for holder in self.core.holders_on(f):
+            if not isinstance(holder, Attempt) or not self.may_move(holder):
+                return None
+            found.append(holder)
+        return sorted(found, key=lambda each: (*(-amount for amount in reversed(each.amounts)), each.id))
+
+    def occupied(self) -> Bools:
+        """Return, per node, whether something holds a lease there."""
+        used: Bools = self.cluster.nodes[: self.cluster.node_count, HEAD] != NONE
+        return used
+
+    def free(self) -> Free:
+        """Return how much is free as a whole on the nodes that take tasks."""
+        cluster = self.cluster
+        open_ = cluster.usable()
+        return Free(
+            int(np.count_nonzero(open_ & ~self.occupied())), sum(len(self.whole_devices(f)) for f in np.flatnonzero(open_).tolist()),
+            int(np.count_nonzero(open_)),
+            sum(1 for f in np.flatnonzero(open_).tolist() for each in cluster.devices[f] if each.kind != DISK_KIND),
+        )  # fmt: skip
+
+    def whole_devices(self, f: int) -> list[int]:
+        """Return the devices of a node that nothing uses, as places in its order; disks aside."""
+        row, begin = self.cluster.nodes[f], first_device(self.cluster.k_count)
+        return [
+            d
+            for d, device in enumerate(self.cluster.devices[f])
+            if device.kind != DISK_KIND and row[begin + d * WIDTH + LEFT] == WHOLE
+        ]
+
+    def shape_of(self, job: JobEntry) -> Shape:
+        """Return the shape of a task of a job, which has a row from now on."""
+        number = job.job.id
+        found = self._shapes.get(number)
+        if found is None:
+            found = self._shapes[number] = shape_of_moved(self.core, job)
+            self.core.fit.want(found)
+        return found
+
+    def places(self, attempt: Attempt) -> Bools:
+        """Return the nodes that take a task beside all that is promised there."""
+        cluster, shape = self.cluster, self.shape_of(attempt.job)
+        if self.core.live:
+            self.core.matching.flush()
+        n, k = cluster.node_count, cluster.k_count
+        fits: Bools = (cluster.lack[shape.row, :n] == 0) & ~self.closed
+        fits[attempt.node] = False
+        if shape.wants.apart:
+            # Tasks of a service never get closer together.
+            same = -self.core.matching.fewest(shape.wants.owner)[:n]
+            fits &= same < same[attempt.node]
+        if len(self._kept):
+            asked = shape.request_array > 0
+            left = cluster.nodes[self._kept, FREE : FREE + k] - self.promised[self._kept]
+            fits[self._kept] &= np.all(left[:, asked] >= shape.request_array[asked], axis=1)
+        return fits
+
+    def with_part(self, attempt: Attempt) -> Bools:
+        """Return the nodes that have a device in use which has the part left that a task asks for."""
+        cluster, request = self.cluster, attempt.job.job.request
+        n, begin = cluster.node_count, first_device(cluster.k_count)
+        found: Bools = np.ones(n, np.bool_)
+        for k in range(_BASE, cluster.k_count):
+            if 0 < request[k] < WHOLE:
+                kinds, left = cluster.nodes[:n, begin + KIND :: WIDTH], cluster.nodes[:n, begin + LEFT :: WIDTH]
+                found &= np.any((kinds == k) & (left < WHOLE) & (left >= request[k]), axis=1)
+        return found
+
+    def fullest(self, attempt: Attempt, fits: Bools) -> int:
+        """Return the one of these nodes on which a task leaves the least: of devices first, then of all that it asks for; -1 if there is none."""
+        there = np.flatnonzero(fits)
+        if not len(there):
+            return -1
+        cluster, request = self.cluster, np.array(attempt.job.job.request, np.int64)
+        asked = np.flatnonzero(request > 0)
+        free = cluster.nodes[there[:, None], FREE + asked] - request[asked]
+        share = free / np.maximum(1, cluster.nodes[there[:, None], FREE + cluster.k_count + asked])
+        special = asked >= _BASE
+        order = np.lexsort((there, share[:, ~special].sum(axis=1), share[:, special].sum(axis=1)))
+        return next((f for f in there[order].tolist() if within_quota(self.core, attempt, f)), -1)
+
+    # --- moves -------------------------------------------------------------------------------------------------
+
+    @property
+    def mark(self) -> int:
+        """The number of moves made, for ``unmake``."""
+        return len(self._made)
+
+    def moves(self, first: int = 0) -> tuple[Move, ...]:
+        """Return the moves made, those from the ``first`` on."""
+        return tuple(each.move for each in self._made[first:])
+
+    def make(self, attempt: Attempt, f: int, goal: Goal) -> None:
+        """Move a task to node ``f``, which takes it."""
+        leases, k = self.cluster.leases, self.cluster.k_count
+        origin, slot = attempt.node, attempt.slot
+        amounts = tuple(leases[slot, AMOUNTS : AMOUNTS + k].tolist())
+        mask, end, ports = devices.mask_of(self.cluster, slot)[0], int(leases[slot, END]), attempt.ports
+        self._leave(attempt)
+        self._enter(attempt, f, self.core.leases.hold(f, self.shape_of(attempt.job).row, end), self._ports(attempt, f))
+        names = self.cluster.names
+        move = Move(attempt.id, attempt.job.job.id, attempt.task, names[origin], names[f], self.lost[attempt.id], goal)
+        self._made.append(_Made(attempt, origin, amounts, mask, end, ports, move))
+        self.moved.add(attempt.id)
+
+    def unmake(self, mark: int) -> None:
+        """Unmake the moves since there were ``mark`` of them, the last one first."""
+        while len(self._made) > mark:
+            made = self._made.pop()
+            self._leave(made.attempt)
+            slot = self.core.leases.hold_amounts(made.origin, made.amounts, made.end, made.mask)
+            self._enter(made.attempt, made.origin, slot, made.ports)
+            self.moved.discard(made.attempt.id)
+
+    def _leave(self, attempt: Attempt) -> None:
+        core = self.core
+        core.leases.release(attempt.slot)
+        core.holders[attempt.slot] = None
+        if attempt.ports:
+            core.relations.ports.give_back(attempt.node, attempt.ports)
+        if core.live or core.counts:
+            core.matching.moved(attempt.job, attempt.node, -1)
+
+    def _enter(self, attempt: Attempt, f: int, slot: int, ports: tuple[int, ...]) -> None:
+        core = self.core
+        attempt.node, attempt.slot, attempt.ports = f, slot, ports
+        core.set_holder(slot, attempt)
+        if ports:
+            core.relations.ports.take(f, ports)
+        if core.live or core.counts:
+            core.matching.moved(attempt.job, f, 1)
+
+    def _ports(self, attempt: Attempt, f: int) -> tuple[int, ...]:
+        wants = self.shape_of(attempt.job).wants
+        return self.core.relations.ports.choose(f, all_ports(wants)) if attempt.ports else ()

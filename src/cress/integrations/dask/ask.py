@@ -1,0 +1,138 @@
+"""The request that gets one lease with its Dask workers."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dask.utils import parse_bytes, parse_timedelta
+
+from cress.client.job_keywords import Duration
+from cress.client.lease_keywords import LeaseKeys
+from cress.client.lease_operations import body_of
+from cress.model.errors import InputError
+from cress.model.units import one_of
+
+# Keys of a request that the cluster itself gives.
+OWN = ("resource", "workload", "count", "command", "gang", "name", "uses", "tasks")
+# The keys that a user may give.
+KEYS = (*LeaseKeys.__annotations__, "group", "min_time", "term")
+# In which a worker moves its data away when its lease is taken; the option `grace` of the center bounds it.
+STOP_GRACE = "30s"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """One lease: ``cores`` and ``memory`` (bytes) for all its ``processes`` together, and the program in it.
+
+    ``keys`` are further ones of the request, ``options`` those of ``distributed.Worker``, ``tls`` the files of its ``Security``; ``death_timeout`` in seconds.
+    """
+
+    workload: str
+    cores: float
+    memory: int
+    processes: int = 1
+    python: str = sys.executable
+    local_directory: str = ""
+    death_timeout: float = 60.0
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    tls: Mapping[str, str] = field(default_factory=dict)
+
+    def workers(self, name: str) -> list[str]:
+        """Return the names of the Dask workers in a lease."""
+        return [name] if self.processes == 1 else [name + suffix for suffix in self.suffixes]
+
+    @property
+    def suffixes(self) -> list[str]:
+        """Ends of the names of the workers in one lease."""
+        return [f"-{number}" for number in range(self.processes)]
+
+    @property
+    def threads(self) -> int:
+        """The threads of one worker."""
+        return max(1, int(self.cores / self.processes))
+
+    def command(self, name: str, scheduler: str) -> list[str]:
+        """Return the command of the program in a lease."""
+        given = {
+            "scheduler": scheduler,
+            "names": self.workers(name),
+            "nthreads": self.threads,
+            "memory_limit": self.memory // self.processes,
+            "death_timeout": self.death_timeout,
+            "local_directory": self.local_directory,
+            "options": dict(self.options),
+            "tls": dict(self.tls),
+        }
+        return [self.python, "-P", "-m", "cress.integrations.dask.program", json.dumps(given)]
+
+    def request(self, name: str, scheduler: str) -> dict[str, Any]:
+        """Return the keywords of ``client.leases.request`` for a lease."""
+        return {
+            "workload": self.workload,
+            "name": name,
+            "resource": {"cpu": self.cores, "memory": self.memory},
+            "command": self.command(name, scheduler),
+            "stop_grace": STOP_GRACE,
+            **self.keys,
+        }
+
+    def text(self, name: str, scheduler: str) -> str:
+        """Return the request as YAML, as ``POST /v1/leases`` gets it."""
+        return "".join(f"{key}: {json.dumps(value)}\n" for key, value in body_of(self.request(name, scheduler)).items())
+
+
+def made(
+    *,
+    workload: str,
+    cores: float,
+    memory: str | int,
+    processes: int,
+    death_timeout: Duration,
+    env: Mapping[str, str] | None,
+    job_extra: Mapping[str, Any] | None,
+    keys: Mapping[str, Any],
+    **more: Any,
+) -> Ask:
+    """Return the request that these keywords of a cluster mean. Raises ``InputError``."""
+    if not 0 < cores < math.inf:
+        raise InputError(f"{cores} cores", hint="more than 0", field="cores")
+    if processes < 1 or int(processes) != processes:
+        raise InputError(f"{processes} processes", hint="1 or more", field="processes")
+    if processes > max(1, cores):
+        raise InputError(
+            f"{processes} processes have {cores:g} cores", hint="at least one core for each", field="processes"
+        )
+    amount = _parsed(parse_bytes, memory, "memory", "an amount such as 4GB or 4GiB")
+    if amount <= 0:
+        raise InputError(f"memory of {memory!r}", hint="an amount such as 4GB or 4GiB", field="memory")
+    given = {name: value for name, value in {**keys, **(job_extra or {})}.items() if value is not None}
+    for name in given:
+        if name in OWN:
+            raise InputError(f"the cluster itself sets {name}", hint="leave it out", field=name)
+        if name not in KEYS:
+            raise InputError(f"a cluster has no key {name!r}", hint=one_of(name, sorted(KEYS)), field=name)
+    if env:
+        given["environment"] = {**given.get("environment", {}), **env}
+    seconds = _parsed(parse_timedelta, death_timeout, "death_timeout", "a duration such as 60s")
+    return Ask(
+        workload=workload,
+        cores=cores,
+        memory=int(amount),
+        processes=int(processes),
+        death_timeout=seconds,
+        keys=given,
+        **more,
+    )
+
+
+def _parsed(parse: Any, value: object, name: str, hint: str) -> Any:
+    try:
+        return parse(value)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise InputError(f"{value!r} cannot be read", hint=hint, field=name) from None

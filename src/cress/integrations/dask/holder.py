@@ -1,0 +1,153 @@
+"""The holder of the leases of one Dask cluster: it asks for them, renews them, and hears how they change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from cress.client import LeaseView
+from cress.client.asyncclient import AsyncClient
+from cress.client.errors import ClientError, NotFound, Refused
+from cress.client.lease_operations import over
+from cress.integrations.dask.ask import Ask
+
+logger = logging.getLogger(__name__)
+# Seconds until leases are looked at again after the center refused to show them.
+LOOK_AGAIN = 5.0
+# Seconds for which a cluster that closes waits for the center, and for the end of what ran in its leases.
+GIVE_BACK, END = 5.0, 10.0
+# Seconds between two looks at what is left.
+LOOK = 0.1
+
+
+class Holder:
+    """Leases of one workload. ``heard`` is called with each view of one that has changed.
+
+    The center may be away for any time: calls wait for it, until the holder is closing.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        heard: Callable[[LeaseView], None],
+        *,
+        url: str | None,
+        token: str | None,
+        data: Path | str | None,
+    ) -> None:
+        self.ask = ask
+        self.client = AsyncClient(url, token, data=data, patience=math.inf)
+        self.closing = asyncio.Event()
+        self._heard = heard
+        # The requests that are not over, as far as is known, and the names of all that were ever made: a workload may have others too.
+        self._held: dict[int, LeaseView] = {}
+        # What was heard of requests before their answers came.
+        self._early: dict[int, LeaseView] = {}
+        self._names: set[str] = set()
+        self._watching: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Watch the leases, and renew them."""
+        self._watching = asyncio.ensure_future(self._watch())
+
+    async def request(self, name: str, scheduler: str) -> LeaseView:
+        """Ask for a lease; return the last that is known of it. Raises ``ClientError``, ``InputError``."""
+        self._names.add(name)
+        asked = asyncio.ensure_future(self.client.leases.request(**self.ask.request(name, scheduler)))
+        closing = asyncio.ensure_future(self.closing.wait())
+        try:
+            await asyncio.wait({asked, closing}, return_when=asyncio.FIRST_COMPLETED)
+            if not asked.done():
+                raise ClientError("the cluster closes while the center is away")
+            (view,) = asked.result()
+        finally:
+            for each in (asked, closing):
+                each.cancel()
+        assert view.job is not None, "a request is a job"
+        view = self._early.pop(view.job, view)
+        if view.state != "over" and view.job is not None:
+            self._held[view.job] = view
+        return view
+
+    async def release(self, job: int) -> None:
+        """Give a lease back, or withdraw its request. Without a center it ends after its term."""
+        with suppress(Refused, NotFound):
+            try:
+                await asyncio.wait_for(self.client.leases.release(job), GIVE_BACK)
+            except (ClientError, TimeoutError) as error:
+                if isinstance(error, (Refused, NotFound)):
+                    raise
+                why = str(error) or "no answer"
+                logger.warning("lease %d could not be given back (%s); it ends after its term", job, why)
+
+    async def use(self, view: LeaseView, amounts: dict[str, str | float]) -> None:
+        """Say what is used of a lease; nothing if it is over or changes just now."""
+        with suppress(Refused, NotFound):
+            await self.client.leases.use(view.id, amounts)
+
+    async def reason(self, job: int) -> tuple[bool, str]:
+        """Return whether the program in a lease that is over failed, and why it is over."""
+        handle = await self.client.job(job)
+        view = await handle.view()
+        lines = (await handle.output(stream="stderr")).strip().splitlines() if view.state == "failed" else []
+        return view.state == "failed", "; ".join(filter(None, (view.reason or view.state, *lines[-1:])))
+
+    async def close(self) -> None:
+        """End the watch, and wait until the leases are over, if there is a center."""
+        self.closing.set()
+        with suppress(ClientError, TimeoutError):
+            left = await asyncio.wait_for(self._now(), GIVE_BACK)
+            await asyncio.wait_for(self._over(left), END)
+        if self._watching is not None:
+            self._watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watching
+        await self.client.close()
+
+    async def _over(self, left: list[LeaseView]) -> None:
+        """Wait until no lease is left; give those back whose requests were given up while the center was away, and have arrived nevertheless."""
+        while left:
+            for view in left:
+                if view.state != "stopping" and view.job is not None:
+                    await self.release(view.job)
+            await asyncio.sleep(LOOK)
+            left = await self._now()
+
+    async def _now(self) -> list[LeaseView]:
+        found = await self.client.leases.list(workload=self.ask.workload, group=self.ask.keys.get("group", ""))
+        return [each for each in found if each.name in self._names]
+
+    async def _watch(self) -> None:
+        group = self.ask.keys.get("group", "")
+        while True:
+            try:
+                # What is over since the last look is not told by a new watch.
+                known = dict(self._held)
+                there = {each.job for each in await self._now()}
+                for job, view in known.items():
+                    if job not in there:
+                        self._take(over(view))
+                async for view in self.client.leases.watch(workload=self.ask.workload, group=group):
+                    self._take(view)
+            except ClientError as error:
+                logger.warning("the leases of %s cannot be watched: %s", self.ask.workload, error)
+            except Exception:
+                # Without the watch they are not renewed.
+                logger.exception("the leases of %s could not be watched", self.ask.workload)
+            await asyncio.sleep(LOOK_AGAIN)
+
+    def _take(self, view: LeaseView) -> None:
+        if view.job is None or view.name not in self._names:
+            return
+        if view.job not in self._held:
+            self._early[view.job] = view
+            return
+        if view.state == "over":
+            del self._held[view.job]
+        else:
+            self._held[view.job] = view
+        self._heard(view)

@@ -1,0 +1,113 @@
+"""Reports of idle leases to the center, so that they are lent, and of their use when tasks come."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from distributed import Scheduler
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from cress.client import LeaseView
+from cress.client.errors import ClientError
+from cress.integrations.dask.ask import Ask
+from cress.integrations.dask.holder import Holder
+from cress.integrations.dask.lease import WorkerLease
+
+logger = logging.getLogger(__name__)
+# Seconds between two looks at the workers.
+EVERY = 0.5
+# Cores of a worker without tasks, for its connections.
+IDLE_CORES = 0.1
+# Memory of such a worker: what its process has, and so much more; in steps, so that the center does not hear of each megabyte.
+SPARE = 1.25
+STEP = 64 * 2**20
+
+
+class Lending(SchedulerPlugin):
+    """Tells the center that a lease whose workers have had no tasks for ``after`` seconds is idle, and that it is not when tasks come."""
+
+    def __init__(
+        self, scheduler: Scheduler, holder: Holder, leases: Callable[[], Iterable[WorkerLease]], after: float
+    ) -> None:
+        self._scheduler = scheduler
+        self._holder = holder
+        self._leases = leases
+        self._after = after
+        self._news = asyncio.Event()
+        # By worker: the lease that lends. By lease: since when it has no tasks, and what it was told to use, if not all.
+        self._lenders: dict[str, WorkerLease] = {}
+        self._since: dict[WorkerLease, float] = {}
+        self._told: dict[WorkerLease, tuple[int | None, int]] = {}
+
+    def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
+        """Look at once when a worker that lends gets a task."""
+        if finish == "processing" and self._lenders:
+            where = self._scheduler.tasks[key].processing_on
+            if where is not None and str(where.name) in self._lenders:
+                self._news.set()
+
+    async def run(self) -> None:
+        """Look at the workers for ever."""
+        while True:
+            try:
+                await self._look()
+            except ClientError as error:
+                logger.warning("what is used of leases could not be told: %s", error)
+            try:
+                await asyncio.wait_for(self._news.wait(), EVERY)
+            except TimeoutError:
+                continue
+            self._news.clear()
+
+    async def _look(self) -> None:
+        now, words = asyncio.get_running_loop().time(), []
+        workers = {str(each.name): each for each in self._scheduler.workers.values()}
+        held = [each for each in self._leases() if each.view is not None and each.view.state == "held"]
+        for lease in held:
+            there = [workers[name] for name in lease.workers if name in workers]
+            busy = len(there) < len(lease.workers) or any(each.processing or each.actors for each in there)
+            since = self._since[lease] = math.inf if busy else min(self._since.get(lease, now), now)
+            memory = sum(int(each.metrics.get("memory", 0)) for each in there)
+            words.append(self._word(lease, now - since >= self._after, memory, busy=busy))
+        for lease in set(self._since) - set(held):
+            self._forget(lease)
+        await asyncio.gather(*(self._holder.use(view, amounts) for view, amounts in filter(None, words)))
+
+    def _word(
+        self, lease: WorkerLease, idle: bool, memory: int, *, busy: bool
+    ) -> tuple[LeaseView, dict[str, str | float]] | None:
+        """Return what is to be told of a lease, if it is news."""
+        ask, view = self._holder.ask, lease.view
+        assert view is not None
+        attempt, told = self._told.get(lease, (None, 0))
+        if attempt != view.attempt:
+            # It was taken and given again: all of it counts as used.
+            told = 0
+        if busy:
+            if not told:
+                return None
+            self._forget(lease)
+            return view, {"cpu": ask.cores, "memory": ask.memory}
+        if not idle:
+            return None
+        wanted = idle_memory(ask, memory)
+        if told and told / 2 <= wanted <= told:
+            return None
+        self._told[lease] = view.attempt, wanted
+        self._lenders |= dict.fromkeys(lease.workers, lease)
+        return view, {"cpu": min(ask.cores, IDLE_CORES * ask.processes), "memory": wanted}
+
+    def _forget(self, lease: WorkerLease) -> None:
+        self._since.pop(lease, None)
+        self._told.pop(lease, None)
+        for name in lease.workers:
+            self._lenders.pop(name, None)
+
+
+def idle_memory(ask: Ask, measured: int) -> int:
+    """Return the memory that a lease needs whose workers have so much and no tasks."""
+    return min(ask.memory, math.ceil(measured * SPARE / STEP) * STEP)

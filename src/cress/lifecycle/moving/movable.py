@@ -1,0 +1,57 @@
+"""The choice of running tasks that may move now: what the scheduler says, and the readiness of services."""
+
+from __future__ import annotations
+
+from cress.core.moving.movable import lost_by, why_it_stays
+from cress.core.moving.plan import Candidates, Stays
+from cress.lifecycle.context import Context
+from cress.lifecycle.families import replicas
+from cress.lifecycle.jobs import members
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
+
+
+def candidates(context: Context) -> Candidates:
+    """Return the tasks that may move, and the others counted by reason."""
+    found = Candidates()
+    for attempt in context.attempts.values():
+        why = why_not(context, attempt, found.spare)
+        if why is None:
+            found.lost[attempt.id] = lost_by(context.core, context.core.attempts[attempt.id])
+        else:
+            found.stays[why] += 1
+    found.stays[Stays.FOREIGN] += len(context.core.strangers)
+    return found
+
+
+def why_not(context: Context, attempt: LiveAttempt, spare: dict[int, int] | None = None) -> Stays | None:
+    """Return why a task is not moved, ``None`` if it may be. ``spare`` has how many tasks of services may be; it is filled."""
+    why = why_it_stays(context.core, context.core.attempts[attempt.id])
+    if why is not None:
+        return why
+    job = context.jobs[attempt.job]
+    if attempt.halted:
+        return Stays.STOPPING
+    if not attempt.started:
+        return Stays.STARTING
+    if job.ending or job.held:
+        return Stays.HELD
+    family = members.family_of(context, job) if job.kept is not None else None
+    return (
+        None if family is None else _why_not_of_service(context, family, job, attempt, {} if spare is None else spare)
+    )
+
+
+def _why_not_of_service(
+    context: Context, family: Family, job: LiveJob, attempt: LiveAttempt, spare: dict[int, int]
+) -> Stays | None:
+    state = replicas.state_of(family)
+    if state.updating or job.template != family.template:
+        return Stays.UPDATING
+    if attempt.ready_at is None:
+        return Stays.NOT_READY
+    number = family.job.id
+    if number not in spare:
+        ready = sum(replicas.is_ready(member) for member in members.of(context, family))
+        spare[number] = ready - family.job.minimum
+    return Stays.MINIMUM if spare[number] < 1 else None

@@ -1,0 +1,92 @@
+"""Plans from the state of a machine: for whom room may be made, and the plan itself, made on a machine that is used up by it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cress.core.groups.guarantees import Guarantees
+from cress.core.moving.plan import Budget, Goal, Plan
+from cress.core.moving.planner import plan_moves, plan_place
+from cress.core.placing.vetoes import Verdict
+from cress.lifecycle.context import Context
+from cress.lifecycle.jobs import members
+from cress.lifecycle.jobs.reasons import reason
+from cress.lifecycle.moving.movable import candidates
+from cress.lifecycle.tables.rows import LiveJob
+from cress.model.errors import InputError, NotAccepted
+
+# The reasons for waiting that room for the unit ends.
+_FOR_ROOM = frozenset({Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.DRAINING})
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """The purpose of a plan: ``goals``, or room for the next unit of ``job``; and the most that it moves and loses."""
+
+    goals: tuple[Goal, ...] = ()
+    job: int = 0
+    budget: Budget = Budget()
+
+
+def made(context: Context, wanted: Wanted) -> Plan:
+    """Return a plan. The context is used up: this is for a copy, such as a forked process has."""
+    found = candidates(context)
+    if wanted.job:
+        return plan_place(context.core, found, wanted.job, wanted.budget)
+    return plan_moves(context.core, found, wanted.goals, wanted.budget)
+
+
+def waiting_unit(context: Context, number: int) -> int:
+    """Return the job with the unit for which room may be made: itself, or of a service the first member that waits.
+
+    Raises InputError for a job that there never was, NotAccepted for one that waits for nothing, or for something else than room.
+    """
+    job = _live(context, number)
+    core = context.core
+    own = job.job.id
+    entry = core.jobs[own]
+    veto = core.veto(own)
+    if veto is None:
+        raise NotAccepted(
+            f"job {number} does not wait: all that is left of it runs",
+            hint="see `cress jobs --state waiting`",
+            field="for",
+        )
+    why = reason(context, own)
+    if veto.never:
+        raise NotAccepted(f"job {number} can never run here: {why}", hint="no move changes that", field="for")
+    if entry.has_claimed:
+        raise NotAccepted(f"room is being made for job {number} already: {why}", hint="wait", field="for")
+    if veto.kind is Verdict.BEHIND:
+        raise NotAccepted(
+            f"job {number} is not the next of its group: {why}",
+            hint=f"make room for job {veto.behind} first",
+            field="for",
+        )
+    if not entry.queued or entry.companions or veto.kind not in _FOR_ROOM:
+        raise NotAccepted(
+            f"job {number} does not wait for room: {why}", hint="moving tasks would not let it start", field="for"
+        )
+    if Guarantees(core.groups, core.cluster).forbid(entry):
+        raise NotAccepted(
+            f"job {number} is larger than the quota of group {entry.group.name}, and what other groups may demand leaves no room for it",
+            hint="a larger quota, or a smaller job",
+            field="for",
+        )
+    return own
+
+
+def _live(context: Context, number: int) -> LiveJob:
+    family = context.families.get(number)
+    if family is not None:
+        waiting = [each for each in members.of(context, family) if each.waiting and not each.ending]
+        if not waiting:
+            raise NotAccepted(f"job {number} does not wait: all its tasks run", hint="see `cress job`", field="for")
+        return min(waiting, key=lambda each: each.index)
+    job = context.jobs.get(number)
+    if job is None and not 0 < number < context.next_job:
+        raise InputError(f"there is no job {number}", hint="see `cress jobs`", field="for")
+    if job is None or job.ending:
+        raise NotAccepted(
+            f"job {number} is over, or ends", hint="only a job that waits can be made room for", field="for"
+        )
+    return job

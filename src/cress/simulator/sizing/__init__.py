@@ -1,0 +1,1 @@
+"""Sizing: how many nodes a workload needs, found by simulations."""

@@ -1,0 +1,134 @@
+"""Clusters of any size: the kinds of nodes of a cluster, more or fewer of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Protocol
+
+from msgspec.structs import replace as changed
+
+from cress.model.errors import InputError
+from cress.model.node import Node
+from cress.model.units import one_of
+from cress.simulator.workload import Cluster
+
+CORE = 1000
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Nodes that differ in name, rack and address only; ``name`` is what their names have in common."""
+
+    name: str
+    nodes: tuple[Node, ...]
+
+    def take(self, count: int) -> tuple[Node, ...]:
+        """Return so many of them; further ones are copies in the racks of the first, in turn."""
+        own = self.nodes[:count]
+        more = [
+            changed(self.nodes[i % len(self.nodes)], name=f"{self.name}+{i + 1 - len(self.nodes)}", address="")
+            for i in range(len(self.nodes), count)
+        ]
+        return (*own, *more)
+
+
+class Scaling(Protocol):
+    """A way to make a cluster of a size; ``unit`` is what is counted, ``least`` the smallest size, ``given`` that of the cluster as it was given."""
+
+    unit: str
+    least: int
+    given: int
+
+    def counts(self, size: int) -> dict[str, int]:
+        """The number of nodes of each kind."""
+
+    def cluster(self, size: int) -> Cluster:
+        """The cluster of this size."""
+
+
+class Proportional:
+    """All kinds in the proportion in which the cluster has them."""
+
+    unit, least = "nodes", 1
+
+    def __init__(self, base: Cluster, kinds: tuple[Kind, ...]) -> None:
+        self._base, self._kinds = base, kinds
+        self.given = len(base.nodes)
+
+    def counts(self, size: int) -> dict[str, int]:
+        """Round down, then one more of those that lost most by it."""
+        exact = [Fraction(size * len(kind.nodes), self.given) for kind in self._kinds]
+        whole = [int(each) for each in exact]
+        order = sorted(range(len(whole)), key=lambda i: (whole[i] - exact[i], i))
+        for i in order[: size - sum(whole)]:
+            whole[i] += 1
+        return {kind.name: count for kind, count in zip(self._kinds, whole, strict=True)}
+
+    def cluster(self, size: int) -> Cluster:
+        """The kinds one after the other."""
+        return _with(self._base, self._kinds, self.counts(size))
+
+
+class OneKind:
+    """One kind varies, and the others stay."""
+
+    unit, least = "nodes", 0
+
+    def __init__(self, base: Cluster, kinds: tuple[Kind, ...], name: str) -> None:
+        self._base, self._kinds, self._name = base, kinds, name
+        own = {kind.name: len(kind.nodes) for kind in kinds}
+        if name not in own:
+            raise InputError(f"there is no kind of nodes {name!r}", hint=one_of(name, list(own)), field="--vary")
+        self._own = own
+        self.given = own[name]
+        self.least = 1 if len(own) == 1 else 0
+
+    def counts(self, size: int) -> dict[str, int]:
+        """Those of the cluster, and ``size`` of the kind that varies."""
+        return {**self._own, self._name: size}
+
+    def cluster(self, size: int) -> Cluster:
+        """The kinds one after the other."""
+        return _with(self._base, self._kinds, self.counts(size))
+
+
+class Processors:
+    """One node with more or fewer cores, as a log of processors has it."""
+
+    unit, least = "processors", 1
+
+    def __init__(self, base: Cluster) -> None:
+        self._base = base
+        self.given = base.nodes[0].capacity[0] // CORE
+
+    def counts(self, size: int) -> dict[str, int]:
+        """The processors."""
+        return {self.unit: size}
+
+    def cluster(self, size: int) -> Cluster:
+        """The node with so many cores."""
+        node = self._base.nodes[0]
+        return replace(self._base, nodes=(changed(node, capacity=(size * CORE, *node.capacity[1:])),))
+
+
+def kinds_of(cluster: Cluster) -> tuple[Kind, ...]:
+    """The kinds of nodes of a cluster, in the order of their first nodes, with names that differ."""
+    found: dict[Node, list[Node]] = {}
+    for node in cluster.nodes:
+        found.setdefault(changed(node, name="", rack="", address=""), []).append(node)
+    kinds: list[Kind] = []
+    used: set[str] = set()
+    for nodes in found.values():
+        stem = re.sub(r"[-_.]?\d+$", "", nodes[0].name) or nodes[0].name
+        name, number = stem, 2
+        while name in used:
+            name, number = f"{stem}-{number}", number + 1
+        used.add(name)
+        kinds.append(Kind(name, tuple(nodes)))
+    return tuple(kinds)
+
+
+def _with(base: Cluster, kinds: tuple[Kind, ...], counts: dict[str, int]) -> Cluster:
+    return replace(base, nodes=tuple(node for kind in kinds for node in kind.take(counts[kind.name])))

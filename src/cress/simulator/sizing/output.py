@@ -1,0 +1,132 @@
+"""The output of a sizing, for people and programs: the table, ``size.json``, the tables of the found clusters and the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from cress.model.times import DAY, SECOND
+from cress.simulator.day_measures import HOURS, PEAK_HOURS, window
+from cress.simulator.files import make_directory, whole_file
+from cress.simulator.report import write_report
+from cress.simulator.report.figures import duration
+from cress.simulator.report.sizes import section
+from cress.simulator.request import Result
+from cress.simulator.run import write_result
+from cress.simulator.sizing.criteria import peak_of
+from cress.simulator.sizing.request import Comparison, Sized, SizePlan
+
+Rows = list[tuple[str, list[str]]]
+
+
+def as_data(found: SizePlan, compared: Sequence[Comparison]) -> dict[str, Any]:
+    """The content of ``size.json``."""
+    criteria = found.request.criteria
+    return {
+        "trace": found.plan.workload.name,
+        "seed": found.plan.request.seed,
+        "unit": found.scaling.unit,
+        "given": found.scaling.given,
+        "criteria": {
+            "wait_p95_s": None if criteria.wait_p95 is None else criteria.wait_p95 / SECOND,
+            "deadlines_missed_share": criteria.missed,
+            "services_short_worst": criteria.short,
+        },
+        "policies": [_policy(each) for each in compared],
+    }
+
+
+def _policy(each: Comparison) -> dict[str, Any]:
+    data: dict[str, Any] = {"policy": each.shared.policy, **_sized(each.shared)}
+    if each.separate is not None:
+        data["separate"] = {
+            "size": each.separate_size,
+            "fewer_share": each.fewer,
+            "parts": {part.part: _sized(part) for part in each.parts},
+            "day": peak_of(each.separate),
+        }
+    return data
+
+
+def _sized(each: Sized) -> dict[str, Any]:
+    return {
+        "size": each.size,
+        "kinds": each.kinds,
+        **each.figures.as_data(),
+        "day": peak_of(each.result),
+        "trials": [trial.as_data() for trial in each.trials],
+    }
+
+
+def results_of(compared: Sequence[Comparison]) -> list[Result]:
+    """The separate and the shared cluster of each policy, in the order of the columns of the table."""
+    return [each for one in compared for each in (one.separate, one.shared.result) if each is not None]
+
+
+def rows_of(found: SizePlan, compared: Sequence[Comparison]) -> tuple[list[str], Rows]:
+    """The table: the heads of its columns, and its rows."""
+    unit, criteria = found.scaling.unit, found.request.criteria
+    results = results_of(compared)
+    days = [peak_of(each) for each in results]
+    is_separate = [each is one.separate for one in compared for each in (one.separate, one.shared.result) if each]
+    owners = [one for one in compared for each in (one.separate, one.shared.result) if each is not None]
+    pairs = list(zip(owners, is_separate, strict=True))
+    labels = [result.run.label for result in results]
+    rows: Rows = [(unit, [f"{one.separate_size if apart else one.shared.size:,}" for one, apart in pairs])]
+    for name in found.scaling.counts(found.scaling.given):
+        if len(found.scaling.counts(found.scaling.given)) > 1:
+            rows.append((f"of these, {name}", [f"{_kinds(one, apart, name):,}" for one, apart in pairs]))
+    for i, part in enumerate(found.parts):
+        rows.append((f"{unit} of {part.name}", [f"{one.parts[i].size:,}" if apart else "" for one, apart in pairs]))
+    if found.parts:
+        rows.append((f"fewer {unit} than separate", ["" if apart else f"{one.fewer:.1%}" for one, apart in pairs]))
+    figures = [[part.figures for part in one.parts] if apart else [one.shared.figures] for one, apart in pairs]
+    longest = "waiting time, 95th percentile" + (", longest of them" if found.parts else "")
+    rows.append((longest, [_time(max(each.wait_p95 for each in some)) for some in figures]))
+    if criteria.missed is not None:
+        rows.append(("deadlines missed", [f"{max(each.missed for each in some):.2%}" for some in figures]))
+    if any("services_short_worst" in day for day in days):
+        rows.append(("task time that the worst service lacked", [f"{max(each.short for each in some):.3%}" for some in figures]))  # fmt: skip
+    rows += _day_rows(found, days)
+    lost = [result.analysis.summary["lost_work_share"] for result in results]
+    if any(lost):
+        rows.append(("work that was run again", [f"{each:.2%}" for each in lost]))
+    tried = [sum(len(part.trials) for part in one.parts) if apart else len(one.shared.trials) for one, apart in pairs]
+    rows.append(("simulations", [f"{each:,}" for each in tried]))
+    return labels, rows
+
+
+def _day_rows(found: SizePlan, days: Sequence[dict[str, float]]) -> Rows:
+    """The use of the clusters, in the peak too where the trace is at least a day long."""
+    workload = found.plan.workload
+    start, end = window(workload)
+    hour = int(days[0]["peak_from_h"])
+    peak = f"{hour:02d}:00-{(hour + PEAK_HOURS) % HOURS:02d}:00"
+    words = ("reserved",) if workload.use is None else ("reserved", "used")
+    rows: Rows = []
+    if end - start >= DAY:
+        rows += [(f"cores {word} in the peak, {peak}", [f"{day[f'{word}_peak_mean']:.1%}" for day in days]) for word in words]  # fmt: skip
+    over = " over the day" if rows else ""
+    return rows + [(f"cores {word}{over}", [f"{day[f'{word}_day_mean']:.1%}" for day in days]) for word in words]
+
+
+def _kinds(one: Comparison, apart: bool, name: str) -> int:
+    return sum(part.kinds[name] for part in one.parts) if apart else one.shared.kinds[name]
+
+
+def _time(value: int) -> str:
+    return duration(value / SECOND)
+
+
+def write_all(found: SizePlan, compared: Sequence[Comparison]) -> None:
+    """Write ``size.json``, the tables of each found cluster and ``report.html``. Raises ``InputError``."""
+    out = found.plan.request.out
+    make_directory(out)
+    results = results_of(compared)
+    for result in results:
+        write_result(result, found.plan)
+    with whole_file(out / "size.json") as file:
+        file.write((json.dumps(as_data(found, compared), indent=2) + "\n").encode())
+    more = (section(found, compared, rows_of(found, compared)),)
+    write_report(out / "report.html", found.plan.workload, results, found.plan.request, more)

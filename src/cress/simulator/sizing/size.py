@@ -1,0 +1,294 @@
+"""A sizing from beginning to end: read, search the least cluster under each policy, and compare it with separate clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+from msgspec.structs import replace as changed
+
+from cress.model.errors import InputError
+from cress.model.group import Group, Quota
+from cress.model.node import Node
+from cress.model.resources import Dimensions
+from cress.model.units import format_duration, parse_duration, parse_share
+from cress.model.vectors import describe_vector, names_in, parse_vector
+from cress.simulator import run
+from cress.simulator.groups import NOWHERE, PolicyChoice
+from cress.simulator.request import Result
+from cress.simulator.sizing.criteria import DEFAULT_WAIT, Criteria, Part, by_group, by_type, figures_of
+from cress.simulator.sizing.kinds import OneKind, Processors, Proportional, Scaling, kinds_of
+from cress.simulator.sizing.request import GROUP, TYPE, Comparison, Sized, SizePlan, SizeRequest, Trial
+from cress.simulator.sizing.search import OutOfReach, Search
+from cress.simulator.sizing.together import SHARED, together
+from cress.simulator.traces import GENERATORS
+from cress.simulator.workload import NO_LIMIT, Cluster, Workload
+
+# Called with what is simulated, the events so far and all events.
+Progress = Callable[[str, int, int], None]
+# The load with which the search begins, if all work came evenly.
+FIRST_LOAD = 0.8
+
+T = TypeVar("T")
+
+
+def read_criteria(wait_p95: str, missed: str, short: str) -> Criteria:
+    """Read the criteria from the texts of their options; the waits count by default, unless there is another one. Raises ``InputError``."""
+    wait = _read(parse_duration, wait_p95, "--wait-p95") if wait_p95 else None if missed else DEFAULT_WAIT
+    return Criteria(
+        wait_p95=wait,
+        missed=_read(_share, missed, "--deadlines-missed") if missed else None,
+        short=_read(_share, short, "--services-short"),
+    )
+
+
+def _read(parse: Callable[[str], T], text: str, option: str) -> T:
+    try:
+        return parse(text)
+    except InputError as error:
+        raise error.at(field=option) from None
+
+
+def _share(text: str) -> float:
+    value = float(parse_share(text))
+    if not 0 <= value <= 1:
+        raise InputError(f"{text!r} is not between 0 and 1", hint="1%, 0.01")
+    return value
+
+
+def plan(request: SizeRequest) -> SizePlan:
+    """Read and check all arguments and files. Raises ``InputError``; writes nothing."""
+    base = request.run
+    if request.node_resource and base.cluster is not None:
+        raise InputError("is given beside --cluster", hint="one of both", field="--node-resource")
+    if request.separate and request.vary:
+        raise InputError("is given beside --separate", hint="separate clusters have all kinds of nodes", field="--vary")
+    generated = base.trace.partition(":")[0] in GENERATORS
+    own = _two_nodes(request.node_resource, None) if request.node_resource and not generated else None
+    ready = run.plan(base, own)
+    workload = ready.workload
+    if request.node_resource and generated:
+        cluster = _two_nodes(request.node_resource, workload.cluster.dimensions)
+        ready = replace(ready, workload=replace(workload, cluster=cluster))
+        workload = ready.workload
+    if workload.cluster.outages or workload.cluster.drains:
+        raise InputError("nodes with outages or drains cannot be multiplied", hint="without them", field="--cluster")
+    if request.criteria.missed is not None and workload.deadline is None:
+        raise InputError("no job has a deadline", hint="--deadlines draws some", field="--deadlines-missed")
+    scaling = _scaling(request, workload)
+    parts: tuple[Part, ...] = ()
+    if request.separate == GROUP:
+        parts = by_group(ready.group_names, ready.group_of)
+    elif request.separate == TYPE:
+        parts = by_type(workload)
+    if len(parts) == 1:
+        raise InputError(
+            f"all jobs are of one {request.separate}: {parts[0].name}", hint="without --separate", field="--separate"
+        )
+    found = SizePlan(request=request, plan=ready, scaling=scaling, parts=parts)
+    _check_runnable(found)
+    return found
+
+
+def _two_nodes(text: str, dimensions: Dimensions | None) -> Cluster:
+    """Two nodes of this vector: more than one, so that a log of processors is spread over nodes."""
+    try:
+        dimensions = dimensions or Dimensions(names_in(text))
+        capacity = parse_vector(text, dimensions)
+    except InputError as error:
+        raise InputError(str(error), field="--node-resource") from None
+    if not any(capacity):
+        raise InputError("has no resources", hint="<16, 64G>", field="--node-resource")
+    return Cluster(dimensions, tuple(Node(name=f"node-{i + 1}", capacity=capacity) for i in range(2)))
+
+
+def _scaling(request: SizeRequest, workload: Workload) -> Scaling:
+    cluster = workload.cluster
+    if len(cluster.nodes) == 1 and request.run.cluster is None:
+        if request.vary:
+            raise InputError("a log of processors has no kinds of nodes", hint="without --vary", field="--vary")
+        return Processors(cluster)
+    kinds = kinds_of(cluster)
+    return OneKind(cluster, kinds, request.vary) if request.vary else Proportional(cluster, kinds)
+
+
+def _check_runnable(found: SizePlan) -> None:
+    """Raise ``InputError`` if a task fits on no kind of node, however many there are."""
+    ready, scaling = found.plan, found.scaling
+    if isinstance(scaling, Processors):
+        return
+    workload = ready.workload
+    nodes = tuple(kind.nodes[0] for kind in kinds_of(workload.cluster))
+    single = replace(workload, cluster=replace(workload.cluster, nodes=nodes), gang=np.zeros(len(workload), np.bool_))
+    never = run.never_fits(replace(ready, workload=single), ready.choices[0])
+    if never.any():
+        i = int(np.flatnonzero(never)[0])
+        asks = describe_vector(workload.requests[int(workload.request_index[i])], workload.cluster.dimensions)
+        more = f", as do {int(never.sum()) - 1:,} others" if never.sum() > 1 else ""
+        raise InputError(
+            f"job {workload.ids[i]} fits on no node, however many there are: a task asks for {asks}{more}",
+            hint="a larger kind of node, or a trace without it",
+            file=ready.request.trace,
+            line=int(workload.line[i]),
+        )
+
+
+def size_all(found: SizePlan, progress: Progress | None = None) -> list[Comparison]:
+    """Search under each policy in turn. Raises ``InputError`` where no size is enough."""
+    return [compare(found, choice, progress) for choice in found.plan.choices]
+
+
+def compare(found: SizePlan, choice: PolicyChoice, progress: Progress | None = None) -> Comparison:
+    """Search the shared cluster under one policy, and those of the parts."""
+    separate = tuple(
+        _size(found, choice, part.name, np.flatnonzero(part.jobs & (found.plan.group_of != NOWHERE)), progress)
+        for part in found.parts
+    )
+    everything = np.arange(len(found.plan.workload))
+    guess = sum(each.size for each in separate) or None
+    shared = _size(found, choice, "", everything, progress, guess)
+    if not separate:
+        return Comparison(shared=shared)
+    label = f"{choice.label} {SHARED}"
+    result = replace(
+        shared.result,
+        run=replace(shared.result.run, label=label),
+        directory=found.plan.request.out / PolicyChoice(label).directory,
+    )
+    return Comparison(
+        shared=replace(shared, result=result), parts=separate, separate=together(found.plan, choice.label, separate)
+    )
+
+
+def _size(
+    found: SizePlan,
+    choice: PolicyChoice,
+    part: str,
+    jobs: np.ndarray[tuple[int], np.dtype[np.int64]],
+    progress: Progress | None,
+    guess: int | None = None,
+) -> Sized:
+    """Search the least size for these jobs."""
+    scaling, criteria = found.scaling, found.request.criteria
+    whole = found.plan.workload
+    workload = whole if len(jobs) == len(whole) else whole.select(jobs)
+    group_of = found.plan.group_of[jobs]
+    judged = () if part else found.parts
+    trials: dict[int, Trial] = {}
+    results: dict[int, Result] = {}
+    label = " ".join(each for each in (choice.label, part) if each)
+
+    def simulate(size: int) -> Result:
+        cluster = scaling.cluster(size)
+        sized = replace(workload, cluster=cluster, groups=fitted_groups(found, cluster, alone=bool(part)))
+        ready = replace(found.plan, workload=sized, group_of=group_of)
+
+        def told(_: str, events: int, expected: int) -> None:
+            if progress is not None:
+                progress(f"{label}: {size:,} {scaling.unit}", events, expected)
+
+        return run.simulate(ready, choice, told)
+
+    def passes(size: int) -> bool:
+        result = simulate(size)
+        figures = figures_of(result, judged)
+        trials[size] = Trial(size=size, figures=figures, unmet=tuple(criteria.unmet(figures)))
+        if trials[size].unmet:
+            return False
+        # One at a time is kept: of a long trace they are large.
+        if not results or size < next(iter(results)):
+            results.clear()
+            results[size] = result
+        return True
+
+    def is_hopeless(low: int, high: int) -> bool:
+        return trials[low].figures == trials[high].figures
+
+    first = guess or _first_guess(workload, scaling)
+    try:
+        size = Search(passes, is_hopeless, least=scaling.least).run(first)
+    except OutOfReach as error:
+        raise _out_of_reach(found, label, trials[error.size], simulate) from None
+    return Sized(
+        policy=choice.label,
+        part=part,
+        size=size,
+        kinds=scaling.counts(size),
+        trials=tuple(trials[each] for each in sorted(trials)),
+        workload=workload,
+        positions=jobs,
+        result=results[size] if size in results else simulate(size),
+    )
+
+
+def fitted_groups(found: SizePlan, cluster: Cluster, *, alone: bool = False) -> tuple[Group, ...]:
+    """Return the groups with quotas that this cluster can provide: as they are, at most all of it; ``alone``: all of it.
+
+    Without a file of groups equal quotas were dealt to those of the trace: they grow and shrink with the cluster.
+    """
+    plan, total = found.plan, cluster.total()
+    groups, accounting = plan.workload.groups, plan.options.accounting
+    whole = total[0] if accounting == "cpu" else len(cluster.nodes) * 1_000_000
+    if alone:
+        return tuple(changed(group, quota=Quota(scalar=max(1, whole)), windows=()) for group in groups)
+    if len({group.quota for group in groups}) == 1 and not any(group.windows for group in groups) and plan.request.groups is None:  # fmt: skip
+        return tuple(changed(group, quota=Quota(scalar=max(1, whole // len(groups)))) for group in groups)
+    index = cluster.dimensions.index
+
+    def fitted(quota: Quota) -> Quota:
+        if quota.amounts:
+            return Quota(amounts=tuple((name, max(1, min(amount, total[index[name]]))) for name, amount in quota.amounts))  # fmt: skip
+        return Quota(scalar=max(1, min(quota.scalar, whole)))
+
+    return tuple(
+        changed(
+            group,
+            quota=fitted(group.quota),
+            windows=tuple(changed(each, quota=fitted(each.quota)) for each in group.windows),
+        )
+        for group in groups
+    )
+
+
+def _first_guess(workload: Workload, scaling: Scaling) -> int:
+    """Return the size at which all work, if it came evenly, would make the load ``FIRST_LOAD``."""
+    if isinstance(scaling, OneKind):
+        return max(scaling.least, scaling.given)
+    run_time = workload.run
+    if workload.until is not None:
+        run_time = np.where(run_time == NO_LIMIT, np.maximum(0, workload.until - workload.submit), run_time)
+    run_time = np.maximum(run_time, 0)
+    long = int((workload.submit + run_time).max() - workload.submit.min())
+    weights = run_time.astype(np.float64) * workload.tasks
+    work = (np.array(workload.requests, dtype=np.float64)[workload.request_index] * weights[:, None]).sum(axis=0)
+    given = np.array(workload.cluster.total(), dtype=np.float64) * max(1, long) / scaling.given
+    need = max((float(each / one) for each, one in zip(work, given, strict=True) if one), default=1.0)
+    return max(scaling.least, round(need / FIRST_LOAD))
+
+
+def _out_of_reach(found: SizePlan, label: str, last: Trial, simulate: Callable[[int], Result]) -> InputError:
+    """Return the error about a workload for which no size is enough."""
+    figures, criteria = last.figures, found.request.criteria
+    size = f"{last.size:,} {found.scaling.unit}"
+    if figures.unfinished:
+        result = simulate(last.size)
+        stuck = np.flatnonzero(result.run.rejected | result.run.waiting)
+        return InputError(
+            f"{label}: no number of {found.scaling.unit} is enough: with {size} job {result.run.workload.ids[int(stuck[0])]} still does not run",
+            hint="`cress simulate` tells more; a trace without it",
+            file=found.plan.request.trace,
+        )
+    what = []
+    if "waits" in last.unmet:
+        what.append(f"the 95th percentile of the waits is {format_duration(figures.wait_p95)}")
+    if "deadlines missed" in last.unmet:
+        what.append(f"{figures.missed:.2%} of the deadlines are missed")
+    if "services short of tasks" in last.unmet and criteria.short is not None:
+        what.append(f"a service lacks {figures.short:.2%} of its task time")
+    return InputError(
+        f"{label}: no number of {found.scaling.unit} is enough: with {size} {' and '.join(what)}, and more change nothing",
+        hint="a weaker criterion",
+        file=found.plan.request.trace,
+    )

@@ -1,0 +1,84 @@
+"""Separate clusters as one: what ran on each of them, put together so that it is measured like a shared cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from msgspec.structs import replace as changed
+
+from cress.simulator.attempts import Attempts, History, JobEnd
+from cress.simulator.groups import NOWHERE, PolicyChoice
+from cress.simulator.measures import Run, analyse
+from cress.simulator.request import Plan, Result
+from cress.simulator.services import ServiceCounts
+from cress.simulator.sizing.request import Sized
+
+SEPARATE, SHARED = "separate", "shared"
+
+
+def together(plan: Plan, policy: str, parts: Sequence[Sized]) -> Result:
+    """Return the result of all parts, as if their nodes were one cluster."""
+    whole = plan.workload
+    nodes = tuple(
+        changed(node, name=f"{each.part}-{node.name}")
+        for each in parts
+        for node in each.result.run.workload.cluster.nodes
+    )
+    workload = replace(whole, cluster=replace(whole.cluster, nodes=nodes))
+    group_of = np.full(len(whole), NOWHERE, dtype=np.int64)
+    rejected = np.zeros(len(whole), dtype=np.bool_)
+    for each in parts:
+        group_of[each.positions] = each.result.run.group_of
+        rejected[each.positions] = each.result.run.rejected
+    notes = whole.notes.copy()
+    run = Run(
+        label=PolicyChoice(f"{policy} {SEPARATE}").label,
+        workload=workload,
+        groups=whole.groups,
+        group_names=plan.group_names,
+        group_of=group_of,
+        rejected=rejected,
+        history=_history(len(whole), parts),
+        accounting=plan.options.accounting,
+        loop_s=sum(each.result.run.loop_s for each in parts),
+    )
+    directory = plan.request.out / PolicyChoice(run.label).directory
+    return Result(run=run, analysis=analyse(run), notes=notes, directory=directory)
+
+
+def _history(n: int, parts: Sequence[Sized]) -> History:
+    ends = np.full(n, JobEnd.WAITING, dtype=np.int64)
+    columns: dict[str, list[np.ndarray[tuple[int], np.dtype[np.int64]]]] = {}
+    refusals: dict[int, str] = {}
+    counts: list[ServiceCounts] = []
+    nodes = 0
+    for each in parts:
+        history, positions = each.result.run.history, each.positions
+        ends[positions] = history.ends
+        refusals |= {int(positions[i]): reason for i, reason in history.refusals.items()}
+        own = history.attempts
+        found = {"job": positions[own.job], "task": own.task, "node": own.node + nodes, "start": own.start, "end": own.end, "how": own.how}  # fmt: skip
+        for name, column in found.items():
+            columns.setdefault(name, []).append(column)
+        if history.services is not None:
+            counts.append(replace(history.services, job=positions[history.services.job]))
+        nodes += len(each.result.run.workload.cluster.nodes)
+    joined = {name: np.concatenate(each) for name, each in columns.items()}
+    order = np.argsort(joined["start"], kind="stable")
+    return History(
+        attempts=Attempts(**{name: each[order] for name, each in joined.items()}),
+        ends=ends,
+        events=sum(each.result.run.history.events for each in parts),
+        refusals=refusals,
+        services=_joined(counts),
+    )
+
+
+def _joined(counts: Sequence[ServiceCounts]) -> ServiceCounts | None:
+    if not counts:
+        return None
+    job, time, tasks = (np.concatenate([getattr(each, name) for each in counts]) for name in ("job", "time", "tasks"))
+    order = np.argsort(time, kind="stable")
+    return ServiceCounts(job=job[order], time=time[order], tasks=tasks[order])

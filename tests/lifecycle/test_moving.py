@@ -1,0 +1,325 @@
+"""Rounds of moves: begun, brought on, interrupted, ended by what fails; never below the minimum of a service (design note 0027)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cress.core.moving.plan import Budget, Goal, Move, Plan, Stays
+from cress.core.moving.planner import GOALS
+from cress.lifecycle.effects import RoundEnded, TaskMoved
+from cress.lifecycle.inputs import Cordon, Input, Rebalance, StopMoves
+from cress.lifecycle.machine import Machine
+from cress.lifecycle.moving.movable import candidates
+from cress.lifecycle.moving.planning import Wanted, made, waiting_unit
+from cress.lifecycle.moving.schedule import next_round
+from cress.lifecycle.tables.rounds import Round
+from cress.model.errors import InputError
+from cress.model.job import Job
+from cress.model.reports import Cause, Checked
+from cress.model.times import HOUR, MINUTE
+from tests.lifecycle.builders import World, ended, job
+from tests.lifecycle.kept import Site, database, service
+from tests.lifecycle.test_machine_properties import Executors, history
+
+
+def plan(world: World, *goals: Goal, job: int = 0, **budget: int) -> Plan:
+    twin = Machine.restore(world.machine.export())
+    wanted = Wanted(goals=() if job else goals or GOALS, job=job and waiting_unit(twin, job), budget=Budget(**budget))
+    return made(twin, wanted)
+
+
+def begin(world: World, found: Plan, by: str = "eve") -> None:
+    world.step(Rebalance(moves=found.moves, job=found.job, place=found.place, by=by))
+    assert world.last.replies == [None]
+
+
+def last(world: World) -> Round:
+    rounds = world.machine.tables.rounds
+    return rounds[next(reversed(rounds))]
+
+
+def on_one_node(tasks: int = 3, **more: Any) -> tuple[Site, int]:
+    """A service on the node that came first, beside two that came later."""
+    site = Site("n1", cpus=8)
+    number = site.begin(service(tasks, **more))
+    for name in ("n2", "n3"):
+        site.join(name, 8)
+    return site, number
+
+
+def half_full(*cpus: int, **more: Any) -> tuple[Site, list[int]]:
+    """Movable batch jobs, one on each node of four cores."""
+    site = Site()
+    jobs: list[int] = []
+    for place, cores in enumerate(cpus, 1):
+        site.join(f"n{place}")
+        filler = site.submit(job(1, cpus=4 - cores)) if cores < 4 else ()
+        jobs += site.submit(job(1, cpus=cores, movable=True, **more))
+        site.obey()
+        assert {each.node for each in site.machine.jobs[jobs[-1]].attempts.values()} == {f"n{place}"}
+        fillers.extend(filler)
+    for number in fillers:
+        site.cancel(number)
+    fillers.clear()
+    site.obey()
+    return site, jobs
+
+
+fillers: list[int] = []
+
+
+def test_tasks_of_a_service_move_one_after_the_other() -> None:
+    site, web = on_one_node(minimum=2)
+    begin(site, plan(site))
+    assert [notice.text for notice in site.last.notices if isinstance(notice, TaskMoved)] == [
+        "moved to node n2 by eve: to spread its tasks over nodes"
+    ]
+    least = 3
+    for _ in range(20):
+        ready = [each for each in site.machine.attempts.values() if each.ready_at is not None and not each.halted]
+        least = min(least, len(ready))
+        # One report at a time.
+        for attempt in site.machine.attempts.values():
+            if attempt.halted:
+                site.report(attempt.node, ended(attempt.id, -15, Cause.STOPPED))
+                break
+        else:
+            site.run_all()
+    assert (least, last(site).state, len(last(site).done)) == (2, "done", 2)
+    assert sorted(site.nodes(web).values()) == ["n1", "n2", "n3"]
+    assert site.over == {}
+
+
+def test_the_next_task_waits_until_the_one_before_is_ready() -> None:
+    site, _ = on_one_node(checked=True, minimum=1)
+    for attempt in list(site.machine.attempts.values()):
+        site.report(attempt.node, Checked(attempt=attempt.id, at=1, alive=True, ready=True))
+    begin(site, plan(site))
+    site.obey()
+    now = last(site)
+    assert (len(now.done), len(now.under_way), len(now.left)) == (0, 1, 1)
+    (new,) = [each for each in site.machine.attempts.values() if each.ready_at is None]
+    site.report(new.node, Checked(attempt=new.id, at=1, alive=True, ready=True))
+    assert (len(last(site).done), len(last(site).under_way)) == (1, 1)
+
+
+def test_a_task_that_does_not_get_ready_ends_the_round() -> None:
+    site, web = on_one_node(checked=True, update_timeout=MINUTE)
+    for attempt in list(site.machine.attempts.values()):
+        site.report(attempt.node, Checked(attempt=attempt.id, at=1, alive=True, ready=True))
+    begin(site, plan(site))
+    site.obey()
+    site.step(after=2 * MINUTE)
+    now = last(site)
+    assert now.state == "stopped"
+    assert now.problem == f"task 0 of job {web}.2 is not ready on node n2 after 1m5s"
+    assert (len(now.done), len(now.under_way), len(now.left)) == (0, 1, 1)
+    assert [each.text for each in site.last.notices if isinstance(each, RoundEnded)] == [
+        f"0 of 2 tasks moved; stopped: {now.problem}"
+    ]
+
+
+def test_a_program_that_fails_on_its_target_ends_the_round() -> None:
+    site, _ = on_one_node()
+    begin(site, plan(site))
+    (old,) = [each for each in site.machine.attempts.values() if each.halted]
+    site.report(old.node, ended(old.id, -15, Cause.STOPPED))
+    (new,) = [each for each in site.machine.attempts.values() if not each.started]
+    site.report(new.node, ended(new.id, 1, ran=False))
+    assert "has not started on node n2, and waits" in last(site).problem
+
+
+@pytest.mark.parametrize(
+    ("each", "reason"),
+    [
+        (service(2, minimum=2), Stays.MINIMUM),
+        (service(2, movable=False), Stays.FORBIDDEN),
+        (service(2, checked=True), Stays.UPDATING),
+        (database(1), Stays.DATABASE),
+        (job(2), Stays.UNDECLARED),
+        (job(2, gang=True, movable=True), Stays.GANG),
+    ],
+)
+def test_what_does_not_move_is_counted(each: Job, reason: Stays) -> None:
+    site = Site("n1")
+    site.begin(each)
+    site.join("n2")
+    found = plan(site)
+    assert (found.moves, found.movable, set(found.stays)) == ((), 0, {reason})
+
+
+def test_an_interrupted_round_ends_after_its_step() -> None:
+    site, web = on_one_node()
+    begin(site, plan(site))
+    site.step(StopMoves(by="bob"))
+    assert last(site).state == "moving"
+    site.obey()
+    assert (last(site).state, last(site).problem, len(last(site).done)) == ("stopped", "stopped by bob", 1)
+    assert "nothing is being moved" in site.refuse(StopMoves(by="bob"))
+    # Begun again, it goes on from there.
+    begin(site, plan(site))
+    site.obey()
+    assert sorted(site.nodes(web).values()) == ["n1", "n2", "n3"]
+
+
+def test_a_gang_gets_its_place_in_one_step() -> None:
+    site, (first, second, third) = half_full(2, 1, 2)
+    (gang,) = site.submit(job(2, cpus=3, gang=True))
+    found = plan(site, job=gang)
+    assert found.place
+    begin(site, found)
+    assert len(last(site).under_way) == len(found.moves)
+    site.obey()
+    assert (last(site).state, last(site).problem) == ("done", "")
+    assert site.machine.jobs[gang].running == 2
+    assert {each.node for each in site.machine.jobs[gang].attempts.values()} == {name for name, _ in found.place}
+    assert all(site.machine.jobs[number].running == 1 for number in (first, second, third))
+
+
+def test_a_moved_batch_task_says_why_it_stopped() -> None:
+    site, (_, second) = half_full(3, 1)
+    begin(site, plan(site))
+    site.obey()
+    (record,) = site.machine.tables.rounds.values()
+    assert record.state == "done"
+    assert (site.machine.jobs[second].preempted, site.machine.jobs[second].failures) == (1, {})
+
+
+def test_a_round_of_the_option_is_by_nobody() -> None:
+    site, _ = on_one_node()
+    begin(site, plan(site), by="")
+    assert "by the option rebalance" in site.last.notices[0].text  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"attempt": 99}, "the cluster has changed"),
+        ({"node": "n2"}, "does not run on node n2 any more"),
+        ({"to": "n9"}, "node 'n9' is no target"),
+        ({"to": "n1"}, "node 'n1' is no target"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_changes_nothing(change: dict[str, Any], told: str) -> None:
+    site, _ = on_one_node()
+    (move, *_) = plan(site).moves
+    assert told in site.refuse(Rebalance(moves=(msgspec.structs.replace(move, **change),)))
+    assert not site.machine.tables.rounds
+    assert not any(each.halted for each in site.machine.attempts.values())
+
+
+def test_a_second_round_waits_for_the_first() -> None:
+    site, _ = on_one_node()
+    found = plan(site)
+    begin(site, found)
+    assert "round 1 is under way: 0 of 2 moves are done" in site.refuse(Rebalance(moves=found.moves))
+    site.obey()
+    assert "there is nothing to move" in site.refuse(Rebalance(moves=()))
+
+
+def test_a_target_that_is_cordoned_ends_the_round_and_the_task_runs_elsewhere() -> None:
+    site, web = on_one_node(1)
+    site.submit(job(1))
+    site.obey()
+    attempt = site.attempt(web, 0)
+    move = Move(attempt.id, attempt.job, 0, "n1", "n2")
+    site.step(Rebalance(moves=(move,), by="eve"))
+    assert site.last.replies == [None]
+    site.step(Cordon(name="n2", cordoned=True))
+    site.obey()
+    site.step()
+    site.obey()
+    assert "node n2 was cordoned before" in last(site).problem
+    assert site.nodes(web)[0] in ("n1", "n3")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda _: 99, "there is no job 99"),
+        (lambda site: site.submit(job(1))[0], "does not wait"),
+        (lambda site: site.submit(job(1, hold=True))[0], "does not wait for room: it is held"),
+        (lambda site: site.begin(service(1)), "does not wait: all its tasks run"),
+    ],
+)
+def test_a_job_that_room_does_not_help_is_told_why(make: Any, told: str) -> None:
+    site, _ = half_full(3, 1)
+    number = make(site)
+    site.obey()
+    with pytest.raises(InputError, match=told):
+        waiting_unit(site.machine, number)
+
+
+def test_a_job_that_can_never_run_is_told_so() -> None:
+    site, _ = half_full(3, 1)
+    site.join("large", 8)
+    site.begin(job(1, cpus=8))
+    (number,) = site.submit(job(1, cpus=6))
+    site.leave("large")
+    site.join("large", 4)
+    with pytest.raises(InputError, match="can never run here: no node of this cluster is large enough"):
+        waiting_unit(site.machine, number)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "since", "due"),
+    [
+        ("off", 0, None),
+        ("30m", 5 * MINUTE, 35 * MINUTE),
+        ("hourly", 10 * MINUTE, HOUR),
+        ("0 3 * * *", 0, 3 * HOUR),
+    ],
+)
+def test_rounds_begin_by_themselves_at_moments(schedule: str, since: int, due: int | None) -> None:
+    assert next_round(schedule, "UTC", since) == due
+
+
+# --- what always holds -----------------------------------------------------------------------------------------------------
+
+seen: Counter[str] = Counter()
+
+
+class Movers(Executors):
+    """The same while somebody moves what may move, and interrupts that."""
+
+    def next_input(self, world: World) -> Input:
+        machine = world.machine
+        seen["moved"] += any(each.done for each in machine.tables.rounds.values())
+        seen["stopped"] += any(each.problem for each in machine.tables.rounds.values())
+        roll = self.random.random()
+        attempts = sorted(candidates(machine).lost)
+        if roll < 0.4 and attempts:
+            chosen = self.random.sample(attempts, min(len(attempts), self.random.randint(1, 3)))
+            return Rebalance(moves=tuple(self.move(machine, each) for each in chosen), by="eve")
+        if roll < 0.43:
+            return StopMoves(by="eve")
+        return super().next_input(world)
+
+    def move(self, machine: Machine, number: int) -> Move:
+        attempt = machine.attempts[number]
+        to = "n2" if attempt.node == "n1" else "n1"
+        return Move(number, attempt.job, attempt.task, attempt.node, to)
+
+    def some_job(self, world: World, place: int, count: int) -> Job:
+        made_job = super().some_job(world, place, count)
+        small = made_job.request if self.random.random() < 0.3 else tuple(amount // 4 for amount in made_job.request)
+        return made_job if made_job.gang else msgspec.structs.replace(made_job, movable=True, request=small)
+
+
+def test_histories_with_moves() -> None:
+    """No task runs twice; a restored machine and a replayed log say the same; in the end everything is over."""
+
+    @settings(max_examples=30, deadline=None)
+    @given(seed=st.integers(0, 100_000), cut=st.integers(1, 60))
+    def check(seed: int, cut: int) -> None:
+        history(seed, cut, kind=Movers)
+
+    check()
+    missing = {"moved", "stopped"} - (+seen).keys()
+    assert not missing, f"no history came by {missing}"

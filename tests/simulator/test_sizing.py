@@ -1,0 +1,278 @@
+"""Sizing: the least cluster for a trace, against trying every size; separate clusters; what people read."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from cress.cli.main import app
+from cress.model.errors import InputError
+from cress.model.node import Node
+from cress.model.resources import Dimensions
+from cress.simulator import run
+from cress.simulator.request import Request
+from cress.simulator.sizing import size
+from cress.simulator.sizing.criteria import Criteria, figures_of
+from cress.simulator.sizing.kinds import OneKind, Proportional, kinds_of
+from cress.simulator.sizing.output import rows_of
+from cress.simulator.sizing.request import SizePlan, SizeRequest
+from cress.simulator.workload import Cluster
+from tests.simulator.builders import swf_line, write_swf
+
+MIXED = "mixed:nodes=3,days=1,run=1800,tasks=4,groups=2,applications=1,databases=0.15"
+NODE = "nodes:\n  - {name: n, count: 2, resource: '<4, 8G>'}\n"
+
+
+def jobs_table(count: int = 60) -> str:
+    """Jobs of different widths and lengths, so that waits depend on the number of nodes in no simple way."""
+    rows = ["job,submit,run,cpu,tasks,group"]
+    rows += [f"j{i},{i * 40},{100 + i * 37 % 400},{1 + i % 4},{1 + i * 7 % 5},{'ab'[i % 2]}" for i in range(count)]
+    return "\n".join(rows) + "\n"
+
+
+def request(folder: Path, trace: str, *, policy: str = "FIFO", cluster: str = NODE, **more: object) -> SizeRequest:
+    """A sizing of this table of jobs, or generated workload."""
+    known = ("criteria", "node_resource", "vary", "separate")
+    path = None
+    if trace.partition(":")[0] != "mixed":
+        (folder / "jobs.csv").write_text(trace)
+        trace = str(folder / "jobs.csv")
+        path = folder / "c.yaml"
+        path.write_text(cluster)
+    base = Request(trace=trace, out=folder / "out", cluster=path, policies=(policy,))
+    base = replace(base, **{key: value for key, value in more.items() if key not in known})  # type: ignore[arg-type]
+    return SizeRequest(run=base, **{key: value for key, value in more.items() if key in known})  # type: ignore[arg-type]
+
+
+def passing(plan: SizePlan, sizes: range) -> set[int]:
+    """The sizes that are enough: each of them simulated."""
+    found = set()
+    for each in sizes:
+        cluster = plan.scaling.cluster(each)
+        groups = size.fitted_groups(plan, cluster)
+        ready = replace(plan.plan, workload=replace(plan.plan.workload, cluster=cluster, groups=groups))
+        result = run.simulate(ready, ready.choices[0])
+        if plan.request.criteria.hold(figures_of(result, plan.parts)):
+            found.add(each)
+    return found
+
+
+@pytest.mark.parametrize("policy", ["FIFO", "BackFill"])
+@pytest.mark.parametrize("wait", [0, 60, 400])
+def test_it_is_the_least_stable_size_of_all(tmp_path: Path, policy: str, wait: int) -> None:
+    plan = size.plan(request(tmp_path, jobs_table(), policy=policy, criteria=Criteria(wait_p95=wait * 1_000_000)))
+    (found,) = size.size_all(plan)
+    enough = passing(plan, range(1, found.shared.size + 3))
+    assert {found.shared.size, found.shared.size + 1, found.shared.size + 2} <= enough
+    assert found.shared.size - 1 not in enough
+    # Smaller sizes that pass are followed by one that does not.
+    stable = [n for n in sorted(enough) if {n, n + 1, n + 2} <= enough]
+    assert found.shared.size in stable
+
+
+def test_a_shorter_wait_takes_more_nodes(tmp_path: Path) -> None:
+    sizes = []
+    for wait in (3600, 300, 1):
+        plan = size.plan(request(tmp_path, jobs_table(), criteria=Criteria(wait_p95=wait * 1_000_000)))
+        sizes.append(size.size_all(plan)[0].shared.size)
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]
+
+
+def test_one_kind_varies_and_the_others_stay(tmp_path: Path) -> None:
+    cluster = NODE + "  - {name: big, count: 3, resource: '<16, 64G>'}\n"
+    plan = size.plan(request(tmp_path, jobs_table(), cluster=cluster, vary="n", criteria=Criteria(wait_p95=10**11)))
+    (found,) = size.size_all(plan)
+    assert found.shared.kinds == {"n": found.shared.size, "big": 3}
+    assert found.shared.size == 0
+    assert len(found.shared.result.run.workload.cluster.nodes) == 3
+
+
+def nodes(**counts: int) -> Cluster:
+    """A cluster of these kinds, each in two racks; kinds differ in size."""
+    dimensions = Dimensions()
+    return Cluster(
+        dimensions,
+        tuple(
+            Node(name=f"{name}-{i + 1}", capacity=dimensions.vector(cpu=1000 * (k + 1)), rack=f"r{i % 2}")
+            for k, (name, count) in enumerate(counts.items())
+            for i in range(count)
+        ),
+    )
+
+
+def test_kinds_are_multiplied_in_proportion() -> None:
+    cluster = nodes(small=6, large=3)
+    kinds = kinds_of(cluster)
+    assert [(kind.name, len(kind.nodes)) for kind in kinds] == [("small", 6), ("large", 3)]
+    scaling = Proportional(cluster, kinds)
+    assert [tuple(scaling.counts(n).values()) for n in (1, 2, 3, 8, 9, 10)] == [(1, 0), (1, 1), (2, 1), (5, 3), (6, 3), (7, 3)]  # fmt: skip
+    larger = scaling.cluster(12)
+    assert [node.name for node in larger.nodes[5:9]] == ["small-6", "small+1", "small+2", "large-1"]
+    assert [node.rack for node in larger.nodes[6:8]] == ["r0", "r1"]
+    assert len({node.name for node in larger.nodes}) == 12
+    with pytest.raises(InputError, match=r"there is no kind of nodes 'smal' \(did you mean small\?\)"):
+        OneKind(cluster, kinds, "smal")
+
+
+def test_kinds_with_names_of_one_stem_differ_by_a_number() -> None:
+    cluster = nodes(a=1, b=1)
+    mixed = replace(cluster, nodes=tuple(replace_name(node, f"node{i}") for i, node in enumerate(cluster.nodes)))
+    assert [kind.name for kind in kinds_of(mixed)] == ["node", "node-2"]
+
+
+def replace_name(node: Node, name: str) -> Node:
+    """The node under another name."""
+    return Node(name=name, capacity=node.capacity)
+
+
+def test_separate_clusters_need_more_nodes_together_and_are_measured_as_one(tmp_path: Path) -> None:
+    plan = size.plan(request(tmp_path, MIXED, separate="group"))
+    (found,) = size.size_all(plan)
+    assert [each.part for each in found.parts] == ["services1", "services2", "batch1", "batch2"]
+    assert found.separate_size == sum(each.size for each in found.parts) > found.shared.size
+    assert found.fewer == pytest.approx(1 - found.shared.size / found.separate_size)
+    apart = found.separate
+    assert apart is not None
+    work = apart.run.workload
+    assert len(work.cluster.nodes) == found.separate_size
+    # Nothing was lost: each job runs where its group has its nodes, and as long as on the shared cluster.
+    owner = np.array([node.name.partition("-")[0] for node in work.cluster.nodes])
+    names = np.array(apart.run.group_names)[apart.run.group_of]
+    attempts = apart.run.attempts
+    assert (owner[attempts.node] == names[attempts.job]).all()
+    assert (np.diff(attempts.start) >= 0).all()
+    assert apart.analysis.summary["jobs_finished"] == found.shared.result.analysis.summary["jobs_finished"]
+    assert apart.analysis.summary["services_short_worst"] <= 0.001
+    for each in found.parts:
+        assert each.figures.wait_p95 <= 600_000_000
+
+
+def test_waits_count_for_each_part(tmp_path: Path) -> None:
+    """One wide job of group b waits long; of all jobs that is less than one in twenty."""
+    rows = [
+        "job,submit,run,cpu,group",
+        *(f"a{i},{i * 100},50,1,a" for i in range(40)),
+        "b1,100,600,4,b",
+        "b2,101,600,4,b",
+    ]
+    cluster = "nodes:\n  - {name: n, resource: '<5>'}\n"
+    sizes = []
+    for separate in ("", "group"):
+        plan = size.plan(request(tmp_path, "\n".join(rows) + "\n", cluster=cluster, separate=separate, criteria=Criteria(wait_p95=0)))  # fmt: skip
+        sizes.append(size.size_all(plan)[0].shared.size)
+    assert sizes == [1, 2]
+
+
+def test_the_table_of_a_small_sizing(tmp_path: Path) -> None:
+    plan = size.plan(request(tmp_path, jobs_table(20), criteria=Criteria(wait_p95=60_000_000)))
+    labels, rows = rows_of(plan, size.size_all(plan))
+    assert labels == ["FIFO"]
+    assert [(name, *cells) for name, cells in rows if name != "simulations"] == GOLDEN
+
+
+GOLDEN = [
+    ("nodes", "17"),
+    ("waiting time, 95th percentile", "43 s"),
+    ("cores reserved", "55.4%"),
+]
+
+
+def test_deadlines_are_a_criterion(tmp_path: Path) -> None:
+    table = "job,submit,run,cpu,deadline\n" + "".join(f"j{i},0,100,4,250\n" for i in range(12))
+    plan = size.plan(request(tmp_path, table, criteria=Criteria(wait_p95=None, missed=0.0)))
+    # Two after each other on every node of 4 cores.
+    assert size.size_all(plan)[0].shared.size == 6
+    half = size.plan(request(tmp_path, table, criteria=Criteria(wait_p95=None, missed=0.5)))
+    assert size.size_all(half)[0].shared.size == 3
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def cress(*arguments: object) -> Result:
+    """Run the command to its end, in this process: importing it anew would be most of the time."""
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def test_a_log_of_processors_is_sized_in_processors_or_in_nodes(tmp_path: Path) -> None:
+    log = write_swf(tmp_path / "log.swf", [swf_line(i, i * 10, 100, 4, 120) for i in range(30)])
+    plain = cress("size", log, "--wait-p95", "1s", "--json")
+    assert plain.exit_code == 0, plain.stderr
+    data = json.loads(plain.stdout)
+    # Ten jobs of four processors run at once.
+    assert (data["unit"], data["policies"][0]["size"], data["policies"][0]["kinds"]) == ("processors", 40, {"processors": 40})  # fmt: skip
+    spread = cress("size", log, "--wait-p95", "1s", "--node-resource", "<8, 32G>", "--json")
+    data = json.loads(spread.stdout)
+    assert (data["unit"], data["policies"][0]["size"]) == ("nodes", 5)
+    assert data["policies"][0]["wait_p95_s"] <= 1
+    assert {trial["size"] for trial in data["policies"][0]["trials"]} >= {4, 5, 6, 7}
+
+
+def test_files_and_a_report_that_needs_no_network(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = cress("size", MIXED, "--separate", "type", "--wait-p95", "2h", "--policy", "BackFill", "--out", out)
+    assert result.exit_code == 0, result.stderr
+    assert sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()) == [
+        "BackFill-separate/dags.csv",
+        "BackFill-separate/jobs.csv",
+        "BackFill-separate/summary.json",
+        "BackFill-shared/dags.csv",
+        "BackFill-shared/jobs.csv",
+        "BackFill-shared/summary.json",
+        "report.html",
+        "size.json",
+    ]
+    data = json.loads((out / "size.json").read_text())
+    (policy,) = data["policies"]
+    assert set(policy["separate"]["parts"]) == {"service", "database", "batch", "dag", "cron"}
+    assert policy["separate"]["size"] == sum(part["size"] for part in policy["separate"]["parts"].values())
+    assert json.loads((out / "BackFill-shared" / "summary.json").read_text())["nodes"] == policy["size"]
+    page = (out / "report.html").read_text()
+    own = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    assert "@@" not in own
+    assert not re.search(r"""(src|href)\s*=|@import|url\(""", own)
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    figures = json.loads(found.group(1))
+    assert set(figures["more"]) == {"trials", "day"}
+    assert "<td>fewer nodes than separate</td>" in own
+
+
+MISTAKES = {
+    "a bad duration": (["{jobs}", "--cluster", "{cluster}", "--wait-p95", "10 minuts"], "--wait-p95: "),
+    "a share that is none": (["{jobs}", "--cluster", "{cluster}", "--deadlines-missed", "3"], "--deadlines-missed: '3' is not between 0 and 1"),
+    "no deadlines": (["{jobs}", "--cluster", "{cluster}", "--deadlines-missed", "1%"], "--deadlines-missed: no job has a deadline"),
+    "no nodes": (["{jobs}"], "give --cluster FILE"),
+    "two kinds of nodes": (["{jobs}", "--cluster", "{cluster}", "--node-resource", "<4>"], "--node-resource: is given beside --cluster"),
+    "bad nodes": (["{jobs}", "--node-resource", "<4, 8X>"], "--node-resource: "),
+    "a job that fits nowhere": (["{jobs}", "--node-resource", "<2, 8G>"], "job j2 fits on no node, however many there are: a task asks for"),
+    "no such kind": (["{jobs}", "--cluster", "{cluster}", "--vary", "gpu"], "--vary: there is no kind of nodes 'gpu'"),
+    "one group only": (["{one}", "--cluster", "{cluster}", "--separate", "group"], "--separate: all jobs are of one group: default"),
+    "waits that no nodes mend": (["{held}", "--cluster", "{cluster}", "--wait-p95", "1s"], "no number of nodes is enough: with"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_one_sentence(tmp_path: Path, name: str) -> None:
+    arguments, words = MISTAKES[name]
+    (tmp_path / "c.yaml").write_text(NODE)
+    (tmp_path / "jobs.csv").write_text(jobs_table(8))
+    (tmp_path / "one.csv").write_text("job,submit,run,cpu\na,0,10,1\n")
+    # One task at a time: the others wait whatever there is.
+    (tmp_path / "held.csv").write_text("job,submit,run,cpu,licences\n" + "".join(f"j{i},0,100,1,solver\n" for i in range(9)))  # fmt: skip
+    if name == "waits that no nodes mend":
+        (tmp_path / "c.yaml").write_text(NODE + "licences: {solver: 1}\n")
+    places = {"jobs": tmp_path / "jobs.csv", "one": tmp_path / "one.csv", "held": tmp_path / "held.csv", "cluster": tmp_path / "c.yaml"}  # fmt: skip
+    result = cress("size", *(each.format(**places) for each in arguments))
+    assert result.exit_code == 2, result.stdout
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
