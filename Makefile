@@ -6,8 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?=
 ARGS ?=
-# One test process per processor; WORKERS=0 runs all in one.
-WORKERS ?= auto
+# Three test processes for two processors, as tests of programs mostly wait; WORKERS=0 runs all in one.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 
 # Real batch logs, for the tests that replay them; without them these tests are skipped, and say so.
 ifeq ($(origin CRESS_TRACES),undefined)
@@ -46,7 +46,7 @@ test: warm packages ## run the tests (without the long ones)
 	$(PYTEST) -m 'not long' $(ARGS)
 
 test-long: warm packages ## run all the tests, the long ones too, with more examples each
-	$(PYTEST) --hypothesis-profile=long $(ARGS)
+	$(PYTEST) --hypothesis-profile=long --timeout=1200 $(ARGS)
 
 # Everything is run even when something fails: one look shows all that is wrong.
 check: setup ## style, types, and the rules of the house

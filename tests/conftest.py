@@ -10,18 +10,21 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.examples import LONGER, USUAL
 from tests.servers.postgresql import PostgreSql
 from tests.servers.zookeeper import Ensemble
 
-# Derandomised: the same commit passes or fails the same way everywhere. The long run looks further.
+# Derandomised: the same commit passes or fails the same way everywhere. The long run looks further, each time elsewhere.
 settings.register_profile(
     "default",
-    max_examples=30,
+    max_examples=USUAL,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("long", parent=settings.get_profile("default"), max_examples=1000, derandomize=False)
+settings.register_profile(
+    "long", parent=settings.get_profile("default"), max_examples=LONGER * USUAL, derandomize=False
+)
 settings.load_profile("default")
 
 NO_TRACES = "CRESS_TRACES is not set: point it to the folder of the real traces to run this"

@@ -90,6 +90,33 @@ def scan(width: int) -> str:
     return "\n".join(lines)
 
 
+def measure(width: int) -> str:
+    lines = [
+        "",
+        "",
+        '@njit(cache=True, nogil=True, error_model="numpy")',
+        f"def measure_{width}(r, rows, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, out):",
+        '    """Write y² of every node with one copy of the shape of row ``r`` on it into ``out``."""',
+        f"    add = np.zeros({width}, np.float32)",
+        "    for b in range(dims.shape[0]):",
+        "        add[b] = np.float32(rows[r, REQUEST + dims[b]])",
+        f"    weights = np.zeros({width}, np.float32)",
+        "    current_weights(totals, dims, fixed, fixed_parts, by_utilisation, weights)",
+        f"    {each('a# = add[#]', width, '; ')}",
+        f"    {each('w# = weights[#]', width, '; ')}",
+        "    lo = 0",
+        "    c = node_count",
+        *(line[4:] for line in common(width)[2:]),
+        "    for i in range(node_count):",
+        f"        {each('d# = s#[i] + a# * v#[i]', width, '; ')}",
+        f"        {each('u# = w# if v#[i] > ZERO else ZERO', width, '; ')}",
+        f"        down = {each('u#', width, ' + ')}",
+        *(line[4:] for line in spread(width, "up")),
+        "        out[i] = up / down if down > ZERO else ZERO",
+    ]
+    return "\n".join(lines)
+
+
 def rotate(width: int) -> str:
     lines = [
         "",
@@ -199,6 +226,7 @@ TAIL = """
 
 PLACE = {%s}
 PLACE_MANY = {%s}
+MEASURE = {%s}
 """
 
 
@@ -228,6 +256,8 @@ def source() -> str:
         + "\n"
         + rotate(width)
         + "\n"
+        + measure(width)
+        + "\n"
         + fill(width)
         + "\n"
         + CHOOSE.replace("_#", f"_{width}").replace("zeros(#", f"zeros({width}")
@@ -236,7 +266,7 @@ def source() -> str:
     return (
         HEAD
         + widths
-        + TAIL % tuple(", ".join(f"{width}: {name}_{width}" for width in WIDTHS) for name in ("place", "place_many"))
+        + TAIL % tuple(", ".join(f"{width}: {name}_{width}" for width in WIDTHS) for name in ("place", "place_many", "measure"))
     )
 
 

@@ -8,6 +8,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from cress.model.reports import Cause, Ended, Report, Started
 from cress.protocol import messages
 from cress.protocol.messages import Durable, Hello, Launch, Launches, LogData, ReadLog, Reports, Stops, Welcome
 from cress.protocol.proof import HEADER, NONCE, ExecutorProof
-from tests.center.forked import Forked
+from tests.forked import Forked
 
 # A loaded machine may take long for anything.
 PATIENCE = 60.0
@@ -70,26 +71,11 @@ def run_to_end(
     zone: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """A center that is expected to end by itself."""
-    command = [
-        sys.executable,
-        "-c",
-        _PROGRAM,
-        str(data),
-        str(port),
-        "",
-        host,
-        option,
-        dimension,
-        topology,
-        groups,
-        zone,
-        "",
-        "",
-        "",
-        "",
-        "",
-    ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    words = [str(data), str(port), "", host, option, dimension, topology, groups, zone, "", "", "", "", ""]
+    with tempfile.TemporaryDirectory() as folder:
+        process = Forked(_PROGRAM, words, Path(folder, "said"))
+        _, said = process.communicate(PATIENCE)
+    return subprocess.CompletedProcess(words, process.wait(), "", said)
 
 
 class Center:

@@ -142,11 +142,11 @@ def test_a_node_that_is_away_satisfies_nothing(center: Center) -> None:
 
 
 def test_constraints_survive_a_restart(tmp_path: Path) -> None:
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         id = center.submit(requirement="GCC >= 4.5", rank="CPU", network_adjacent="true && f(x) = (Waittime > 1h)")
         before = center.get(f"/v1/jobs/{id}")
         center.kill()
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         after = center.get(f"/v1/jobs/{id}")
         for key in ("requirement", "rank", "requirement_now", "rank_now", "state"):
             assert after[key] == before[key]

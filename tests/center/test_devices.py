@@ -146,7 +146,7 @@ def test_a_data_directory_may_have_more_dimensions_than_are_asked_for_in_any_ord
 
 
 def test_the_first_node_with_a_gpu_registers_while_jobs_run_and_the_next_center_knows_it(tmp_path: Path) -> None:
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         old = center.submit(name="old", resource="<1, 1G>")
         with center.executor("plain", resource="<2, 2G>") as plain:
             (first,) = plain.launches()
@@ -166,7 +166,7 @@ def test_the_first_node_with_a_gpu_registers_while_jobs_run_and_the_next_center_
                 assert '"kind":"dimensions.declared"' in events
                 assert '"text":"slots, gpu"' in events
         center.kill()
-    with Center(tmp_path / "data") as center, center.executor("more", resource="<1, 1G, gpu=1>") as more:
+    with Center(tmp_path / "data", forked=True) as center, center.executor("more", resource="<1, 1G, gpu=1>") as more:
         assert isinstance(more.first, Welcome)
         assert more.first.kinds == ("slots", "gpu")
         assert center.get(f"/v1/jobs/{old}")["resource"] == {"cpu": "1", "memory": "1G"}
@@ -175,7 +175,7 @@ def test_the_first_node_with_a_gpu_registers_while_jobs_run_and_the_next_center_
 
 
 def test_a_kind_named_like_a_label_of_a_node_is_refused(tmp_path: Path) -> None:
-    with Center(tmp_path / "data") as center, center.executor("n1", attributes={"fpga": True}):
+    with Center(tmp_path / "data", forked=True) as center, center.executor("n1", attributes={"fpga": True}):
         with center.executor("n2", resource="<1, 1G, fpga=1>") as other:
             assert isinstance(other.first, Refused)
             assert other.first.what.startswith("fpga cannot be declared: node n1: fpga is a resource")

@@ -430,7 +430,7 @@ def until(what: Callable[[], bool]) -> float:
 def test_dig_finds_tasks_and_one_that_ended_is_gone_within_a_tenth_of_a_second(tmp_path: Path) -> None:
     port = free_port()
     with (
-        Center(tmp_path / "data", more=f"dns=('127.0.0.1', {port}), dns_domain='test.cress'") as center,
+        Center(tmp_path / "data", more=f"dns=('127.0.0.1', {port}), dns_domain='test.cress'", forked=True) as center,
         center.executor("n1", address="192.0.2.1", rack="r1") as one,
         center.executor("n2", address="2001:db8::2", rack="r2") as two,
     ):
@@ -466,7 +466,7 @@ def test_dig_finds_tasks_and_one_that_ended_is_gone_within_a_tenth_of_a_second(t
 def test_a_long_answer_comes_over_tcp_and_garbage_does_not_stop_the_responder(tmp_path: Path) -> None:
     port = free_port()
     with (
-        Center(tmp_path / "data", more=f"dns=('127.0.0.1', {port})") as center,
+        Center(tmp_path / "data", more=f"dns=('127.0.0.1', {port})", forked=True) as center,
         center.executor("n1", resource="<64, 64G>", address="192.0.2.1") as executor,
     ):
         center.submit(name="web", tasks=60, ports={"http": "dynamic"}, resource="<1, 1G>")
@@ -492,4 +492,4 @@ def test_a_center_says_at_once_that_it_cannot_listen_for_questions(tmp_path: Pat
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(AssertionError, match=rf"cannot listen at 127.0.0.1:{port}.*\(--dns\)|--dns.*cannot listen"):
-            Center(tmp_path / "data", more=f"dns=('127.0.0.1', {port})")
+            Center(tmp_path / "data", more=f"dns=('127.0.0.1', {port})", forked=True)

@@ -18,13 +18,13 @@ def test_a_center_that_starts_again_knows_how_long_jobs_ran(tmp_path: Path) -> N
     def submit(center: Center, name: str, cpu: int, limit: str) -> int:
         return center.submit(name=name, group="lab", resource={"cpu": cpu}, time_limit=limit)
 
-    with Center(tmp_path) as center:
+    with Center(tmp_path, forked=True) as center:
         center.put_groups(GROUPS)
         with center.executor() as executor:
             submit(center, "quick", 1, "1h")
             executor.ended(executor.launches()[0].attempt)
         center.stop()
-    with Center(tmp_path) as center, center.executor() as executor:
+    with Center(tmp_path, forked=True) as center, center.executor() as executor:
         submit(center, "long", 3, "10m")
         executor.started(executor.launches()[0].attempt)
         submit(center, "wide", 4, "1h")

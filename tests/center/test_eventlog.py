@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.center import event_log as eventlog
@@ -34,6 +34,7 @@ from cress.shell.center.log_entries import unpack
 from cress.store.base import Batch
 from cress.store.sqlite import SqliteStore
 from tests.center.test_committer import Flaky, _submit, run
+from tests.examples import examples
 from tests.lifecycle.builders import ended, node, started
 
 STATE = Machine(Dimensions(), Options()).export()
@@ -99,7 +100,7 @@ LIVES = st.lists(st.tuples(st.integers(0, 12), ENDS, st.integers(0, 2_000), ZERO
 
 
 @given(lives=LIVES, snapshot=st.integers(2, 9), new_file=st.booleans())
-@settings(max_examples=15)
+@examples(15)
 def test_what_was_committed_is_there_once_after_any_crash(
     lives: list[tuple[int, str, int, int]], snapshot: int, new_file: bool
 ) -> None:

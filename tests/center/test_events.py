@@ -76,14 +76,14 @@ def test_who_was_cut_off_goes_on_behind_the_last_number(center: Center) -> None:
 
 @pytest.mark.parametrize("end", ["clean", "killed"])
 def test_numbers_go_on_over_a_restart(tmp_path: Path, end: str) -> None:
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         before = [center.submit() for _ in range(3)]
         number = told(center)[-1].number
         if end == "clean":
             assert center.stop() == 0
         else:
             center.kill()
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         after = center.submit()
         assert [event.kind for event in told(center, after=number)] == ["center.started", "job.submitted"]
         kept = told(center)
@@ -141,7 +141,7 @@ def test_a_reader_that_reads_nothing_costs_the_others_nothing(center: Center) ->
 
 
 def test_a_gap_is_told(tmp_path: Path) -> None:
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         ids = []
         for _ in range(21):
             ids = center.post("/v1/jobs", {"jobs": [{"command": ["true"]}] * 1000}, 201)["jobs"]

@@ -62,7 +62,7 @@ START = {"command": ["cat"], "environment": {"A": "b"}, "terminal": [24, 80]}
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=CHECKS)
-MANY = settings(max_examples=2_000, deadline=None, suppress_health_check=CHECKS)
+MANY = settings(max_examples=500, deadline=None, suppress_health_check=CHECKS)
 
 
 @pytest.fixture(scope="module")

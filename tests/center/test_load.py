@@ -59,6 +59,8 @@ def crowd(center: Center) -> Iterator[list[socket.socket]]:
 
 
 def test_a_crowd_hinders_nobody_among_ten_thousand_jobs(center: Center, crowd: list[socket.socket]) -> None:
+    # A part of a request is waited for so long that a busy machine may need longer for all that follows.
+    before = eventually(lambda: (count := files(center)) >= 1000 and count)
     with center.executor(resource="<1, 1T>"):
         for _ in range(100):
             jobs = [{"command": ["true"], "resource": "<1, 1M>"}] * 100
@@ -70,8 +72,6 @@ def test_a_crowd_hinders_nobody_among_ten_thousand_jobs(center: Center, crowd: l
                     wire.sendall(os.urandom(4096))
             assert page(center) < SOON
     assert memory(center) < 400
-    before = files(center)
-    assert before >= 1000
     for wire in crowd:
         wire.close()
     eventually(lambda: files(center) < before - 990)
@@ -187,13 +187,13 @@ def test_a_follower_whose_node_never_comes_back_is_let_go(tmp_path: Path, monkey
 
 
 def test_a_job_of_which_nobody_knows_how_to_run_it_does_not_stop_the_others(tmp_path: Path) -> None:
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         bad, good = center.submit(name="bad"), center.submit(name="good")
         center.stop()
     store = SqliteStore(tmp_path / "data" / "cress.db")
     store._writer.execute("UPDATE runs SET run = x'0102030405' WHERE job = ?", (bad,))
     store.close()
-    with Center(tmp_path / "data") as center, center.executor(resource="<4, 4G>") as executor:
+    with Center(tmp_path / "data", forked=True) as center, center.executor(resource="<4, 4G>") as executor:
         message = executor.receive()
         assert isinstance(message, Launches)
         # The executor refuses the one without a run, and says why.

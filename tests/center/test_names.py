@@ -139,7 +139,7 @@ def test_an_end_is_told_at_once_also_right_after_a_start(center: Center) -> None
 
 
 def test_a_stream_ends_with_its_center(tmp_path: Path) -> None:
-    with Center(tmp_path / "data") as center, client(center) as calls:
+    with Center(tmp_path / "data", forked=True) as center, client(center) as calls:
         answers = calls.watch_names("web")
         assert next(answers) == ()
         assert center.stop() == 0

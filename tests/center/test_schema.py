@@ -18,7 +18,10 @@ from tests.center.program import PATIENCE, Center
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Center]:
     """A center with a node, a job that waits, one that runs, one that failed, and one of long ago."""
-    with Center(tmp_path_factory.mktemp("schema") / "data") as center, center.executor(resource="<2, 8G>") as executor:
+    with (
+        Center(tmp_path_factory.mktemp("schema") / "data", forked=True) as center,
+        center.executor(resource="<2, 8G>") as executor,
+    ):
         center.submit(name="failed", command=["false"])
         executor.ended(executor.launches()[0].attempt, code=1)
         center.submit(name="runs", tasks=9)
@@ -105,7 +108,7 @@ def test_no_request_that_the_document_allows_finds_a_defect(tmp_path: Path, role
         checks.content_type_conformance,
         checks.response_schema_conformance,
     ]
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         with center.executor(resource="<2, 8G>") as executor:
             for _ in range(3):
                 center.submit(tasks=2)

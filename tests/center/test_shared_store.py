@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack, closing
@@ -25,6 +23,7 @@ from cress.protocol.messages import Beat, Reports, Term
 from cress.store.base import StoreError
 from cress.store.opening import open_store
 from tests.center.program import Center, ended, eventually
+from tests.forked import run_cress
 from tests.servers.door import Door
 from tests.servers.logs import empty_place
 from tests.servers.postgresql import PostgreSql
@@ -40,7 +39,7 @@ def place(request: pytest.FixtureRequest) -> str:
 
 
 def cress(*words: str) -> tuple[int, str]:
-    told = subprocess.run([sys.executable, "-m", "cress", *words], capture_output=True, text=True, check=False)
+    told = run_cress(words)
     return told.returncode, told.stdout + told.stderr
 
 
@@ -105,7 +104,7 @@ def test_a_standby_takes_over_when_the_leader_dies_or_stops(zookeeper: Ensemble,
 
 def test_a_leader_that_sleeps_finds_another_one_and_stands_by(zookeeper: Ensemble, tmp_path: Path) -> None:
     place = empty_place(zookeeper)
-    with Center(tmp_path / "one", store=place) as first:
+    with Center(tmp_path / "one", store=place, forked=True) as first:
         kept = first.submit(name="kept")
         with first.executor() as executor:
             attempt = executor.launches()[0].attempt

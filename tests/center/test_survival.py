@@ -23,7 +23,7 @@ from tests.center.program import Center, eventually, lines_of, run_to_end
 
 
 def test_a_clean_stop_leaves_everything_for_the_next_start(tmp_path: Path) -> None:
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         center.put_groups("Name: news\nResourceQuota: 2\n")
         over, waits = center.submit(name="over", group="news"), center.submit(name="waits", tasks=5)
         with center.executor(resource="<1, 1G>") as executor:
@@ -33,7 +33,7 @@ def test_a_clean_stop_leaves_everything_for_the_next_start(tmp_path: Path) -> No
             epoch = executor.epoch
         assert center.stop() == 0
     assert not (tmp_path / "data" / "center.json").exists()
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         by_name = {job["name"]: job for job in center.get("/v1/jobs")["jobs"]}
         assert {job["id"] for job in by_name.values()} == {over, waits}
         assert {job["state"] for job in by_name.values()} == {"succeeded", "running"}
@@ -49,7 +49,7 @@ def test_a_clean_stop_leaves_everything_for_the_next_start(tmp_path: Path) -> No
 def test_nothing_that_was_acknowledged_is_lost_by_a_kill(tmp_path: Path) -> None:
     acknowledged: set[int] = set()
     for _ in range(3):
-        with Center(tmp_path / "data") as center:
+        with Center(tmp_path / "data", forked=True) as center:
             done = threading.Event()
 
             def submit_until_it_dies(center: Center = center, done: threading.Event = done) -> None:
@@ -68,7 +68,7 @@ def test_nothing_that_was_acknowledged_is_lost_by_a_kill(tmp_path: Path) -> None
             assert done.wait(60)
             center.kill()
             submitting.join()
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         kept: set[int] = set()
         before = None
         while True:
@@ -82,7 +82,7 @@ def test_nothing_that_was_acknowledged_is_lost_by_a_kill(tmp_path: Path) -> None
 
 
 def test_a_running_attempt_is_not_started_again_after_a_kill(tmp_path: Path) -> None:
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         id = center.submit(tasks=2)
         with center.executor(resource="<1, 1G>") as executor:
             (launch,) = executor.launches()
@@ -90,7 +90,7 @@ def test_a_running_attempt_is_not_started_again_after_a_kill(tmp_path: Path) -> 
             eventually(lambda: center.get(f"/v1/jobs/{id}/tasks")["tasks"][0]["state"] == "running")
             center.submit(hold=True)  # stored when it is answered, and so is all before it
             center.kill()
-    with Center(tmp_path / "data") as center:
+    with Center(tmp_path / "data", forked=True) as center:
         assert center.get(f"/v1/jobs/{id}/tasks")["tasks"][0]["state"] == "running"
         known = (Started(attempt=launch.attempt, at=1, pid=7),)
         with center.executor(resource="<1, 1G>", reports=known) as executor:
@@ -154,7 +154,7 @@ def test_a_taken_port_is_told_with_its_own_option() -> None:
 
 def test_options_and_dimensions_stay_with_the_data_directory(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with Center(data, option="accounting=dominant", dimension="gpu") as center:
+    with Center(data, option="accounting=dominant", dimension="gpu", forked=True) as center:
         center.put_groups("Name: lab\nResourceQuota: <2, 4G>\n")
         center.stop()
     for asked, says in (
@@ -165,7 +165,10 @@ def test_options_and_dimensions_stay_with_the_data_directory(tmp_path: Path) -> 
         assert refused.returncode == 2
         assert says in refused.stderr
         assert refused.stderr.count("\n") == 1
-    with Center(data, option="grace=8s", dimension="npu") as center, center.executor(resource="<1, 1G, gpu=2>"):
+    with (
+        Center(data, option="grace=8s", dimension="npu", forked=True) as center,
+        center.executor(resource="<1, 1G, gpu=2>"),
+    ):
         assert center.get("/v1/nodes/n1")["capacity"]["gpu"] == "2"
         assert center.submit(resource="<1, 1G, npu=0>")
         assert "ResourceQuota: <2,4G>" in center.get("/v1/groups")["text"]

@@ -28,7 +28,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 @pytest.fixture
 def hurried(tmp_path: Path) -> Iterator[Center]:
     """A center whose terms are short."""
-    with Center(tmp_path / "data", option="term=1s term_margin=250ms") as running:
+    with Center(tmp_path / "data", option="term=1s term_margin=250ms", forked=True) as running:
         yield running
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pwd
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +16,7 @@ import httpx
 import pytest
 
 from tests.center.program import PATIENCE, Center
+from tests.forked import run_cress
 
 NOBODY, OTHER = 65534, 1
 
@@ -409,8 +408,7 @@ def test_the_commands(tmp_path: Path) -> None:
 
         def cress(*words: str, code: int = 0, **more: str) -> str:
             given = {**environment, "CRESS_SOCKET": str(path), **more}
-            command = [sys.executable, "-m", "cress", *words]
-            done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            done = run_cress(words, environment=given)
             assert done.returncode == code, done.stderr
             return done.stdout + done.stderr * (code != 0)
 

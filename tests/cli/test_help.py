@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import run_cress
+
 HELP = """\
 Usage: cress [OPTIONS] COMMAND [ARGS]...
 
@@ -64,14 +66,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cress(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cress", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={**os.environ, "COLUMNS": "80", **environment},
-    )
+    return run_cress(arguments, environment={**os.environ, "COLUMNS": "80", **environment})
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])

@@ -16,6 +16,7 @@ from cress.client import LeaseTask, LeaseView
 from cress.client.lease_operations import over
 from cress.model.reports import Cause
 from tests.center.program import Center, eventually
+from tests.forked import run_cress
 
 HELD = LeaseView(
     id="12.0",
@@ -72,8 +73,7 @@ def test_the_sums_leave_out_what_waits() -> None:
 
 
 def cress(center: Center, *arguments: str, status: int = 0) -> str:
-    command = [sys.executable, "-m", "cress", *arguments, "--data", str(center.data)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = run_cress([*arguments, "--data", str(center.data)])
     assert done.returncode == status, done.stderr
     return done.stdout + done.stderr
 
@@ -106,9 +106,7 @@ def test_leases_are_requested_used_and_released(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [("request",), ("use", "1.0")])
 def test_what_is_missing_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "cress", "leases", *words], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+    done = run_cress(["leases", *words], folder=tmp_path)
     assert done.returncode == 2
     assert "Missing" in done.stderr
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from cress.cli import events, usage
 from cress.cli.tables import plain
 from cress.client import EventView, UsageView
 from tests.center.program import Center
+from tests.forked import run_cress
 
 HOUR = 3600.0
 
@@ -67,19 +67,12 @@ def test_usage_counts_deadlines_where_there_were_some() -> None:
 
 @pytest.fixture
 def center(tmp_path: Path) -> Iterator[Center]:
-    with Center(tmp_path / "data") as running:
+    with Center(tmp_path / "data", forked=True) as running:
         yield running
 
 
 def cress(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cress", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={**os.environ, "CRESS_DATA": str(data), "CRESS_URL": ""},
-    )
+    return run_cress(arguments, environment={**os.environ, "CRESS_DATA": str(data), "CRESS_URL": ""})
 
 
 def test_jobs_and_nodes_by_the_operators_words(center: Center) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.core.diagnostics.match_report import match_nodes, remarks_on
@@ -17,6 +17,7 @@ from cress.model.events import DataLocated
 from cress.model.node import Node
 from cress.model.resources import Dimensions
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job
+from tests.examples import examples
 
 LOGS = "hdfs://nn:8020/logs"
 
@@ -263,7 +264,7 @@ def test_tasks_start_only_where_their_data_is_said_to_lie_also_after_a_restore(
     """Against a plain account of what was said last; every job fits everywhere, so it also starts if it may."""
     monkeypatch.setattr(data_clauses, "FEW", few)
 
-    @settings(max_examples=60)
+    @examples(60)
     @given(st.lists(words, max_size=25))
     def check(story: list[tuple[str, str, object]]) -> None:
         _told(story)

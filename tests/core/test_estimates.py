@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.core.placing.vetoes import Verdict
@@ -14,6 +14,7 @@ from cress.model.estimates import RunEstimate
 from cress.model.events import RunEstimated
 from cress.model.times import HOUR, SECOND, seconds
 from tests.core.builders import JobBuilder, World, group, job, nodes
+from tests.examples import examples
 
 
 def predicting(*running: JobBuilder, order: str = "submit", estimates: str = "predicted", **options: str) -> World:
@@ -201,7 +202,7 @@ def test_what_is_decided_does_not_depend_on_how_often_it_is_asked_for() -> None:
     assert calls[0] == calls[1]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     seed=st.integers(0, 2**32),
     order=st.sampled_from(["submit", "shortest_first", "expansion_factor"]),

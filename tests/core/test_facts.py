@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from cress.core.state import promised_state
 from cress.model.decisions import Claim, ClaimDropped, Decision, Start, Stop
@@ -24,6 +24,7 @@ from tests.core.stories import (
     seeded_setting,
     settings_of_any_kind,
 )
+from tests.examples import examples
 
 
 class Followed:
@@ -74,7 +75,7 @@ def test_a_follower_is_in_the_same_state_and_goes_on(kind: str, seed: int) -> No
     followed.take_over(seeded_operations(100 + seed, 30, weights))
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(setting=settings_of_any_kind(), story=operations(EVERYTHING))
 def test_a_follower_of_any_story_is_in_the_same_state(setting: Setting, story: list[Operation]) -> None:
     Followed(setting).play(story)

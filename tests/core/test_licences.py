@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.core.placing.vetoes import Verdict
@@ -15,6 +15,7 @@ from cress.model.errors import InputError
 from cress.model.events import JobSubmitted, Outcome
 from cress.model.resources import Dimensions
 from tests.core.builders import World, group, job, nodes
+from tests.examples import examples
 
 
 def world(*, cpu: int = 100, policy: str = "FIFO", **licences: int) -> World:
@@ -169,7 +170,7 @@ def test_what_makes_no_sense_is_refused(licences: tuple[tuple[str, int], ...]) -
         w.core.observe(0, [JobSubmitted(wrong)])
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(st.integers(0, 2**32), st.sampled_from(["FIFO", "Priority", "Capacity", "BackFill"]))
 def test_never_more_than_there_are_and_nobody_waits_for_what_is_free(seed: int, policy: str) -> None:
     # Licences are all that is scarce: there is room for everything.

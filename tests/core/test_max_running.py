@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.core.placing.vetoes import Verdict
 from cress.model.errors import InputError
 from cress.model.events import Outcome
 from tests.core.builders import World, group, job, node, nodes
+from tests.examples import examples
 
 
 def running(world: World, name: str = "array") -> int:
@@ -87,7 +88,7 @@ def test_a_gang_starts_all_its_tasks_at_once() -> None:
         World(nodes=nodes(1, cpu=8)).submit(job("array").tasks(3).gang().at_once(2))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=25), st.integers(1, 4))
 def test_whatever_happens(steps: list[tuple[int, int]], most: int) -> None:
     """The invariants, which hold after each call, say that no more run at once."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.language.clauses import Clause
@@ -19,6 +19,7 @@ from cress.model.node import Load, Node
 from cress.model.times import DAY
 from tests.core.plain import Account
 from tests.core.stories import CONSTRAINED, Operation, Player, Setting, operations, settings_of_any_kind
+from tests.examples import examples
 from tests.language import plain
 
 
@@ -79,7 +80,7 @@ def checked(seen: Counter[str]) -> Callable[[Player, list[Decision]], Callable[[
 def test_what_starts_satisfies_its_hard_clauses_of_that_moment() -> None:
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=15)
+    @examples(15)
     @given(settings_of_any_kind(constrained=True), operations(CONSTRAINED))
     def check(setting: Setting, story: list[Operation]) -> None:
         Player(setting, budget=1, watch=checked(seen)).play(story)
@@ -89,7 +90,7 @@ def test_what_starts_satisfies_its_hard_clauses_of_that_moment() -> None:
     assert seen["soft"] > 20
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(settings_of_any_kind(constrained=True), operations(CONSTRAINED), st.booleans())
 def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[Operation], often: bool) -> None:
     """A copy has worked out every row from nothing; that it decides alike means that no row was left behind."""
@@ -100,7 +101,7 @@ def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[O
         player.play([operation])
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(settings_of_any_kind(constrained=True, drain_after=DAY), operations(CONSTRAINED))
 def test_clauses_that_always_hold_change_nothing(setting: Setting, story: list[Operation]) -> None:
     """Jobs whose requirement every node satisfies are placed as jobs without one."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.language.clauses import Clause, Kind
@@ -29,6 +29,7 @@ from tests.core.stories import (
     sent_away,
     settings_of_any_kind,
 )
+from tests.examples import examples
 
 # In one group all names are known; jobs without an end are there when others depend on them.
 SETTINGS = st.one_of(settings_of_any_kind(placed=True), settings_of_any_kind(placed=True, group_count=1, limits="none"))
@@ -148,7 +149,7 @@ class Watch:
             self.seen["dependencies"] += 1
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(SETTINGS, operations(PLACED))
 def test_every_start_satisfies_what_its_job_asks_of_what_runs_where(setting: Setting, story: list[Operation]) -> None:
     Player(setting, budget=1, watch=Watch()).play(story)
@@ -212,7 +213,7 @@ def test_chains_of_jobs_on_nodes_that_fail_are_restarted_together_and_nothing_is
     assert watch.seen["together"] > 20
 
 
-@settings(max_examples=18)
+@examples(18)
 @given(SETTINGS, operations(PLACED), st.booleans())
 def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[Operation], often: bool) -> None:
     player = Player(setting, check=False)

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.core.scheduler import Scheduler
@@ -26,6 +26,7 @@ from tests.core.stories import (
     sent_away,
     settings_of_any_kind,
 )
+from tests.examples import examples
 
 
 def in_the_middle_of(core: Scheduler) -> set[str]:
@@ -55,7 +56,7 @@ def test_restored_at_any_moment_it_goes_on_alike() -> None:
     seen: Counter[str] = Counter()
 
     # Enough stories to come by everything that is listed below.
-    @settings(max_examples=60)
+    @examples(60)
     # Only some groups with BackFill plan, so it comes more often.
     @given(
         setting=st.one_of(settings_of_any_kind(), settings_of_any_kind(policies=(SchedPolicy.BACKFILL,))),

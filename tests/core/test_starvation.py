@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cress.core.placing.vetoes import Verdict
 from cress.model.events import Outcome
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
+from tests.examples import examples
 
 FAST = 60 * SECOND
 
@@ -167,7 +168,7 @@ def test_ties_between_groups_go_to_the_unit_that_has_waited_longest() -> None:
     behind=st.sampled_from(("reserve", "quota_only")),
     within=st.sampled_from(("off", "lower_priority")),
 )
-@settings(max_examples=40)
+@examples(40)
 def test_every_unit_within_its_quota_starts_within_the_bound(
     data: st.DataObject, limited: bool, behind: str, within: str
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.core.groups.policies import most_urgent
@@ -22,6 +22,7 @@ from cress.model.events import ClockSet
 from cress.model.job import Job
 from cress.model.times import HOUR, MINUTE, NEVER, SECOND
 from tests.core.builders import World, group, job, nodes
+from tests.examples import examples
 
 # Deadline, pessimistic and optimistic run.
 JOBS = st.lists(
@@ -325,7 +326,7 @@ BEGINS = st.lists(ARRIVAL, max_size=20)
 STEPS = st.lists(st.one_of(ARRIVAL, OFFER, OFFER, CHANGE, PASS), max_size=50)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     begin=BEGINS, steps=STEPS, late=st.sampled_from([0.0, 1.0]), after=st.integers(1, 100), kind=st.sampled_from([UrgencyPolicy, EdfPolicy]),
     fits=st.lists(st.booleans(), min_size=ROWS, max_size=ROWS), predicted=st.booleans(),

@@ -100,7 +100,7 @@ def test_hostile_agents(parent: SupervisorProcess, data: st.DataObject) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=2_000, deadline=None, suppress_health_check=CHECKS)
+@settings(max_examples=500, deadline=None, suppress_health_check=CHECKS)
 @given(data=st.data())
 def test_many_hostile_agents(parent: SupervisorProcess, data: st.DataObject) -> None:
     attack(parent.directory, data)

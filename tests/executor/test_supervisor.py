@@ -722,9 +722,11 @@ def test_a_thousand_attempts_of_one_order_run_once_each(client: Client, parent: 
 
 def test_an_agent_that_reads_slowly_gets_everything(client: Client) -> None:
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    client.launch(Run(job=1, command=("x" * 250,)), *range(2000))
-    client.wait_ended(*range(2000))
-    assert {len(end.error) for end in client.ended.values()} == {len("command not found: ") + 250}
+    # More than what waits between two processes.
+    command = "/x" * 1500
+    client.launch(Run(job=1, command=(command,)), *range(300))
+    client.wait_ended(*range(300))
+    assert {end.error for end in client.ended.values()} == {f"command not found: {command}"}
 
 
 def test_nobody_can_connect_by_a_stale_socket(parent: SupervisorProcess) -> None:

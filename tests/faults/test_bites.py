@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.faults.history import play
@@ -20,8 +22,20 @@ BROKEN = {
     "a supervisor does not tell a new agent what it knows": Rules(silent_inventory=True),
     "an agent drops what is reported before the center has answered": Rules(drops_early=True),
 }
-# Where earlier histories are known to notice nothing.
-FIRST_SEEDS = {"an agent drops what is reported before the center has answered": 80}
+# The histories that noticed something when this was written: they are played first.
+KNOWN_SEEDS = {
+    "answers and orders before the commit": 11,
+    "what is ordered again is another attempt": 2,
+    "a center that was replaced goes on, and is obeyed": 2,
+    "a supervisor does not care for terms": 2,
+    "a supervisor starts programs before their intents are durable": 6,
+    "an agent drops what is reported before the center has answered": 122,
+    "a database task is begun anew before it is known to be gone": 13,
+    "everybody has the same GPU": 1,
+    "everybody has the same disk": 17,
+    "there are as many licences as anybody wants": 1,
+    "data lies where it was": 13,
+}
 # What is noticed is what really happens on the computers, not what the machine believes.
 FAMILIES = {
     "a database task is begun anew before it is known to be gone": (Rules(hasty_lives=True), "has two lives"),
@@ -42,16 +56,22 @@ SHARED = {
 }
 
 
+def seeds(name: str) -> Iterator[int]:
+    """The known one, then all."""
+    if name in KNOWN_SEEDS:
+        yield KNOWN_SEEDS[name]
+    yield from range(SEEDS)
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_rule_is_noticed(name: str) -> None:
-    first = FIRST_SEEDS.get(name, 0)
-    assert any(play(seed, BROKEN[name]).violation for seed in range(first, first + SEEDS))
+    assert any(play(seed, BROKEN[name]).violation for seed in seeds(name))
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_broken_rule_is_noticed_by_what_happens(name: str) -> None:
     rules, said = FAMILIES[name]
-    assert any(said in play(seed, rules).violation for seed in range(SEEDS))
+    assert any(said in play(seed, rules).violation for seed in seeds(name))
 
 
 @pytest.mark.parametrize("name", SHARED)

@@ -13,8 +13,8 @@ from tests.faults.history import play
 
 ROOT = Path(__file__).parents[2]
 CHUNK, CHUNKS = 15, 10
-LONG_CHUNK, LONG_CHUNKS = 250, 80
-SHARED_CHUNK, SHARED_CHUNKS = 100, 40
+LONG_CHUNK, LONG_CHUNKS = 250, 40
+SHARED_CHUNK, SHARED_CHUNKS = 100, 20
 
 
 def check(first: int, count: int) -> None:
@@ -30,13 +30,13 @@ def test_150_histories(chunk: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("chunk", range(LONG_CHUNKS))
-def test_20000_histories(chunk: int) -> None:
+def test_10000_histories(chunk: int) -> None:
     check(CHUNK * CHUNKS + chunk * LONG_CHUNK, LONG_CHUNK)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("chunk", range(SHARED_CHUNKS))
-def test_4000_histories_of_several_centers(chunk: int) -> None:
+def test_2000_histories_of_several_centers(chunk: int) -> None:
     for seed in range(chunk * SHARED_CHUNK, (chunk + 1) * SHARED_CHUNK):
         outcome = play(seed, centers=2 + seed % 2)
         assert not outcome.violation, "\n" + outcome.story()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import run_cress
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 CRESS = [sys.executable, "-c", "from cress.cli.main import main; main()"]
@@ -45,8 +47,9 @@ def commands(page: Path) -> list[list[str]]:
 
 def options_of(verb: tuple[str, ...]) -> set[str]:
     """The options that a verb has by its help."""
-    told = subprocess.run([*CRESS, *verb, "--help"], capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"--[a-z][a-z0-9-]*", told))
+    told = run_cress([*verb, "--help"])
+    assert told.returncode == 0, told.stderr
+    return set(re.findall(r"--[a-z][a-z0-9-]*", told.stdout))
 
 
 def test_commands_in_the_documents_have_known_options_and_files() -> None:

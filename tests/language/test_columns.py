@@ -15,6 +15,7 @@ from cress.language.parser import parse_expression, parse_rank, parse_requiremen
 from cress.language.program import Program
 from cress.language.tree import Expression
 from cress.model.node import Load, Node, Value
+from tests.examples import examples
 from tests.language import plain
 from tests.language.strategies import DIMENSIONS, conditions, loads, nodes, rank_terms
 
@@ -323,7 +324,7 @@ def _check(expression: Expression, terms: list[Expression], chosen: Chosen) -> N
 _inputs = (conditions, st.lists(rank_terms, max_size=3), some_nodes)
 
 
-@settings(max_examples=max(300, settings().max_examples))
+@examples(300)
 @given(*_inputs)
 def test_compiled_programs_give_what_the_plain_evaluator_gives(
     expression: Expression, terms: list[Expression], chosen: Chosen

@@ -6,12 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.language.parser import parse_expression, parse_rank, parse_requirement
 from cress.language.syntax import MOST_CHARACTERS, MOST_LEVELS
 from cress.model.errors import InputError
+from tests.examples import examples
 from tests.language.strategies import conditions, scribbles, soups
 
 GOLDEN = {
@@ -230,13 +231,13 @@ def _read_or_refused(text: str) -> None:
             assert parse(str(found)) == found
 
 
-@settings(max_examples=max(300, settings().max_examples))
+@examples(300)
 @given(soups | scribbles)
 def test_any_text_is_refused_with_a_sentence_or_read_and_printed(text: str) -> None:
     _read_or_refused(text)
 
 
-@settings(max_examples=max(100, settings().max_examples))
+@examples(100)
 @given(conditions.map(str), st.data())
 def test_a_text_with_a_slip_is_refused_with_a_sentence_or_read_and_printed(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))

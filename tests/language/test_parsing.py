@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.language.clauses import Clause, Kind, Rank, Requirement, Term, brief, joined
@@ -12,6 +12,7 @@ from cress.language.relaxation import Relaxation
 from cress.language.tree import Expression, In, Truth
 from cress.model.errors import InputError
 from cress.model.resources import Dimensions
+from tests.examples import examples
 from tests.language.strategies import conditions, rank_terms
 
 # As the source prints them, (i) to (viii), and how Cress prints them.
@@ -174,7 +175,7 @@ def test_a_vector_that_is_read_here_is_read_the_same_by_a_cluster() -> None:
     assert dimensions.vector(**dict(clause.value)) == (1000, 2 << 30, 3 * 10**6, 4 * 10**6, 5 * 10**6, 6, 7, 2000, 500)
 
 
-@settings(max_examples=max(200, settings().max_examples))
+@examples(200)
 @given(conditions)
 def test_what_is_printed_is_read_as_the_same_expression(expression: Expression) -> None:
     assert parse_expression(str(expression)) == expression
@@ -207,7 +208,7 @@ def test_what_is_printed_is_read_as_the_same_requirement(chosen: list[Clause]) -
     assert parse_requirement(str(requirement), stored=True) == requirement
 
 
-@settings(max_examples=max(100, settings().max_examples))
+@examples(100)
 @given(st.lists(st.tuples(st.sampled_from((1.0, -1.0, 0.5, 2.0, 0.0)), rank_terms), min_size=1, max_size=4))
 def test_what_is_printed_is_read_as_the_same_rank(chosen: list[tuple[float, Expression]]) -> None:
     # Factors before a term belong to its weight, so what is compared has been read once.

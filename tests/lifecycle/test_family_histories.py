@@ -18,6 +18,7 @@ from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.reports import Cause, Checked, Ended, Report
 from cress.model.times import MINUTE, SECOND
+from tests.examples import examples
 from tests.lifecycle.builders import UTC_AT_START, World, ended, node, started
 from tests.lifecycle.kept import database, service
 
@@ -246,7 +247,7 @@ def quiet(cluster: Cluster) -> None:
 _SEEDS, _CUTS = st.integers(0, 100_000), st.integers(1, 80)
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(seed=_SEEDS, cut=_CUTS)
 def test_histories(seed: int, cut: int) -> None:
     """No task runs twice; updates take out as many as they may; in the end all is as it is wanted."""
@@ -255,7 +256,7 @@ def test_histories(seed: int, cut: int) -> None:
 
 @pytest.mark.long
 def test_many_histories() -> None:
-    @settings(max_examples=400)
+    @settings(max_examples=200)
     @given(seed=_SEEDS, cut=_CUTS)
     def check(seed: int, cut: int) -> None:
         history(seed, cut)

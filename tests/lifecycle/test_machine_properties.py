@@ -8,7 +8,7 @@ from collections import Counter
 from random import Random
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.lifecycle.inputs import (
@@ -36,6 +36,7 @@ from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Cause, Report
 from cress.model.times import SECOND
+from tests.examples import examples
 from tests.lifecycle.builders import DIMENSIONS, World, ended, group, job, node, started
 
 NODES = ("n1", "n2")
@@ -239,7 +240,7 @@ def under_way(machine: Machine) -> set[str]:
 def test_histories() -> None:
     """No task runs twice; a restored machine and a replayed log say the same; in the end everything is over."""
 
-    @settings(max_examples=100)
+    @examples(60)
     @given(seed=st.integers(0, 100_000), cut=st.integers(1, 60))
     def check(seed: int, cut: int) -> None:
         history(seed, cut)

@@ -7,6 +7,7 @@ import gzip
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,7 @@ def _expected(traces: Path, name: str, column: str) -> list[int]:
         return [int(row[column]) for row in csv.DictReader(file)]
 
 
+@cache
 def _published(traces: Path, name: str, policy: str, events: str, estimates: str = "requested") -> request.Result:
     trace = str(traces / "swf" / f"{name}.swf.gz")
     asked = request.Request(trace=trace, out=Path(), policies=(policy,), events=events, estimates=estimates)
@@ -109,26 +111,29 @@ def _published(traces: Path, name: str, policy: str, events: str, estimates: str
     return run.simulate(plan, plan.choices[0])
 
 
-@pytest.mark.parametrize("name", ["KTH-SP2", "SDSC-SP2"])
 @pytest.mark.parametrize(
-    ("estimates", "column"),
-    [("requested", "start_easy"), ("exact", "start_easy_clairvoyant")],
-    ids=["easy", "clairvoyant"],
+    ("name", "estimates", "column"),
+    [
+        pytest.param("KTH-SP2", "requested", "start_easy", id="easy-KTH-SP2"),
+        pytest.param("KTH-SP2", "exact", "start_easy_clairvoyant", id="clairvoyant-KTH-SP2"),
+        pytest.param("SDSC-SP2", "requested", "start_easy", id="easy-SDSC-SP2"),
+        pytest.param("SDSC-SP2", "exact", "start_easy_clairvoyant", id="clairvoyant-SDSC-SP2", marks=pytest.mark.long),
+    ],
 )
 def test_every_published_start_comes_out(traces: Path, name: str, estimates: str, column: str) -> None:
     result = _published(traces, name, "BackFill", ONE_BY_ONE, estimates)
     assert _starts(result) == _expected(traces, name, column)
 
 
-AVERAGES = {
-    "KTH-SP2 easy": ("KTH-SP2", "BackFill", ONE_BY_ONE, 92.576540, 6836.87),
-    "KTH-SP2 together": ("KTH-SP2", "BackFill", TOGETHER, 92.688, 6834.6),
-    "SDSC-SP2 together": ("SDSC-SP2", "BackFill", TOGETHER, 87.806, 20570.9),
-    "KTH-SP2 FIFO": ("KTH-SP2", "FIFO", TOGETHER, 6814.97, 353776.41),
-}
-
-
-@pytest.mark.parametrize(("name", "policy", "events", "slowdown", "wait"), AVERAGES.values(), ids=AVERAGES.keys())
+@pytest.mark.parametrize(
+    ("name", "policy", "events", "slowdown", "wait"),
+    [
+        pytest.param("KTH-SP2", "BackFill", ONE_BY_ONE, 92.576540, 6836.87, id="KTH-SP2 easy"),
+        pytest.param("KTH-SP2", "BackFill", TOGETHER, 92.688, 6834.6, id="KTH-SP2 together"),
+        pytest.param("KTH-SP2", "FIFO", TOGETHER, 6814.97, 353776.41, id="KTH-SP2 FIFO"),
+        pytest.param("SDSC-SP2", "BackFill", TOGETHER, 87.806, 20570.9, id="SDSC-SP2 together", marks=pytest.mark.long),
+    ],
+)
 def test_published_averages(traces: Path, name: str, policy: str, events: str, slowdown: float, wait: float) -> None:
     summary = _published(traces, name, policy, events).analysis.summary
     # As many digits as were published.

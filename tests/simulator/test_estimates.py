@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.model.option_text import parse_assignments
@@ -17,6 +17,7 @@ from cress.simulator.direct import ONE_BY_ONE, TOGETHER
 from cress.simulator.groups import parse_policy
 from cress.simulator.paths import DirectPath
 from cress.simulator.workload import Workload
+from tests.examples import examples
 from tests.simulator.builders import SECOND, workload
 from tests.simulator.plain import LogJob
 from tests.simulator.test_cli import cress
@@ -42,7 +43,7 @@ def played(work: Workload, order: str) -> History:
     return path.run(list(range(len(work))), ["default"] * len(work), check=True, progress=None)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(rows=JOBS, data=st.data(), order=st.sampled_from([ONE_BY_ONE, TOGETHER]))
 def test_nothing_is_known_of_a_run_before_it_ends(
     rows: list[tuple[int, int, int, int]], data: st.DataObject, order: str

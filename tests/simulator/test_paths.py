@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as with_
 
@@ -21,6 +21,7 @@ from cress.simulator.managed import LifecyclePath
 from cress.simulator.paths import DirectPath, needs_lifecycle
 from cress.simulator.tidying import tidy
 from cress.simulator.workload import Cluster, Drain, Outage, Workload, template
+from tests.examples import examples
 from tests.simulator.builders import SECOND, workload
 from tests.simulator.plain import LogJob
 
@@ -105,7 +106,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     return tidy(replace(work, after=tuple(after) if any(after) else None, groups=groups, killed=killed))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(workloads())
 def test_both_paths_lead_to_the_same_attempts_and_ends(work: Workload) -> None:
     direct, managed = both(work)

@@ -19,6 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from cress.client import Client, connect
+from tests.forked import ForkedCress, run_cress
 
 # A loaded machine may take long; what waits here ends as soon as it can.
 PATIENCE = 60.0
@@ -53,7 +54,7 @@ class Cluster:
         # Short: the path of a Unix socket has at most 107 bytes.
         self.folder = Path(tempfile.mkdtemp(prefix="cr", dir="/tmp"))
         self.data = self.folder / "d"
-        self.center: subprocess.Popen[bytes] | None = None
+        self.center: subprocess.Popen[bytes] | ForkedCress | None = None
         self.executors: dict[str, subprocess.Popen[bytes]] = {}
         self._ports = (0, 0)
         self.environment = {
@@ -68,10 +69,16 @@ class Cluster:
         if self._ports == (0, 0):
             self._ports = free_port(), free_port()
         ports = "--port", str(self._ports[0]), "--executor-port", str(self._ports[1])
-        center = self.center = self.start("center", *ports, *arguments, log="center.log")
+        center = self.center = self._start_center(*ports, *arguments)
         wait_until(lambda: self._listens(center) or self._ended(center), "a listening center")
         assert center.poll() is None, self.log("center.log")
         self._ports = self.port("url"), self.port("executor_url")
+
+    def _start_center(self, *arguments: str) -> subprocess.Popen[bytes] | ForkedCress:
+        """`cress center`, forked unless a library must be loaded before it."""
+        if "LD_PRELOAD" in self.environment:
+            return self.start("center", *arguments, log="center.log")
+        return ForkedCress(["center", *arguments], self.folder / "center.log", self.environment)
 
     def kill_center(self) -> None:
         """kill -9."""
@@ -85,7 +92,7 @@ class Cluster:
         self.center.terminate()
         self.center.wait(PATIENCE)
 
-    def _listens(self, center: subprocess.Popen[bytes]) -> bool:
+    def _listens(self, center: subprocess.Popen[bytes] | ForkedCress) -> bool:
         """Whether it is this center that has told where it listens: a killed one leaves its file behind."""
         with contextlib.suppress(OSError, msgspec.DecodeError):
             return int(self.address("pid")) == center.pid
@@ -149,6 +156,9 @@ class Cluster:
     def kill_everything(self) -> None:
         """kill -9 for every process of this cluster, tasks too, as near to one moment as it gets."""
         while left := self._left():
+            # A forked center does not name the folder.
+            if self.center is not None and self.center.poll() is None:
+                left.append(self.center.pid)
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -172,15 +182,19 @@ class Cluster:
     # --- the command line -----------------------------------------------------------------------------------------------
 
     def cress(self, *arguments: object, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run ``cress`` to its end."""
+        """Run ``cress`` to its end, forked unless a library must be loaded before it."""
+        given = self.environment | environment
+        words = [*map(str, arguments)]
+        if "LD_PRELOAD" not in given:
+            return run_cress(words, stdin=stdin, environment=given, folder=self.folder, timeout=2 * PATIENCE)
         return subprocess.run(
-            [sys.executable, "-m", "cress", *map(str, arguments)],
+            [sys.executable, "-m", "cress", *words],
             input=stdin,
             capture_output=True,
             text=True,
             timeout=2 * PATIENCE,
             check=False,
-            env=self.environment | environment,
+            env=given,
             cwd=self.folder,
         )
 
@@ -241,5 +255,5 @@ class Cluster:
         return found
 
     @staticmethod
-    def _ended(process: subprocess.Popen[bytes] | None) -> bool:
+    def _ended(process: subprocess.Popen[bytes] | ForkedCress | None) -> bool:
         return process is not None and process.poll() is not None

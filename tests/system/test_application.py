@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -137,7 +138,12 @@ def service(cluster: Cluster, name: str = "web") -> dict[str, Any]:
 
 def pids(cluster: Cluster, word: str) -> list[int]:
     """The processes of tasks whose command line has this word."""
-    return [pid for pid in cluster._left() if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    found = []
+    for pid in cluster._left():
+        with suppress(OSError):  # it has ended meanwhile
+            if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
 
 
 def page(cluster: Cluster) -> str:

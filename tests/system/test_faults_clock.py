@@ -165,7 +165,8 @@ def test_a_center_that_starts_again_under_another_clock_keeps_what_runs(stepped:
     stepped.start_center()
     with stepped.client() as client:
         wait_until(lambda: client.nodes()[0].state == "up", "the node being back")
-        assert client.job(job).state == "running"
+        # On a busy machine the limit may be over by now.
+        assert client.job(job).state == "running" or time.monotonic() - begin > 12
         assert client.job(job, wait=15 + SOON).state == "timed out"
         assert 12 < time.monotonic() - begin < 15 + SOON
         (attempt,) = attempts(client, job)

@@ -288,7 +288,7 @@ def _attempt_row(attempt: AttemptView, now: float) -> list[Cell]:
         code(attempt),
         duration(attempt.cpu) if over else "-",
         f"{attempt.memory / 2**20:.0f}M" if over else "-",
-        attempt.error,
+        attempt.error or attempt.chosen,
     ]
 
 

@@ -29,6 +29,7 @@ Examples:
   cress simulate KTH-SP2.swf.gz --policy FIFO --policy BackFill --out results
   cress simulate jobs.csv --cluster cluster.yaml --groups Group.conf --out results
   cress simulate generated:jobs=20000,nodes=300 --seed 7 --out results
+  cress simulate openb --pods PODS.csv --nodes NODES.csv --option node_order=balance --option node_order=fragmentation --out results
 
 \b
 Exit codes: 0 done, 2 bad input (nothing was simulated), 130 interrupted.
@@ -120,6 +121,15 @@ def simulate(
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated workload.")] = 1,
+    pods: Annotated[Path | None, typer.Option(metavar="FILE", help="Of TRACE `openb`: the list of pods.")] = None,
+    nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="Of TRACE `openb`: the list of nodes.")] = None,
+    arrive: Annotated[
+        float,
+        typer.Option(min=0.01, max=10, help="Of TRACE `openb`: pods arrive until they ask for so many times the GPUs."),
+    ] = 1.3,
+    seeds: Annotated[
+        str, typer.Option(metavar="A..B", help="Of TRACE `openb`: each order of nodes is run with each of these seeds.")
+    ] = "42..51",
     check: Annotated[bool, typer.Option("--check", help="Check all invariants after every decision (slow).")] = False,
     attempts: Annotated[
         bool, typer.Option("--attempts", help="Also write attempts.csv: where and when each attempt ran.")
@@ -128,6 +138,9 @@ def simulate(
 ) -> None:
     """Replay a trace in virtual time and compare policies."""
     with told("simulate", "sim", "interrupted; only complete files were left"):
+        if trace == "openb":
+            _pack(pods, nodes, out, arrive=arrive, seeds=seeds, options=tuple(option or ()), as_json=as_json)
+            return
         from cress.simulator import run
         from cress.simulator.request import Request
 
@@ -157,6 +170,35 @@ def simulate(
             _show(results, out)
         for sentence in _notes(results):
             typer.echo(sentence, err=True)
+
+
+def _pack(
+    pods: Path | None,
+    nodes: Path | None,
+    out: Path,
+    *,
+    arrive: float,
+    seeds: str,
+    options: Sequence[str],
+    as_json: bool,
+) -> None:
+    """Compare orders of nodes by what they allocate of the GPUs, on an empty cluster that fills up."""
+    from cress.simulator.packing.command import simulate_packing, table
+
+    with runs_progress() as progress:
+        summary = simulate_packing(pods, nodes, out, arrive=arrive, seeds=seeds, options=options, tell=progress)
+    if as_json:
+        print(json.dumps(summary, indent=2))
+        return
+    rows = table(summary)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        first, *rest = row
+        print(
+            first.ljust(widths[0])
+            + "".join(GAP + cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
+        )
+    print(f"\nReport: {out / 'report.html'}")
 
 
 @contextmanager

@@ -21,7 +21,9 @@ from cress.core.kernels.holding import END, HEAD, NEXT, NONE, USABLE
 from cress.core.placing.balance import Balance
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, constraints_of, lasting_wants
 from cress.core.placing.fit import Fit
+from cress.core.placing.fragmentation import Fragmentation
 from cress.core.placing.matching import Matching
+from cress.core.placing.mix import Mix
 from cress.core.placing.node_choices import asker_of
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.shape import Shape
@@ -55,7 +57,9 @@ class Books:
         self.timeline = Timeline(self.cluster, self.fit)
         self.reservations = Reservations(self.cluster, self.fit, self.timeline)
         self.plans = Plans(self.cluster, self.fit, self.timeline)
-        self.balance = Balance(self.cluster, self.fit, options)
+        self.mix = Mix(options.mix_tasks)
+        self.fragmentation = Fragmentation(self.cluster, self.matching, self.mix, options)
+        self.balance = Balance(self.cluster, self.fit, self.fragmentation, options)
         self.groups = Groups(options, dimensions, self.cluster, self.fit, zone)
         self.groups.apply((), 0)
         self.jobs: dict[int, JobEntry] = {}

@@ -21,6 +21,7 @@ from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Part, Reservation, St
 from cress.core.kernels.holding import END, NONE
 from cress.core.placing import licence_use
 from cress.core.placing.constraints import constraints_of
+from cress.core.placing.mix import asks_for_devices
 from cress.core.tables import devices
 from cress.model.decisions import (
     Claim,
@@ -75,6 +76,8 @@ class Ledger(Books):
         super().__init__(dimensions, options, zone)
         # Whether nodes came or went in the batch: the consequences for the whole cluster are computed once, at its end.
         self._nodes_moved = False
+        # Whether the order of the nodes asks for the mix of likely shapes.
+        self._learns = options.node_order == "fragmentation"
         self._appliers: dict[type[Any], Callable[[Any], None]] = {
             JobSubmitted: self._submitted,
             RunEstimated: self._run_estimated,
@@ -161,6 +164,10 @@ class Ledger(Books):
         self.add_job(state)
         if self.can_wait(state):
             self.enqueue(state)
+        if self._learns and asks_for_devices(job):
+            self.mix.arrive(job)
+            if self.mix.due(len(self.jobs)):
+                self.mix.renew((each.job, each.waiting) for each in self.jobs.values() if asks_for_devices(each.job))
 
     def _run_estimated(self, event: RunEstimated) -> None:
         for number in event.jobs:

@@ -12,6 +12,7 @@ from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
 from cress.core.ledger import Ledger
 from cress.core.placing.constraints import NO_WANTS
+from cress.core.placing.fragmentation import Choice
 from cress.core.placing.gangs import Room, gang_room
 from cress.core.placing.placement_clauses import all_ports
 from cress.core.placing.vetoes import Verdict
@@ -118,7 +119,7 @@ class Placements(Ledger):
             self.leases.release(slot)
             self._start_unit(job, f)
         else:
-            self._start(job, job.upcoming, f, slot)
+            self._start(job, job.upcoming, f, slot, chosen=self.balance.choice)
         return True
 
     def _start(
@@ -131,6 +132,7 @@ class Placements(Ledger):
         leader: int | None = None,
         claim: ClaimEntry | None = None,
         room: Place | None = None,
+        chosen: Choice | None = None,
     ) -> None:
         """Start a task on node ``f`` in the lease that is held for it already, or in the ``room`` that is not."""
         cluster = self.cluster
@@ -143,7 +145,7 @@ class Placements(Ledger):
         rest = () if claim is None else rest_of(self, claim, f, slot, self.next_attempt)
         if job.constraints is None:
             start = Start(
-                self.next_attempt, job.job.id, task, cluster.names[f], (), leader, has, (), claimed, parts, rest
+                self.next_attempt, job.job.id, task, cluster.names[f], (), leader, has, (), claimed, parts, rest, chosen
             )
         else:
             wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
@@ -151,7 +153,7 @@ class Placements(Ledger):
             own = len(job.job.ports)
             start = Start(
                 self.next_attempt, job.job.id, task, cluster.names[f], ports[:own], leader, has, ports[own:], claimed,
-                parts, rest,
+                parts, rest, chosen,
             )  # fmt: skip
         self.apply_fact(start, slot)
         self._decided.append(start)

@@ -21,6 +21,7 @@ from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, R
 from cress.core.kernels.holding import AMOUNTS, END
 from cress.core.kernels.timeline import B_END
 from cress.core.placing.constraints import constraints_of
+from cress.core.placing.mix import Likely
 from cress.core.placing.vetoes import Verdict
 from cress.core.tables.data_locations import Places
 from cress.core.tables.devices import mask_of, widened
@@ -54,6 +55,7 @@ def export_state(core: Cycle) -> State:
         "next_attempt": core.next_attempt,
         "wall_offset": core.groups.wall_offset,
         "cursor": core.balance.cursor,
+        "mix": core.mix.export(),
         "loosened": cluster.loosened,
         "limits_count": core.limits_count,
         "wake": core.wake,
@@ -190,6 +192,7 @@ def restore_state(core: Cycle, state: State) -> None:
     cluster.loosened = state["loosened"]
     core.next_attempt = state["next_attempt"]
     core.balance.cursor = state["cursor"]
+    _restore_mix(core, state.get("mix"))
     core.balance.refresh()
     core.to_stop = dict(state["to_stop"])
     core.units_in_doubt = state["units_in_doubt"]
@@ -200,6 +203,13 @@ def restore_state(core: Cycle, state: State) -> None:
     for f in list(core.loads.over):
         # Under new options the node may be one with a reservation.
         core.void_claims(f)
+
+
+def _restore_mix(core: Cycle, mix: State | None) -> None:
+    if mix is not None:
+        # Releases before this one learned none.
+        arrived, likely = (msgspec.convert(mix[name], list[Likely]) for name in ("arrived", "likely"))
+        core.mix.restore(arrived, mix["fresh"], likely)
 
 
 def _restore_nodes(core: Cycle, state: State) -> None:

@@ -14,6 +14,8 @@ from cress.core.kernels import (
     balance,
     choice,
     devices,
+    filling,
+    fragmentation,
     fragments,
     holding,
     order,
@@ -25,6 +27,7 @@ from cress.core.kernels import (
 )
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.device_requests import ask_of
+from cress.core.placing.mix import FIRST
 from cress.core.run_history import RunHistory
 from cress.core.scheduler import Scheduler
 from cress.core.tables.devices import unit_fits
@@ -42,11 +45,13 @@ from cress.model.times import MINUTE, SECOND
 
 # All kernels of the scheduler.
 KERNELS = Kernels(
-    balance, choice, devices, fragments, holding, order, runs, shape_blocks, timeline, urgency, victims, machine
-)
+    balance, choice, devices, filling, fragmentation, fragments, holding, order, runs, shape_blocks, timeline, urgency,
+    victims, machine,
+)  # fmt: skip
 
 _CORES = 1000  # millicores
-_ROUNDS = 160
+# All kernels have been called after about 40 of them.
+_ROUNDS = 64
 # Static and dynamic clauses, of one node and of all; some relax.
 _REQUIREMENTS = (
     "", 'Rack = "r1" && IdleCPU > 1', "", 'Rack in ("r0", "r1") && f(x) = (ClusterLoad > 50%)', "ExclusiveDisk = True",
@@ -61,6 +66,8 @@ def warm_up(dimensions: Dimensions, options: Options, enough: Callable[[], bool]
     Ends early once ``enough`` is true.
     """
     language.warm_up()
+    if dimensions.custom and options.node_order == "fragmentation":
+        _play_devices(dimensions, options)
     for threshold, backfill in ((0.0, "easy"), (1.0, "conservative")):
         _play(
             dimensions,
@@ -78,6 +85,23 @@ def warm_up(dimensions: Dimensions, options: Options, enough: Callable[[], bool]
             ),
             enough,
         )
+
+
+def _play_devices(dimensions: Dimensions, options: Options) -> None:
+    """Let tasks with parts of devices and whole ones arrive until the order ``fragmentation`` has learned a mix."""
+    core = Scheduler(dimensions, options)
+    kind = dimensions.custom[0]
+    devices = tuple(Device(kind=kind, id=str(i)) for i in range(4))
+    capacity = dimensions.vector(cpu=64 * _CORES, memory=2**30, **{kind: 4000})
+    nodes = [NodeAdded(Node(name=f"n{i}", capacity=capacity, devices=devices)) for i in range(2)]
+    core.observe(0, [*nodes, GroupsApplied((Group(name="g", quota=Quota(scalar=_CORES)),))])
+    for number in range(1, 2 * FIRST):
+        amount = (500, 300, 1000)[number % 3]
+        request = dimensions.vector(cpu=_CORES, **{kind: amount})
+        core.observe(number, [JobSubmitted(Job(id=number, group="g", request=request))])
+        for each in core.decide(number).items:
+            if isinstance(each, Start) and number % 4:
+                core.observe(number, [TaskEnded(each.attempt)])
 
 
 def _play(dimensions: Dimensions, options: Options, enough: Callable[[], bool]) -> None:

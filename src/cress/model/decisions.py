@@ -30,6 +30,7 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     in the node's order. ``leader``: it starts together with a task of this job, on which it depends.
     ``more_ports`` are ports that clauses of the job take beside. ``claimed``: the task was part of a ``Claim``.
     ``parts`` is what it takes from leases of workloads, its own or others; ``rest`` what stays idle in its lease (design note 0024).
+    ``chosen``, with the order ``fragmentation``: the growth of the node's fragment in devices, its balance y, how many other nodes fitted.
     """
 
     attempt: int
@@ -43,6 +44,7 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     claimed: bool = False
     parts: tuple[LeasePart, ...] = ()
     rest: tuple[LeasePart, ...] = ()
+    chosen: tuple[float, float, int] | None = None
 
 
 class Claim(msgspec.Struct, frozen=True, tag=True, gc=False):

@@ -274,10 +274,32 @@ class Options:
 
     # Choice of nodes
     node_order: str = _option(
-        "balance",
-        "order of the nodes that fit",
-        source="B; best_fit and spread are ours",
-        choices=("balance", "best_fit", "spread", "first"),
+        "fragmentation",
+        "order of the nodes that fit; `fragmentation` is `balance` where no node counts devices one by one",
+        source="FGD and B; best_fit and spread are ours",
+        choices=("fragmentation", "balance", "best_fit", "spread", "first"),
+    )
+    fragmentation_balance: float = _option(
+        1.0,
+        "with `fragmentation`, one unit of balance y counts as so many devices that become useless",
+        unit="devices",
+        least=0,
+    )
+    fragmentation_copies: float = _option(
+        0.5,
+        "what as many tasks of a likely shape as fit could not use counts so often, beside what the next one could not use",
+        least=0,
+    )
+    fragmentation_filling: float = _option(
+        12.0,
+        "what the best filling of each device with the likely mix would leave idle counts so often",
+        least=0,
+    )
+    mix_tasks: int = _option(
+        4096,
+        "the likely mix is learned from about so many tasks that arrived last, and from what waits",
+        unit="tasks",
+        least=1,
     )
     balance_dimensions: tuple[str, ...] = _option(
         ("cpu", "memory", "network", "disk_read"),

@@ -137,7 +137,8 @@ class AttemptView(View, frozen=True):
     ``error`` is why it ended as it did, where the code does not say it: time limit, memory, whom it was preempted for.
 
     ``ports`` are the numbers that it has, or had, by name, ``devices`` those of its node. While it runs, ``inside`` are the leases of its workload in which
-    it runs, ``borrows`` what it has of leases of others, ``lenders`` these leases; as the API of leases names them.
+    it runs, ``borrows`` what it has of leases of others, ``lenders`` these leases; as the API of leases names them,
+    and ``chosen`` says why the order ``fragmentation`` chose its node.
     """
 
     id: int
@@ -155,6 +156,7 @@ class AttemptView(View, frozen=True):
     inside: tuple[str, ...] = ()
     borrows: Resources = {}
     lenders: tuple[str, ...] = ()
+    chosen: str = ""
 
 
 class TaskView(View, frozen=True):

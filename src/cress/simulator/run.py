@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +112,7 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     notes = workload.notes.copy()
     groups, known, options = _configured(plan, choice)
     path = path_of(workload, known, options, plan.request.events)
-    admitted = np.flatnonzero(plan.group_of != NOWHERE)
-    places = [known[0].name if choice.merged else plan.group_names[i] for i in plan.group_of[admitted].tolist()]
+    admitted, places = _admitted(plan, choice, known)
     rejected = _never_fit(workload, path.core, admitted, places)
     notes.add("fits no node", workload.line[rejected].tolist())
     jobs = admitted[~rejected[admitted]]
@@ -162,7 +161,13 @@ def never_fits(plan: Plan, choice: PolicyChoice) -> np.ndarray[tuple[int], np.dt
     """Return which jobs ``[n]`` the cluster could never run under this policy; nothing runs."""
     _, known, options = _configured(plan, choice)
     path = path_of(plan.workload, known, options, plan.request.events)
-    return _never_fit(plan.workload, path.core, plan.group_of != NOWHERE, known[0].name)
+    return _never_fit(plan.workload, path.core, *_admitted(plan, choice, known))
+
+
+def _admitted(plan: Plan, choice: PolicyChoice, known: Sequence[Group]) -> tuple[Ints, list[str]]:
+    """Return the places of the jobs that have a group, and its name for each."""
+    admitted = np.flatnonzero(plan.group_of != NOWHERE)
+    return admitted, [known[0].name if choice.merged else plan.group_names[i] for i in plan.group_of[admitted].tolist()]
 
 
 def _refused(workload: Workload, history: History) -> dict[str, list[int]]:

@@ -14,6 +14,8 @@ FILES = (
     "balance.py",
     "choice.py",
     "devices.py",
+    "filling.py",
+    "fragmentation.py",
     "fragments.py",
     "holding.py",
     "order.py",

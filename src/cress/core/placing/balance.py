@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from cress.core.kernels.balance import PLACE, PLACE_MANY
+from cress.core.kernels.balance import MEASURE, PLACE, PLACE_MANY
 from cress.core.kernels.choice import BALANCE, BEST_FIT, FIRST, SPREAD, current_weights, precedence
 from cress.core.kernels.holding import FITTING
 from cress.core.placing.fit import Fit
+from cress.core.placing.fragmentation import Choice, Fragmentation
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Floats
 from cress.core.tables.cluster import Cluster
 from cress.model.errors import InputError
 from cress.model.options import INITIAL, PENDING, UTILISATION, Options
 
-_ORDERS = {"balance": BALANCE, "best_fit": BEST_FIT, "spread": SPREAD, "first": FIRST}
+# Where no node counts devices one by one, ``fragmentation`` is ``balance``.
+_ORDERS = {"fragmentation": BALANCE, "balance": BALANCE, "best_fit": BEST_FIT, "spread": SPREAD, "first": FIRST}
 
 
 class Balance:
     """The current weights, and the rotation's cursor."""
 
-    def __init__(self, cluster: Cluster, fit: Fit, options: Options) -> None:
+    def __init__(self, cluster: Cluster, fit: Fit, fragmentation: Fragmentation, options: Options) -> None:
         self.cluster = cluster
         self.fit = fit
         self.threshold = options.balance_threshold
         self.order = _ORDERS[options.node_order]
         self.cursor = 0
+        self.fragmentation = fragmentation
+        self._may_fragment = options.node_order == "fragmentation"
+        # Whether the order is ``fragmentation`` and some node counts devices.
+        self.by_fragments = False
+        # Why the last node was chosen, of the order ``fragmentation``.
+        self.choice: Choice | None = None
         self._place = PLACE[cluster.width]
         self._place_many = PLACE_MANY[cluster.width]
+        self._measure = MEASURE[cluster.width]
         n = len(cluster.dims)
         given = dict(options.initial_weights)
         unknown = sorted(set(given) - set(cluster.balanced))
@@ -67,6 +77,8 @@ class Balance:
             precedence(np.array(self.pending, np.float64), present, chart)
             fixed += chart
         self._fixed = fixed
+        self.choice = None
+        self.by_fragments = self._may_fragment and self.fragmentation.any_devices()
 
     def place(self, shape: Shape, slot: int, end: int) -> int:
         """Hold one copy of ``shape`` until ``end`` on the best node that fits and is not blocked, in lease ``slot``.
@@ -75,6 +87,8 @@ class Balance:
         """
         cluster = self.cluster
         blocked = cluster.blocked if shape.match is None else self.fit.set_aside(shape)
+        if self.by_fragments:
+            return self._place_by_fragments(shape, slot, end, blocked)
         f, self.cursor = self._place(
             shape.row, slot, end, cluster.nodes, cluster.leases, cluster.lack, cluster.rows, cluster.row_count,
             blocked, cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
@@ -85,6 +99,8 @@ class Balance:
     def place_many(self, shape: Shape, slots: list[int], end: int) -> list[int]:
         """Hold one copy of ``shape``, which has no rank, in each of the leases ``slots``; return the nodes."""
         cluster = self.cluster
+        if self.by_fragments:
+            return [self._place_by_fragments(shape, slot, end, cluster.blocked) for slot in slots]
         chosen = np.zeros(len(slots), np.int64)
         self.cursor = self._place_many(
             shape.row, np.array(slots, np.int64), chosen, end, cluster.nodes, cluster.leases, cluster.lack,
@@ -93,6 +109,17 @@ class Balance:
             self.cursor,
         )  # fmt: skip
         return chosen.tolist()
+
+    def _place_by_fragments(self, shape: Shape, slot: int, end: int, blocked: npt.NDArray[np.int32]) -> int:
+        cluster = self.cluster
+        fitted = self.fit.fitting(shape)
+        self._measure(
+            shape.row, cluster.rows, cluster.columns, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
+            self._parts, self._use_utilisation, self.fragmentation.squares(),
+        )  # fmt: skip
+        f = self.fragmentation.place(shape, slot, end, blocked)
+        self.choice = self.fragmentation.why(shape, f, fitted) if f >= 0 else None
+        return f
 
     def weights(self) -> Floats:
         """Return the current weights, one per balanced dimension."""

@@ -24,6 +24,7 @@ class LiveAttempt(Row, kw_only=True):
     ``devices`` are those of the node that it has.
     ``leader`` is the job that it was started together with after a failure of their node. ``ready_at`` (the machine's clock)
     is since when it is ready, of a service or database; ``unwell`` what its last failed check came to.
+    ``chosen`` is why its node was, as in ``Start``.
     """
 
     id: int
@@ -42,6 +43,7 @@ class LiveAttempt(Row, kw_only=True):
     leader: int | None = None
     ready_at: int | None = None
     unwell: str = ""
+    chosen: tuple[float, float, int] | None = None
 
 
 class LiveJob(Row, kw_only=True):

@@ -95,6 +95,7 @@ def place(tables: Tables, start: Start, utc: int) -> LiveAttempt:
         ports=start.ports + start.more_ports,
         devices=start.devices,
         leader=start.leader,
+        chosen=start.chosen,
     )
     tables.attempts.put(start.attempt, attempt)
     return attempt

@@ -78,6 +78,9 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
         (
             ("utilisation_mean", "mean utilisation", "share", "high"),
             ("gpu_allocation_max", "highest allocation of GPUs", "share", "high"),
+            ("reserved_peak_mean", "cores reserved in the peak of the day", "share", "high"),
+            ("used_peak_mean", "cores used in the peak of the day", "share", "high"),
+            ("services_short_worst", "task time that the worst service lacked", "share", "low"),
         ),
     ),
     (

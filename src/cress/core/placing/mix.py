@@ -1,0 +1,88 @@
+"""The mix: which shapes of tasks with devices are likely to come next, learned from what arrived lately and what waits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from cress.model.job import Job
+from cress.model.resources import BASE_DIMENSIONS, ResourceVector
+
+# Shapes of the mix at most: the most frequent ones.
+MOST_SHAPES = 128
+# Tasks after which the first mix is taken.
+FIRST = 32
+# All waiting jobs are counted for a new mix: this many jobs a task that arrived.
+JOBS_PER_TASK = 64
+
+Kind = tuple[ResourceVector, str]
+
+
+class Likely(NamedTuple):
+    """A shape of the mix: its request, the requirement of its jobs, and how many tasks of it arrived lately or wait."""
+
+    request: ResourceVector
+    requirement: str
+    tasks: int
+
+
+def asks_for_devices(job: Job) -> bool:
+    """Return whether the job asks for a dimension that may be counted as devices."""
+    return any(job.request[len(BASE_DIMENSIONS) :])
+
+
+class Mix:
+    """The likely shapes, taken anew from time to time; only events change it, so every scheduler that saw the same has the same.
+
+    ``window``: about so many tasks that arrived last count.
+    """
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        self.arrived: Counter[Kind] = Counter()
+        # Tasks that arrived since the mix was taken.
+        self.fresh = 0
+        self.likely: tuple[Likely, ...] = ()
+        # Grows whenever the mix changes.
+        self.version = 0
+
+    def arrive(self, job: Job) -> None:
+        """Count the tasks of a submitted job that asks for devices."""
+        tasks = min(job.tasks, self.window)
+        self.arrived[job.request, job.requirement] += tasks
+        self.fresh += tasks
+
+    def due(self, jobs: int) -> bool:
+        """Return whether the mix is to be taken anew, in a cluster with so many jobs."""
+        known = sum(each.tasks for each in self.likely)
+        return self.fresh >= max(FIRST, min(known, self.window), jobs // JOBS_PER_TASK)
+
+    def renew(self, waiting: Iterable[tuple[Job, int]]) -> None:
+        """Take the mix of what arrived lately and of the ``waiting`` jobs, each with the number of its tasks that wait."""
+        counts = Counter(self.arrived)
+        for job, tasks in waiting:
+            counts[job.request, job.requirement] += min(tasks, self.window)
+        order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        self._set(Likely(*kind, tasks) for kind, tasks in order[:MOST_SHAPES])
+        self.fresh = 0
+        if self.arrived.total() >= 2 * self.window:
+            self.arrived = Counter({kind: tasks // 2 for kind, tasks in self.arrived.items() if tasks > 1})
+
+    def _set(self, likely: Iterable[Likely]) -> None:
+        self.likely = tuple(likely)
+        self.version += 1
+
+    def export(self) -> dict[str, object]:
+        """Return the mix as plain data."""
+        return {
+            "arrived": [[list(request), requirement, tasks] for (request, requirement), tasks in self.arrived.items()],
+            "fresh": self.fresh,
+            "likely": [[list(each.request), each.requirement, each.tasks] for each in self.likely],
+        }
+
+    def restore(self, arrived: Iterable[Likely], fresh: int, likely: Iterable[Likely]) -> None:
+        """Take over an exported mix."""
+        self.arrived = Counter({(each.request, each.requirement): each.tasks for each in arrived})
+        self.fresh = fresh
+        self._set(likely)

@@ -1,0 +1,25 @@
+"""The order in which pods arrive: the list, shuffled, then random pods of it until enough was asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cress.simulator.traces.openb import GPU
+from cress.simulator.workload import Workload
+
+
+def arrivals(work: Workload, seed: int, share: float) -> list[int]:
+    """Return the positions of the pods as they arrive, until they ask for ``share`` of the GPUs; at least the whole list, sorted by name before."""
+    rng = np.random.default_rng(seed)
+    gpu = work.cluster.dimensions.index[GPU]
+    asks = np.array(work.requests, dtype=np.int64)[work.request_index, gpu]
+    by_name = sorted(range(len(work)), key=work.ids.__getitem__)
+    order: list[int] = rng.permutation(np.array(by_name, dtype=np.int64)).tolist()
+    whole = share * work.cluster.total()[gpu]
+    arrived = int(asks.sum())
+    if not arrived:
+        return order
+    while arrived < whole:
+        order.append(int(rng.integers(len(work))))
+        arrived += int(asks[order[-1]])
+    return order

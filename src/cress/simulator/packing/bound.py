@@ -1,0 +1,67 @@
+"""An upper bound of what any placement of some pods could allocate of the GPUs: a relaxation without nodes and devices.
+
+Take any set S of GPU models. Pods that may only use models of S allocate on those nodes no more than their GPUs, nor than
+the cores (or memory) of those nodes let them, taken in the order of GPUs per core, the last one in part. The other pods allocate at
+most what they ask for. Each such sum is a bound, so the least of them is one. For all models together S is the whole cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+# Sets of models that are looked at: all of up to so many models that appear in requirements.
+MOST_MODELS = 12
+
+
+class Pod(NamedTuple):
+    """The request of a pod: GPUs in thousandths; ``models`` are those that it may use."""
+
+    cpu: int
+    memory: int
+    gpu: int
+    models: frozenset[str]
+
+
+class Room(NamedTuple):
+    """The amounts of the nodes of one model together."""
+
+    cpu: int
+    memory: int
+    gpu: int
+
+
+def most_allocated(pods: Mapping[Pod, int], rooms: Mapping[str, Room]) -> int:
+    """Return a bound, in thousandths, for so many pods of each kind on the nodes of these models."""
+    asking = {pod: number for pod, number in pods.items() if pod.gpu}
+    return min((_bound(asking, rooms, some) for some in _sets(asking, rooms)), default=0)
+
+
+def _sets(pods: Iterable[Pod], rooms: Mapping[str, Room]) -> list[frozenset[str]]:
+    """Return the whole cluster, and the unions of the sets of models that pods name."""
+    everything = frozenset(rooms)
+    named = sorted({pod.models & everything for pod in pods if not everything <= pod.models}, key=sorted)[:MOST_MODELS]
+    unions = {frozenset().union(*some) for n in range(1, len(named) + 1) for some in combinations(named, n)}
+    return [everything, *sorted(unions, key=sorted)]
+
+
+def _bound(pods: Mapping[Pod, int], rooms: Mapping[str, Room], models: frozenset[str]) -> int:
+    inside = {pod: number for pod, number in pods.items() if pod.models & set(rooms) <= models}
+    outside = sum(pod.gpu * number for pod, number in pods.items() if pod not in inside)
+    have = Room(*(sum(column) for column in zip((0, 0, 0), *(rooms[model] for model in models), strict=True)))
+    by_cpu = _fractional([(pod.cpu, pod.gpu, number) for pod, number in inside.items()], have.cpu)
+    by_memory = _fractional([(pod.memory, pod.gpu, number) for pod, number in inside.items()], have.memory)
+    return min(have.gpu, by_cpu, by_memory) + outside
+
+
+def _fractional(pieces: Sequence[tuple[int, int, int]], room: int) -> int:
+    """Return the most value of pieces (size, value, number) that fits, where one of them may be cut; rounded up."""
+    value = 0
+    for size, worth, number in sorted(pieces, key=lambda piece: (piece[0] / piece[1], piece[0])):
+        fit = number if not size else min(number, room // size)
+        value += fit * worth
+        room -= fit * size
+        if fit < number:
+            return value - (-room * worth // size)
+    return value

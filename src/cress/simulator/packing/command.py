@@ -1,0 +1,108 @@
+"""``cress simulate openb``: the orders of nodes compared by the recipe, as a summary, a table and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from cress.model.errors import InputError
+from cress.model.option_text import parse_assignments
+from cress.simulator.clusterfile import load_cluster
+from cress.simulator.packing.page import write_page
+from cress.simulator.packing.runs import PackingRun, run_order
+from cress.simulator.traces import load_workload
+from cress.simulator.traces.openb import GPU
+
+TRACE = "openb"
+DEFAULT = "node_order=fragmentation"
+ORDER = "node_order"
+
+
+def seeds_of(text: str) -> tuple[int, ...]:
+    """Return the seeds of ``42..51`` or ``1,2,7``."""
+    first, dots, last = text.partition("..")
+    words = [first, last] if dots else text.split(",")
+    if not all(word.strip().isascii() and word.strip().isdigit() and len(word.strip()) < 10 for word in words):
+        raise InputError(f"{text!r} names no seeds", hint="42..51 or 1,2,3", field="--seeds")
+    numbers = [int(word) for word in words]
+    if dots:
+        numbers = list(range(numbers[0], numbers[1] + 1))
+    if not numbers or len(numbers) > 1000:
+        raise InputError(f"{text!r} are {len(numbers)} seeds", hint="1 to 1,000, such as 42..51", field="--seeds")
+    return tuple(dict.fromkeys(numbers))
+
+
+def settings_of(options: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return a label and the options of each setting that is compared: one for each ``node_order``, with all other options."""
+    orders = [each for each in options if each.partition("=")[0].strip() == ORDER] or [DEFAULT]
+    others = [each for each in options if each.partition("=")[0].strip() != ORDER]
+    for each in orders:
+        parse_assignments([*others, each])
+    return [(each.strip(), [*others, each]) for each in dict.fromkeys(orders)]
+
+
+def simulate_packing(
+    pods: Path | None, nodes: Path | None, out: Path, *, arrive: float, seeds: str, options: Sequence[str],
+    tell: Callable[[str, int, int], None] | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Run every setting with every seed, write the page into ``out`` and return the summary."""
+    if pods is None or nodes is None:
+        raise InputError("openb needs pods and nodes", hint="--pods FILE --nodes FILE", field="--pods")
+    numbers, compared = seeds_of(seeds), settings_of(options)
+    cluster = load_cluster(nodes)
+    if not cluster.dimensions.custom or not cluster.total()[cluster.dimensions.index[GPU]]:
+        raise InputError("no node has a GPU", hint="a list with a column gpu", file=str(nodes))
+    work = load_workload(str(pods), cluster, numbers[0])
+    runs: dict[str, list[PackingRun]] = {}
+    for label, settings in compared:
+        for seed in numbers:
+            name = f"{label}, seed {seed}"
+
+            def told(done: int, total: int, name: str = name) -> None:
+                if tell is not None:
+                    tell(name, done, total)
+
+            run = run_order(work, settings, label, seed, arrive, heat=seed == numbers[0], tell=told)
+            runs.setdefault(label, []).append(run)
+    summary = {
+        "pods": str(pods),
+        "nodes": str(nodes),
+        "arrive": arrive,
+        "orders": [_order(each) for each in runs.values()],
+    }
+    write_page(out / "report.html", summary, work.cluster.nodes, [each[0] for each in runs.values()])
+    return summary
+
+
+def _order(runs: Sequence[PackingRun]) -> dict[str, Any]:
+    ends = [run.allocated[-1] for run in runs]
+    return {
+        "order": runs[0].label,
+        "seeds": [run.seed for run in runs],
+        "mean": round(fmean(ends), 3),
+        "min": min(ends),
+        "max": max(ends),
+        "bound": round(fmean(run.bound for run in runs), 3),
+        "fragments": round(fmean(run.fragments[-1] for run in runs), 3),
+        "failed": round(fmean(run.failed[-1] for run in runs), 1),
+        "curves": [
+            {
+                "seed": run.seed, "arrived": run.arrived, "allocated": run.allocated, "fragments": run.fragments,
+                "failed": run.failed,
+            }
+            for run in runs
+        ],
+    }  # fmt: skip
+
+
+def table(summary: dict[str, Any]) -> list[list[str]]:
+    """Return the rows of the table, the first is its head."""
+    rows = [["order", "allocated %", "min", "max", "bound %", "unusable of idle %", "failed pods"]]
+    for each in summary["orders"]:
+        figures = (each["mean"], each["min"], each["max"], each["bound"])
+        rows.append(
+            [each["order"], *(f"{x:.2f}" for x in figures), f"{each['fragments']:.1f}", f"{each['failed']:,.0f}"]
+        )
+    return rows

@@ -1,0 +1,124 @@
+"""Runs of the recipe: each order of nodes with each seed, on the core itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from cress.core.placing.fragmentation import Fragmentation, of_nodes
+from cress.core.placing.mix import Likely, Mix
+from cress.core.scheduler import Scheduler
+from cress.core.tables.devices import device_use
+from cress.model.events import GroupsApplied, JobCancelled, JobSubmitted, NodeAdded
+from cress.model.group import Group, Quota
+from cress.model.job import Job
+from cress.model.node import DISK_KIND
+from cress.model.option_text import parse_assignments
+from cress.model.options import Options
+from cress.simulator.packing.arrivals import arrivals
+from cress.simulator.packing.bound import Pod, Room, most_allocated
+from cress.simulator.traces.openb import GPU
+from cress.simulator.workload import Workload
+
+GROUP = "pods"
+# Shapes by which fragments are measured: the most frequent ones, up to this share of the pods.
+MEASURED = 0.95
+# Percents arrived at which the devices are kept for the heat map.
+MOMENTS = (50, 90, 100)
+
+
+@dataclass
+class PackingRun:
+    """One run: at each percent arrived what was allocated (% of the GPUs), unusable (% of the idle GPUs) and failed (pods)."""
+
+    label: str
+    seed: int
+    arrived: list[float] = field(default_factory=list)
+    allocated: list[float] = field(default_factory=list)
+    fragments: list[float] = field(default_factory=list)
+    failed: list[int] = field(default_factory=list)
+    bound: float = 100.0
+    # By percent arrived: per node the allocated share of each device, in thousandths.
+    heat: dict[int, list[list[int]]] = field(default_factory=dict)
+
+
+def run_order(
+    work: Workload, settings: Sequence[str], label: str, seed: int, share: float, *, heat: bool,
+    tell: Callable[[int, int], None] = lambda _done, _total: None,
+) -> PackingRun:  # fmt: skip
+    """Run the recipe once with these options (``node_order=balance``)."""
+    core = Scheduler(work.cluster.dimensions, parse_assignments(list(settings)))
+    total = work.cluster.total()
+    nodes = [NodeAdded(node) for node in work.cluster.nodes]
+    core.observe(0, [*nodes, GroupsApplied((Group(name=GROUP, quota=Quota(scalar=total[0])),))])
+    gpu = work.cluster.dimensions.index[GPU]
+    measure = measured(core, work)
+    run = PackingRun(label, seed)
+    order = arrivals(work, seed, share)
+    given = asked = failed = 0
+    for number, i in enumerate(order, 1):
+        request = work.requests[int(work.request_index[i])]
+        job = Job(id=number, name="pod", group=GROUP, request=request, requirement=work.template(i).requirement)
+        core.observe(0, [JobSubmitted(job)])
+        asked += request[gpu]
+        if core.decide(0).items:
+            given += request[gpu]
+        else:
+            core.observe(0, [JobCancelled(number)])
+            failed += 1
+        percent = 100 * asked / total[gpu]
+        if number == len(order) or percent >= len(run.arrived) + 1:
+            lost, idle = measure.shares()
+            run.arrived.append(round(percent, 3))
+            run.allocated.append(round(100 * given / total[gpu], 3))
+            run.fragments.append(round(100 * lost / idle, 3) if idle else 0.0)
+            run.failed.append(failed)
+            if heat and (number == len(order) or len(run.arrived) in MOMENTS):
+                run.heat[len(run.arrived)] = _devices(core)
+            tell(number, len(order))
+    run.bound = round(100 * _bound(core, work, order) / total[gpu], 3)
+    return run
+
+
+def measured(core: Scheduler, work: Workload) -> Fragmentation:
+    """Return a measure of fragments by the shapes of the whole list, the same for every order of nodes."""
+    counts = Counter(
+        (work.requests[int(work.request_index[i])], work.template(i).requirement) for i in range(len(work))
+    )
+    likely, seen = [], 0
+    for (request, requirement), number in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        if seen >= MEASURED * len(work):
+            break
+        likely.append(Likely(request, requirement, number))
+        seen += number
+    mix = Mix(len(work))
+    mix.restore((), 0, likely)
+    return Fragmentation(core.cluster, core.matching, mix, Options())
+
+
+def _devices(core: Scheduler) -> list[list[int]]:
+    """Return, per node, the allocated thousandths of each of its GPUs."""
+    return [
+        [1000 - left[0] for device, left, _ in device_use(core.cluster, f) if device.kind != DISK_KIND]
+        for f in range(core.cluster.node_count)
+    ]
+
+
+def _bound(core: Scheduler, work: Workload, order: Sequence[int]) -> int:
+    """Return the bound of the arrived pods, by the nodes that their requirements allow."""
+    index = work.cluster.dimensions.index
+    models = [str(dict(node.attributes).get("GPUModel", "")) for node in work.cluster.nodes]
+    rooms = {model: Room(0, 0, 0) for model in models}
+    for node, model in zip(work.cluster.nodes, models, strict=True):
+        more = (node.capacity[index["cpu"]], node.capacity[index["memory"]], node.capacity[index[GPU]])
+        rooms[model] = Room(*(a + b for a, b in zip(rooms[model], more, strict=True)))
+    allowed: dict[str, frozenset[str]] = {}
+    pods: Counter[Pod] = Counter()
+    for i in order:
+        request, requirement = work.requests[int(work.request_index[i])], work.template(i).requirement
+        if requirement not in allowed:
+            may = core.matching.ever(of_nodes(request, requirement, work.cluster.dimensions))
+            allowed[requirement] = frozenset(model for model, fits in zip(models, may.tolist(), strict=True) if fits)
+        pods[Pod(request[index["cpu"]], request[index["memory"]], request[index[GPU]], allowed[requirement])] += 1
+    return most_allocated(pods, rooms)

@@ -1,0 +1,149 @@
+"""Programs forked from a process that has imported them and loaded the kernels: hundreds of tests start one, and that is most of a start."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+
+_COMMAND = "from cress.cli.main import main; main()"
+
+
+def _context() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.preloaded", __name__])
+    return context
+
+
+_CONTEXT = _context()
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a program begins with, besides what it has from the process that it is forked from."""
+
+    program: str
+    arguments: list[str]
+    error: Path
+    output: Path | None = None
+    input: Path | None = None
+    environment: Mapping[str, str] | None = None
+    folder: Path | None = None
+    session: bool = False
+
+
+def _be(start: _Start) -> None:
+    for number, path, flags in (
+        (0, start.input or Path(os.devnull), os.O_RDONLY),
+        (1, start.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT),
+        (2, start.error, os.O_WRONLY | os.O_APPEND | os.O_CREAT),
+    ):
+        if path is not None:
+            place = os.open(path, flags, 0o666)
+            os.dup2(place, number)
+            os.close(place)
+    if start.session:
+        os.setsid()
+    if start.environment is not None:
+        os.environ.clear()
+        os.environ.update(start.environment)
+        time.tzset()
+    if start.folder is not None:
+        os.chdir(start.folder)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 – as long as the program
+    sys.argv = ["-c", *start.arguments]
+    exec(start.program, {"__name__": "__main__"})
+
+
+class Forked:
+    """Runs ``program``, as ``python -c`` would; what it says to standard error goes to the file ``said``."""
+
+    stdin = None
+    stderr = None
+
+    def __init__(self, program: str, arguments: list[str], said: Path) -> None:
+        self._begin(_Start(program, arguments, said))
+
+    def _begin(self, start: _Start) -> None:
+        self._said = start.error
+        self._process = _CONTEXT.Process(target=_be, args=(start,))
+        self._process.start()
+        assert self._process.pid
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("a forked program", timeout or 0)
+        return self._process.exitcode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Its end, and what it said to standard error."""
+        self.wait(timeout)
+        return "", self._said.read_text()
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class ForkedCress(Forked):
+    """The ``cress`` command with an environment and a session of its own; what it says goes to the file ``said``.
+
+    Its command line and first environment in ``/proc`` are those of the process that it is forked from.
+    """
+
+    def __init__(self, arguments: Sequence[str], said: Path, environment: Mapping[str, str]) -> None:
+        start = _Start(_COMMAND, [*arguments], said, output=said, environment=dict(environment), session=True)
+        self._begin(start)
+
+
+class _Call(Forked):
+    def __init__(self, start: _Start) -> None:
+        self._begin(start)
+
+
+def run_cress(
+    arguments: Sequence[str],
+    *,
+    stdin: str = "",
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    timeout: float = 120.0,
+) -> subprocess.CompletedProcess[str]:
+    """Run the ``cress`` command to its end, as ``subprocess.run`` would, with the environment and in the folder of the test unless told."""
+    given = dict(os.environ if environment is None else environment)
+    with tempfile.TemporaryDirectory(prefix="cr") as place:
+        read, output, error = (Path(place, name) for name in ("in", "out", "err"))
+        read.write_text(stdin)
+        for each in (output, error):
+            each.touch()
+        call = _Call(_Start(_COMMAND, [*arguments], error, output, read, given, folder or Path.cwd()))
+        try:
+            code = call.wait(timeout)
+        except subprocess.TimeoutExpired:
+            call.kill()
+            call.wait()
+            raise
+        return subprocess.CompletedProcess(["cress", *arguments], code, output.read_text(), error.read_text())

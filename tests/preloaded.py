@@ -1,0 +1,22 @@
+"""Imported where programs are forked: what `cress` and a center import, and the kernels of the usual scheduler from their cache."""
+
+import gc
+
+import httpx  # noqa: F401
+import rich.table  # noqa: F401
+import ruamel.yaml  # noqa: F401
+
+import cress.center.run
+import cress.cli.main
+import cress.client  # noqa: F401
+from cress.core.warm import KERNELS, warm_up
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+
+# None is compiled here; a program that is forked may.
+KERNELS.interpret()
+warm_up(Dimensions(), Options(), lambda: KERNELS.missing)
+KERNELS.compile()
+# What is loaded stays for ever: no forked program looks through it for garbage.
+gc.collect()
+gc.freeze()
