@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cress.simulator.packing.arrivals import arrivals
+from benchmarks.openb import ARRIVED
 from benchmarks.result import Result
 from cress.core.moving import movable, steps
 from cress.core.moving.plan import Budget, Goal, Plan
@@ -27,6 +27,7 @@ from cress.model.group import Group, Quota
 from cress.model.job import Job
 from cress.model.option_text import parse_assignments
 from cress.simulator.clusterfile import load_cluster
+from cress.simulator.packing.arrivals import arrivals
 from cress.simulator.traces import load_workload
 from cress.simulator.workload import Workload
 
@@ -125,7 +126,7 @@ class Cluster:
 def filled(work: Workload, seed: int, order: str = "balance") -> Cluster:
     """Return the cluster at ``LEVEL``."""
     cluster = Cluster.of(work, order)
-    for i in arrivals(work, seed, LEVEL):
+    for i in arrivals(work, seed, ARRIVED):
         if cluster.used() >= LEVEL:
             break
         cluster.come(i)

@@ -58,7 +58,7 @@ def rate(work: Workload, order: str, seed: int) -> float:
 
 def panel(title: str, runs: dict[str, Sequence[PackingRun]]) -> Panel:
     """Return what was asked for, up to all GPUs, and is not allocated, in % of the GPUs: means over the seeds."""
-    points = range(FROM, min(len(run.arrived) for each in runs.values() for run in each), EVERY)
+    points = range(FROM - 1, min(len(run.arrived) for each in runs.values() for run in each), EVERY)
     lines = {
         order: [fmean(min(100.0, run.arrived[i]) - run.allocated[i] for run in each) for i in points]
         for order, each in runs.items()
