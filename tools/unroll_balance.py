@@ -266,7 +266,10 @@ def source() -> str:
     return (
         HEAD
         + widths
-        + TAIL % tuple(", ".join(f"{width}: {name}_{width}" for width in WIDTHS) for name in ("place", "place_many", "measure"))
+        + TAIL
+        % tuple(
+            ", ".join(f"{width}: {name}_{width}" for width in WIDTHS) for name in ("place", "place_many", "measure")
+        )
     )
 
 

@@ -45,7 +45,9 @@ from cress.core.kernels.holding import (
 )
 from cress.core.placing.balance import Balance
 from cress.core.placing.fit import Fit
+from cress.core.placing.fragmentation import Fragmentation
 from cress.core.placing.matching import Matching
+from cress.core.placing.mix import Mix
 from cress.core.placing.shape import Shape
 from cress.core.tables.cluster import Cluster
 from cress.core.tables.leases import Leases
@@ -185,6 +187,11 @@ class CoreTables:
         self.matching = Matching(self.cluster)
         self.fit = Fit(self.cluster, self.matching)
 
+    def choice(self, options: Options) -> Balance:
+        """Return the choice of nodes among these."""
+        fragmentation = Fragmentation(self.cluster, self.matching, Mix(options.mix_tasks), options)
+        return Balance(self.cluster, self.fit, fragmentation, options)
+
 
 @dataclass
 class Tables:
@@ -250,7 +257,7 @@ def tables(seed: int, custom: int, count: int, *, alike: bool = False, **options
         offers = same if alike else capacity()
         cluster.add_node(Node(name=f"n{i}", capacity=offers))
         plain.nodes.append(PlainNode(offers, list(offers)))
-    balance = Balance(cluster, tables.fit, settings)
+    balance = tables.choice(settings)
     shapes = []
     for _ in range(6):
         request = tuple(draw.choice((0, 0, 1, 2, 3)) for _ in range(k_count))
@@ -332,7 +339,7 @@ def test_a_node_without_any_weighted_dimension_is_perfectly_balanced_and_no_bett
     cluster = tables.cluster
     cluster.add_node(Node(name="with", capacity=dimensions.vector(cpu=8, disk_write=9)))
     cluster.add_node(Node(name="without", capacity=dimensions.vector(memory=8, disk_write=9)))
-    balance = Balance(cluster, tables.fit, settings)
+    balance = tables.choice(settings)
     shape = tables.fit.shape(dimensions.vector(disk_write=1), 1)
     tables.fit.want(shape)
     assert balance.place(shape, tables.leases.take_slot(5), 5) == 0

@@ -12,18 +12,14 @@ nodes:
   - {name: spot, resource: '<4>', repels: [spot]}
   - {name: 'web', count: 2, resource: '<2>', attributes: {Features: '{avx2,ssd}'}}
 """
-JOBS = (
-    """\
+JOBS = '''\
 job,submit,run,user,cpu,requirement,tolerates
 A,1s,10s,ann,4,,
 B,1s,10s,eve,4,,"spot,old"
-C,2s,10s,cid,1,"""
-    '"""avx2"" in Features && Name in (web-[2-9])"'
-    """,
+C,2s,10s,cid,1,"""avx2"" in Features && Name in (web-[2-9])",
 D,3s,10s,ann,2,"if(Job.CPU > 1, startswith(Name, ""w""), True)",
 E,4s,10s,eve,4,,spot
-"""
-)
+'''
 
 
 def test_jobs_run_where_they_are_accepted(tmp_path: Path) -> None:
