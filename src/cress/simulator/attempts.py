@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.simulator.fragments import Fragments
+from cress.simulator.packing.devices import DeviceUse
 from cress.simulator.services import ServiceCounts
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -85,7 +86,7 @@ class History:
     """The result of a run: its attempts, the ``JobEnd`` of each job ``[n]``, and the number of events.
 
     ``refusals`` are the reasons of jobs that were not accepted, by position. ``fragments`` is ``None`` if no lease had an idle part,
-    ``services`` if there is no service or database.
+    ``services`` if there is no service or database, ``devices`` if no job takes devices that nodes count one by one.
     """
 
     attempts: Attempts
@@ -94,3 +95,4 @@ class History:
     refusals: dict[int, str]
     fragments: Fragments | None = None
     services: ServiceCounts | None = None
+    devices: DeviceUse | None = None

@@ -31,6 +31,7 @@ from cress.simulator.attempts import History, How, JobEnd
 from cress.simulator.dependencies import Dependencies
 from cress.simulator.fragments import FragmentLog
 from cress.simulator.jobs import Jobs
+from cress.simulator.packing.devices import DeviceLog
 from cress.simulator.running import Running
 from cress.simulator.workload import NO_LIMIT, Workload
 
@@ -81,7 +82,8 @@ class InvariantBroken(AssertionError):
 class DirectRun:
     """One run of a workload. ``jobs`` are the positions to submit, in order; ``groups`` their groups' names.
 
-    The job at position ``i`` has the id ``i + 1``. ``progress`` is called with the number of events handled so far, ``log`` notes fragments.
+    The job at position ``i`` has the id ``i + 1``. ``progress`` is called with the number of events handled so far, ``log`` notes fragments,
+    ``devices`` the use of devices.
     """
 
     def __init__(
@@ -94,9 +96,11 @@ class DirectRun:
         check: bool = False,
         progress: Progress | None = None,
         log: FragmentLog | None = None,
+        devices: DeviceLog | None = None,
     ) -> None:
         self._core = core
         self._log = log
+        self._devices = devices
         self._check = check
         self._progress = progress
         self._next_report = STRIDE
@@ -132,7 +136,7 @@ class DirectRun:
     def run(self, order: str) -> History:
         """Run the workload in this order of events and return the history; jobs may be left waiting."""
         step = {TOGETHER: self._together, ONE_BY_ONE: self._one_by_one}[order]
-        submit, outages, log = self._submit, self._outages, self._log
+        submit, outages, log, devices = self._submit, self._outages, self._log, self._devices
         n = len(submit)
         next_wakeup, next_end = self._core.next_wakeup, self._running.next_end
         position, now, last_start = 0, -1, 0
@@ -159,6 +163,8 @@ class DirectRun:
             step(now, first, position, wake is not None and wake <= now)
             if log is not None:
                 log.look(now)
+            if devices is not None:
+                devices.look(now)
             if self._starts_seen != before or self._running.heap:
                 last_start = now
             if self._progress is not None and self.events >= self._next_report:
@@ -376,4 +382,5 @@ class DirectRun:
             events=self.events,
             refusals={},
             fragments=None if self._log is None else self._log.result(),
+            devices=None if self._devices is None else self._devices.result(),
         )

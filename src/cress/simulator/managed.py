@@ -44,6 +44,7 @@ from cress.simulator.attempts import History, How, JobEnd
 from cress.simulator.direct import PATIENCE, STRIDE, InvariantBroken, Progress
 from cress.simulator.fragments import FragmentLog
 from cress.simulator.jobs import Jobs
+from cress.simulator.packing.devices import device_log
 from cress.simulator.running import Running
 from cress.simulator.service_log import ServiceLog
 from cress.simulator.workload import NO_LIMIT, Workload
@@ -103,6 +104,7 @@ class ManagedRun:
         self._node_index = {node.name: i for i, node in enumerate(self._nodes)}
         self._running = Running()
         self._log = FragmentLog(machine.core)
+        self._devices = device_log(machine.core, workload, jobs)
         self._services = ServiceLog(machine.families)
         self._key: dict[int, tuple[int, int]] = {}  # the job and task of a running attempt, where failures are counted
         self._failures: dict[tuple[int, int], int] = {}
@@ -145,6 +147,8 @@ class ManagedRun:
             self._step(now, inputs, first, position)
             self._log.look(now)
             self._services.look(now)
+            if self._devices is not None:
+                self._devices.look(now)
             if self._progress is not None and self.events >= self._next_report:
                 self._next_report = self.events + STRIDE
                 self._progress(self.events)
@@ -359,6 +363,7 @@ class ManagedRun:
             refusals=self._refusals,
             fragments=self._log.result(),
             services=self._services.result(),
+            devices=None if self._devices is None else self._devices.result(),
         )
 
 

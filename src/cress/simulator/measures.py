@@ -57,6 +57,10 @@ MEASURES: dict[str, str] = {
     "utilisation_<dimension>_mean": "allocated / total of the dimension, mean over the makespan",
     "gpu_allocation_mean": "allocated / total GPU thousandths, mean over the makespan; with a dimension gpu",
     "gpu_allocation_max": "the highest GPU allocation at any moment; with a dimension gpu",
+    "devices_allocated_mean": "allocated devices / all devices, mean from the first to the last submission (over the makespan if all are submitted at once), looked at about 100 times; "
+    "where nodes count devices one by one, as all of these",
+    "devices_unusable_mean": "devices that are idle and that the next task, by the most frequent shapes of the trace, could not use / all devices, likewise",
+    "devices_unusable_of_idle": "unusable / idle, of these means",
     "fairness_jain_mean": "Jain index over the groups with demand of min(used, entitled) / entitled, mean over the time "
     "in which some group has demand; entitled = min(demand, proportional share)",
     "fairness_jain_min": "the lowest Jain index at any moment",
@@ -467,6 +471,8 @@ def _summary(
     if "gpu" in utilisation:
         result["gpu_allocation_mean"] = used["gpu"]
         result["gpu_allocation_max"] = float(utilisation["gpu"].values.max(initial=0.0))
+    if run.history.devices is not None:
+        result |= run.history.devices.summary()
     if workload.deadline is not None:
         total = deadlines.total
         result |= {

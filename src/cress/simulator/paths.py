@@ -19,6 +19,7 @@ from cress.model.options import Options
 from cress.simulator.attempts import History
 from cress.simulator.direct import ONE_BY_ONE, DirectRun, Progress
 from cress.simulator.fragments import FragmentLog
+from cress.simulator.packing.devices import device_log
 from cress.simulator.workload import Workload, template
 
 # Keys that only the lifecycle reads; a template with another value than the default is not plain.
@@ -64,7 +65,10 @@ class DirectPath:
     def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> History:
         """Run the jobs at these positions in these groups."""
         log = FragmentLog(self.core)
-        run = DirectRun(self._workload, self.core, jobs, groups, check=check, progress=progress, log=log)
+        devices = device_log(self.core, self._workload, jobs)
+        run = DirectRun(
+            self._workload, self.core, jobs, groups, check=check, progress=progress, log=log, devices=devices
+        )
         return run.run(self._order)
 
 

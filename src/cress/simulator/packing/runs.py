@@ -6,24 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from cress.core.placing.fragmentation import Fragmentation, of_nodes
-from cress.core.placing.mix import Likely, Mix
+from cress.core.placing.fragmentation import of_nodes
 from cress.core.scheduler import Scheduler
-from cress.core.tables.devices import device_use
 from cress.model.events import GroupsApplied, JobCancelled, JobSubmitted, NodeAdded
 from cress.model.group import Group, Quota
 from cress.model.job import Job
-from cress.model.node import DISK_KIND
 from cress.model.option_text import parse_assignments
-from cress.model.options import Options
 from cress.simulator.packing.arrivals import arrivals
 from cress.simulator.packing.bound import Pod, Room, most_allocated
+from cress.simulator.packing.devices import allocated_devices
+from cress.simulator.packing.measured import measured, shape_counts
 from cress.simulator.traces.openb import GPU
 from cress.simulator.workload import Workload
 
 GROUP = "pods"
-# Shapes by which fragments are measured: the most frequent ones, up to this share of the pods.
-MEASURED = 0.95
 # Percents arrived at which the devices are kept for the heat map.
 MOMENTS = (50, 90, 100)
 
@@ -53,7 +49,7 @@ def run_order(
     nodes = [NodeAdded(node) for node in work.cluster.nodes]
     core.observe(0, [*nodes, GroupsApplied((Group(name=GROUP, quota=Quota(scalar=total[0])),))])
     gpu = work.cluster.dimensions.index[GPU]
-    measure = measured(core, work)
+    measure = measured(core, shape_counts(work))
     run = PackingRun(label, seed)
     order = arrivals(work, seed, share)
     given = asked = failed = 0
@@ -75,34 +71,10 @@ def run_order(
             run.fragments.append(round(100 * lost / idle, 3) if idle else 0.0)
             run.failed.append(failed)
             if heat and (number == len(order) or len(run.arrived) in MOMENTS):
-                run.heat[len(run.arrived)] = _devices(core)
+                run.heat[len(run.arrived)] = allocated_devices(core)
             tell(number, len(order))
     run.bound = round(100 * _bound(core, work, order) / total[gpu], 3)
     return run
-
-
-def measured(core: Scheduler, work: Workload) -> Fragmentation:
-    """Return a measure of fragments by the shapes of the whole list, the same for every order of nodes."""
-    counts = Counter(
-        (work.requests[int(work.request_index[i])], work.template(i).requirement) for i in range(len(work))
-    )
-    likely, seen = [], 0
-    for (request, requirement), number in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        if seen >= MEASURED * len(work):
-            break
-        likely.append(Likely(request, requirement, number))
-        seen += number
-    mix = Mix(len(work))
-    mix.restore((), 0, likely)
-    return Fragmentation(core.cluster, core.matching, mix, Options())
-
-
-def _devices(core: Scheduler) -> list[list[int]]:
-    """Return, per node, the allocated thousandths of each of its GPUs."""
-    return [
-        [1000 - left[0] for device, left, _ in device_use(core.cluster, f) if device.kind != DISK_KIND]
-        for f in range(core.cluster.node_count)
-    ]
 
 
 def _bound(core: Scheduler, work: Workload, order: Sequence[int]) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from cress.model.errors import InputError
 from cress.simulator.files import whole_file
 from cress.simulator.report import figures
-from cress.simulator.report.sections import Section, day_section
+from cress.simulator.report.sections import Section, day_section, packing_section
 from cress.simulator.request import Request, Result
 from cress.simulator.workload import Workload
 
@@ -78,6 +78,9 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
         (
             ("utilisation_mean", "mean utilisation", "share", "high"),
             ("gpu_allocation_max", "highest allocation of GPUs", "share", "high"),
+            ("devices_allocated_mean", "devices allocated until the last submission", "share", "high"),
+            ("devices_unusable_mean", "devices idle and unusable meanwhile", "share", "low"),
+            ("devices_unusable_of_idle", "of the idle devices, unusable", "share", "low"),
             ("reserved_peak_mean", "cores reserved in the peak of the day", "share", "high"),
             ("used_peak_mean", "cores used in the peak of the day", "share", "high"),
             ("services_short_worst", "task time that the worst service lacked", "share", "low"),
@@ -130,7 +133,15 @@ def write_report(
     if _has_fragments(results):
         data["fragments"] = figures.fragments(labels, analyses, axis)
     day = day_section(labels, [analysis.day for analysis in analyses])
-    data["more"] = {name: figure for each in (*more, day) if each is not None for name, figure in each.figures.items()}
+    packing = packing_section(
+        labels,
+        [result.run.history.devices for result in results],
+        [result.run.workload.cluster.nodes for result in results],
+        axis,
+    )
+    data["more"] = {
+        name: figure for each in (*more, day, packing) if each is not None for name, figure in each.figures.items()
+    }
     # "</" inside a script element could end it.
     payload = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
     parts: dict[str, str | bytes] = {
@@ -141,6 +152,7 @@ def write_report(
         "fragments": _fragments(results) if _has_fragments(results) else "",
         "more": "".join(each.html for each in more),
         "day": "" if day is None else day.html,
+        "packing": "" if packing is None else packing.html,
         "measures": _measures(results),
         "group_table": _group_table(results),
         "left_out": f"<p class=more>The {left_out} groups with the smallest quotas are in the table only.</p>"

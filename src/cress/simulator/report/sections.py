@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
+from cress.core.kernels.devices import WHOLE
+from cress.model.node import Node
+from cress.model.times import SECOND
 from cress.simulator.day_measures import HOURS, PEAK_HOURS, DayMeasures
-from cress.simulator.report.figures import Figure
+from cress.simulator.packing.devices import DeviceUse
+from cress.simulator.packing.heat import heat_map, legend
+from cress.simulator.report.figures import Figure, TimeAxis, duration
 
 HERE = Path(__file__).parent
 
@@ -45,3 +51,42 @@ def day_section(labels: Sequence[str], days: Sequence[DayMeasures | None]) -> Se
     lead = f"the peak is from {peak:02d}:00 to {(peak + PEAK_HOURS) % HOURS:02d}:00."
     html = (HERE / "day.html").read_text(encoding="utf-8").replace("@@peak@@", lead)
     return Section(html, {"day": {"data": traces, "layout": layout}})
+
+
+def packing_section(
+    labels: Sequence[str], uses: Sequence[DeviceUse | None], nodes: Sequence[Sequence[Node]], axis: TimeAxis
+) -> Section | None:
+    """The devices over time and as heat maps; ``None`` if no run has devices that are counted one by one."""
+    traces: list[Figure] = []
+    maps = [legend()]
+    last = count = 0
+    for i, (label, use) in enumerate(zip(labels, uses, strict=True)):
+        if use is None:
+            continue
+        count, last = max(count, use.count), max(last, use.until)
+        shown = use.allocated.times <= use.until
+        x = [round(value, 4) for value in ((use.allocated.times[shown] - axis.start) / axis.unit).tolist()]
+        for steps, name, dash in ((use.allocated, "allocated", "solid"), (use.unusable, "unusable", "dot")):
+            y = [round(value, 5) for value in steps.values[shown].tolist()]
+            traces.append(
+                {
+                    "x": x, "y": y, "policy": i, "name": f"{label}, {name}",
+                    "line": {"shape": "hv", "width": 1.6, "dash": dash}, "hovertemplate": "%{y:.1%}",
+                }
+            )  # fmt: skip
+        drawn = []
+        for moment in use.moments:
+            share = sum(map(sum, moment.devices)) / WHOLE / use.count
+            when = duration(max(0, moment.time - axis.start) / SECOND)
+            drawn.append(f"<h3>{moment.name}, after {when}: {share:.1%}</h3>{heat_map(nodes[i], moment.devices)}")
+        maps.append(f"<details open><summary>{escape(label)}</summary>{''.join(drawn)}</details>")
+    if not traces:
+        return None
+    layout = {
+        "height": 320, "showlegend": True,
+        "xaxis": {**axis.layout(), "range": [0, max(1e-9, (last - axis.start) / axis.unit)]},
+        "yaxis": {"title": {"text": "share of the devices"}, "tickformat": ".0%", "range": [0, 1.02]},
+    }  # fmt: skip
+    html = (HERE / "packing.html").read_text(encoding="utf-8")
+    html = html.replace("@@count@@", f"{count:,}").replace("@@maps@@", "".join(maps))
+    return Section(html, {"packing": {"data": traces, "layout": layout}})
