@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cress.cli.errors import told
+from cress.model.errors import InputError
 
 if TYPE_CHECKING:
     from cress.simulator.request import Result
@@ -127,6 +128,20 @@ def simulate(
         float,
         typer.Option(min=0.01, max=10, help="Of TRACE `openb`: pods arrive until they ask for so many times the GPUs."),
     ] = 1.3,
+    online: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            max=2,
+            help="Of TRACE `openb`: pods come and go, with the run times of the list, and ask for so many times the GPUs at any time.",
+        ),
+    ] = None,
+    days: Annotated[
+        float,
+        typer.Option(
+            min=0.01, max=1000, help="With --online: days that are measured, after a quarter of them as warm-up."
+        ),
+    ] = 2,
     seeds: Annotated[
         str, typer.Option(metavar="A..B", help="Of TRACE `openb`: each order of nodes is run with each of these seeds.")
     ] = "42..51",
@@ -139,8 +154,16 @@ def simulate(
     """Replay a trace in virtual time and compare policies."""
     with told("simulate", "sim", "interrupted; only complete files were left"):
         if trace == "openb":
-            _pack(pods, nodes, out, arrive=arrive, seeds=seeds, options=tuple(option or ()), as_json=as_json)
+            lists = (pods, nodes, out)
+            if online is None:
+                _pack(*lists, arrive=arrive, seeds=seeds, options=tuple(option or ()), as_json=as_json)
+            else:
+                _stream(*lists, online, days, seeds, tuple(option or ()), tuple(policy or ()), as_json=as_json)
             return
+        if online is not None:
+            raise InputError(
+                "only openb has a steady stream of pods", hint="cress simulate openb --online 0.95", field="--online"
+            )
         from cress.simulator import run
         from cress.simulator.request import Request
 
@@ -187,17 +210,32 @@ def _pack(
 
     with runs_progress() as progress:
         summary = simulate_packing(pods, nodes, out, arrive=arrive, seeds=seeds, options=options, tell=progress)
+    _show_orders(summary, table(summary), out, as_json=as_json)
+
+
+def _stream(
+    pods: Path | None, nodes: Path | None, out: Path, load: float, days: float, seeds: str,
+    options: Sequence[str], policies: Sequence[str], *, as_json: bool,
+) -> None:  # fmt: skip
+    """Compare orders of nodes by how long pods wait on a full cluster where they come and go."""
+    from cress.simulator.packing.online import simulate_online, table
+
+    with runs_progress() as progress:
+        summary = simulate_online(
+            pods, nodes, out, load=load, days=days, seeds=seeds, options=options, policies=policies, tell=progress
+        )
+    _show_orders(summary, table(summary), out, as_json=as_json)
+
+
+def _show_orders(summary: dict[str, Any], rows: Sequence[Sequence[str]], out: Path, *, as_json: bool) -> None:
+    """Print the comparison of orders, as a table or as JSON."""
     if as_json:
         print(json.dumps(summary, indent=2))
         return
-    rows = table(summary)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        first, *rest = row
-        print(
-            first.ljust(widths[0])
-            + "".join(GAP + cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
-        )
+    for first, *rest in rows:
+        cells = "".join(GAP + cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
+        print(first.ljust(widths[0]) + cells)
     print(f"\nReport: {out / 'report.html'}")
 
 

@@ -14,6 +14,7 @@ from cress.simulator.packing.page import write_page
 from cress.simulator.packing.runs import PackingRun, run_order
 from cress.simulator.traces import load_workload
 from cress.simulator.traces.openb import GPU
+from cress.simulator.workload import Workload
 
 TRACE = "openb"
 DEFAULT = "node_order=fragmentation"
@@ -43,18 +44,23 @@ def settings_of(options: Sequence[str]) -> list[tuple[str, list[str]]]:
     return [(each.strip(), [*others, each]) for each in dict.fromkeys(orders)]
 
 
+def read_lists(pods: Path | None, nodes: Path | None, seed: int) -> Workload:
+    """Return the pods of the list on the nodes of the other. Raises ``InputError``."""
+    if pods is None or nodes is None:
+        raise InputError("openb needs pods and nodes", hint="--pods FILE --nodes FILE", field="--pods")
+    cluster = load_cluster(nodes)
+    if not cluster.dimensions.custom or not cluster.total()[cluster.dimensions.index[GPU]]:
+        raise InputError("no node has a GPU", hint="a list with a column gpu", file=str(nodes))
+    return load_workload(str(pods), cluster, seed)
+
+
 def simulate_packing(
     pods: Path | None, nodes: Path | None, out: Path, *, arrive: float, seeds: str, options: Sequence[str],
     tell: Callable[[str, int, int], None] | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Run every setting with every seed, write the page into ``out`` and return the summary."""
-    if pods is None or nodes is None:
-        raise InputError("openb needs pods and nodes", hint="--pods FILE --nodes FILE", field="--pods")
     numbers, compared = seeds_of(seeds), settings_of(options)
-    cluster = load_cluster(nodes)
-    if not cluster.dimensions.custom or not cluster.total()[cluster.dimensions.index[GPU]]:
-        raise InputError("no node has a GPU", hint="a list with a column gpu", file=str(nodes))
-    work = load_workload(str(pods), cluster, numbers[0])
+    work = read_lists(pods, nodes, numbers[0])
     runs: dict[str, list[PackingRun]] = {}
     for label, settings in compared:
         for seed in numbers:

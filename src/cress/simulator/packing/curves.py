@@ -1,4 +1,4 @@
-"""Small plots of lines over what arrived, as SVG."""
+"""Small plots of lines over what arrived, or over time, as SVG."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Line(NamedTuple):
     y: list[float]
 
 
-def curves(lines: Sequence[Line], begin: float) -> str:
-    """Return the plot of the lines from ``begin`` on the horizontal axis."""
+def curves(lines: Sequence[Line], begin: float, unit: str = " %") -> str:
+    """Return the plot of the lines from ``begin`` on the horizontal axis, whose numbers have the unit."""
     shown = [[(x, y) for x, y in zip(line.x, line.y, strict=True) if x >= begin] for line in lines]
     values = [y for points in shown for _, y in points]
     right = max((x for points in shown for x, _ in points), default=1.0)
@@ -43,7 +43,7 @@ def curves(lines: Sequence[Line], begin: float) -> str:
     tick = across * -(-begin // across)
     while tick <= right:
         x, _ = place(tick, bottom)
-        parts.append(f"<text x='{x:.1f}' y='{HEIGHT - 12}' text-anchor='middle' {TEXT}>{tick:.10g} %</text>")
+        parts.append(f"<text x='{x:.1f}' y='{HEIGHT - 12}' text-anchor='middle' {TEXT}>{tick:.10g}{unit}</text>")
         tick += across
     for i, (line, points) in enumerate(zip(lines, shown, strict=True)):
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))

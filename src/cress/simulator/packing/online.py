@@ -1,0 +1,147 @@
+"""``cress simulate openb --online``: orders of nodes compared on a full cluster where pods come and go: how long they wait, what is allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from cress.model.errors import InputError
+from cress.model.option_text import parse_assignments
+from cress.model.times import DAY, SECOND
+from cress.simulator.groups import PolicyChoice, configure, own_policy, parse_policy, place
+from cress.simulator.packing.command import read_lists, seeds_of, settings_of
+from cress.simulator.packing.devices import DeviceUse
+from cress.simulator.packing.online_page import write_page
+from cress.simulator.packing.stream import gpus, offered, stream
+from cress.simulator.report.figures import duration
+from cress.simulator.request import Plan, Request
+from cress.simulator.run import simulate
+from cress.simulator.traces.openb import GPU
+from cress.simulator.workload import Workload
+
+# Before the measured days, as a part of them: pods come and go, nothing is measured.
+WARM_UP = 0.25
+# A request of at least this many thousandths is for whole GPUs.
+WHOLE_GPU = 1000
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured after the warm-up: shares of the GPUs, waits in seconds; ``whole``: of pods with whole GPUs.
+
+    A pod that has not started when the stream ends has waited until then; ``waiting`` of them.
+    """
+
+    seed: int
+    pods: int
+    rejected: int
+    offered: float
+    allocated: float
+    unusable: float
+    wait_mean_s: float
+    wait_p95_s: float
+    whole_wait_mean_s: float
+    whole_wait_p95_s: float
+    waiting: int
+
+
+def simulate_online(
+    pods: Path | None, nodes: Path | None, out: Path, *, load: float, days: float, seeds: str, options: Sequence[str],
+    policies: Sequence[str], tell: Callable[[str, int, int], None] | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Run every order with every seed, write the page into ``out`` and return the summary."""
+    numbers, compared = seeds_of(seeds), settings_of(options)
+    if len(policies) > 1:
+        raise InputError("orders are compared under one policy", hint="--policy once", field="--policy")
+    chosen = parse_policy(policies[0]) if policies else None
+    work = read_lists(pods, nodes, numbers[0])
+    begin, end = round(days * WARM_UP * DAY), round(days * (1 + WARM_UP) * DAY)
+    found: dict[str, list[Figures]] = {}
+    uses: dict[str, DeviceUse | None] = {}
+    policy = ""
+    for seed in numbers:
+        steady = configure(stream(work, seed, load, end), None, parse_assignments([]).accounting)
+        choice = chosen or own_policy(steady.groups)
+        policy = choice.label
+        for label, settings in compared:
+            plan = _plan(steady, settings, out)
+            figures, use = _run(plan, replace(choice, label=f"{label}, seed {seed}"), seed, begin, end, tell)
+            found.setdefault(label, []).append(figures)
+            uses.setdefault(label, use)
+    summary = {
+        "pods": str(pods),
+        "nodes": str(nodes),
+        "load": load,
+        "days": days,
+        "warm_up_days": days * WARM_UP,
+        "policy": policy,
+        "orders": [_order(label, runs) for label, runs in found.items()],
+    }
+    write_page(out / "report.html", summary, table(summary), work.cluster.nodes, list(uses.values()))
+    return summary
+
+
+def _plan(steady: Workload, settings: Sequence[str], out: Path) -> Plan:
+    names, group_of = place(steady)
+    return Plan(
+        request=Request(trace=steady.name, out=out), workload=steady, options=parse_assignments(list(settings)),
+        choices=(), group_names=names, group_of=group_of,
+    )  # fmt: skip
+
+
+def _run(
+    plan: Plan, choice: PolicyChoice, seed: int, begin: int, end: int, tell: Callable[[str, int, int], None] | None
+) -> tuple[Figures, DeviceUse | None]:
+    result = simulate(plan, choice, tell)
+    work, start = plan.workload, result.analysis.times.start
+    submitted = result.run.submitted
+    mine = (work.submit >= begin) & submitted
+    started = np.where(start < 0, end, np.minimum(start, end))
+    waits = (started - work.submit) / SECOND
+    whole = waits[mine & (gpus(work) >= WHOLE_GPU)]
+    use = result.run.history.devices
+    allocated = result.analysis.utilisation.get(GPU)
+    return Figures(
+        seed=seed,
+        pods=int(mine.sum()),
+        rejected=int(result.run.rejected.sum()),
+        offered=offered(work, begin, end),
+        allocated=0.0 if allocated is None else allocated.mean(begin, end),
+        unusable=0.0 if use is None else use.unusable.mean(begin, end),
+        wait_mean_s=_mean(waits[mine]),
+        wait_p95_s=_p95(waits[mine]),
+        whole_wait_mean_s=_mean(whole),
+        whole_wait_p95_s=_p95(whole),
+        waiting=int((mine & (started == end)).sum()),
+    ), use
+
+
+def _mean(waits: np.ndarray[Any, Any]) -> float:
+    return float(waits.mean()) if len(waits) else 0.0
+
+
+def _p95(waits: np.ndarray[Any, Any]) -> float:
+    return float(np.percentile(waits, 95)) if len(waits) else 0.0
+
+
+def _order(label: str, runs: Sequence[Figures]) -> dict[str, Any]:
+    """Return the means over the seeds, and each seed's figures."""
+    each = [asdict(run) for run in runs]
+    means = {key: round(fmean(one[key] for one in each), 6) for key in each[0] if key != "seed"}
+    return {"order": label, **means, "seeds": each}
+
+
+def table(summary: dict[str, Any]) -> list[list[str]]:
+    """Return the rows of the table, the first is its head."""
+    waits = ("wait mean", "p95", "whole GPUs: mean", "p95")
+    keys = ("wait_mean_s", "wait_p95_s", "whole_wait_mean_s", "whole_wait_p95_s")
+    rows = [["order", "offered %", "allocated %", "unusable %", *waits, "still waiting"]]
+    for each in summary["orders"]:
+        shares = (f"{100 * each[key]:.2f}" for key in ("offered", "allocated", "unusable"))
+        rows.append([each["order"], *shares, *(duration(each[key]) for key in keys), f"{each['waiting']:,.0f}"])
+    return rows
