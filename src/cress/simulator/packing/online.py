@@ -32,7 +32,7 @@ WHOLE_GPU = 1000
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured after the warm-up: shares of the GPUs, waits in seconds; ``whole``: of pods with whole GPUs.
+    """Figures of one run after the warm-up: shares of the GPUs, waits in seconds; ``whole``: of pods with whole GPUs.
 
     A pod that has not started when the stream ends has waited until then; ``waiting`` of them.
     """
