@@ -15,12 +15,13 @@ from benchmarks.result import Result
 from cress.simulator import run
 from cress.simulator.request import Request
 
-SEEDS = (1, 2, 3)
-LOADS = (0.8, 1.0, 1.2)
+# Workloads differ widely: the means of three differ by some four points from those of three others.
+SEEDS = tuple(range(1, 11))
+LOADS = (0.8, 1.0, 1.2, 1.5)
 POLICIES = ("FIFO", "BackFill")
 FRAMEWORKS = "frameworks:count=2,nodes=8,applications=80,load={load}"
-# At this load the goals hold; a framework keeps idle leases for as long as Spark does (its executorIdleTimeout).
-GOAL_AT, IDLE = 1.2, "60s"
+# From this load on the goals hold; a framework keeps idle leases for as long as Spark does (its executorIdleTimeout).
+GOALS_FROM, IDLE = 1.2, "60s"
 # Of the dags of the trace every so many-th, dealt to so many frameworks, at this load of so many machines as the trace asks for.
 DAGS, EVERY, DEALT, DAG_LOAD = "dag/alibaba-v2018-dags.jsonl.gz", 16, 4, 1.2
 PLOT = Path("build/fragments.svg")
@@ -106,7 +107,7 @@ def results() -> Iterator[Result]:
             off, on = measured(FRAMEWORKS.format(load=load), policy)
             used["lending off"].append(off.used)
             used["lending on"].append(on.used)
-            yield from compared(f"two frameworks, {policy}, load {load}", off, on, goals=load == GOAL_AT)
+            yield from compared(f"two frameworks, {policy}, load {load}", off, on, goals=load >= GOALS_FROM)
         panels.append(Panel(policy, LOADS, used))
     PLOT.parent.mkdir(exist_ok=True)
     PLOT.write_text(line_plot(panels, x="load", y="cores used (%)"))

@@ -44,6 +44,15 @@ def log(tmp_path: Path) -> Path:
     return write_swf(tmp_path / "log.swf", LOG)
 
 
+def test_without_a_folder_the_results_go_to_one_named_results(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = cress("simulate", log)
+    assert "Report: results/report.html" in result.stdout
+    assert (tmp_path / "results" / "report.html").exists()
+
+
 def test_one_run_writes_a_table_a_summary_and_a_report(tmp_path: Path, log: Path) -> None:
     out = tmp_path / "out"
     result = cress("simulate", log, "--policy", "BackFill", "--out", out)

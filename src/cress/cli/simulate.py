@@ -62,7 +62,7 @@ def simulate(
             ".jsonl.gz), or a generated workload: `generated` or `generated:jobs=100000,nodes=1213,groups=20,load=0.9`, `frameworks` or `frameworks:count=2,load=1.1`, `mixed` or `mixed:nodes=40,night=0.5`.",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory for the results.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory for the results.")] = Path("results"),
     cluster: Annotated[
         Path | None,
         typer.Option(

@@ -238,12 +238,15 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
         operation["security"] = []
         del errors["401"]
         errors["404"] = "this center has none"
-    if ("{" in path or takes in (JobsBody, TokenBody, LoginBody)) and not path.startswith("/v1/names/"):
+    names = "{" in path or takes in (JobsBody, TokenBody, LoginBody) or path == "/v1/rebalance"
+    if names and not path.startswith("/v1/names/"):
         errors["404"] = "there is nothing of that name"
     if operation.get("parameters") or takes is not None:
         errors["422"] = "the input is wrong; nothing was changed"
     if method != "get":
         errors |= _BODY | {"409": "well-formed, and not accepted; nothing was changed"}
+    if (method, path) == ("get", "/v1/rebalance"):
+        errors["409"] = "the job does not wait for room, or could never run"
     if path.endswith("/logs"):
         errors |= {"409": "there is nothing to read", "503": "the node is away"}
     for status, text in sorted(errors.items()):
