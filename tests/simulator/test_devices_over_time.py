@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.simulator.packing.devices import MOST_LOOKS, DeviceUse
+from cress.simulator.packing.devices import LOOKS, MOST_LOOKS, DeviceUse
 from cress.simulator.request import Request
 from cress.simulator.run import plan, run_all
 from tests.simulator.builders import SECOND
@@ -65,6 +65,8 @@ def test_a_long_drain_costs_few_looks(tmp_path: Path) -> None:
     rows = [f"j{i},{i},{60 + 60 * i},10m,1m" for i in range(1000)]
     _, use, _ = replay(tmp_path, "\n".join(["job,submit,run,cpu,gpu", *rows]) + "\n")
     assert use is not None
-    assert 100 <= len(use.allocated.times) <= MOST_LOOKS
+    until = int((use.allocated.times <= use.until).sum())
+    assert 0.8 * LOOKS <= until <= LOOKS + 5
+    assert len(use.allocated.times) <= until + MOST_LOOKS
     assert use.allocated.times[-1] > 59_000 * SECOND
     assert [each.name for each in use.moments][-1] in {"the most allocated", "the last submission"}

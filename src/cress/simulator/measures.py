@@ -57,7 +57,7 @@ MEASURES: dict[str, str] = {
     "utilisation_<dimension>_mean": "allocated / total of the dimension, mean over the makespan",
     "gpu_allocation_mean": "allocated / total GPU thousandths, mean over the makespan; with a dimension gpu",
     "gpu_allocation_max": "the highest GPU allocation at any moment; with a dimension gpu",
-    "devices_allocated_mean": "allocated devices / all devices, mean from the first to the last submission (over the makespan if all are submitted at once), looked at about 100 times; "
+    "devices_allocated_mean": "allocated devices / all devices, mean from the first to the last submission (over the makespan if all are submitted at once), looked at about 200 times; "
     "where nodes count devices one by one, as all of these",
     "devices_unusable_mean": "devices that are idle and that the next task, by the most frequent shapes of the trace, could not use / all devices, likewise",
     "devices_unusable_of_idle": "unusable / idle, of these means",

@@ -15,8 +15,8 @@ from cress.simulator.packing.measured import measured, shape_counts
 from cress.simulator.series import Steps
 from cress.simulator.workload import Workload
 
-# Looks at the devices while jobs are submitted, about; above the most, every other one is dropped and they become half as frequent.
-LOOKS, MOST_LOOKS = 100, 256
+# Looks at the devices while jobs are submitted, about; of those afterwards every other one is dropped above the most, and they become half as frequent.
+LOOKS, MOST_LOOKS = 200, 128
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ class DeviceLog:
         ]
         self._next = self._start
         self._rows: list[tuple[int, float, float]] = []
+        self._meanwhile = 0  # rows of the time in which jobs are submitted
         self._moments: list[Moment] = []
         self._fullest: Moment | None = None
         self._most = 0.0
@@ -107,8 +108,10 @@ class DeviceLog:
             name = self._marks.pop()[1]
         if name:
             self._moments.append(self._moment(name, now))
-        if len(self._rows) > MOST_LOOKS:
-            del self._rows[1::2]
+        if now <= self._last:
+            self._meanwhile = len(self._rows)
+        elif len(self._rows) - self._meanwhile > MOST_LOOKS:
+            del self._rows[self._meanwhile + 1 :: 2]
             self._period *= 2
 
     def result(self) -> DeviceUse | None:
