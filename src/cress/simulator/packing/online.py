@@ -13,7 +13,7 @@ import numpy as np
 from cress.model.errors import InputError
 from cress.model.option_text import parse_assignments
 from cress.model.times import DAY, SECOND
-from cress.simulator.groups import PolicyChoice, configure, own_policy, parse_policy, place
+from cress.simulator.groups import PolicyChoice, configure, parse_policy, place
 from cress.simulator.packing.command import read_lists, seeds_of, settings_of
 from cress.simulator.packing.devices import DeviceUse
 from cress.simulator.packing.online_page import write_page
@@ -24,6 +24,8 @@ from cress.simulator.run import simulate
 from cress.simulator.traces.openb import GPU
 from cress.simulator.workload import Workload
 
+# Under FIFO the first pod that fits nowhere holds up all others, and orders can hardly be compared.
+POLICY = "BackFill"
 # Before the measured days, as a part of them: pods come and go, nothing is measured.
 WARM_UP = 0.25
 # A request of at least this many thousandths is for whole GPUs.
@@ -58,16 +60,13 @@ def simulate_online(
     numbers, compared = seeds_of(seeds), settings_of(options)
     if len(policies) > 1:
         raise InputError("orders are compared under one policy", hint="--policy once", field="--policy")
-    chosen = parse_policy(policies[0]) if policies else None
+    choice = parse_policy(policies[0] if policies else POLICY)
     work = read_lists(pods, nodes, numbers[0])
     begin, end = round(days * WARM_UP * DAY), round(days * (1 + WARM_UP) * DAY)
     found: dict[str, list[Figures]] = {}
     uses: dict[str, DeviceUse | None] = {}
-    policy = ""
     for seed in numbers:
         steady = configure(stream(work, seed, load, end), None, parse_assignments([]).accounting)
-        choice = chosen or own_policy(steady.groups)
-        policy = choice.label
         for label, settings in compared:
             plan = _plan(steady, settings, out)
             figures, use = _run(plan, replace(choice, label=f"{label}, seed {seed}"), seed, begin, end, tell)
@@ -79,7 +78,7 @@ def simulate_online(
         "load": load,
         "days": days,
         "warm_up_days": days * WARM_UP,
-        "policy": policy,
+        "policy": choice.label,
         "orders": [_order(label, runs) for label, runs in found.items()],
     }
     write_page(out / "report.html", summary, table(summary), work.cluster.nodes, list(uses.values()))
