@@ -55,6 +55,9 @@ def test_every_policy_and_every_option_is_explained() -> None:
         "start_backoff",
         "start_rest_most",
         "start_failures",
+        "rebalance",
+        "rebalance_moves",
+        "rebalance_lost",
     }
     named = set(re.findall(r"`(\w+)(?:=\w+)?`", GUIDE))
     missing = {option.name for option in fields(Options)} - named - elsewhere

@@ -67,7 +67,7 @@ class Holders(Executors):
 def test_histories_with_leases() -> None:
     """No task runs twice; a restored machine and a replayed log say the same; in the end everything is over."""
 
-    @examples(30)
+    @examples(60)
     @given(seed=st.integers(0, 100_000), cut=st.integers(1, 60))
     def check(seed: int, cut: int) -> None:
         history(seed, cut, LENDING, Holders)

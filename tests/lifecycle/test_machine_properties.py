@@ -284,7 +284,7 @@ def history(seed: int, cut: int, options: Options = OPTIONS, kind: type[Executor
 
 def learn(one: Machine, other: Machine) -> None:
     """Let one machine know of earlier runs what another one does: that is not of its state, since estimates are facts."""
-    known = {name: value for name, value in vars(other.estimator).items() if name != "_waits"}
+    known = {name: value for name, value in vars(other.estimator).items() if name != "_settled"}
     vars(one.estimator).update(copy.deepcopy(known))
 
 

@@ -71,7 +71,10 @@ def rebalance(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Move running tasks to spread services, to free devices and nodes, or to make room for a waiting job."""
+    """Move running tasks to make room.
+
+    Services are spread, devices and nodes become free, or a waiting job can start.
+    """
     with told("rebalance"):
         _check(plan=plan, apply=apply, job=job, goal=goal or [], status=status, stop=stop)
         with connect(data) as client:

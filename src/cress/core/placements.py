@@ -12,7 +12,6 @@ from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
 from cress.core.ledger import Ledger
 from cress.core.placing.constraints import NO_WANTS
-from cress.core.placing.fragmentation import Choice
 from cress.core.placing.gangs import Room, gang_room
 from cress.core.placing.placement_clauses import all_ports
 from cress.core.placing.vetoes import Verdict
@@ -21,6 +20,7 @@ from cress.core.preemption import (
 )
 from cress.core.tables import devices
 from cress.model.decisions import (
+    Choice,
     Claim,
     ClaimDropped,
     Decision,

@@ -13,6 +13,9 @@ import msgspec
 from cress.model.node import Allocated
 from cress.model.resources import ResourceVector
 
+# Reasons for a choice of a node: the growth of its fragment in devices, its balance y after placing, how many other nodes fit.
+Choice: TypeAlias = tuple[float, float, int]
+
 
 class LeasePart(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A part of the lease ``lease`` of a workload: amounts, and at most one device of which it has ``amounts`` (id "": none)."""
@@ -44,7 +47,7 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     claimed: bool = False
     parts: tuple[LeasePart, ...] = ()
     rest: tuple[LeasePart, ...] = ()
-    chosen: tuple[float, float, int] | None = None
+    chosen: Choice | None = None
 
 
 class Claim(msgspec.Struct, frozen=True, tag=True, gc=False):

@@ -9,10 +9,11 @@ from cress.core.kernels.balance import MEASURE, PLACE, PLACE_MANY
 from cress.core.kernels.choice import BALANCE, BEST_FIT, FIRST, SPREAD, current_weights, precedence
 from cress.core.kernels.holding import FITTING
 from cress.core.placing.fit import Fit
-from cress.core.placing.fragmentation import Choice, Fragmentation
+from cress.core.placing.fragmentation import Fragmentation
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Floats
 from cress.core.tables.cluster import Cluster
+from cress.model.decisions import Choice
 from cress.model.errors import InputError
 from cress.model.options import INITIAL, PENDING, UTILISATION, Options
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +16,7 @@ from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Floats, Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.language.clauses import Kind
+from cress.model.decisions import Choice
 from cress.model.job import Job
 from cress.model.node import DISK_KIND
 from cress.model.options import Options
@@ -25,14 +24,6 @@ from cress.model.resources import Dimensions, ResourceVector
 
 # Clauses that depend only on what a node is.
 _OF_NODES = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
-
-
-class Choice(NamedTuple):
-    """Reasons for a choice of a node: the growth of its fragment in devices, its balance y after placing, how many other nodes fit."""
-
-    fragments: float
-    balance: float
-    others: int
 
 
 class Fragmentation:
@@ -91,7 +82,7 @@ class Fragmentation:
     def why(self, shape: Shape, f: int, fitted: int) -> Choice:
         """Return why node ``f`` was chosen by the last ``place``, when ``fitted`` nodes fitted."""
         growth, balance = self._growth[shape.row, f].item(), np.sqrt(self._squares[f]).item()
-        return Choice(round(growth, 6), round(balance, 6), fitted - 1)
+        return round(growth, 6), round(balance, 6), fitted - 1
 
     def shares(self) -> tuple[float, float]:
         """Return what the mix cannot use of the idle devices of all nodes, and the idle devices, in devices."""

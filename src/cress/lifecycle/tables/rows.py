@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cress.lifecycle.tables.tracked import Row
+from cress.model.decisions import Choice
 from cress.model.events import Outcome
 from cress.model.family import Database, Service
 from cress.model.job import Condition, Job
@@ -43,7 +44,7 @@ class LiveAttempt(Row, kw_only=True):
     leader: int | None = None
     ready_at: int | None = None
     unwell: str = ""
-    chosen: tuple[float, float, int] | None = None
+    chosen: Choice | None = None
 
 
 class LiveJob(Row, kw_only=True):
