@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cress.client import Client
-from tests.system.cluster import Cluster, wait_until
+from tests.system.cluster import PATIENCE, Cluster, wait_until
 
 SMALL = ("up", "--port", "0", "--executors", "2", "--node-resource", "<2, 2G>")
 
@@ -34,7 +34,7 @@ class Up:
         """The exit code, and how many seconds it took."""
         begin = time.monotonic()
         self.process.send_signal(number)
-        code = self.process.wait(30)
+        code = self.process.wait(PATIENCE)
         (self.cluster.folder / "up.log").unlink()
         return code, time.monotonic() - begin
 
