@@ -47,6 +47,7 @@ from cress.model.events import (
     TaskEnded,
 )
 from cress.model.group import Group, PreemptivePolicy, Quota, QuotaWindow, SchedPolicy
+from cress.model.groups.tree import weeks_of
 from cress.model.job import Job, JobType
 from cress.model.node import Allocated, Device, Load, Node, Value
 from cress.model.options import Options
@@ -97,6 +98,7 @@ class Setting:
     placed: bool = False  # whether jobs ask for ports, disks, racks and each other
     within: float = 0.3  # of the groups preempt their own tasks of lower priority
     estimates: bool = True  # whether groups may plan by estimates, which may be wrong
+    trees: bool = False  # whether groups are in a tree, have a MaxQuota, or keep capacity for themselves
     fragments: bool = False  # whether jobs name workloads, and what is idle is lent
 
     def make(self) -> Scheduler:
@@ -329,6 +331,47 @@ def random_group(rng: Random, name: str, setting: Setting, policies: tuple[Sched
     )
 
 
+def in_a_tree(groups: tuple[Group, ...], rng: Random) -> tuple[Group, ...]:
+    """The same groups, some of them in others, some of these with more than the sum of their quotas; some with bounds."""
+    if len({bool(group.quota.amounts) for group in groups}) > 1 or rng.random() < 0.2:
+        # In one tree all quotas are of one kind.
+        return tuple(bounded(group, rng) for group in groups)
+    top = [Group(name="outer"), Group(name="inner", parent="outer" if rng.random() < 0.7 else "")]
+    made = []
+    for group in groups:
+        parent = rng.choice(("", "inner", "inner", "outer"))
+        made.append(bounded(msgspec.structs.replace(group, parent=parent), rng))
+    used = {group.parent for group in made}
+    top = [each for each in top if each.name in used or (each.name == "outer" and top[1].parent and "inner" in used)]
+    made += top
+    weeks = weeks_of(made)
+    for each in top:
+        if rng.random() < 0.6:
+            # The inner one may have less than all of the outer one.
+            most = max((quota for _, quota in weeks[each.name]), key=lambda quota: quota.scalar or quota.amounts)
+            more = Quota(
+                scalar=most.scalar and most.scalar + (2_000 if each.name == "inner" else 9_000),
+                amounts=tuple((name, 20 * amount) for name, amount in most.amounts),
+            )
+            made[made.index(each)] = msgspec.structs.replace(each, quota=more)
+    return tuple(made)
+
+
+def bounded(group: Group, rng: Random) -> Group:
+    """The group with a MaxQuota, with a bound of what it lends, or with neither."""
+    quotas = [group.quota, *(window.quota for window in group.windows)]
+    if len({tuple(name for name, _ in each.amounts) for each in quotas}) > 1:
+        return group
+    if rng.random() < 0.4:
+        amounts = tuple((name, 2 * max(dict(each.amounts)[name] for each in quotas)) for name, _ in group.quota.amounts)
+        most = Quota(scalar=2 * max(each.scalar for each in quotas), amounts=amounts)
+        group = msgspec.structs.replace(group, max_quota=most)
+    if rng.random() < 0.4:
+        half = Quota(group.quota.scalar // 2, tuple((name, -(-amount // 2)) for name, amount in group.quota.amounts))
+        group = msgspec.structs.replace(group, lendable=rng.choice((Quota(), half)))
+    return group
+
+
 def _setting(
     choose: Callable[[Sequence[Any]], Any], number: Callable[[int, int], int], fixed: dict[str, Any]
 ) -> Setting:
@@ -359,6 +402,8 @@ def _setting(
     rng = Random(number(0, 2**16))
     names = names[: number(min(2, len(names)), len(names))]
     groups = tuple(random_group(rng, name, setting, policies) for name in names)
+    if setting.trees:
+        groups = in_a_tree(groups, rng)
     nodes = tuple(random_node(rng, i, setting.custom, setting.constrained, setting.placed) for i in range(number(1, 6)))
     return replace(setting, groups=groups, nodes=nodes)
 

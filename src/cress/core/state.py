@@ -87,6 +87,7 @@ def export_state(core: Cycle) -> State:
             for claim in core.claims
         ],
         "lending": export_leases(core),
+        "borrowed": _borrowed(core),
         "reservations": _reservations(core),
         "plans": {
             name: {
@@ -141,6 +142,7 @@ def restore_state(core: Cycle, state: State) -> None:
     _restore_nodes(core, state)
     core.relations.licences.counts = dict(state["licences"])
     core.now = state["now"]
+    core.groups.tree.advance(core.now, ())
     core.groups.wall_offset = state["wall_offset"]
     groups = msgspec.convert(state["groups"], tuple[Group, ...])
     core.groups.apply(groups, core.now, state.get("groups_zone", ""))
@@ -198,11 +200,33 @@ def restore_state(core: Cycle, state: State) -> None:
     core.units_in_doubt = state["units_in_doubt"]
     core.wake = state["wake"]
     _restore_memory(core, state["memory"])
+    _restore_borrowed(core, state.get("borrowed"))
     for group in core.groups:
         core.groups.reorder(group)
     for f in list(core.loads.over):
         # Under new options the node may be one with a reservation.
         core.void_claims(f)
+
+
+def _borrowed(core: Cycle) -> State | None:
+    """Return what groups borrowed lately, if that counts."""
+    clock = core.groups.tree.clock
+    if clock is None:
+        return None
+    nodes = (*core.groups, *core.groups.tree.upwards)
+    return {
+        "length": clock.length,
+        "groups": {node.name: node.memory.export() for node in nodes if node.memory is not None},
+    }
+
+
+def _restore_borrowed(core: Cycle, state: State | None) -> None:
+    tree = core.groups.tree
+    if state is not None and tree.clock is not None:
+        for node in (*core.groups, *tree.upwards):
+            if node.memory is not None and node.name in state["groups"]:
+                node.memory.restore(state["groups"][node.name], state["length"])
+    tree.recount(core.groups)
 
 
 def _restore_mix(core: Cycle, mix: State | None) -> None:

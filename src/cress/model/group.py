@@ -55,10 +55,14 @@ class QuotaWindow(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """One group as configured. ``options`` holds its own values of the per-group options of ``Options``."""
+    """One group as configured. ``options`` holds its own values of the per-group options of ``Options``.
+
+    ``parent`` is the group that it is in; empty: none. ``max_quota`` bounds what it uses, ``lendable`` what others may have of the
+    quota that it does not use; ``None``: no bound.
+    """
 
     name: str
-    quota: Quota
+    quota: Quota = Quota()
     windows: tuple[QuotaWindow, ...] = ()
     users: tuple[str, ...] = (EVERYONE,)
     policy: SchedPolicy = SchedPolicy.FIFO
@@ -66,6 +70,9 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     weight: int = 1
     user_weights: tuple[tuple[str, int], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
+    parent: str = ""
+    max_quota: Quota | None = None
+    lendable: Quota | None = None
 
     def admits(self, user: str) -> bool:
         """Return whether ``user`` may submit jobs to this group."""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.explain import why_waiting
+from cress.core.groups.limits import wrong_sums
 from cress.core.jobs import Attempt, Holder
 from cress.core.kernels.devices import (
     ASKS,
@@ -333,9 +334,16 @@ def _counts(core: Cycle) -> Iterator[str]:
 
 
 def _order(core: Cycle) -> Iterator[str]:
-    keys = [group.order_key() for group in core.groups if len(group.policy) or group.claims]
-    if sorted(keys) != core.groups.order:
+    core.groups.tree.settle()
+    groups = core.groups
+    keys = [group.order_key() for group in groups if group.parent is None and (len(group.policy) or group.claims)]
+    keys += [inner.order_key() for inner in groups.tree.upwards if inner.parent is None and inner.order]
+    if sorted(keys) != groups.order:
         yield "the order of the groups is not that of used / quota"
+    for node in (*groups, *groups.tree.upwards):
+        if node.key is not None and node.key != node.order_key():
+            yield f"group {node.name} is not in its place"
+    yield from wrong_sums(groups)
     for group in core.groups:
         queued = sorted(job.job.id for job in core.jobs.values() if job.group is group and job.queued)
         if sorted(job.job.id for job in group.policy) != queued:
