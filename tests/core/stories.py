@@ -335,7 +335,7 @@ def in_a_tree(groups: tuple[Group, ...], rng: Random) -> tuple[Group, ...]:
     """The same groups, some of them in others, some of these with more than the sum of their quotas; some with bounds."""
     if len({bool(group.quota.amounts) for group in groups}) > 1 or rng.random() < 0.2:
         # In one tree all quotas are of one kind.
-        return tuple(bounded(group, rng) for group in groups)
+        return tuple(bounded(msgspec.structs.replace(group, parent=""), rng) for group in groups)
     top = [Group(name="outer"), Group(name="inner", parent="outer" if rng.random() < 0.7 else "")]
     made = []
     for group in groups:
@@ -359,6 +359,7 @@ def in_a_tree(groups: tuple[Group, ...], rng: Random) -> tuple[Group, ...]:
 
 def bounded(group: Group, rng: Random) -> Group:
     """The group with a MaxQuota, with a bound of what it lends, or with neither."""
+    group = msgspec.structs.replace(group, max_quota=None, lendable=None)
     quotas = [group.quota, *(window.quota for window in group.windows)]
     if len({tuple(name for name, _ in each.amounts) for each in quotas}) > 1:
         return group
@@ -385,6 +386,7 @@ def _setting(
         "drain_after": choose((600 * SECOND, 30 * SECOND, 0)),
         "max_per_round": choose((1.0, 0.1)),
         "overload_memory": choose((0, 4)),
+        "share_half_life": choose((0, 0, 0, 20 * SECOND, 600 * SECOND)),
     }
     values: dict[str, Any] = {
         "custom": choose((("gpu",), ("gpu", "npu"), ("gpu", "npu", "slots"))),
@@ -392,6 +394,7 @@ def _setting(
         "limits": choose(("some", "all", "none")),
         "vectors": choose((False, True)),
         "windows": choose((False, True)),
+        "trees": choose((False, False, False, True)),
     }
     fixed = fixed.copy()
     policies = fixed.pop("policies", POLICIES)
@@ -661,7 +664,7 @@ class Player:
         """Nothing happens."""
 
     def _group(self, rng: Random) -> str:
-        names = [group.name for group in self.groups]
+        names = [group.name for group in self.groups if group.name in GROUPS]
         # A setting with one group is about what happens inside it.
         return names[0] if len(names) == 1 else rng.choice([*names * 4, "", "default"])
 
@@ -891,12 +894,14 @@ class Player:
 
     def _op_groups(self, rng: Random) -> None:
         kept = [name for name in GROUPS if rng.random() < 0.7] or [GROUPS[0]]
-        old = {group.name: group for group in self.groups}
+        old = {group.name: group for group in self.groups if group.name in GROUPS}
         fresh = tuple(
             old[name] if name in old and rng.random() < 0.5 else random_group(rng, name, self.setting) for name in kept
         )
         target = rng.choice([*kept, "default"])
         moves = tuple((name, target) for name in old if name not in kept)
+        if self.setting.trees:
+            fresh = in_a_tree(fresh, rng)
         self.groups = fresh
         self.account.move(dict(moves))
         self.happen(GroupsApplied(fresh, moves))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cress.core.placing.vetoes import Verdict
@@ -41,7 +43,9 @@ def test_a_group_with_groups_in_it_has_what_they_have() -> None:
     ("waiting", "shares"),
     [
         pytest.param(("theory", "lab", "biology"), [20, 40, 40], id="everybody has a quota"),
-        pytest.param(("theory", "biology"), [60, 0, 40], id="a sibling has what the other one leaves, before outsiders"),
+        pytest.param(
+            ("theory", "biology"), [60, 0, 40], id="a sibling has what the other one leaves, before outsiders"
+        ),
         pytest.param(("lab", "biology"), [0, 60, 40], id="the same the other way round"),
         pytest.param(("theory", "lab"), [33, 67, 0], id="what outsiders leave is shared in proportion"),
     ],
@@ -79,7 +83,7 @@ def test_equal_groups_go_by_how_long_their_first_unit_waits_on_every_level() -> 
 
 # --- preemption --------------------------------------------------------------------------------------------------
 
-CALM = {"grace": 0, "cooling": 0, "cooling_above_quota": 0, "max_per_round": 1.0}
+CALM: dict[str, Any] = {"grace": 0, "cooling": 0, "cooling_above_quota": 0, "max_per_round": 1.0}
 
 
 def settle(world: World) -> World:
@@ -243,5 +247,10 @@ def test_a_group_with_live_jobs_gets_groups_below_it_only_when_told_where_they_g
 def test_a_group_that_changes_its_place_takes_its_use_along() -> None:
     world = World(*UNIVERSITY, nodes=nodes(1, cpu=100))
     world.run(job("t").tasks(3).group("theory"))
-    world.apply(group("physics", 60), group("lab", 40).inside("physics"), group("biology", 40), group("theory", 20).inside("biology"))
+    world.apply(
+        group("physics", 60),
+        group("lab", 40).inside("physics"),
+        group("biology", 40),
+        group("theory", 20).inside("biology"),
+    )
     assert used(world, "physics", "biology") == [0, 3]

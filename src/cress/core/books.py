@@ -574,7 +574,9 @@ class Books:
     def never_within_max(self, job: Job) -> Bound | None:
         """Return the MaxQuota within which a task of ``job``, or its gang, cannot run even if nothing else of the group does."""
         constraints = constraints_of(job, self.dimensions)
-        entry = JobEntry(job, self.groups.get(job.group), self.first_shape(job, constraints), self.now, None, constraints)
+        entry = JobEntry(
+            job, self.groups.get(job.group), self.first_shape(job, constraints), self.now, None, constraints
+        )
         tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
         return never_within_max(self.groups, entry, tasks if job.gang else 1, self.cluster)
 

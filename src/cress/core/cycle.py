@@ -8,12 +8,12 @@ from datetime import UTC, tzinfo
 from cress.core.combined_restarts import changed_units
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import Guarantees
-from cress.core.groups.tree import below_quota_against
 from cress.core.groups.urgency_order import by_deadline, by_urgency
 from cress.core.jobs import ClaimEntry, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
 from cress.core.making_room import MakingRoom
 from cress.core.placing.vetoes import Verdict
+from cress.core.tree.tree import below_quota_against
 from cress.core.unit_homes import choose_homes
 from cress.model.decisions import (
     ClaimDropped,
@@ -125,12 +125,12 @@ class Cycle(MakingRoom):
         several = groups.several_wait()
         takes_turns = several or first.policy.overtakes
         guarantees = Guarantees(groups, self.cluster) if takes_turns else None
-        blocked: JobEntry | None = None
+        blocked: list[JobEntry] = []
         for group in self._groups_in_order(now) if several else (first,):
             group.visited = self.pass_number
             if group.preempted_at is not None and self._cools(group, now):
                 continue
-            if blocked is not None and self._is_held_to_quota(group, blocked):
+            if blocked and self._is_held_to_quota(group, blocked):
                 if groups.tree.inner:
                     # One that is below its quota may come later.
                     continue
@@ -140,7 +140,7 @@ class Cycle(MakingRoom):
             offered = group.offered
             if offered is None:
                 continue
-            blocked = offered
+            blocked.append(offered)
             if self._make_room(group, offered, ahead, now):
                 return True
             if not self._may_be_ahead(offered, ahead, guarantees, now):
@@ -150,12 +150,16 @@ class Cycle(MakingRoom):
                 self._maybe_drain(offered, ahead, now)
         return False
 
-    def _is_held_to_quota(self, group: GroupState, blocked: JobEntry) -> bool:
-        """Return whether a blocked unit lets only groups below their quotas go on, and this one is not."""
-        if not self._quota_only or below_quota_against(group, blocked.group):
+    def _is_held_to_quota(self, group: GroupState, blocked: list[JobEntry]) -> bool:
+        """Return whether blocked units let only groups below their quotas go on, and this one is not."""
+        if not self._quota_only:
+            return False
+        # In a flat list all of them say the same.
+        behind = next((each for each in reversed(blocked) if not below_quota_against(group, each.group)), None)
+        if behind is None:
             return False
         group.visited = 0
-        self.last_blocked = blocked
+        group.held_behind = self.last_blocked = behind
         return True
 
     def _groups_in_order(self, now: int) -> Iterable[GroupState]:

@@ -7,13 +7,13 @@ from functools import lru_cache
 from heapq import heapify, heappop, heappush, nsmallest
 from typing import TypeAlias
 
-from cress.core.groups.amounts import Amounts, add_amounts
 from cress.core.groups.policies.base import Policy
-from cress.core.groups.tree import Tree
 from cress.core.job_times import TimesLeft
 from cress.core.placing.constraints import Constraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
+from cress.core.tree.amounts import Amounts, add_amounts
+from cress.core.tree.tree import Tree
 from cress.model.decisions import LeasePart
 from cress.model.estimates import RunEstimate
 from cress.model.group import Group, Quota
@@ -572,6 +572,8 @@ class GroupState(Amounts):
         self.attempts: dict[int, Attempt] = {}
         # The result of the last pass that considered the group.
         self.visited = 0
+        # The blocked unit because of which it was not considered, if it was held to its quota.
+        self.held_behind: JobEntry | None = None
         self.verdict = Verdict.UNVISITED
         self.offered: JobEntry | None = None
         self.failed: tuple[int, int, tuple[int, ...]] | None = None

@@ -7,7 +7,6 @@ from itertools import islice
 from cress.core.fragments.reclaim import find_reclaim
 from cress.core.fragments.search import find_loan, may_use, own_room, returnable_for
 from cress.core.future.reservations import Ahead
-from cress.core.groups.amounts import Amounts
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import yielding_to
 from cress.core.jobs import GroupState, JobEntry
@@ -21,6 +20,7 @@ from cress.core.preemption import (
     find_eviction_in_workload,
     find_eviction_within,
 )
+from cress.core.tree.amounts import Amounts
 from cress.model.decisions import (
     LeaseReduced,
     WouldPreempt,

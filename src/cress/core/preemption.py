@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.core.books import Books
-from cress.core.groups.amounts import Amounts
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import Yielding, yielding_to
 from cress.core.jobs import Attempt, GroupState, JobEntry
@@ -44,6 +43,7 @@ from cress.core.kernels.victims import (
 from cress.core.placing.gangs import by_racks, caps_by_racks
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
+from cress.core.tree.amounts import Amounts
 from cress.model.decisions import LeasePart
 from cress.model.group import PreemptivePolicy
 from cress.model.times import NEVER

@@ -507,10 +507,11 @@ def _restore_reservation(core: Cycle, entry: State, view: int = ALL) -> Reservat
 def _memory(core: Cycle, group: GroupState) -> State:
     """Return the results of the group's last tries, so that a copy does not retry what the original would not."""
     failed, victims, policy = group.failed, group.no_victims, group.policy
-    offered = group.offered
+    offered, behind = group.offered, group.held_behind
     state: State = {
         "visited": group.visited,
         "verdict": group.verdict.value,
+        "held_behind": behind.job.id if behind is not None and core.jobs.get(behind.job.id) is behind else None,
         "offered": offered.job.id if offered is not None and core.jobs.get(offered.job.id) is offered else None,
         "failed": None if failed is None else [failed[0], failed[1], list(failed[2])],
         "no_victims": (
@@ -543,6 +544,7 @@ def _restore_memory(core: Cycle, memory: State) -> None:
         group.visited = entry["visited"]
         group.verdict = Verdict(entry["verdict"])
         group.offered = core.jobs.get(entry["offered"])
+        group.held_behind = core.jobs.get(entry.get("held_behind"))
         failed, victims = entry["failed"], entry["no_victims"]
         group.failed = None if failed is None else (failed[0], failed[1], tuple(failed[2]))
         group.no_victims = None if victims is None else (victims[0], cluster.stamp, victims[1], tuple(victims[2:]))

@@ -326,7 +326,10 @@ class NodeView(View, frozen=True):
 class GroupView(View, frozen=True):
     """A group: ``quota`` is that of now and ``ratio`` used / quota, ``priority`` the number that the source paper shows.
 
-    ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``.
+    ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``. ``parent`` is the group
+    that it is in; one with groups in it (``inner``) has what these have, and no policy. ``max_quota`` and ``lendable`` are its bounds. Of
+    its quota it has the ``share_of_parent`` and the ``share_of_cluster`` (0 … 1), ``borrowed`` is what it uses beyond it, ``lends`` what
+    others may use of it at the moment.
     """
 
     name: str
@@ -342,6 +345,14 @@ class GroupView(View, frozen=True):
     cooling: bool = False
     timetable: str = ""
     until: float | None = None
+    parent: str = ""
+    inner: bool = False
+    max_quota: str = ""
+    lendable: str = ""
+    share_of_parent: float | None = None
+    share_of_cluster: float | None = None
+    borrowed: str = ""
+    lends: str = ""
 
 
 class Submitted(View, frozen=True):

@@ -15,13 +15,13 @@ from cress.core.diagnostics.taken_ports import taken_ports
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.future.reservations import drain_due
 from cress.core.groups.limits import Bound
-from cress.core.groups.tree import below_quota_against, branches
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import USABLE
 from cress.core.placing.constraints import NO_WANTS, Wants, lasting_wants
 from cress.core.placing.vetoes import Missing, Verdict, Veto
 from cress.core.tables.licences import Shortage
 from cress.core.tables.measured_load import NO_OVERLOAD, Busy, say_busy
+from cress.core.tree.tree import below_quota_against, branches
 from cress.core.unit_constraints import combination
 from cress.model.groups.quota_text import SCALE, UNIT
 from cress.model.resources import ResourceVector
@@ -152,8 +152,11 @@ def _never(core: Cycle, job: JobEntry, request: ResourceVector, wants: Wants) ->
 
 def _unvisited(core: Cycle, job: JobEntry) -> Veto:
     """Return the veto of a group that the last pass did not reach."""
-    if core.last_blocked is not None and not below_quota_against(job.group, core.last_blocked.group):
-        return _behind_blocked(job, core.last_blocked)
+    blocked = core.last_blocked
+    if blocked is not None and core.groups.tree.inner and job.group.held_behind is not None:
+        blocked = job.group.held_behind
+    if blocked is not None and not below_quota_against(job.group, blocked.group):
+        return _behind_blocked(job, blocked)
     return _veto(job, Verdict.UNVISITED)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from cress.core.future.timeline import Timeline
-from cress.core.groups.tree import below_quota_against
 from cress.core.jobs import GroupState, JobEntry, Reservation
 from cress.core.kernels.holding import FREE, OUT
 from cress.core.placing.fit import Fit
 from cress.core.tables.cluster import Cluster
+from cress.core.tree.tree import below_quota_against
 from cress.model.times import NEVER
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from cress.core.groups.amounts import Amounts
 from cress.core.groups.shares import Groups
-from cress.core.groups.tree import InnerGroup
 from cress.core.jobs import MILLION, GroupState, JobEntry, core_share
 from cress.core.tables.cluster import Cluster
+from cress.core.tree.amounts import Amounts, InnerGroup
 
 
 class Guarantees:
@@ -77,7 +76,7 @@ class Guarantees:
         return [sum(amounts) for amounts in zip(*inside, strict=True)]
 
 
-def capacity_in(group: GroupState, cluster: Cluster) -> tuple[int, ...]:
+def capacity_in(group: Amounts, cluster: Cluster) -> tuple[int, ...]:
     """Return the capacity of the cluster in the measures of a group."""
     total = cluster.capacity()
     if group.dims:

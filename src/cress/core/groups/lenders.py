@@ -1,4 +1,4 @@
-"""Who yields to whom (source G, steps i to k) in a tree of groups: where two paths part, as between groups of a flat list."""
+"""The groups that yield to others (source G, steps i to k) in a tree of groups: where two paths part, as between groups of a flat list."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from cress.core.groups.amounts import Amounts
 from cress.core.jobs import GroupState
+from cress.core.tree.amounts import Amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,23 @@ def yielding_to(
     """Yield the groups that may lose tasks to a unit of ``group``: beside one of ``takers``, and ``yields`` all the way down."""
     if not takers:
         return
-    own = {id(node): i for i, node in enumerate(group.path())}
-    level_of = {id(node): len(own) - 1 - i for i, node in enumerate(group.path())}
-    beside = {id(node.parent) if node.parent is not None else 0: node for node in takers}
+    path = list(group.path())
+    own = {node.name for node in path}
+    # By the group that both are in, or "": the taker, and how many groups both are in.
+    beside = {
+        "" if node.parent is None else node.parent.name: (node, len(path) - 1 - i)
+        for i, node in enumerate(path)
+        if node in takers
+    }
     for other in groups:
-        if other is group:
+        if other.name in own:
             continue
         chain: list[Amounts] = []
         for node in other.path():
-            if id(node) in own:
+            if node.name in own:
                 break
             chain.append(node)
-        above = chain[-1].parent if chain else None
-        taker = beside.get(id(above) if above is not None else 0)
-        if not chain or taker is None or not all(yields(node) for node in chain):
-            continue
-        yield Yielding(other, tuple(chain), taker, level_of[id(taker)])
+        above = chain[-1].parent
+        found = beside.get("" if above is None else above.name)
+        if found is not None and all(yields(node) for node in chain):
+            yield Yielding(other, tuple(chain), *found)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cress.core.groups.amounts import Amounts, add_amounts
 from cress.core.groups.guarantees import capacity_in
 from cress.core.groups.shares import Groups
-from cress.core.groups.tree import holds
 from cress.core.jobs import GroupState, JobEntry, core_share, dominant_share
 from cress.core.tables.cluster import Cluster
+from cress.core.tree.amounts import Amounts, add_amounts
+from cress.core.tree.tree import holds
 
 # Groups that one reason names.
 _MOST_TOLD = 3

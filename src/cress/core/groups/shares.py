@@ -11,12 +11,12 @@ from datetime import tzinfo
 from fractions import Fraction
 from math import lcm
 
-from cress.core.groups.amounts import Amounts, GroupKey
 from cress.core.groups.policies import Policy, make_policy
-from cress.core.groups.tree import InnerGroup, Tree
 from cress.core.jobs import MILLION, GroupState, JobEntry
 from cress.core.placing.fit import Fit
 from cress.core.tables.cluster import Cluster
+from cress.core.tree.amounts import Amounts, GroupKey, InnerGroup
+from cress.core.tree.tree import Tree
 from cress.model.group import DEFAULT_GROUP, Group, Quota
 from cress.model.groups.check import default_group
 from cress.model.groups.timetable import next_change, quota_at_utc

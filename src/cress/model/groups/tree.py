@@ -25,7 +25,7 @@ Week: TypeAlias = list[tuple[int, Quota]]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a group, in which of its keywords, and what would be right."""
+    """A mistake in a group: in which of its keywords, what it is, and what would be right."""
 
     group: str
     keyword: str

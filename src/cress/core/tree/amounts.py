@@ -1,18 +1,15 @@
-"""What a group has and is guaranteed, in its measures, and how far it is from its quota (source G; design note 0030)."""
+"""Amounts of groups, in their measures: what one has and is guaranteed, and how far it is from its quota (source G; design note 0030)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from cress.core.groups.memory import Memory
+from cress.core.tree.memory import Memory
 from cress.model.group import Group, Quota
 from cress.model.options import Options
 from cress.model.resources import Dimensions
-
-if TYPE_CHECKING:
-    from cress.core.groups.tree import InnerGroup
 
 GroupKey: TypeAlias = tuple[int, int, int, str]
 
@@ -159,6 +156,20 @@ class Amounts:
         self.leaving = self.used.copy()
         self.claimed = self.used.copy()
         return True
+
+
+class InnerGroup(Amounts):
+    """A group with groups below it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.children: list[Amounts] = []
+        # The keys of its children that wait, in their order.
+        self.order: list[GroupKey] = []
+        # What its children have or keep together.
+        self.held_below: list[int] = [0]
+        self.stale = False
+        self.level = 0
 
 
 def _in_measures(bound: Quota | None, names: list[str]) -> list[int] | None:

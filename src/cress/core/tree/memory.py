@@ -76,7 +76,7 @@ class Clock:
 
 
 class Memory:
-    """What one group borrowed, in its measures."""
+    """The amounts that one group borrowed, in its measures."""
 
     PLACES = 8
 

@@ -8,28 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-from cress.core.groups.amounts import Amounts, GroupKey, add_amounts
-from cress.core.groups.memory import Clock, Memory
+from cress.core.tree.amounts import Amounts, GroupKey, InnerGroup, add_amounts
+from cress.core.tree.memory import Clock, Memory
 from cress.model.times import NEVER
 
-if TYPE_CHECKING:
-    from cress.core.jobs import GroupState
-
-
-class InnerGroup(Amounts):
-    """A group with groups below it."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.children: list[Amounts] = []
-        # The keys of its children that wait, in their order.
-        self.order: list[GroupKey] = []
-        # What its children have or keep together.
-        self.held_below: list[int] = [0]
-        self.stale = False
-        self.level = 0
+_Node = TypeVar("_Node", bound=Amounts)
 
 
 class Tree:
@@ -50,12 +35,12 @@ class Tree:
 
     @property
     def follows(self) -> bool:
-        """Whether anything follows from the use of a group but its own place."""
+        """True if anything follows from the use of a group but its own place."""
         return bool(self.inner or self.keeps or self.clock is not None)
 
     # --- use -----------------------------------------------------------------------------------------------
 
-    def used(self, group: GroupState, change: tuple[int, ...]) -> None:
+    def used(self, group: Amounts, change: tuple[int, ...]) -> None:
         """Take note of a change of the use of a group, which has it already."""
         above = group.parent
         while above is not None:
@@ -72,14 +57,14 @@ class Tree:
         if self.keeps:
             self._hold(group)
 
-    def leaving(self, group: GroupState, change: tuple[int, ...]) -> None:
+    def leaving(self, group: Amounts, change: tuple[int, ...]) -> None:
         """Take note of a change of what tasks of a group that were told to stop have."""
         above = group.parent
         while above is not None:
             add_amounts(above.leaving, change)
             above = above.parent
 
-    def claimed(self, group: GroupState, change: tuple[int, ...]) -> None:
+    def claimed(self, group: Amounts, change: tuple[int, ...]) -> None:
         """Take note of a change of what claims of a group will have."""
         above = group.parent
         while above is not None:
@@ -100,7 +85,7 @@ class Tree:
             add_amounts(self.held[above.dims] if above.parent is None else above.parent.held_below, change)
             above = above.parent
 
-    def recount(self, groups: Iterable[GroupState]) -> None:
+    def recount(self, groups: Iterable[Amounts]) -> None:
         """Work everything out again, after groups came, went or were counted again."""
         groups = list(groups)
         for inner in self.upwards:
@@ -180,7 +165,7 @@ class Tree:
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def advance(self, now: int, groups: Iterable[GroupState]) -> list[GroupState]:
+    def advance(self, now: int, groups: Iterable[_Node]) -> list[_Node]:
         """Advance the time of memories; return the groups whose place a tick may have changed."""
         if self.clock is None or not self.clock.advance(now):
             return []
@@ -189,7 +174,7 @@ class Tree:
                 self._mark(inner)
         return [group for group in groups if group.key is not None and not group.below_quota]
 
-    def next_tick(self, groups: Iterable[GroupState]) -> int:
+    def next_tick(self, groups: Iterable[Amounts]) -> int:
         """Return the time (µs) of the next tick if it may change an order among groups that wait; else NEVER."""
         if self.clock is None:
             return NEVER
@@ -214,10 +199,10 @@ def holds(node: Amounts) -> list[int]:
 
 def branches(group: Amounts, other: Amounts) -> tuple[Amounts, Amounts] | None:
     """Return the groups in which two paths up part: children of the innermost group that both are in, or outermost ones; None if they do not."""
-    above = {id(node): node for node in group.path()}
+    above = {node.name for node in group.path()}
     theirs = other
     for node in other.path():
-        if id(node) in above:
+        if node.name in above:
             if node is theirs:
                 return None
             break
@@ -236,5 +221,5 @@ def below_quota_against(group: Amounts, other: Amounts) -> bool:
         return True
     if group.parent is None:
         return False
-    theirs = {id(node) for node in other.path()}
-    return any(node.below_quota for node in group.path() if id(node) not in theirs)
+    theirs = {node.name for node in other.path()}
+    return any(node.below_quota for node in group.path() if node.name not in theirs)
