@@ -333,7 +333,8 @@ def random_group(rng: Random, name: str, setting: Setting, policies: tuple[Sched
 
 def in_a_tree(groups: tuple[Group, ...], rng: Random) -> tuple[Group, ...]:
     """The same groups, some of them in others, some of these with more than the sum of their quotas; some with bounds."""
-    if len({bool(group.quota.amounts) for group in groups}) > 1 or rng.random() < 0.2:
+    quotas = [each for group in groups for each in (group.quota, *(window.quota for window in group.windows))]
+    if len({tuple(name for name, _ in each.amounts) for each in quotas}) > 1 or rng.random() < 0.2:
         # In one tree all quotas are of one kind.
         return tuple(bounded(msgspec.structs.replace(group, parent=""), rng) for group in groups)
     top = [Group(name="outer"), Group(name="inner", parent="outer" if rng.random() < 0.7 else "")]

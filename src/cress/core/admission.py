@@ -236,8 +236,9 @@ def check_groups(core: Books, event: GroupsApplied) -> None:
     names = [group.name for group in event.groups]
     if event.zone:
         zone_of(event.zone)
+    inner = inner_names(event.groups)
     for group in event.groups:
-        _group(group, core)
+        _group(group, core, inner)
         if names.count(group.name) > 1:
             raise InputError(f"group {group.name!r} is given twice", hint="each name once", field="Name")
     for problem in problems(event.groups, accounting=core.options.accounting, dimensions=core.dimensions):
@@ -255,7 +256,7 @@ def check_groups(core: Books, event: GroupsApplied) -> None:
     homeless = sorted(
         group.name for group in core.groups if group.jobs and group.name not in kept and group.name not in moves
     )
-    above = sorted(inner_names(event.groups).intersection(homeless))
+    above = sorted(inner.intersection(homeless))
     if above:
         raise InputError(
             f"groups with live jobs would have groups below them: {', '.join(above)}",
@@ -279,14 +280,14 @@ def check_takes_jobs(core: Books, name: str) -> None:
         )
 
 
-def _group(group: Group, core: Books) -> None:
+def _group(group: Group, core: Books, inner: frozenset[str]) -> None:
     if not _NAME.fullmatch(group.name) or len(group.name) > MAX_GROUP_NAME_LENGTH:
         raise InputError(
             f"{group.name!r} is not a name of a group",
             hint=f"letters, digits and _, at most {MAX_GROUP_NAME_LENGTH}",
             field="Name",
         )
-    own = () if group.quota == NO_QUOTA and not group.windows else (group.quota,)
+    own = () if group.quota == NO_QUOTA and not group.windows and group.name in inner else (group.quota,)
     for quota in (*own, *(window.quota for window in group.windows)):
         _quota(quota, group.name, core)
     for bound in (group.max_quota, group.lendable):

@@ -347,8 +347,7 @@ def _sentence(veto: Veto) -> str:
     added = veto.clauses and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER, Verdict.LICENCE)
     with_ = ", with {bound}" if veto.bound and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER) else ""
     told = (_SENTENCES[veto.kind] + with_ + " ({counts})" * bool(added)).format(
-        group=veto.group,
-        level=f"{veto.level}, in which group {veto.group} is," if veto.level else veto.group,
+        group=f"{veto.level}, in which group {veto.group} is," if veto.level else veto.group,
         bounded=veto.bounded,
         blocker=blocker,
         places=", ".join(veto.places),
@@ -410,7 +409,7 @@ _SENTENCES = {
     Verdict.VICTIMS: "preempted tasks are making room for it on {places}",
     Verdict.GANG_RUNS: "some tasks of the gang still run; it starts again as a whole when they have ended",
     Verdict.COOLING: "group {group} was preempted a short time ago and takes no part in scheduling for the moment",
-    Verdict.QUOTA: "{blocker} is blocked, and group {level} is not below its quota",
+    Verdict.QUOTA: "{blocker} is blocked, and group {group} is not below its quota",
     Verdict.UNVISITED: "no pass has come to it yet",
     Verdict.MAX_QUOTA: "{bounded}",
     Verdict.KEPT: "{bounded}",
