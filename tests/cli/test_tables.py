@@ -16,7 +16,7 @@ import pytest
 
 from cress.cli import devices, groups, job, jobs, node_matching, nodes, resolve, status
 from cress.cli.common import count, duration, job_id, pairs, task_id
-from cress.cli.table_layout import chosen, fitted
+from cress.cli.table_layout import chosen, fitted, text_of
 from cress.cli.tables import Cell, Column, bar, clean, hidden_line, plain
 from cress.client import (
     AttemptView,

@@ -207,7 +207,7 @@ def place(workload: Workload) -> tuple[tuple[str, ...], Ints]:
         group = by_name.get(wanted)
         if group is None and wanted != DEFAULT_GROUP:
             target[i] = NOWHERE
-            what = "group with groups below it" if wanted in inner else "unknown group"
+            what = "group with groups in it" if wanted in inner else "unknown group"
             workload.notes.add(what, workload.line[where == i].tolist(), detail=wanted)
         elif group is not None and not group.admits(user):
             target[i] = NOWHERE
