@@ -71,12 +71,12 @@ class Center:
     def __init__(self) -> None:
         self.ask = ask(processes=1)
         self.broken: Exception | None = None
-        self.told: list[float | str] = []
+        self.told: asyncio.Queue[float | str] = asyncio.Queue()
 
     async def use(self, view: LeaseView, amounts: dict[str, str | float]) -> None:
         if self.broken is not None:
             raise self.broken
-        self.told.append(amounts["cpu"])
+        self.told.put_nowait(amounts["cpu"])
 
 
 class Held:
@@ -103,16 +103,14 @@ def test_what_could_not_be_told_of_a_lease_is_told_again(broken: Exception, capl
         chore = asyncio.ensure_future(lending.run())
         await asyncio.sleep(0.1)
         center.broken = None
-        while not center.told:
-            await asyncio.sleep(0.01)
+        first = await center.told.get()
         # And so is the end of that: borrowers must not stay beside its tasks.
         center.broken, worker.processing = broken, {"task": 1}
         await asyncio.sleep(2 * EVERY)
         center.broken = None
-        while len(center.told) < 2:
-            await asyncio.sleep(0.01)
+        second = await center.told.get()
         chore.cancel()
-        return center.told
+        return [first, second]
 
     assert asyncio.run(asyncio.wait_for(story(), 20)) == [0.1, 4]
     assert str(broken) in caplog.text
