@@ -13,7 +13,7 @@ from cress.center.show.jobs import why_chosen
 from cress.core.kernels.filling import fill_values
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Start
-from cress.model.events import GroupsApplied, JobCancelled, JobSubmitted, NodeAdded
+from cress.model.events import GroupsApplied, JobCancelled, JobSubmitted, NodeAdded, NodeChanged, TaskEnded
 from cress.model.group import Group, Quota
 from cress.model.job import Job
 from cress.model.node import Device, Node
@@ -172,6 +172,33 @@ def test_the_kernel_chooses_as_its_plain_twin(
             [] if foreseen is None else [foreseen]
         )
         if not started:
+            core.observe(0, [JobCancelled(number)])
+    assert not core.validate()
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 160, 470, 810, 1000, 2000]), st.integers(0, 9)), min_size=40, max_size=80)
+)
+def test_the_choice_is_that_of_a_scheduler_that_remembers_nothing(steps: list[tuple[int, int]]) -> None:
+    """Tasks come and end, nodes join and change, with other devices: what is kept of earlier nodes and choices changes none."""
+    nodes = [gpu_node(f"n{i}", 1 + i % 2, model=("A10", "T4")[i % 2]) for i in range(4)]
+    core = scheduler(*nodes)
+    running: list[int] = []
+    for number, (gpu, turn) in enumerate(steps, 1):
+        if turn == 0:
+            name = f"n{number % 6}"
+            node = gpu_node(name, 1 + number % 4, 8 + number % 16)
+            core.observe(0, [NodeChanged(node) if name in core.cluster.names else NodeAdded(node)])
+        elif turn == 1 and running:
+            core.observe(0, [TaskEnded(running.pop(number % len(running)))])
+        job = task(number, gpu, 1, 'GPUModel = "T4"' if turn > 6 else "")
+        core.observe(0, [JobSubmitted(job)])
+        fresh = Scheduler.restore(core.export())
+        decided = core.decide(0).items
+        assert decided == fresh.decide(0).items
+        running += [each.attempt for each in decided if isinstance(each, Start)]
+        if not decided:
             core.observe(0, [JobCancelled(number)])
     assert not core.validate()
 
