@@ -60,7 +60,7 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
     attempt.amounts, attempt.ports = fact.amounts, fact.ports
     core.attempts[attempt.id] = attempt
     job.attempts[attempt.id] = attempt
-    group.attempts[attempt.id] = attempt
+    group.enter(attempt)
     core.set_holder(slot, attempt)
     group.add_used(job, charge)
     if job.job.licences:
