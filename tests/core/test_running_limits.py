@@ -11,7 +11,6 @@ from hypothesis import given
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Decision, Start
 from cress.model.events import JobSubmitted
-from cress.model.group import DEFAULT_GROUP
 from cress.model.job import JobType
 from cress.model.limits import Limits
 from cress.model.resources import Dimensions
@@ -179,7 +178,7 @@ def too_many(player: Player, decided: list[Decision]) -> list[str]:
     jobs = player.account.jobs
 
     def name(number: int) -> str:
-        return jobs[number].group or DEFAULT_GROUP
+        return player.account.group_of[number]
 
     running = {(name(each.job.id), each.job.counted_as, each.job.user) for each in player.account.running.values()}
     wrong = []
@@ -199,7 +198,8 @@ def too_many(player: Player, decided: list[Decision]) -> list[str]:
 
 
 def watching(player: Player, decided: list[Decision]) -> Callable[[], None]:
-    assert too_many(player, decided) == []
+    wrong = too_many(player, decided)
+    assert not wrong, wrong
     return lambda: None
 
 

@@ -11,7 +11,7 @@ from cress.core.cycle import Cycle
 from cress.core.diagnostics.taken_ports import taken_ports
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.future.reservations import drain_due
-from cress.core.groups.running_limits import head_of, limit_reached
+from cress.core.groups.running_limits import head_of, limit_reached, that_may_start
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import USABLE
 from cress.core.placing.constraints import NO_WANTS, Wants, lasting_wants
@@ -160,6 +160,9 @@ def _gate(core: Cycle, job: JobEntry) -> Veto | None:
         return _veto(job, Verdict.USER_LIMIT)
     if job.held_since is not None and core.now < job.held_since + core.options.gate_hold:
         return _veto(job, Verdict.GATE, until=job.held_since + core.options.gate_hold)
+    if group.policy.plans and group.counters and job not in that_may_start(group, group.policy.looked_at()):
+        # Jobs before it will have the places that are left.
+        return _veto(job, Verdict.BEHIND, behind=head_of(group))
     if job is group.offered or group.policy.looks_at(job) or not core.fit.within_reach(job.shape):
         return None
     if core.fit.waits_for_node(job.shape):

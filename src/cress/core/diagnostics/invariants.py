@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.explain import why_waiting
-from cress.core.groups.running_limits import within
 from cress.core.jobs import Attempt, Holder
 from cress.core.kernels.devices import (
     ASKS,
@@ -44,7 +43,7 @@ from cress.core.kernels.holding import (
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE, B_START
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.match import Match
-from cress.core.running_jobs import RunningJobs
+from cress.core.running_jobs import RunningJobs, first_reached
 from cress.core.tables.cluster import Cluster
 from cress.core.tables.devices import allocated, device_use, mask_of
 from cress.model.node import DISK_KIND, Device
@@ -347,7 +346,9 @@ def _limits(core: Cycle) -> Iterator[str]:
 
 def _order(core: Cycle) -> Iterator[str]:
     keys = [
-        group.order_key() for group in core.groups if group.claims or any(True for _ in within(group, group.policy))
+        group.order_key()
+        for group in core.groups
+        if group.claims or any(first_reached([job.owned], group.counters) is None for job in group.policy)
     ]
     if sorted(keys) != core.groups.order:
         yield "the order of the groups is not that of used / quota"
