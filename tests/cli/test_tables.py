@@ -16,7 +16,8 @@ import pytest
 
 from cress.cli import devices, groups, job, jobs, node_matching, nodes, resolve, status
 from cress.cli.common import count, duration, job_id, pairs, task_id
-from cress.cli.table_layout import chosen, fitted, text_of
+from cress.cli.table_layout import chosen, fitted
+from cress.cli.table_layout import text_of as text
 from cress.cli.tables import Cell, Column, bar, clean, hidden_line, plain
 from cress.client import (
     AttemptView,
@@ -434,9 +435,7 @@ def test_groups_in_a_tree() -> None:
             "lab", "physics", "40", "20", 0.5, share_of_parent=2 / 3, share_of_cluster=0.4, lends="20", max_quota="50"
         ),
         group_in_tree("physics", "", "60", "45", 0.75, share_of_cluster=0.6, lends="15", max_quota="80", inner=True),
-        group_in_tree(
-            "theory", "physics", "20", "25", 1.25, share_of_parent=1 / 3, share_of_cluster=0.2, borrowed="5"
-        ),
+        group_in_tree("theory", "physics", "20", "25", 1.25, share_of_parent=1 / 3, share_of_cluster=0.2, borrowed="5"),
     ]
     assert plain(groups.TREE_COLUMNS, groups.tree_rows(views, drawn=False)) == [
         "NAME     IN       QUOTA  USED  USED/QUOTA  OF_PARENT  OF_CLUSTER  BORROWED  LENDS  MAX  RUNNING  WAITING  POLICY",
@@ -446,7 +445,7 @@ def test_groups_in_a_tree() -> None:
         "lab      physics     40    20        0.50        67%         40%         0     20   50       20        0  FIFO",
         "theory   physics     20    25        1.25        33%         20%         5      0            25        0  FIFO",
     ]
-    drawn = [text_of(each[0]) for each in groups.tree_rows(views, drawn=True)]
+    drawn = [text(each[0]) for each in groups.tree_rows(views, drawn=True)]
     assert drawn == ["biology", "default", "physics", "├─ lab", "└─ theory"]
 
 

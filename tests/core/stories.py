@@ -49,6 +49,7 @@ from cress.model.events import (
 from cress.model.group import Group, PreemptivePolicy, Quota, QuotaWindow, SchedPolicy
 from cress.model.groups.tree import weeks_of
 from cress.model.job import Job, JobType
+from cress.model.limits import Limits
 from cress.model.node import Allocated, Device, Load, Node, Value
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
@@ -99,6 +100,7 @@ class Setting:
     within: float = 0.3  # of the groups preempt their own tasks of lower priority
     estimates: bool = True  # whether groups may plan by estimates, which may be wrong
     trees: bool = False  # whether groups are in a tree, have a MaxQuota, or keep capacity for themselves
+    limited: bool = False  # whether groups limit the jobs that run at once
     fragments: bool = False  # whether jobs name workloads, and what is idle is lent
 
     def make(self) -> Scheduler:
@@ -319,8 +321,10 @@ def random_group(rng: Random, name: str, setting: Setting, policies: tuple[Sched
     windows: tuple[QuotaWindow, ...] = ()
     if setting.windows and rng.random() < 0.5:
         windows = (QuotaWindow(tuple(range(7)), 60, 120, random_quota(rng, setting)),)
+    limits = random_limits(Random(rng.random())) if setting.limited else Limits()
     return Group(
         name=name,
+        limits=limits,
         quota=random_quota(rng, setting),
         windows=windows,
         policy=policy,
@@ -374,6 +378,11 @@ def bounded(group: Group, rng: Random) -> Group:
     return group
 
 
+def random_limits(rng: Random) -> Limits:
+    """Limits on running jobs that are often reached, or none."""
+    return Limits(running=rng.choice((None, 0, 1, 2, 3, 5)), running_per_user=rng.choice((None, 1, 1, 2)))
+
+
 def _setting(
     choose: Callable[[Sequence[Any]], Any], number: Callable[[int, int], int], fixed: dict[str, Any]
 ) -> Setting:
@@ -396,6 +405,7 @@ def _setting(
         "vectors": choose((False, True)),
         "windows": choose((False, True)),
         "trees": choose((False, False, False, True)),
+        "limited": choose((False, False, True)),
     }
     fixed = fixed.copy()
     policies = fixed.pop("policies", POLICIES)

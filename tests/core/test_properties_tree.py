@@ -17,6 +17,7 @@ from cress.model.decisions import Claim, Decision, Start
 from cress.model.events import GroupsApplied, JobSubmitted, NodeAdded, TaskEnded
 from cress.model.group import Group, Quota
 from cress.model.job import Job
+from cress.model.limits import Limits
 from cress.model.node import Node
 from cress.model.options import Options
 from cress.model.resources import Dimensions
@@ -41,7 +42,7 @@ def alone_in_others(groups: tuple[Group, ...], rng: Random) -> tuple[Group, ...]
         for level in range(rng.randint(1, 3)):
             outer = f"{group.name}_{level}"
             made.append(msgspec.structs.replace(inner, parent=outer))
-            inner = msgspec.structs.replace(group, name=outer)
+            inner = msgspec.structs.replace(group, name=outer, limits=Limits())
         made.append(inner)
     return tuple(made)
 

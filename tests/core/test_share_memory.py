@@ -34,8 +34,9 @@ def test_without_memory_both_have_as_much() -> None:
 def test_yesterdays_borrower_is_behind_today() -> None:
     world = day(share_half_life=DAY)
     # a borrowed 20 for a day, of which half counts: 10 more, so b has all that is lent.
-    assert world.group("a").memory is not None
-    assert world.group("a").memory.past()[0] / 256 == pytest.approx(10_000, rel=0.01)
+    memory = world.group("a").memory
+    assert memory is not None
+    assert memory.past()[0] / 256 == pytest.approx(10_000, rel=0.01)
     assert (world.used("a"), world.used("b")) == (10, 20)
 
 

@@ -104,8 +104,8 @@ def block(*lines: str) -> str:
             + block("Name: a", "Parent: p", "ResourceQuota: 10; Tue 08:00-09:00 = 30")
             + block("Name: b", "Parent: p", "ResourceQuota: 15"),
             [
-                "Group.conf:2: ResourceQuota: the groups in p have quotas of 45 cores together from Tue 08:00, its own is "
-                "40 cores (at least 45 cores, or none: the sum of theirs)"
+                ("Group.conf:2: ResourceQuota: the groups in p have quotas of 45 cores together from Tue 08:00, its own is "
+                "40 cores (at least 45 cores, or none: the sum of theirs)")
             ],
             id="more than the parent for an hour",
         ),

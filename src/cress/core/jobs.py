@@ -12,6 +12,7 @@ from cress.core.job_times import TimesLeft
 from cress.core.placing.constraints import Constraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
+from cress.core.running_jobs import Owned, QueuedJobs, RunningJobs
 from cress.core.tree.amounts import Amounts, add_amounts
 from cress.core.tree.tree import Tree
 from cress.model.decisions import LeasePart
@@ -247,6 +248,11 @@ class JobEntry(TimesLeft):
     def unit(self) -> list[tuple[JobEntry, int]]:
         """Return the tasks of other jobs that start together with the next task."""
         return self.companions.get(self.upcoming, []) if self.companions and self.again else []
+
+    @property
+    def owned(self) -> Owned:
+        """The number under which its tasks count for limits, and its user."""
+        return self.job.counted_as, self.job.user
 
     def still_running(self) -> list[Attempt]:
         """Return the attempts of the companions of its next unit that still run, by job and task."""
@@ -585,15 +591,34 @@ class GroupState(Amounts):
         # Whether ends are predicted by estimates at all, and at this moment.
         self.predicts = False
         self.trusts = False
+        # The running jobs that count for its limits, of each group on the way to the root that has any; and its queue by user.
+        self.counters: tuple[RunningJobs, ...] = ()
+        self.waiting_jobs = QueuedJobs()
 
     def configure(self, spec: Group, options: Options, policy: Policy[JobEntry]) -> None:
         """Take over a configuration; the waiting jobs move to the policy if it is a new one."""
         before = getattr(self, "policy", None)
+        if not hasattr(self, "spec") or self.spec.limits != spec.limits:
+            limits = spec.limits
+            own = RunningJobs(self.name, limits.running, limits.running_per_user)
+            self.counters = (own,) if limits.at_start else ()
         self.set_options(spec, options)
         self.policy = policy
         self.predicts = self.trusts = options.estimates == "predicted"
         if before is not None and before is not policy:
             policy.fill(list(before))
+
+    def enter(self, attempt: Attempt) -> None:
+        """Enter an attempt of one of its jobs."""
+        self.attempts[attempt.id] = attempt
+        for counter in self.counters:
+            counter.begin(attempt.job.owned)
+
+    def leave(self, attempt: Attempt) -> None:
+        """Remove an attempt that is over."""
+        del self.attempts[attempt.id]
+        for counter in self.counters:
+            counter.end(attempt.job.owned)
 
     def cools_until(self) -> int:
         """Return the end of its cooling-off; 0 if it takes part in scheduling."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, tzinfo
+from itertools import islice
 
 import numpy as np
 
@@ -10,7 +11,10 @@ from cress.core.fragments.search import Place, may_use, own_room, rest_of
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.limits import Bound, kept_for_others, over_max
+from cress.core.groups.policies.queue import MOST_PENDING
+from cress.core.groups.running_limits import head_of, limit_reached, within
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
+from cress.core.kernels.holding import count_lacks_of_rows
 from cress.core.ledger import Ledger
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import Room, gang_room
@@ -20,11 +24,13 @@ from cress.core.preemption import (
     Eviction,
 )
 from cress.core.tables import devices
+from cress.core.tables.arrays import Ints
 from cress.model.decisions import (
     Choice,
     Claim,
     ClaimDropped,
     Decision,
+    Kept,
     Preempt,
     Start,
     Stop,
@@ -116,9 +122,9 @@ class Placements(Ledger):
             self.leases.return_slot(slot, end)
             return False
         if job.companions and job.unit():
-            # The node was chosen for the unit; each member has its own lease.
+            # The node was chosen for the unit as a whole; each member has its own lease.
             self.leases.release(slot)
-            self._start_unit(job, f)
+            self._start_unit(job, f, chosen=self.balance.choice)
         else:
             self._start(job, job.upcoming, f, slot, chosen=self.balance.choice)
         return True
@@ -134,6 +140,7 @@ class Placements(Ledger):
         claim: ClaimEntry | None = None,
         room: Place | None = None,
         chosen: Choice | None = None,
+        kept: Kept | None = None,
     ) -> None:
         """Start a task on node ``f`` in the lease that is held for it already, or in the ``room`` that is not."""
         cluster = self.cluster
@@ -146,7 +153,19 @@ class Placements(Ledger):
         rest = () if claim is None else rest_of(self, claim, f, slot, self.next_attempt)
         if job.constraints is None:
             start = Start(
-                self.next_attempt, job.job.id, task, cluster.names[f], (), leader, has, (), claimed, parts, rest, chosen
+                self.next_attempt,
+                job.job.id,
+                task,
+                cluster.names[f],
+                (),
+                leader,
+                has,
+                (),
+                claimed,
+                parts,
+                rest,
+                chosen,
+                kept,
             )
         else:
             wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
@@ -154,18 +173,19 @@ class Placements(Ledger):
             own = len(job.job.ports)
             start = Start(
                 self.next_attempt, job.job.id, task, cluster.names[f], ports[:own], leader, has, ports[own:], claimed,
-                parts, rest, chosen,
+                parts, rest, chosen, kept,
             )  # fmt: skip
         self.apply_fact(start, slot)
         self._decided.append(start)
 
-    def _start_unit(self, job: JobEntry, f: int) -> None:
+    def _start_unit(self, job: JobEntry, f: int, *, chosen: Choice | None = None, kept: Kept | None = None) -> None:
         """Start the next task of a job and its companions on one node."""
         task = job.upcoming
         members = [(job, task), *((other, each) for other, each in job.companions[task] if each in other.carried)]
         slots = self._hold_members([member for member, _ in members], f)
         for (member, its_task), slot in zip(members, slots, strict=True):
-            self._start(member, its_task, f, slot, leader=None if member is job else job.job.id)
+            leader = None if member is job else job.job.id
+            self._start(member, its_task, f, slot, leader=leader, chosen=chosen, kept=kept)
 
     def _gather(self, job: JobEntry, now: int) -> bool:
         """Stop the companions of the job's next unit that still run, unless it starts beside them; return whether it did."""
@@ -198,13 +218,14 @@ class Placements(Ledger):
         end = self.end_of(job)
         slots = [self.leases.take_slot(end) for _ in range(job.shape.size)]
         places = self.balance.place_many(job.shape, slots, end)
-        for task, f, slot in zip(job.next_tasks(len(slots)), places, slots, strict=True):
-            self._start(job, task, f, slot)
+        started = zip(job.next_tasks(len(slots)), places, slots, self.balance.choices, strict=True)
+        for task, f, slot, chosen in started:
+            self._start(job, task, f, slot, chosen=chosen)
 
-    def _start_on(self, job: JobEntry, task: int, f: int, claim: ClaimEntry | None = None) -> None:
+    def _start_on(self, job: JobEntry, task: int, f: int, kept: Kept, claim: ClaimEntry | None = None) -> None:
         """Start a task on a node that was chosen before."""
         slot = self.leases.hold(f, job.shape.row, self.end_of(job))
-        self._start(job, task, f, slot, claim=claim)
+        self._start(job, task, f, slot, claim=claim, kept=kept)
 
     def _count_pending(self) -> None:
         balance, cluster = self.balance, self.cluster
@@ -224,15 +245,26 @@ class Placements(Ledger):
                 break
             if group.preempted_at is not None and self.now < group.cools_until():
                 continue
-            if group.policy.limits_users:
+            if group.counters:
+                self._count_lacking_within(group, counts)
+            elif group.policy.limits_users:
                 for job in group.policy.looked_at():
                     if self.within_limit(job):
                         group.policy.count_behind(job, self.fit, counts)
             else:
                 group.policy.count_lacking(self.fit, counts)
-            head = group.policy.head()
+            head = head_of(group)
             blocked = self._quota_only and (blocked or (head is not None and not self.fit.fitting(head.shape)))
         return tuple(counts[self.cluster.dims].tolist())
+
+    def _count_lacking_within(self, group: GroupState, counts: Ints) -> None:
+        """Do ``count_lacking`` for a group with limits on running jobs: for the jobs that these let start."""
+        policy = group.policy
+        jobs = policy.looked_at() if policy.offers_more and not policy.limits_users else policy
+        most = len(policy) if policy.offers_more else MOST_PENDING
+        may = (job for job in within(group, jobs) if not policy.limits_users or self.within_limit(job))
+        rows = np.fromiter((job.shape.row for job in islice(may, most)), np.int64)
+        count_lacks_of_rows(np.bincount(rows, minlength=1), self.fit.rows, self.cluster.usable_count, counts)
 
     def _first_free(self, group: GroupState, now: int) -> JobEntry | None:
         """Return the first job of the group that waits for room, and that its clauses, limits and the gate let pass."""
@@ -249,11 +281,16 @@ class Placements(Ledger):
             # It waits for another job, a port, a label: not for room. A later job may be the one it waits for.
             group.verdict = Verdict.UNSATISFIED
             return True
+        if group.counters and limit_reached(job) is not None:
+            group.verdict = Verdict.RUNNING_LIMIT
+            group.policy.spared = True
+            return True
         if group.policy.limits_users and not self.within_limit(job):
             group.verdict = Verdict.USER_LIMIT
             return True
         if group.limited and (bound := self.broken_bound(job)) is not None:
             group.verdict = Verdict.MAX_QUOTA if bound.group else Verdict.KEPT
+            group.policy.spared = True
             return True
         if not self._gate:
             return False
@@ -331,8 +368,9 @@ class Placements(Ledger):
         if not self.fit.has_room(claim.job.shape, nodes) or not self._may_start(claim):
             return False
         places = [f for f, count in nodes for _ in range(count)]
+        kept = why_kept(claim)
         for task, f in zip(tuple(claim.tasks), places, strict=True):
-            self._start_on(claim.job, task, f, claim)
+            self._start_on(claim.job, task, f, kept, claim)
         return True
 
     def _may_start(self, claim: ClaimEntry) -> bool:
@@ -351,3 +389,10 @@ class Placements(Ledger):
                 devices.copies_on(self.cluster, claim.job.shape.ask, f) < count for f, count in claim.reservation.nodes
             )
         )
+
+
+def why_kept(claim: ClaimEntry) -> Kept:
+    """Return why there is room for the tasks of a claim."""
+    if claim.moved is not None:
+        return "moved", 0
+    return "moves" if claim.moves else "preempted", len(claim.victims)

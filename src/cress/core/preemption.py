@@ -79,11 +79,19 @@ class Eviction:
 def find_eviction(core: Books, job: JobEntry, takers: list[Amounts]) -> Eviction | None:
     """Return the victims for one unit of ``job`` beside ``takers``, or ``None`` if no allowed set makes it fit."""
     yielding = _groups_that_yield(core, job, takers)
-    if not yielding:
-        return None
-    search = _Search(core, job, yielding)
+    # Those of a higher priority are asked only if the others do not suffice.
+    priorities = sorted({each.group.spec.preempt_priority for each in yielding})
+    searches: list[_Search] = []
     # Only where nothing else helps, the last victim takes its group below its quota.
-    return search.plan(beyond=False) or search.plan(beyond=True)
+    for beyond in (False, True):
+        for i, priority in enumerate(priorities):
+            if i == len(searches):
+                asked = [each for each in yielding if each.group.spec.preempt_priority <= priority]
+                searches.append(_Search(core, job, asked))
+            found = searches[i].plan(beyond=beyond)
+            if found is not None:
+                return found
+    return None
 
 
 def find_eviction_within(core: Books, job: JobEntry, takers: list[Amounts]) -> Eviction | None:
@@ -148,7 +156,7 @@ def _worthwhile(job: JobEntry) -> float:
 
 
 def _groups_that_yield(core: Books, job: JobEntry, takers: list[Amounts]) -> list[Yielding]:
-    """Return the groups that may be preempted for another one's unit, the one furthest above its quota first."""
+    """Return the groups that may be preempted for another one's unit: of the lowest priority, then furthest above its quota, first."""
     found = yielding_to(core.groups, job.group, takers, lambda node: node.can_be_preempted())
     return sorted(found, key=lambda each: each.order)
 

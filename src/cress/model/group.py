@@ -6,6 +6,8 @@ from enum import Enum
 
 import msgspec
 
+from cress.model.limits import Limits
+
 EVERYONE = "*"
 # The group of jobs that name none (G).
 DEFAULT_GROUP = "default"
@@ -59,6 +61,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     ``parent`` is the group that it is in; empty: none. ``max_quota`` bounds what it uses, ``lendable`` what others may have of the
     quota that it does not use; ``None``: no bound.
+    A group that is ``closed`` takes no new jobs; ``closed_at`` (wall clock, µs) is since when, which the machine enters. Of groups that may be
+    preempted those of the lowest ``preempt_priority`` yield first. ``admins`` are the users who steer its jobs, and change its limits.
     """
 
     name: str
@@ -70,6 +74,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     weight: int = 1
     user_weights: tuple[tuple[str, int], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
+    limits: Limits = Limits()
+    closed: bool = False
+    closed_at: int = 0
+    preempt_priority: int = 0
+    admins: tuple[str, ...] = ()
     parent: str = ""
     max_quota: Quota | None = None
     lendable: Quota | None = None

@@ -138,7 +138,7 @@ class AttemptView(View, frozen=True):
 
     ``ports`` are the numbers that it has, or had, by name, ``devices`` those of its node. While it runs, ``inside`` are the leases of its workload in which
     it runs, ``borrows`` what it has of leases of others, ``lenders`` these leases; as the API of leases names them,
-    and ``chosen`` says why the order ``fragmentation`` chose its node.
+    and ``chosen`` says why its node was chosen: by the order ``fragmentation``, or for room that was kept for it.
     """
 
     id: int
@@ -330,6 +330,9 @@ class GroupView(View, frozen=True):
     that it is in; one with groups in it (``inner``) has what these have, and no policy. ``max_quota`` and ``lendable`` are its bounds. Of
     its quota it has the ``share_of_parent`` and the ``share_of_cluster`` (0 … 1), ``borrowed`` is what it uses beyond it, ``lends`` what
     others may use of it at the moment.
+    ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``. ``limits`` are the
+    keywords of its limits with their values as in ``Group.conf``; ``jobs`` wait or run, ``running_jobs`` of them run. One that is
+    ``closed`` takes no new jobs, since the moment ``closed_since``.
     """
 
     name: str
@@ -345,6 +348,13 @@ class GroupView(View, frozen=True):
     cooling: bool = False
     timetable: str = ""
     until: float | None = None
+    jobs: int = 0
+    running_jobs: int = 0
+    limits: dict[str, str] = {}
+    closed: bool = False
+    closed_since: float | None = None
+    admins: tuple[str, ...] = ()
+    preempt_priority: int = 0
     parent: str = ""
     inner: bool = False
     max_quota: str = ""

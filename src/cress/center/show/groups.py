@@ -12,6 +12,7 @@ from cress.core.groups.guarantees import capacity_in
 from cress.core.jobs import GroupState
 from cress.core.scheduler import Scheduler
 from cress.core.tree.amounts import Amounts, InnerGroup
+from cress.model.groups.limits import limit_values
 from cress.model.groups.quota_text import SCALE, format_resource_quota
 from cress.model.groups.timetable import next_change
 from cress.model.resources import Dimensions, ResourceVector
@@ -37,6 +38,13 @@ def group_view(committer: Committer, group: GroupState, waiting: int, priority: 
         cooling=group.preempted_at is not None and committer.clock.now() < group.cools_until(),
         timetable=_timetable(group, core.dimensions),
         until=moment(next_change(group.spec, committer.clock.utc(), core.groups.zone) or 0),
+        jobs=committer.machine.group_load.of(group.name),
+        running_jobs=len({attempt.job.job.counted_as for attempt in group.attempts.values()}),
+        limits=limit_values(group.spec.limits, core.options.accounting, core.dimensions),
+        closed=group.spec.closed,
+        closed_since=moment(group.spec.closed_at),
+        admins=group.spec.admins,
+        preempt_priority=group.spec.preempt_priority,
         **_in_tree(core, group),
     )
 

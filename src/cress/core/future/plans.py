@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from cress.core.future.timeline import ALL, NO_PLAN, Slot, Timeline
+from cress.core.groups.running_limits import that_may_start
 from cress.core.jobs import GroupState, JobEntry, Reservation
 from cress.core.kernels.holding import STAMP
 from cress.core.placing.fit import Fit
@@ -98,7 +99,7 @@ class Plans:
         plan = self.plan_of(group.name)
         self.timeline.view = plan.view
         try:
-            jobs = group.policy.looked_at()
+            jobs = list(that_may_start(group, group.policy.looked_at()))
             if passes is not None:
                 jobs = [job for job in jobs if passes(job)]
             return self._due(plan, jobs, now, beside_others)

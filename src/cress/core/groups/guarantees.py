@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cress.core.groups.running_limits import that_may_start
 from cress.core.groups.shares import Groups
 from cress.core.jobs import MILLION, GroupState, JobEntry, core_share
 from cress.core.tables.cluster import Cluster
@@ -98,7 +99,7 @@ def _demand(group: Amounts, cluster: Cluster, most: list[int] | None = None) -> 
     assert isinstance(group, GroupState), f"{group.name} takes no jobs"
     bound = most or group.quota
     demand = [used + claimed for used, claimed in zip(group.used, group.claimed, strict=True)]
-    for job in group.policy:
+    for job in that_may_start(group, group.policy):
         if all(amount >= quota for amount, quota in zip(demand, bound, strict=True)):
             break
         for i, amount in enumerate(charge_of_tasks(job, job.startable, cluster)):

@@ -23,10 +23,15 @@ class Yielding:
     level: int
 
     @property
-    def order(self) -> tuple[int, list[Fraction], list[str]]:
-        """The place in which it yields: what outsiders borrowed comes back first, of them that furthest above its quota."""
+    def order(self) -> tuple[int, int, list[Fraction], list[str]]:
+        """The place in which it yields: of the lowest priority first, then what outsiders borrowed, of these that furthest above its quota."""
         downwards = [*reversed(self.chain)]
-        return self.level, [-node.excess() for node in downwards], [node.name for node in downwards]
+        return (
+            self.group.spec.preempt_priority,
+            self.level,
+            [-node.excess() for node in downwards],
+            [node.name for node in downwards],
+        )
 
 
 def yielding_to(

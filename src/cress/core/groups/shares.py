@@ -12,6 +12,7 @@ from fractions import Fraction
 from math import lcm
 
 from cress.core.groups.policies import Policy, make_policy
+from cress.core.groups.running_limits import head_of, may_start_more
 from cress.core.jobs import MILLION, GroupState, JobEntry
 from cress.core.placing.fit import Fit
 from cress.core.tables.cluster import Cluster
@@ -189,7 +190,7 @@ class Groups:
 
     def reorder(self, group: GroupState) -> None:
         """Put the group into its place in the order; groups without waiting jobs have none."""
-        self.tree.place(group, group.order_key() if len(group.policy) or group.claims else None)
+        self.tree.place(group, group.order_key() if group.claims or may_start_more(group) else None)
 
     def several_wait(self) -> bool:
         """Return whether more than one group has waiting jobs; the tree is settled."""
@@ -234,7 +235,7 @@ class Groups:
     def _waits_since(self, name: str) -> int:
         """Return since when the next unit of a group waits, or of the first one that is in it; claims come first."""
         group = self.by_name.get(name) or next(self._below(self.tree.inner[name].order))
-        head = group.policy.head()
+        head = head_of(group)
         return -1 if head is None else head.since
 
     def waiting(self) -> Iterator[GroupState]:
