@@ -213,7 +213,7 @@ def test_a_lost_node_stops_borrowing_but_nobody_within_a_guarantee() -> None:
             id="more than the parent has",
         ),
         pytest.param((group("a", 5).most(4),), "4 cores is below the quota of 5 cores", id="a low MaxQuota"),
-        pytest.param((group("a", 0),), "group 'a' has no quota", id="a leaf without a quota"),
+        pytest.param((group("a", 0),), "a quota of 0", id="a leaf without a quota"),
     ],
 )
 def test_wrong_trees_are_refused(groups: tuple[GroupBuilder, ...], told: str) -> None:
