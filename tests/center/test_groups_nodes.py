@@ -170,3 +170,26 @@ def test_a_second_executor_of_the_same_name_is_refused_while_the_first_one_lives
         assert "connected already" in second.first.what
         assert not second.first.permanent
         assert center.get("/v1/nodes/n1")["state"] == "up"
+
+
+_TREE = "Name: all\nMaxQuota: 6\n\nName: web\nParent: all\nResourceQuota: 2\nLendable: 1\n\nName: lab\nParent: all\nResourceQuota: 1\n"
+
+
+def test_a_tree_of_groups_through_the_api(tmp_path: Path) -> None:
+    async def story(center: Inside) -> None:
+        await center.join(cores=8)
+        applied = await center.call("PUT", "/v1/groups", {"text": _TREE})
+        assert applied["changes"] == 3
+        page = await center.get("/v1/groups")
+        shown = {group["name"]: group for group in page["groups"]}
+        assert [(shown[name]["parent"], shown[name].get("inner", False)) for name in ("all", "web", "lab")] == [
+            ("", True),
+            ("all", False),
+            ("all", False),
+        ]
+        assert (shown["all"]["quota"], shown["all"]["max_quota"], shown["web"]["lendable"]) == ("3", "6", "1")
+        assert shown["web"]["share_of_parent"] == pytest.approx(2 / 3, abs=1e-5)
+        again = await center.call("PUT", "/v1/groups", {"text": page["text"]})
+        assert again["changes"] == 0
+
+    inside(tmp_path, story)

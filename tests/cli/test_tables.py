@@ -414,7 +414,7 @@ def test_groups_say_what_they_use_of_their_quotas() -> None:
         ),
     ]
     assert plain(groups.COLUMNS, [groups.row(each) for each in views]) == [
-        "NAME  QUOTA  USED  USED/QUOTA  RUNNING  WAITING  POLICY                WEIGHT  USERS",
+        "NAME  QUOTA  USED  USED/QUOTA  RUNNING  WAITING  POLICY                WEIGHT  USERS    LIMITS",
         "db        2     3        1.50        3        0  FIFO                       1  ann bob",
         "web       4     0        0.00        0        9  BackFill (cools off)       2  *",
     ]
@@ -438,7 +438,7 @@ def test_groups_in_a_tree() -> None:
         group_in_tree("theory", "physics", "20", "25", 1.25, share_of_parent=1 / 3, share_of_cluster=0.2, borrowed="5"),
     ]
     assert plain(groups.TREE_COLUMNS, groups.tree_rows(views, drawn=False)) == [
-        "NAME     IN       QUOTA  USED  USED/QUOTA  OF_PARENT  OF_CLUSTER  BORROWED  LENDS  MAX  RUNNING  WAITING  POLICY",
+        "NAME     IN       QUOTA  USED  USED/QUOTA  OF_PARENT  OF_CLUSTER  BORROWED  LENDS  MAX  RUNNING  WAITING  POLICY  LIMITS",
         "biology              40    50        1.25                    40%        10      0            50        7  FIFO",
         "default               2     0        0.00                     2%         0      2             0        0  FIFO",
         "physics              60    45        0.75                    60%         0     15   80       45        0",

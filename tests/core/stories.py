@@ -354,10 +354,9 @@ def in_a_tree(groups: tuple[Group, ...], rng: Random) -> tuple[Group, ...]:
         if rng.random() < 0.6:
             # The inner one may have less than all of the outer one.
             most = max((quota for _, quota in weeks[each.name]), key=lambda quota: quota.scalar or quota.amounts)
-            more = Quota(
-                scalar=most.scalar and most.scalar + (2_000 if each.name == "inner" else 9_000),
-                amounts=tuple((name, 20 * amount) for name, amount in most.amounts),
-            )
+            times, plus = (1, 2_000) if each.name == "inner" else (3, 9_000)
+            amounts = tuple((name, 2 * times * amount) for name, amount in most.amounts)
+            more = Quota(scalar=most.scalar and times * most.scalar + plus, amounts=amounts)
             made[made.index(each)] = msgspec.structs.replace(each, quota=more)
     return tuple(made)
 

@@ -10,6 +10,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.core.groups.running_limits import head_of, may_start_more
 from cress.core.jobs import GroupState
 from cress.core.scheduler import Scheduler
 from cress.core.tree.amounts import Amounts, InnerGroup
@@ -71,7 +72,7 @@ def plain_order(core: Scheduler, nodes: list[Amounts]) -> Iterator[str]:
         if isinstance(node, InnerGroup):
             return [leaf for child in node.children for leaf in leaves(child)]
         assert isinstance(node, GroupState)
-        return [node] if len(node.policy) or node.claims else []
+        return [node] if node.claims or may_start_more(node) else []
 
     def ratio(node: Amounts) -> Fraction:
         total = [0] * len(node.quota)
@@ -84,7 +85,7 @@ def plain_order(core: Scheduler, nodes: list[Amounts]) -> Iterator[str]:
         return max(shares)
 
     def since(node: Amounts) -> int:
-        head = core.groups.by_name[next(plain_order(core, [node]))].policy.head()
+        head = head_of(core.groups.by_name[next(plain_order(core, [node]))])
         return -1 if head is None else head.since
 
     waiting = [node for node in nodes if leaves(node)]
