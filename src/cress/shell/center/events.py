@@ -25,6 +25,7 @@ from cress.lifecycle.inputs import (
     Reported,
     Restarted,
     Scale,
+    SetGroup,
     SetLicences,
     Submit,
     Update,
@@ -171,6 +172,9 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
             yield from _of_job(machine, each, ids, groups)
         case ApplyGroups():
             yield EventView(at=at, kind="groups.applied", user=each.by)
+        case SetGroup():
+            changes = ", ".join(f"{key}-" if text is None else f"{key}={text}" for key, text in each.values)
+            yield EventView(at=at, kind="group.changed", group=each.name, user=each.by, text=changes)
         case Configure():
             yield EventView(at=at, kind="config.changed", user=each.by, text=each.what)
         case Rebalance():
