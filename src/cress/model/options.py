@@ -228,7 +228,7 @@ class Options:
         10, "most tasks that such a round moves", unit="tasks", source="ours (0027)", least=1
     )
     rebalance_lost: float = _option(
-        10.0, "most work that they lose together", unit="core hours", source="ours (0027)", least=0
+        10.0, "most work that they lose together", unit="hours of cores and devices", source="ours (0027)", least=0
     )
 
     # Nodes that are away
