@@ -82,7 +82,9 @@ def test_shares_follow_quotas_after_one_full_turnover(
 
 
 @given(
-    setting=settings_of_any_kind(preemption="on", windows=False, balance_gate="off", within=0, trees=False),
+    setting=settings_of_any_kind(
+        preemption="on", windows=False, balance_gate="off", within=0, trees=False, share_half_life=0
+    ),
     story=operations({"submit": 8, "burst": 10, "end": 1, "wait": 4}),
 )
 def test_preemption_comes_to_rest_and_never_turns_back(setting: Setting, story: list[Operation]) -> None:
