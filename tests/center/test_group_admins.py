@@ -106,6 +106,6 @@ def test_a_change_lasts_over_a_crash(tmp_path: Path) -> None:
 def test_a_dry_run_and_a_wrong_change_change_nothing(center: Center) -> None:
     answer = center.http.post("/v1/groups/web", params={"dry_run": "true"}, json={"values": {"MaxJobs": "3"}})
     assert answer.json()["diff"] == "~ web\n    MaxJobs: (not set) -> 3\n"
-    assert change(center.http, "web", MaxJobs="3", MaxTasks="none of your business")[0] == 400
-    assert change(center.http, "nobody", MaxJobs="3")[0] == 400
+    assert change(center.http, "web", MaxJobs="3", MaxTasks="none of your business")[0] == 422
+    assert change(center.http, "nobody", MaxJobs="3")[0] == 422
     assert "MaxJobs" not in center.get("/v1/groups")["text"]
