@@ -64,7 +64,7 @@ def test_they_close_their_group_and_change_its_limits_and_nothing_else(center: C
         assert change(gus, "web", Admins="gus | ann")[0] == 403
         assert change(gus, "lab", Submit="closed") == (
             403,
-            "gus may not change group lab, and is no administrator of it",
+            "gus may not change group lab: its administrators and admins may",
         )
         assert change(ann, "web", Submit="open")[0] == 403
         assert "MaxJobs" not in center.get("/v1/groups")["text"]
