@@ -7,9 +7,10 @@ from itertools import islice
 
 import numpy as np
 
-from cress.core.fragments.search import Place, rest_of
+from cress.core.fragments.search import Place, may_use, own_room, rest_of
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.groups.limits import Bound, kept_for_others, over_max
 from cress.core.groups.policies.queue import MOST_PENDING
 from cress.core.groups.running_limits import head_of, limit_reached, within
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
@@ -239,8 +240,7 @@ class Placements(Ledger):
         """
         counts = np.zeros(len(self.dimensions), np.int64)
         blocked = False
-        for key in self.groups.order:
-            group = self.groups.by_name[key[3]]
+        for group in self.groups.waiting():
             if blocked and not group.below_quota:
                 break
             if group.preempted_at is not None and self.now < group.cools_until():
@@ -288,6 +288,10 @@ class Placements(Ledger):
         if group.policy.limits_users and not self.within_limit(job):
             group.verdict = Verdict.USER_LIMIT
             return True
+        if group.limited and (bound := self.broken_bound(job)) is not None:
+            group.verdict = Verdict.MAX_QUOTA if bound.group else Verdict.KEPT
+            group.policy.spared = True
+            return True
         if not self._gate:
             return False
         hold = self.options.gate_hold
@@ -304,6 +308,21 @@ class Placements(Ledger):
         group.verdict = Verdict.GATE
         self._wake_at(job.held_since + hold)
         return True
+
+    def broken_bound(self, job: JobEntry) -> Bound | None:
+        """Return the MaxQuota that a unit would break, or what it would take of what others keep; what it would have inside its workload's lease is counted already."""
+        groups = self.groups
+        bound = over_max(groups, job, self.cluster) if groups.bounded else None
+        if bound is None and groups.tree.keeps:
+            bound = kept_for_others(groups, job, self.cluster)
+        if bound is not None and self.pool.leases and may_use(job):
+            workload = self.pool.workload(job)
+            if workload is not None and workload.idle_on and own_room(self, job, workload) is not None:
+                return None
+        return bound
+
+    def _is_within_bounds(self, job: JobEntry) -> bool:
+        return self.broken_bound(job) is None
 
     def within_limit(self, job: JobEntry) -> bool:
         """Return whether the user of the job may start one more unit of it.
