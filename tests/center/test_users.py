@@ -211,6 +211,7 @@ LEAST = {
     ("POST", "/v1/join-tokens"): "operator",
     ("DELETE", "/v1/join-tokens/x"): "operator",
     ("PUT", "/v1/groups"): "admin",
+    ("POST", "/v1/groups/x"): "admin",
     ("PUT", "/v1/config"): "admin",
     ("GET", "/v1/users"): "admin",
     ("PUT", "/v1/users/x"): "admin",

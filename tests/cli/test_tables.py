@@ -411,12 +411,15 @@ def test_groups_say_what_they_use_of_their_quotas() -> None:
             running=0,
             waiting=9,
             cooling=True,
+            running_jobs=3,
+            limits={"MaxRunningJobs": "5", "MaxTasks": "9"},
+            closed=True,
         ),
     ]
     assert plain(groups.COLUMNS, [groups.row(each) for each in views]) == [
         "NAME  QUOTA  USED  USED/QUOTA  RUNNING  WAITING  POLICY                WEIGHT  USERS    LIMITS",
         "db        2     3        1.50        3        0  FIFO                       1  ann bob",
-        "web       4     0        0.00        0        9  BackFill (cools off)       2  *",
+        "web       4     0        0.00        0        9  BackFill (cools off)       2  *        closed, MaxRunningJobs=5 (3), MaxTasks=9",
     ]
 
 

@@ -67,6 +67,12 @@ CALLS: list[tuple[Callable[[Client], object], object, str, object]] = [
         "PUT /v1/groups?dry_run=true",
         {"text": "text", "file": "f", "moves": {"a": "b"}},
     ),
+    (
+        lambda c: c.set_group("a", {"MaxJobs": "3", "Submit": None}),
+        {"diff": "", "changes": 0},
+        "POST /v1/groups/a",
+        {"values": {"MaxJobs": "3", "Submit": None}},
+    ),
     (lambda c: c.nodes(), {"nodes": [NODE]}, "GET /v1/nodes", None),
     (lambda c: c.node("a/b"), NODE, "GET /v1/nodes/a%2Fb", None),
     (lambda c: c.cordon("a", "why"), NODE, "POST /v1/nodes/a/cordon", {"reason": "why"}),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from cress.center.access.rights import Action, changes_group, may
+from cress.center.access.rights import Action, changes_group
 from cress.center.api.bodies import GroupBody, GroupsBody, decoded, read, receive, reply
 from cress.center.api.context import caller_of, committer_of, demand, note, user_of
 from cress.center.api.errors import Forbidden
@@ -109,16 +109,18 @@ async def change(request: Request, name: str, dry_run: Annotated[bool, Query()] 
     Administrators of the group may close and open it, and change its limits.
     """
     committer, caller = committer_of(request), caller_of(request)
+    if not changes_group(caller, name, ()):
+        raise Forbidden(f"{caller.user} may not change group {name[:40]}: its administrators and admins may")
     body = await read(request, GroupBody)
     core = committer.machine.core
     if name not in core.groups.by_name:
         raise InputError(f"there is no group {name[:40]!r}", hint=one_of(name, core.groups.by_name))
     keywords = [canonical(keyword) for keyword in body.values]
     if not changes_group(caller, name, keywords):
-        administers = name in caller.administers and may(caller, Action.SUBMIT)
         others = ", ".join(each for each in keywords if each not in OF_ADMINS)
-        what = f"change {others} of group {name}: its administrators change limits and Submit" if administers else ""
-        raise Forbidden(f"{caller.user} may not {what or f'change group {name}, and is no administrator of it'}")
+        raise Forbidden(
+            f"{caller.user} may not change {others} of group {name}: its administrators change limits and Submit"
+        )
     if len(set(keywords)) < len(keywords):
         raise InputError("a keyword is given twice", hint="each keyword once", field="values")
     word = SetGroup(name=name, values=tuple(zip(keywords, body.values.values(), strict=True)), by=caller.user)
