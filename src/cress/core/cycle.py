@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, tzinfo
 
+from cress.core.advance.clearing import cleared, replaced
 from cress.core.combined_restarts import changed_units
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import Guarantees
@@ -48,6 +49,8 @@ class Cycle(MakingRoom):
         self._proposed = []
         if self.to_stop:
             self._stop_attempts()
+        if self.advance_reservations:
+            self._keep_reservations()
         if self.claims:
             self._start_moved()
         if self.pool.waiting:
@@ -84,13 +87,22 @@ class Cycle(MakingRoom):
             if claim.moved is not None and claim.tasks:
                 self._start_claimed(claim)
 
+    def _keep_reservations(self) -> None:
+        """Let advance reservations have their nodes, and those that hold now their room."""
+        for moved in replaced(self):
+            self._do(moved)
+        for fact in cleared(self):
+            self._do(fact)
+
     def _stop_attempts(self) -> None:
+        ending = self.advance_reservations.ending
         for number, due in list(self.to_stop.items()):
             attempt = self.attempts[number]
             # A borrower gives back to the owner.
             grace = self._grace_of(attempt) if attempt.parts else attempt.job.job.stop_grace
             end = due + grace
-            self._do(Stop(number, attempt.job.job.id, attempt.task, self.cluster.names[attempt.node], end))
+            name, of = self.cluster.names[attempt.node], ending.get(number, "")
+            self._do(Stop(number, attempt.job.job.id, attempt.task, name, end, of))
 
     def _pass(self, now: int) -> bool:
         """One pass of the cycle: place one unit, or make room for one. Returns whether it did.
@@ -231,7 +243,12 @@ class Cycle(MakingRoom):
         if head is None:
             return False
         asks = head.shape.match is not None
-        if self._gate or policy.limits_users or (asks and not self.fit.within_reach(head.shape)):
+        if (
+            self._gate
+            or policy.limits_users
+            or (asks and not self.fit.within_reach(head.shape))
+            or (self.advance_reservations and self._fits_in_no_gap(head))
+        ):
             head = self._first_free(group, now)
             if head is None:
                 return False
@@ -314,7 +331,9 @@ class Cycle(MakingRoom):
             group.verdict = Verdict.QUOTA
             self.last_blocked = ahead.jobs[0]
             return False
-        unit = self.plans.due(group, now, beside_others=bool(self.reservations.kept))
+        # A planned start that comes late may run into what is reserved in advance.
+        beside_others = bool(self.reservations.kept) or bool(self.advance_reservations)
+        unit = self.plans.due(group, now, beside_others=beside_others)
         if unit is not None and self.rejoining and unit.job.still_running():
             if unit.job.moving:
                 unit = None
@@ -343,6 +362,7 @@ class Cycle(MakingRoom):
         )
         if self.pool.waiting:
             wake = min(wake, self.pool.next_return())
+        wake = min(wake, self.advance_reservations.next_change)
         if self.groups.order:
             # Only what waits cares how long others go on.
             wake = min(wake, self.expected.next())

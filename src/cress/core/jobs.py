@@ -592,6 +592,8 @@ class GroupState:
         # Whether ends are predicted by estimates at all, and at this moment.
         self.predicts = False
         self.trusts = False
+        # Its number among the groups with advance reservations, by which it asks the timeline.
+        self.asker = 0
 
     def configure(self, spec: Group, options: Options, policy: Policy[JobEntry]) -> None:
         """Take over a configuration; the waiting jobs move to the policy if it is a new one."""

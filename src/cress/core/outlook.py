@@ -49,7 +49,7 @@ def foreseen(core: Books, job: Job, estimate: RunEstimate | None) -> Outlook | N
         return None
     core.fit.want(entry.shape)
     try:
-        slot = core.timeline.earliest(entry.shape, entry.duration, core.now)
+        slot = core.timeline.earliest(entry.shape, entry.duration, core.now, asker=entry.group.asker)
     finally:
         core.fit.unwant(entry.shape)
     found = _told(core, entry, core.now, None if slot is None else slot.start, in_queue=True)
@@ -119,5 +119,5 @@ def _start(core: Books, job: JobEntry, now: int) -> int | None:
     reservation = core.reservations.of(job)
     if reservation is not None and reservation.rows:
         return reservation.start
-    slot = core.timeline.earliest(job.shape, job.duration, core.now)
+    slot = core.timeline.earliest(job.shape, job.duration, core.now, asker=job.group.asker)
     return None if slot is None else slot.start

@@ -7,6 +7,8 @@ from itertools import chain
 import msgspec
 import numpy as np
 
+from cress.core.advance.gaps import fits_in_no_gap
+from cress.core.advance.telling import reserved_from, say_reserved
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.taken_ports import taken_ports
 from cress.core.diagnostics.unresolved_names import missing_in, say
@@ -19,7 +21,8 @@ from cress.core.tables.licences import Shortage
 from cress.core.tables.measured_load import NO_OVERLOAD, Busy, say_busy
 from cress.core.unit_constraints import combination
 from cress.model.resources import ResourceVector
-from cress.model.times import NEVER
+from cress.model.times import MINUTE, NEVER
+from cress.model.units import format_duration
 
 
 def why_waiting(core: Cycle, job_id: int) -> Veto | None:
@@ -73,7 +76,21 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         return _veto(job, Verdict.COOLING, until=group.cools_until())
     if group.visited != core.pass_number or job.arrived == core.pass_number:
         return _unvisited(core, job)
-    return _gate(core, job) or _placement(core, job)
+    return _of_reservations(core, job) or _gate(core, job) or _placement(core, job)
+
+
+def _of_reservations(core: Cycle, job: JobEntry) -> Veto | None:
+    """Return the veto of a unit that only advance reservations keep off the nodes with room, now or for ever."""
+    if not core.advance_reservations:
+        return None
+    if (found := fits_in_no_gap(core, job)) is not None:
+        return msgspec.structs.replace(_veto(job, Verdict.NO_GAP, places=found.names), gap=found.longest)
+    reserved = reserved_from(core, job)
+    if reserved is None:
+        return None
+    kept = core.reservations.of(job)
+    start = kept.start if kept is not None and kept.rows else core.plans.planned_start(job)
+    return msgspec.structs.replace(_veto(job, Verdict.KEPT, until=start), reserved=reserved)
 
 
 def _veto(
@@ -307,6 +324,8 @@ def _sentence(veto: Veto) -> str:
         bound=" and ".join(veto.bound),
         licences=too_few(veto.licences, never=veto.never),
         closed=", ".join(f"{count} {why}" for why, count in veto.closed),
+        reserved=say_reserved(veto.reserved) if veto.reserved is not None else "",
+        gap=format_duration(veto.gap // MINUTE * MINUTE if veto.gap > MINUTE else veto.gap),
     )
     return "; ".join((told, *map(say, veto.missing), *say_busy(veto.overloaded)))
 
@@ -370,5 +389,7 @@ _SENTENCES = {
     Verdict.NO_ROOM: "no node has enough free; of {nodes} nodes {lacking}",
     Verdict.NO_NODE: "it waits for a node: of those that are large enough for it none takes tasks now ({closed})",
     Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all its tasks; of {nodes} nodes {lacking}",
+    Verdict.KEPT: "{reserved}",
+    Verdict.NO_GAP: "it fits in no time between the repetitions of {places}, which leave {gap} at most; with a shorter time limit it could start",
     Verdict.RESERVED: "it fits, but would delay {blocker}",
 }

@@ -31,6 +31,8 @@ class Verdict(Enum):
     NO_NODE = "no_node"  # the nodes that could hold it are away, cordoned or overloaded
     NO_ROOM = "no_room"  # no node has enough free
     NO_ROOM_TOGETHER = "no_room_together"  # a gang: not enough nodes have enough free
+    KEPT = "kept"  # there is room, but it is reserved in advance for others, now or before its task would end
+    NO_GAP = "no gap"  # no time between advance reservations is long enough for it
     RESERVED = "reserved"  # there is room, but taking it would delay a reservation
     VICTIMS = "victims"  # tasks of other groups were told to make room
     DRAINING = "draining"  # no known end makes room, so nodes are kept free
@@ -68,6 +70,20 @@ class Missing(msgspec.Struct, frozen=True):
     why: str = ""
 
 
+class Reserved(msgspec.Struct, frozen=True):
+    """An advance reservation that keeps nodes from a unit at a time, which is said as clocks show it; without a group it is for maintenance.
+
+    ``shorter`` is the longest time (µs) that a task which starts now on one of them may last; 0: it holds already.
+    """
+
+    name: str
+    group: str
+    nodes: tuple[str, ...]
+    when: str
+    shorter: int = 0
+    limited: bool = True
+
+
 class Veto(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why a job waits.
 
@@ -80,7 +96,8 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     ``overloaded``: nodes that are left out for their load alone. ``closed``: of the nodes that could hold it, how many are
     away, cordoned, and so on. ``together``: the jobs that depend on it and start, or stay, together with it; those that
     still run are on the node ``together_on``, and it is to start ``beside`` them or all of them move. ``because``: the reason
-    why the job that it starts together with waits.
+    why the job that it starts together with waits. ``reserved``: what is reserved in advance on the nodes that have room; ``gap``: the longest time (µs) that
+    reservations leave.
     """
 
     kind: Verdict
@@ -103,3 +120,5 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     together_on: str = ""
     beside: bool = False
     because: Veto | None = None
+    reserved: Reserved | None = None
+    gap: int = 0
