@@ -5,17 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-import pytest
-
 from cress.core.advance.choice import find
-from cress.core.scheduler import Scheduler
 from cress.model.advance import AdvanceReservation
-from cress.model.decisions import AdvanceReservationMoved, Stop
-from cress.model.errors import InputError, NotAccepted
-from cress.model.events import AdvanceReservationRemoved, AdvanceReserved, Outcome
-from cress.model.job import JobType
+from cress.model.decisions import Stop
+from cress.model.events import AdvanceReserved
 from cress.model.times import HOUR, SECOND
-from tests.core.builders import World, group, job, node, nodes
+from tests.core.builders import World, group, job, nodes
 
 DAY = "2026-12-01"
 NOON = f"{DAY}T12:00+00:00"
@@ -74,11 +69,12 @@ def test_what_still_runs_at_the_start_is_stopped_and_queued_again() -> None:
     found = find(world.core, reservation("exam", "14:00", "16:00", "n1", group="b"))
     assert [each.node for each in found.attempts] == [0]
     keep(world, reservation("exam", "14:00", "16:00", "n1", group="b"))
-    world.submit(job("mine").group("b").cpu(4)).decide()
+    world.decide()
     assert world.core.next_wakeup() == 2 * HOUR
-    world.wake()
+    world.submit(job("mine").group("b").cpu(4)).decide()
+    world.wait(7200).decide()
     (stop,) = [each for each in world.decisions if isinstance(each, Stop)]
-    assert (stop.node, stop.reservation, stop.end - world.now) == ("n1", "exam", 30 * SECOND)
+    assert (stop.node, stop.reservation, stop.end - world.now) == ("n1", "exam", 15 * SECOND)
     world.yield_victims()
     assert world.nodes_of("mine") == ["n1"]
     world.finish("mine")

@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import UTC, tzinfo
 from heapq import heapify, heappop
 
-from cress.core.advance.registry import AdvanceReservations, Kept
 from cress.core.expected_ends import ExpectedEnds
+from cress.core.future.advance_reservations import AdvanceReservations, Kept
 from cress.core.future.plans import Plans
 from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from cress.core.advance.registry import Kept
 from cress.core.advance.victims import leaving, stays
 from cress.core.books import Books
+from cress.core.future.advance_reservations import Kept
 from cress.core.jobs import Attempt
 from cress.core.placing.constraints import Constraints
 from cress.core.placing.match import Match
@@ -50,6 +50,11 @@ def find(core: Books, spec: AdvanceReservation) -> Found:
         for name, count in spec.places:
             search.check(core.cluster.index[name], count)
     return Found(spec, search.attempts(spec.places))
+
+
+def leaving_for(core: Books, spec: AdvanceReservation) -> list[Attempt]:
+    """Return the running tasks that have to stop for a reservation that has its nodes, unless they end before its start."""
+    return _Search(core, spec).attempts(spec.places)
 
 
 def check(core: Books, spec: AdvanceReservation) -> None:

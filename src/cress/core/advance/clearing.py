@@ -1,4 +1,4 @@
-"""What is decided for advance reservations that hold: tasks of others leave, claims of others are dropped, lost nodes are replaced."""
+"""Decisions for advance reservations that hold: tasks of others leave, claims of others are dropped, lost nodes are replaced."""
 
 from __future__ import annotations
 

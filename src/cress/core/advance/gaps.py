@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cress.core.advance.registry import Kept
 from cress.core.books import Books
+from cress.core.future.advance_reservations import Kept
 from cress.core.jobs import JobEntry
 from cress.core.tables.arrays import Ints
 from cress.model.times import NEVER

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from cress.core.advance.choice import said
-from cress.core.advance.registry import Kept
 from cress.core.books import Books
+from cress.core.future.advance_reservations import Kept
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import AMOUNTS, END, FREE
 from cress.core.kernels.timeline import B_AMOUNTS, B_START

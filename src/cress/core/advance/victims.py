@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cress.core.advance.registry import Kept, group_of
 from cress.core.books import Books
+from cress.core.future.advance_reservations import Kept, group_of
 from cress.core.jobs import Attempt, Part
 from cress.core.kernels.holding import AMOUNTS, END, FREE
 from cress.core.tables.arrays import Ints
@@ -17,7 +17,7 @@ from cress.model.times import NEVER
 
 
 class Leaving(NamedTuple):
-    """What has to leave a node: tasks, and leases of workloads that give back their idle parts. ``short``: that is not enough."""
+    """Holders that have to leave a node: tasks, and leases of workloads that give back their idle parts. ``short``: that is not enough."""
 
     attempts: list[Attempt]
     leases: list[int]
@@ -30,7 +30,7 @@ def yields(attempt: Attempt) -> bool:
 
 
 class _Node:
-    """What is free on a node at a time, and what is held there then."""
+    """A node at a time: its free amounts, and what is held there then."""
 
     def __init__(self, core: Books, f: int, at: int) -> None:
         cluster, k = core.cluster, core.cluster.k_count

@@ -23,10 +23,12 @@ from cress.lifecycle.inputs import (
     NodeLeft,
     Rebalance,
     Reported,
+    Reserve,
     Restarted,
     Scale,
     SetLicences,
     Submit,
+    Unreserve,
     Update,
 )
 from cress.lifecycle.jobs.reasons import lasting
@@ -43,6 +45,8 @@ from cress.shell.center.observations import of_licences, of_notice
 
 # The numbers of events kept in memory, and over a clean stop or a snapshot.
 KEPT, SAVED = 20_000, 2_000
+# Nodes of a reservation that an event names.
+MOST_NAMED = 10
 
 
 class _Saved(msgspec.Struct, frozen=True, array_like=True):
@@ -176,6 +180,18 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
         case Rebalance():
             text = f"{len(each.moves)} moves" + (f" for job {each.job}" if each.job else "")
             yield EventView(at=at, kind="rebalance.begun", user=each.by, text=text)
+        case Reserve():
+            made = "reservation.changed" if each.replace else "reservation.made"
+            yield EventView(
+                at=at,
+                kind=made,
+                user=each.reservation.by,
+                group=each.reservation.group,
+                name=each.reservation.name,
+                text=", ".join(_nodes_of(machine, each.reservation.name)),
+            )
+        case Unreserve():
+            yield EventView(at=at, kind="reservation.removed", user=each.by, name=each.name)
         case Declare():
             yield EventView(at=at, kind="dimensions.declared", text=", ".join(each.dimensions))
         case SetLicences():
@@ -192,6 +208,13 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
             yield EventView(at=at, kind="node.draining", node=each.name, user=each.by, text=text)
         case Restarted():
             yield EventView(at=at, kind="center.started", text=f"epoch {each.epoch}")
+
+
+def _nodes_of(machine: Machine, name: str) -> list[str]:
+    """Return the first nodes of a reservation."""
+    kept = machine.core.advance_reservations.by_name.get(name)
+    names = [] if kept is None else list(kept.spec.nodes)
+    return names[:MOST_NAMED] + ([f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else [])
 
 
 def _of_job(
