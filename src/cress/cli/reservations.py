@@ -11,6 +11,7 @@ from cress.cli.common import Columns, Data, Json, Wide, connect, count, print_js
 from cress.cli.default_verb import WithDefault
 from cress.cli.errors import told
 from cress.cli.tables import Cell, Column, clean, show
+from cress.model.advancetext import split_names
 
 if TYPE_CHECKING:
     from cress.client import ReservationView
@@ -141,18 +142,6 @@ def remove(
             print_json(view)
         else:
             print(f"{_what(view)} removed")
-
-
-def split_names(text: str) -> list[str]:
-    """Return the names and patterns of a list: a comma in brackets belongs to its pattern."""
-    parts, depth = [""], 0
-    for char in text:
-        depth += (char == "[") - (char == "]")
-        if char == "," and depth <= 0:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return [part.strip() for part in parts if part.strip()]
 
 
 def summary(view: ReservationView, *, dry_run: bool) -> list[str]:

@@ -138,3 +138,15 @@ def parse_at_end(text: str) -> str:
     if word not in AT_END:
         raise InputError(f"{text!r} is not one of them", hint=one_of(word, AT_END), field="at_end")
     return word
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names and patterns of a list: a comma in brackets belongs to its pattern."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char == "[") - (char == "]")
+        if char == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part.strip() for part in parts if part.strip()]

@@ -6,7 +6,7 @@ Chosen are nodes on which nothing has to stop for it, then those where fewest ta
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -282,5 +282,10 @@ def _copies(room: Ints, amounts: Ints) -> int:
 def said(start: int, end: int, zone: tzinfo) -> str:
     """Return a time as clocks show it."""
     begins, ends = local(start, zone), local(min(end, start + LOOKED_AT), zone)
-    last = f"{ends:%H:%M}" if ends.date() == begins.date() else f"{ends:%Y-%m-%d %H:%M}"
-    return f"from {begins:%Y-%m-%d %H:%M} to {last}"
+    last = clock(ends) if ends.date() == begins.date() else f"{ends:%Y-%m-%d} {clock(ends)}"
+    return f"from {begins:%Y-%m-%d} {clock(begins)} to {last}"
+
+
+def clock(at: datetime) -> str:
+    """Return a time of day, with seconds if it has some."""
+    return f"{at:%H:%M:%S}" if at.second else f"{at:%H:%M}"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from cress.core.advance.choice import said
+from cress.core.advance.choice import clock, said
 from cress.core.books import Books
 from cress.core.future.advance_reservations import Kept
 from cress.core.jobs import JobEntry
-from cress.core.kernels.holding import AMOUNTS, END, FREE
+from cress.core.kernels.holding import AMOUNTS, END, FREE, OUT
 from cress.core.kernels.timeline import B_AMOUNTS, B_START
 from cress.core.placing.vetoes import Reserved
 from cress.model.advance import local
-from cress.model.times import MINUTE, NEVER
+from cress.model.times import DAY, MINUTE, NEVER
 from cress.model.units import format_duration
 
 # Nodes that are named.
@@ -22,13 +22,15 @@ MOST_NAMED = 3
 def reserved_from(core: Books, job: JobEntry) -> Reserved | None:
     """Return the reservation that keeps a unit off the nodes that have room for it now; ``None`` if one of them is not reserved.
 
-    Of several it is the one that leaves most time.
+    Of several it is the one that leaves most time. If no node has room, those count that are large enough.
     """
     cluster = core.cluster
-    fitting = np.flatnonzero(cluster.lack[job.shape.row, : cluster.node_count] == 0).tolist()
+    lack = cluster.lack[job.shape.row, : cluster.node_count]
+    fitting = np.flatnonzero(lack == 0).tolist()
+    within = fitting or np.flatnonzero(cluster.usable() & (lack & OUT == 0) & cluster.large(job.shape.request)).tolist()
     found: list[tuple[int, int, Kept]] = []
-    for f in fitting:
-        first = _first_on(core, job, f)
+    for f in within:
+        first = _first_on(core, job, f) if fitting else _holds_on(core, job, f)
         if first is None:
             return None
         found.append((*first[:1], f, first[1]))
@@ -39,6 +41,18 @@ def reserved_from(core: Books, job: JobEntry) -> Reserved | None:
     begins, ends = next(times for times in kept.times if times[0] <= start < times[1])
     shorter = max(0, start - core.now)
     return Reserved(kept.spec.name, kept.spec.group, names, _when(core, begins, ends), shorter, job.limit < NEVER)
+
+
+def _holds_on(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
+    """Return the reservation of others that holds now and leaves too little of node ``f`` for a task, whatever runs there."""
+    reservations, request = core.advance_reservations, job.shape.request_array
+    left = np.array(core.cluster.specs[f].capacity, np.int64)
+    for kept in reservations.on.get(f, ()):
+        if kept.is_active(core.now) and not kept.is_of(job.group):
+            left -= reservations.amounts_on(kept, f)
+            if np.any((left < request)[request > 0]):
+                return core.now, kept
+    return None
 
 
 def _first_on(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
@@ -71,7 +85,25 @@ def _when(core: Books, start: int, end: int) -> str:
     if end >= NEVER:
         return "for good"
     until, now = local(end + offset, zone), local(core.now + offset, zone)
-    return f"until {until:%H:%M}" if until.date() == now.date() else f"until {until:%Y-%m-%d %H:%M}"
+    day = "" if until.date() == now.date() else f"{until:%Y-%m-%d} "
+    return f"until {day}{clock(until)}"
+
+
+def say_on_node(core: Books, name: str) -> tuple[bool, str]:
+    """Return whether a node is closed for maintenance now, and what is reserved on it now or within a day; empty if nothing is."""
+    f = core.cluster.index.get(name)
+    here = core.advance_reservations.on.get(f, ()) if f is not None else ()
+    coming = sorted(
+        ((kept.times[0], kept) for kept in here if kept.times and kept.times[0][0] < core.now + DAY),
+        key=lambda each: (each[0], each[1].spec.name),
+    )
+    if not coming:
+        return False, ""
+    (start, end), kept = coming[0]
+    what = f"maintenance {kept.spec.name}"
+    if not kept.spec.is_maintenance:
+        what = f"kept for reservation {kept.spec.name} of group {kept.spec.group}"
+    return kept.spec.is_maintenance and start <= core.now, f"{what} {_when(core, start, end)}"
 
 
 def say_reserved(reserved: Reserved) -> str:
