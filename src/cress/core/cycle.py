@@ -128,7 +128,7 @@ class Cycle(MakingRoom):
             self._follow_overdue()
         if self.rejoining:
             self._follow_units(ahead)
-        if self.turns.since and self._start_due(ahead, now):
+        if self._start_before_others(ahead, now):
             return True
         order = self.groups.order
         if not order:
@@ -185,6 +185,15 @@ class Cycle(MakingRoom):
             if due > now:
                 self._wake_at(due)
         return True
+
+    def _start_before_others(self, ahead: Ahead, now: int) -> bool:
+        """Start a unit in what is reserved for its group, whatever the order of groups is, or the due unit; return whether one started."""
+        if self.advance_reservations:
+            for group in self._groups_in_order(now):
+                cools = group.preempted_at is not None and now < group.cools_until()
+                if group.asker and not cools and self._start_inside(group, now):
+                    return True
+        return bool(self.turns.since) and self._start_due(ahead, now)
 
     def _start_due(self, ahead: Ahead, now: int) -> bool:
         """Start the due unit if it fits; else put it ahead of all others. Return whether it started."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, tzinfo
+from itertools import islice
 
 import numpy as np
 
 from cress.core.advance.gaps import fits_in_no_gap
+from cress.core.advance.inside import copies_inside
 from cress.core.fragments.search import Place, rest_of
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import charge_of_tasks
@@ -33,6 +35,9 @@ from cress.model.decisions import (
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import NEVER
+
+# Jobs of a group that are looked at for its advance reservations.
+LOOKED_AT = 100
 
 
 class Placements(Ledger):
@@ -74,6 +79,34 @@ class Placements(Ledger):
             return False
         job.group.verdict = Verdict.PLACED
         return True
+
+    def _start_inside(self, group: GroupState, now: int) -> bool:
+        """Start the first unit of a group that fits into what is left of its advance reservations: it takes nothing that is foreseen for others."""
+        if not self.advance_reservations.active_nodes(group):
+            return False
+        for job in islice(group.policy, LOOKED_AT):
+            if (self.rejoining and job.moving) or self._passed_over(job, now):
+                continue
+            copies = copies_inside(self, job)
+            if copies:
+                self._place_inside(job, copies)
+                group.verdict = Verdict.PLACED
+                return True
+            if not group.policy.offers_more and not group.policy.plans:
+                return False
+        return False
+
+    def _place_inside(self, job: JobEntry, copies: dict[int, int]) -> None:
+        """Start all tasks of a unit on nodes that have room for so many copies."""
+        blocked = self.cluster.blocked[: self.cluster.node_count]
+        before = blocked.copy()
+        for _ in range(job.shape.size):
+            blocked[:] = 1
+            blocked[[f for f, left in copies.items() if left]] = 0
+            placed = self._place(job)
+            assert placed, f"a unit of {job.shape.size} that was found to fit does not"
+            copies[self.attempts[self.next_attempt - 1].node] -= 1
+        self.cluster.blocked[: len(before)] = before
 
     def _place_preferring(self, job: JobEntry) -> bool:
         """Start the next task of a job on the best node for it: of those that are reserved for its group now, if one has room."""

@@ -29,7 +29,7 @@ def fits_in_no_gap(core: Books, job: JobEntry) -> NoGap | None:
     binding = [kept for kept in reservations.by_name.values() if _binds(core, kept, job)]
     if not binding:
         return None
-    state = (core.cluster.usable_changes, core.cluster.loosened, job.limit, *(kept.spec.name for kept in binding))
+    state = (core.cluster.usable_changes, core.cluster.loosened, job.duration, *(kept.spec.name for kept in binding))
     known = reservations.gaps.get(job.job.id)
     if known is None or known[0] != state:
         if len(reservations.gaps) > MOST_KEPT:
@@ -45,7 +45,7 @@ def _binds(core: Books, kept: Kept, job: JobEntry) -> bool:
     """Return whether no time that a repetition leaves from now on is long enough for a task."""
     if not kept.spec.days or kept.is_of(job.group) or not kept.times:
         return False
-    return job.limit > max(kept.gap, kept.times[0][0] - core.now)
+    return job.duration > max(kept.gap, kept.times[0][0] - core.now)
 
 
 def _closes_all(core: Books, job: JobEntry, binding: list[Kept]) -> bool:

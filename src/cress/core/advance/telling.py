@@ -9,7 +9,7 @@ from cress.core.books import Books
 from cress.core.future.advance_reservations import Kept
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import AMOUNTS, END, FREE, OUT
-from cress.core.kernels.timeline import B_AMOUNTS, B_START
+from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_START
 from cress.core.placing.vetoes import Reserved
 from cress.model.advance import local
 from cress.model.times import DAY, MINUTE, NEVER
@@ -30,7 +30,7 @@ def reserved_from(core: Books, job: JobEntry) -> Reserved | None:
     within = fitting or np.flatnonzero(cluster.usable() & (lack & OUT == 0) & cluster.large(job.shape.request)).tolist()
     found: list[tuple[int, int, Kept]] = []
     for f in within:
-        first = _first_on(core, job, f) if fitting else _holds_on(core, job, f)
+        first = first_blocked(core, job, f) if fitting else _holds_on(core, job, f)
         if first is None:
             return None
         found.append((*first[:1], f, first[1]))
@@ -40,7 +40,18 @@ def reserved_from(core: Books, job: JobEntry) -> Reserved | None:
     names = tuple(cluster.names[f] for at, f, each in found if each is kept)
     begins, ends = next(times for times in kept.times if times[0] <= start < times[1])
     shorter = max(0, start - core.now)
-    return Reserved(kept.spec.name, kept.spec.group, names, _when(core, begins, ends), shorter, job.limit < NEVER)
+    return Reserved(kept.spec.name, kept.spec.group, names, _when(core, begins, ends), shorter, job.duration < NEVER)
+
+
+def reserved_beside(core: Books, job: JobEntry) -> Reserved | None:
+    """Return the first reservation of others on a node with room, before a task that starts now would end: a gang may fit beside it in part only."""
+    cluster = core.cluster
+    until = min(core.now + job.duration, NEVER)
+    for f in np.flatnonzero(cluster.lack[job.shape.row, : cluster.node_count] == 0).tolist():
+        for start, end, kept in core.advance_reservations.next_on(job.group, f, until):
+            when, shorter = _when(core, start, end), max(0, start - core.now)
+            return Reserved(kept.spec.name, kept.spec.group, (cluster.names[f],), when, shorter, job.duration < NEVER)
+    return None
 
 
 def _holds_on(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
@@ -55,7 +66,7 @@ def _holds_on(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
     return None
 
 
-def _first_on(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
+def first_blocked(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
     """Return when a reservation of others leaves too little for a task that starts on node ``f`` now; ``None`` if that is not before its end."""
     reservations, cluster, k = core.advance_reservations, core.cluster, core.cluster.k_count
     if f not in reservations.on:
@@ -63,19 +74,21 @@ def _first_on(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
     reservations.refresh()
     table, request = core.timeline.table, job.shape.request_array
     asked = request > 0
-    best: tuple[int, Kept] | None = None
-    for kept in reservations.on[f]:
-        for row in kept.rows.get(f, ()) if not kept.is_of(job.group) else ():
-            start = max(int(table[row, B_START]), core.now)
-            if start >= core.now + job.limit or (best is not None and start >= best[0]):
-                continue
-            free = cluster.nodes[f, FREE : FREE + k].copy()
-            for slot in cluster.slots_on(f):
-                if cluster.leases[slot, END] <= start:
-                    free += cluster.leases[slot, AMOUNTS : AMOUNTS + k]
-            if np.any((free - table[row, B_AMOUNTS:] < request)[asked]):
-                best = start, kept
-    return best
+    kept_by = [(row, kept) for kept in reservations.on[f] if not kept.is_of(job.group) for row in kept.rows.get(f, ())]
+    for row, kept in sorted(kept_by, key=lambda each: int(table[each[0], B_START])):
+        start = max(int(table[row, B_START]), core.now)
+        if start >= core.now + job.duration:
+            break
+        free = cluster.nodes[f, FREE : FREE + k].copy()
+        for slot in cluster.slots_on(f):
+            if cluster.leases[slot, END] <= start:
+                free += cluster.leases[slot, AMOUNTS : AMOUNTS + k]
+        for other, _ in kept_by:
+            if max(int(table[other, B_START]), core.now) <= start < table[other, B_END]:
+                free -= table[other, B_AMOUNTS:]
+        if np.any((free < request)[asked]):
+            return start, kept
+    return None
 
 
 def _when(core: Books, start: int, end: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,36 +53,59 @@ class _Node:
                 number = holder.lease.id
                 self.idle[number] = (group, held + (self.idle[number][1] if number in self.idle else 0))
 
+    def short(self, room: Mapping[str, Ints]) -> Ints:
+        """Return what is missing for groups to have this room, beside what they hold of it already."""
+        need = np.zeros_like(self.free)
+        for group, amounts in room.items():
+            need += np.maximum(amounts - self.used.get(group, 0), 0)
+        short: Ints = np.maximum(need - self.free, 0)
+        return short
+
+    def has(self, room: Mapping[str, Ints]) -> bool:
+        """Return whether nothing is missing."""
+        return not self.short(room).any()
+
+    def take(self, group: str, held: Ints, sign: int) -> None:
+        """Let a group hold so much less (``sign`` 1), or more (-1)."""
+        self.free = self.free + sign * held
+        self.used[group] = self.used[group] - sign * held
+
 
 def leaving(core: Books, f: int, kept: Sequence[Kept], at: int) -> Leaving:
-    """Return what has to leave node ``f`` at ``at`` for these reservations, which hold then. What ends before is gone by then; nothing is changed."""
+    """Return what has to leave node ``f`` at ``at`` for these reservations, which hold then. What ends before is gone by then; nothing is changed.
+
+    Tasks of their own groups leave only if these hold more than they have reserved, and nothing else makes room.
+    """
     node = _Node(core, f, at)
-    free, used = node.free, node.used
     room = {each.spec.group: core.advance_reservations.amounts_on(each, f) for each in kept}
-    nothing = np.zeros_like(free)
-    need = sum((np.maximum(amounts - used.get(group, nothing), 0) for group, amounts in room.items()), nothing)
-    if np.all(free >= need):
+    if node.has(room):
         return Leaving([], [], False)
     leases = [lease for lease, (group, _) in node.idle.items() if group not in room]
     for lease in leases:
-        free += node.idle[lease][1]
+        node.free += node.idle[lease][1]
     chosen: list[tuple[Attempt, Ints]] = []
     in_turn = sorted(node.running, key=lambda each: (each[0].job.group.name in room, -each[0].start, -each[0].id))
     for attempt, held in in_turn:
-        if np.all(free >= need):
-            break
         group = attempt.job.group.name
-        inside = group in room and bool(np.any(used[group] - held < np.minimum(room[group], used[group])))
-        if yields(attempt) and not inside and np.any((held > 0) & (free < need)):
-            free += held
-            used[group] = used[group] - held
+        if node.has(room):
+            break
+        if not yields(attempt) or (group in room and np.all(node.used[group] <= room[group])):
+            continue
+        short = node.short(room)
+        node.take(group, held, 1)
+        if np.any(node.short(room) < short):
             chosen.append((attempt, held))
-    short = bool(np.any(free < need))
+        else:
+            node.take(group, held, -1)
+    left = not node.has(room)
     for attempt, held in reversed(chosen.copy()):
-        if np.all(free - held >= need):
-            free -= held
+        before = node.short(room)
+        node.take(attempt.job.group.name, held, -1)
+        if np.any(node.short(room) > before):
+            node.take(attempt.job.group.name, held, 1)
+        else:
             chosen = [each for each in chosen if each[0] is not attempt]
-    return Leaving(_with_gangs(attempt for attempt, _ in chosen), leases, short)
+    return Leaving(_with_gangs(attempt for attempt, _ in chosen), leases, left)
 
 
 def _with_gangs(attempts: Iterable[Attempt]) -> list[Attempt]:

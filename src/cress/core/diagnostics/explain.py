@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from cress.core.advance.gaps import fits_in_no_gap
-from cress.core.advance.telling import reserved_from, say_reserved
+from cress.core.advance.telling import reserved_beside, reserved_from, say_reserved
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.taken_ports import taken_ports
 from cress.core.diagnostics.unresolved_names import missing_in, say
@@ -217,7 +217,10 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
             job, kind, until=start, lacking=lacking, clauses=clauses, nodes=nodes,
             missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants), overloaded=_busy(core, job),
         )  # fmt: skip
-    return _veto(job, Verdict.RESERVED, behind=_blocker(core, job), until=start, nodes=nodes)
+    blocker = _blocker(core, job)
+    if blocker is None and core.advance_reservations and (beside := reserved_beside(core, job)) is not None:
+        return msgspec.structs.replace(_veto(job, Verdict.KEPT, until=start), reserved=beside)
+    return _veto(job, Verdict.RESERVED, behind=blocker, until=start, nodes=nodes)
 
 
 def _blocker(core: Cycle, job: JobEntry) -> JobEntry | None:
