@@ -53,7 +53,7 @@ Commands:
 """
 VERBS = (
     "submit", "run", "apply", "validate", "schema", "jobs", "job", "logs", "exec", "resolve", "cancel", "hold", "release", "scale", "resume", "groups", "groups list", "groups show", "groups apply", "nodes",
-    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "nodes label", "nodes set", "nodes settings", "nodes revert", "rebalance", "leases", "leases list", "leases watch", "leases request", "leases use", "leases grow", "leases shrink", "leases renew", "leases release", "licences", "status", "events", "usage", "config", "config check", "up", "center", "executor", "tls", "tls init", "tls issue", "tls revoke", "tls show", "store", "store check", "store backup",
+    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "nodes label", "nodes set", "nodes settings", "nodes revert", "rebalance", "reserve", "reservations", "reservations list", "reservations remove", "leases", "leases list", "leases watch", "leases request", "leases use", "leases grow", "leases shrink", "leases renew", "leases release", "licences", "status", "events", "usage", "config", "config check", "up", "center", "executor", "tls", "tls init", "tls issue", "tls revoke", "tls show", "store", "store check", "store backup",
     "store restore", "simulate", "size",
 )  # fmt: skip
 
