@@ -99,7 +99,7 @@ class Placements(Ledger):
     def _place_inside(self, job: JobEntry, copies: dict[int, int]) -> bool:
         """Start all tasks of a unit on nodes that have room for so many copies; return whether it did."""
         blocked = self.cluster.blocked[: self.cluster.node_count]
-        before = blocked.copy()
+        before, placed = blocked.copy(), False
         for _ in range(job.shape.size):
             blocked[:] = 1
             blocked[[f for f, left in copies.items() if left]] = 0
