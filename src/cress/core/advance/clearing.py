@@ -18,7 +18,8 @@ def replaced(core: Books) -> Iterator[AdvanceReservationMoved]:
     """Yield other nodes for those that were chosen and are away or cordoned; each is to be applied before the next one is asked for."""
     reservations, cluster = core.advance_reservations, core.cluster
     for kept in list(reservations.by_name.values()):
-        if not kept.spec.count or kept.tried == cluster.loosened:
+        if not kept.spec.count or kept.spec.is_maintenance or kept.tried == cluster.loosened:
+            # Whoever cordons a node for its maintenance means that one.
             continue
         if not any(cluster.lost[f] or cluster.cordoned[f] is not None for f, _ in kept.places):
             continue
