@@ -49,6 +49,7 @@ from cress.model.events import (
 from cress.model.group import Group, PreemptivePolicy, Quota, SchedPolicy
 from cress.model.groups.quota_text import SCALE, parse_resource_quota
 from cress.model.job import Job, JobType
+from cress.model.limits import Limits
 from cress.model.node import DYNAMIC_PORTS, Device, Load, Node, Value
 from cress.model.options import Options
 from cress.model.resources import Dimensions, Measure
@@ -288,6 +289,14 @@ class GroupBuilder:
 
     def user_weights(self, **weights: int) -> GroupBuilder:
         return self._set(user_weights=tuple(weights.items()))
+
+    def limits(self, **values: Any) -> GroupBuilder:
+        """Limits: ``running=3``, ``running_per_user=1`` …"""
+        return self._set(limits=Limits(**values))
+
+    def preempt_priority(self, value: int) -> GroupBuilder:
+        """The lower, the earlier it yields."""
+        return self._set(preempt_priority=value)
 
     def windows(self, *texts: str) -> GroupBuilder:
         """Windows of the timetable as in Group.conf: ``07:30-09:00 = 20``."""

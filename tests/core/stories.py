@@ -53,6 +53,7 @@ from cress.model.events import (
 )
 from cress.model.group import Group, PreemptivePolicy, Quota, QuotaWindow, SchedPolicy
 from cress.model.job import Job, JobType
+from cress.model.limits import Limits
 from cress.model.node import Allocated, Device, Load, Node, Value
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
@@ -109,6 +110,7 @@ class Setting:
     placed: bool = False  # whether jobs ask for ports, disks, racks and each other
     within: float = 0.3  # of the groups preempt their own tasks of lower priority
     estimates: bool = True  # whether groups may plan by estimates, which may be wrong
+    limited: bool = False  # whether groups limit the jobs that run at once
     fragments: bool = False  # whether jobs name workloads, and what is idle is lent
 
     def make(self) -> Scheduler:
@@ -329,8 +331,10 @@ def random_group(rng: Random, name: str, setting: Setting, policies: tuple[Sched
     windows: tuple[QuotaWindow, ...] = ()
     if setting.windows and rng.random() < 0.5:
         windows = (QuotaWindow(tuple(range(7)), 60, 120, random_quota(rng, setting)),)
+    limits = random_limits(Random(rng.random())) if setting.limited else Limits()
     return Group(
         name=name,
+        limits=limits,
         quota=random_quota(rng, setting),
         windows=windows,
         policy=policy,
@@ -339,6 +343,11 @@ def random_group(rng: Random, name: str, setting: Setting, policies: tuple[Sched
         user_weights=(("bob", 2),) if rng.random() < 0.3 else (),
         options=tuple(own),
     )
+
+
+def random_limits(rng: Random) -> Limits:
+    """Limits on running jobs that are often reached, or none."""
+    return Limits(running=rng.choice((None, 0, 1, 2, 3, 5)), running_per_user=rng.choice((None, 1, 1, 2)))
 
 
 def _setting(
@@ -361,6 +370,7 @@ def _setting(
         "limits": choose(("some", "all", "none")),
         "vectors": choose((False, True)),
         "windows": choose((False, True)),
+        "limited": choose((False, False, True)),
     }
     fixed = fixed.copy()
     policies = fixed.pop("policies", POLICIES)

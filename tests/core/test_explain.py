@@ -51,6 +51,20 @@ def some_of_its_tasks_run() -> World:
     return world
 
 
+def as_many_jobs_run_as_may() -> World:
+    world = World(group("g", 4).limits(running=2), nodes=[node("n1").cpu(4)])
+    world.run(job("one").group("g"), job("two").group("g"))
+    world.submit(job("waits").group("g")).decide()
+    return world
+
+
+def as_many_jobs_of_its_user_run_as_may() -> World:
+    world = World(group("g", 4).limits(running_per_user=1), nodes=[node("n1").cpu(4)])
+    world.run(job("one").group("g").user("ann"))
+    world.submit(job("waits").group("g").user("ann")).decide()
+    return world
+
+
 def a_licence_is_in_use() -> World:
     world = World(group("g", 9), nodes=nodes(1, cpu=9)).licences(matlab=3)
     world.run(job("others").tasks(3).licences(matlab=1).group("g"))
@@ -282,6 +296,8 @@ SITUATIONS = [
         Verdict.NEVER_SATISFIED,
         "no node of this cluster could ever satisfy GPU = True (1 of 1 nodes do not); no node has an attribute GPU",
     ),
+    (as_many_jobs_run_as_may, Verdict.RUNNING_LIMIT, "group g runs 2 of at most 2 jobs"),
+    (as_many_jobs_of_its_user_run_as_may, Verdict.RUNNING_LIMIT, "ann runs 1 of at most 1 job in group g"),
     (a_licence_is_in_use, Verdict.LICENCE, "it waits for licence matlab: 3 of 3 in use"),
     (
         no_node_is_free_as_it_asks,

@@ -183,6 +183,9 @@ def test_what_the_owner_does_not_need_of_what_comes_back_stays_idle_in_its_lease
     world.submit(of("a", "again", 3, workload="w")).decide()
     world.yield_victims()
     assert idle(world) == {"aw": [(1, 1)]}
+    # Of the first lease, all of which was lent, nothing is left.
+    (lease,) = world.core.pool.leases.values()
+    assert [attempt.job.job.name for attempt in lease.tasks.values()] == ["again"]
 
 
 def test_a_loan_is_the_first_victim_of_a_group_that_is_below_its_quota() -> None:

@@ -18,6 +18,7 @@ from cress.lifecycle.effects import (
     Recovered,
     RolledBack,
     RoundEnded,
+    RunSkipped,
     Step,
     TaskMoved,
 )
@@ -39,7 +40,9 @@ from cress.model.vectors import parse_vector
 
 DIMENSIONS = Dimensions()
 # Notices that are not of nodes.
-WITHOUT_NODE = DataMissing | RolledBack | DeadlineAtRisk | DeadlineMissed | LeaseChanged | TaskMoved | RoundEnded
+WITHOUT_NODE = (
+    DataMissing | RolledBack | DeadlineAtRisk | DeadlineMissed | LeaseChanged | TaskMoved | RoundEnded | RunSkipped
+)
 UTC_AT_START = 1_700_000_000_000_000
 
 

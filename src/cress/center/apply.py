@@ -17,6 +17,7 @@ from cress.center.validation import placed
 from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import Input, Scale, Submit, Update
+from cress.lifecycle.jobs.group_limits import with_limit
 from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.model.family import Service
 from cress.model.group import DEFAULT_GROUP
@@ -85,6 +86,7 @@ def _change(committer: Committer, spec: JobSpec, job: Job) -> Change:
     if family is None:
         return Change(What.CREATED, spec, job)
     before = family.job
+    (job,) = with_limit(committer.machine, [job])
     if before.type is not job.type:
         what = f"there is a {before.type.value} {job.name} already, job {before.id}"
         raise NotAccepted(what, hint=f"`cress cancel {before.id}` first", field="type")

@@ -10,6 +10,7 @@ from cress.center.settings import Settings
 from cress.lifecycle.inputs import ApplyGroups
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError, InputErrors, Note
+from cress.model.groups.change import without_times
 from cress.model.groups.check import check_quotas
 from cress.model.groups.conf import MAX_CHARACTERS, ParsedGroups, parse_groups
 from cress.model.option_text import parse_assignments
@@ -40,7 +41,7 @@ class GroupFile:
     def apply(self) -> None:
         """Apply the groups that were read, unless they are in force already."""
         now, groups = self._committer.machine.core.groups, self._groups
-        if groups is not None and (groups.groups, groups.zone) != (now.configured, now.own_zone):
+        if groups is not None and (groups.groups, groups.zone) != (without_times(now.configured), now.own_zone):
             self._committer.post(groups)
 
     def _take(self, machine: Machine, options: Options, dimensions: Dimensions) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +12,10 @@ from cress.cli.common import Columns, Data, Json, Wide, connect, count, pairs, p
 from cress.cli.default_verb import WithDefault
 from cress.cli.errors import told
 from cress.cli.tables import Cell, Column, bar, clean, show, terminal
+from cress.model.errors import InputError
 
 if TYPE_CHECKING:
-    from cress.client import GroupView
+    from cress.client import Applied, GroupView
 
 EPILOG = """\
 \b
@@ -23,11 +25,13 @@ Examples:
   cress groups show > Group.conf               as a file to change and apply again
   cress groups apply Group.conf --dry-run
   cress groups apply Group.conf --move old=new
+  cress groups set web MaxRunningJobsPerUser=5 MaxJobs-     one group; its administrators may (KEY- removes)
+  cress groups set web Submit=closed           it takes no new jobs; what waits and runs goes on
 
 \b
 Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center could be asked.
 What stands in the file: docs/groups.md.
-Columns: name, quota, used, used/quota, running, waiting, policy, weight, users; a narrow terminal leaves some out.
+Columns: name, quota, used, used/quota, running, waiting, policy, weight, users, limits; a narrow terminal leaves some out.
 """
 
 COLUMNS = (
@@ -40,6 +44,7 @@ COLUMNS = (
     Column("POLICY", hides=4),
     Column("WEIGHT", right=True, hides=2),
     Column("USERS", gives=True, hides=3),
+    Column("LIMITS", gives=True, hides=1),
 )
 
 app = typer.Typer(cls=WithDefault, help="List groups, or change them.", epilog=EPILOG, rich_markup_mode=None)
@@ -96,14 +101,56 @@ def apply(
         if as_json:
             print_json(applied)
             return
-        for note in applied.notes:
-            typer.echo(f"note: {note}", err=True)
-        if not applied.changes:
-            print("nothing would change" if dry_run else "nothing changed")
-            return
-        for line in applied.diff.splitlines():
-            _print_change(line)
-        print(count(applied.changes, "change"), "would be made" if dry_run else "made")
+        _tell(applied, dry_run=dry_run)
+
+
+@app.command("set")
+def set_(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A group.")],
+    changes: Annotated[
+        list[str],
+        typer.Argument(metavar="KEY=VALUE… [KEY-]", help="Keywords as in Group.conf; KEY- is not given any more."),
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Change keywords of one group at once: its administrators its limits and Submit, admins all; nothing that runs ends."""
+    with told("groups set"):
+        values = parse_values(changes)
+        with connect(data) as client:
+            applied = client.set_group(name, values, dry_run=dry_run)
+        if as_json:
+            print_json(applied)
+        else:
+            _tell(applied, dry_run=dry_run)
+
+
+def parse_values(texts: Sequence[str]) -> dict[str, str | None]:
+    """Return the changes of ``MaxJobs=100`` and ``MaxJobs-``; None: the keyword is not given any more. Raises InputError."""
+    found: dict[str, str | None] = {}
+    for text in texts:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        removed = not equals and key.endswith("-")
+        key = key.removesuffix("-") if removed else key
+        if not removed and not value:
+            raise InputError("has no value", hint=f"{key}=VALUE, or {key}- to take it out", field=key)
+        if key in found:
+            raise InputError("is given twice", hint="each keyword once", field=key)
+        found[key] = None if removed else value
+    return found
+
+
+def _tell(applied: Applied, *, dry_run: bool) -> None:
+    """Print the notes and changes of an answer."""
+    for note in applied.notes:
+        typer.echo(f"note: {note}", err=True)
+    if not applied.changes:
+        print("nothing would change" if dry_run else "nothing changed")
+        return
+    for line in applied.diff.splitlines():
+        _print_change(line)
+    print(count(applied.changes, "change"), "would be made" if dry_run else "made")
 
 
 def row(group: GroupView) -> list[Cell]:
@@ -119,7 +166,20 @@ def row(group: GroupView) -> list[Cell]:
         group.policy + (" (cools off)" if group.cooling else ""),
         str(group.weight),
         " ".join(group.users),
+        _limits(group),
     ]
+
+
+def _limits(group: GroupView) -> Cell:
+    """The limits of a group, with how many jobs run or live under them; first of all that it is closed."""
+    told = []
+    if group.closed:
+        since = datetime.fromtimestamp(group.closed_since).astimezone() if group.closed_since else None
+        told.append(f"closed since {since:%Y-%m-%d %H:%M}" if since else "closed")
+    counts = {"MaxRunningJobs": group.running_jobs, "MaxJobs": group.jobs}
+    for key, text in group.limits.items():
+        told.append(f"{key}={text}" + (f" ({counts[key]})" if key in counts else ""))
+    return ", ".join(told), "yellow" if group.closed else ""
 
 
 def _quota(group: GroupView) -> str:

@@ -240,6 +240,13 @@ class Client(LeaderClient):
         body = {"text": text, "file": file, "moves": dict(moves or {})}
         return self._call(Applied, "PUT", "/v1/groups", query=query, body=body)
 
+    def set_group(self, name: str, values: Mapping[str, str | None], *, dry_run: bool = False) -> Applied:
+        """Change keywords of one group (``MaxRunningJobs``, ``Submit``); ``None``: it is not given any more. A dry run changes nothing."""
+        query = {"dry_run": "true" if dry_run else ""}
+        return self._call(
+            Applied, "POST", f"/v1/groups/{quote(name, safe='')}", query=query, body={"values": dict(values)}
+        )
+
     def config(self) -> ConfigView:
         """Return the configuration of the cluster."""
         return self._call(ConfigView, "GET", "/v1/config")

@@ -12,6 +12,7 @@ from cress.core.combined_restarts import leave_units
 from cress.core.jobs import Attempt, JobEntry, Stranger
 from cress.core.kernels.holding import AMOUNTS, END, FREE
 from cress.core.kernels.timeline import B_AMOUNTS
+from cress.core.limit_changes import drop_claims_beyond
 from cress.core.placing import licence_use
 from cress.core.tables import devices
 from cress.model.events import ForeignUse, TaskAdopted
@@ -60,7 +61,7 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
     attempt.amounts, attempt.ports = fact.amounts, fact.ports
     core.attempts[attempt.id] = attempt
     job.attempts[attempt.id] = attempt
-    group.attempts[attempt.id] = attempt
+    group.enter(attempt)
     core.set_holder(slot, attempt)
     group.add_used(job, charge)
     if job.job.licences:
@@ -75,6 +76,8 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
     elif job.queued:
         core.refit(job)
     core.groups.reorder(group)
+    # It took a place of a limit, whether one was left or not.
+    drop_claims_beyond(core)
 
 
 def _take_out(core: Books, job: JobEntry, task: int) -> None:

@@ -210,6 +210,8 @@ class Books:
         self.claims.append(claim)
         claim.job.claims.append(claim)
         claim.job.group.claims.append(claim)
+        for counter in claim.job.group.counters:
+            counter.begin(claim.job.owned)
         add_amounts(claim.job.group.claimed, claim.charge)
         self.fit.want(claim.job.shape)
         if claim.job.constraints is not None and not claim.job.queued:
@@ -222,6 +224,8 @@ class Books:
         self.claims.remove(claim)
         claim.job.claims.remove(claim)
         claim.job.group.claims.remove(claim)
+        for counter in claim.job.group.counters:
+            counter.end(claim.job.owned)
         add_amounts(claim.job.group.claimed, tuple(-amount for amount in claim.charge))
         self.fit.unwant(claim.job.shape)
         if claim.job.constraints is not None and not claim.job.queued and not claim.job.claims:
@@ -400,6 +404,8 @@ class Books:
             self.units_in_doubt = True
         group = job.group
         group.policy.add(job)
+        if group.counters:
+            group.waiting_jobs.add(job.owned)
         if group.key is None:
             self.groups.reorder(group)
 
@@ -408,14 +414,17 @@ class Books:
         job.queued = False
         if self.turns.since:
             self.turns.forget(job)
-        job.group.policy.remove(job)
+        group = job.group
+        group.policy.remove(job)
+        if group.counters:
+            group.waiting_jobs.remove(job.owned)
         self.fit.unwant(job.shape)
         job.drain = []
         job.held_since = None
         if (job.constraints is not None or job.companions) and not job.claims:
             self.relaxing.leave(job)
-        if not len(job.group.policy):
-            self.groups.reorder(job.group)
+        if group.counters or not len(group.policy):
+            self.groups.reorder(group)
 
     def cancel_backoff(self, job: JobEntry, task: int) -> None:
         """Forget a task that is to be queued again at a time."""

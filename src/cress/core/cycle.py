@@ -9,6 +9,7 @@ from cress.core.advance.clearing import cleared, replaced
 from cress.core.combined_restarts import changed_units
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import Guarantees
+from cress.core.groups.running_limits import head_of
 from cress.core.groups.urgency_order import by_deadline, by_urgency
 from cress.core.jobs import ClaimEntry, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
@@ -173,7 +174,9 @@ class Cycle(MakingRoom):
         """Let limits count while the head of a group is overdue."""
         overdue = False
         for group in self.groups.timed:
-            overdue = overdue or group.policy.head_is_overdue()
+            late = group.policy.head_is_overdue()
+            # One that its group's limits keep from starting is not late for a wrong estimate.
+            overdue = overdue or (late and (not group.counters or head_of(group) is group.policy.head()))
         self.count_limits(overdue)
 
     def _may_be_ahead(self, blocked: JobEntry, ahead: Ahead, guarantees: Guarantees, now: int) -> bool:
@@ -255,6 +258,7 @@ class Cycle(MakingRoom):
         if (
             self._gate
             or policy.limits_users
+            or group.counters
             or (asks and not self.fit.within_reach(head.shape))
             or (self.advance_reservations and self._fits_in_no_gap(head))
         ):
@@ -278,7 +282,7 @@ class Cycle(MakingRoom):
         # The decision of the gate changes with time, so no failure is remembered.
         memo = None if self._gate else (self.cluster.loosened, beside.sign)
         for job in policy.later(head, memo):
-            if job is due or self._passed_over(job, now):
+            if job is due or (job is head and group.counters) or self._passed_over(job, now):
                 continue
             if self._try(job, beside, now):
                 return True
@@ -336,7 +340,7 @@ class Cycle(MakingRoom):
         """Start the first waiting unit whose planned start has come."""
         self.reservations.heed([job for job in self._heeded(group, ahead, now) if job.group is not group], now)
         if self._must_wait(group):
-            group.offered = group.policy.head()
+            group.offered = head_of(group)
             group.verdict = Verdict.QUOTA
             self.last_blocked = ahead.jobs[0]
             return False
@@ -349,7 +353,7 @@ class Cycle(MakingRoom):
             elif self._gather(unit.job, now):
                 return True
         if unit is None:
-            group.offered = group.policy.head()
+            group.offered = head_of(group)
             group.verdict = Verdict.PLANNED
         else:
             self.plans.started(group, unit)

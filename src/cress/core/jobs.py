@@ -13,6 +13,7 @@ from cress.core.job_times import TimesLeft
 from cress.core.placing.constraints import Constraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
+from cress.core.running_jobs import Owned, QueuedJobs, RunningJobs
 from cress.model.decisions import LeasePart
 from cress.model.estimates import RunEstimate
 from cress.model.group import Group, Quota
@@ -251,6 +252,11 @@ class JobEntry(TimesLeft):
     def unit(self) -> list[tuple[JobEntry, int]]:
         """Return the tasks of other jobs that start together with the next task."""
         return self.companions.get(self.upcoming, []) if self.companions and self.again else []
+
+    @property
+    def owned(self) -> Owned:
+        """The number under which its tasks count for limits, and its user."""
+        return self.job.counted_as, self.job.user
 
     def still_running(self) -> list[Attempt]:
         """Return the attempts of the companions of its next unit that still run, by job and task."""
@@ -594,10 +600,17 @@ class GroupState:
         self.trusts = False
         # Its number among the groups with advance reservations, by which it asks the timeline.
         self.asker = 0
+        # The running jobs that count for its limits, of each group on the way to the root that has any; and its queue by user.
+        self.counters: tuple[RunningJobs, ...] = ()
+        self.waiting_jobs = QueuedJobs()
 
     def configure(self, spec: Group, options: Options, policy: Policy[JobEntry]) -> None:
         """Take over a configuration; the waiting jobs move to the policy if it is a new one."""
         before = getattr(self, "policy", None)
+        if not hasattr(self, "spec") or self.spec.limits != spec.limits:
+            limits = spec.limits
+            own = RunningJobs(self.name, limits.running, limits.running_per_user)
+            self.counters = (own,) if limits.at_start else ()
         self.spec = spec
         self.options = options
         self.policy = policy
@@ -611,6 +624,18 @@ class GroupState:
 
     def __repr__(self) -> str:
         return f"<group {self.name}: used {self.used} of {self.quota}>"
+
+    def enter(self, attempt: Attempt) -> None:
+        """Enter an attempt of one of its jobs."""
+        self.attempts[attempt.id] = attempt
+        for counter in self.counters:
+            counter.begin(attempt.job.owned)
+
+    def leave(self, attempt: Attempt) -> None:
+        """Remove an attempt that is over."""
+        del self.attempts[attempt.id]
+        for counter in self.counters:
+            counter.end(attempt.job.owned)
 
     @property
     def below_quota(self) -> bool:

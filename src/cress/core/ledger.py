@@ -21,6 +21,7 @@ from cress.core.fragments.holders import leave_node, reduce_lease, use_by_holder
 from cress.core.fragments.use import give_to_claim, leave_leases, row_beside_loan, take_parts, use_leases
 from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Part, Reservation, Stranger, add_amounts
 from cress.core.kernels.holding import END, NONE
+from cress.core.limit_changes import drop_claims_beyond, recount
 from cress.core.placing import licence_use
 from cress.core.placing.constraints import constraints_of
 from cress.core.placing.mix import asks_for_devices
@@ -374,6 +375,8 @@ class Ledger(Books):
         self.plans.keep([group.name for group in self.groups if group.policy.plans])
         self.cluster.loosened += 1
         self.recharge(touched)
+        recount(self)
+        drop_claims_beyond(self)
 
     # --- attempts ----------------------------------------------------------------------------------------------
 
@@ -427,7 +430,7 @@ class Ledger(Books):
         self.attempts[number] = attempt
         self.expected.add(attempt)
         job.attempts[number] = attempt
-        group.attempts[number] = attempt
+        group.enter(attempt)
         self.set_holder(slot, attempt)
         group.add_used(job, charge)
         if fact.parts or fact.rest or ((job.job.workload or job.job.is_lease) and not group.policy.plans):
@@ -492,7 +495,7 @@ class Ledger(Books):
         del self.attempts[attempt.id]
         self.expected.remove(attempt)
         del job.attempts[attempt.id]
-        del group.attempts[attempt.id]
+        group.leave(attempt)
         if attempt.ports:
             self.relations.ports.give_back(attempt.node, attempt.ports)
         if job.job.licences:
@@ -523,7 +526,7 @@ class Ledger(Books):
                 self.queue_again(job)
         elif not job.attempts:
             self.drop_if_over(job)
-        if group.key is not None:
+        if group.key is not None or group.counters:
             self.groups.reorder(group)
 
     def _arrives(self, attempt: Attempt, again: bool) -> bool:

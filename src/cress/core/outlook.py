@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cress.core.books import Books
+from cress.core.groups.running_limits import limit_reached
 from cress.core.jobs import JobEntry
 from cress.core.kernels.urgency import urgency
 from cress.core.placing.constraints import lasting_wants
@@ -26,7 +27,7 @@ def outlook(core: Books, job: JobEntry, now: int) -> Outlook | None:
     """Return the forecast for a job at ``now``; ``None`` if it has no deadline, or the wall clock is not known."""
     if job.deadline >= NEVER:
         return None
-    if not job.waiting or job.queued:
+    if not job.waiting or (job.queued and limit_reached(job) is None):
         return _told(core, job, now, _start(core, job, now), in_queue=job.queued)
     # It waits for another job, a release or its own tasks: all that is known is that it does not start before now.
     return _if_released(_told(core, job, now, now))

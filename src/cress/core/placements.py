@@ -12,8 +12,10 @@ from cress.core.advance.inside import copies_inside
 from cress.core.fragments.search import Place, rest_of
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.groups.policies.queue import MOST_PENDING
+from cress.core.groups.running_limits import head_of, limit_reached, within
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
-from cress.core.kernels.holding import FREE
+from cress.core.kernels.holding import FREE, count_lacks_of_rows
 from cress.core.ledger import Ledger
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import Room, gang_room
@@ -23,6 +25,7 @@ from cress.core.preemption import (
     Eviction,
 )
 from cress.core.tables import devices
+from cress.core.tables.arrays import Ints
 from cress.model.decisions import (
     Choice,
     Claim,
@@ -291,15 +294,26 @@ class Placements(Ledger):
                 break
             if group.preempted_at is not None and self.now < group.cools_until():
                 continue
-            if group.policy.limits_users:
+            if group.counters:
+                self._count_lacking_within(group, counts)
+            elif group.policy.limits_users:
                 for job in group.policy.looked_at():
                     if self.within_limit(job):
                         group.policy.count_behind(job, self.fit, counts)
             else:
                 group.policy.count_lacking(self.fit, counts)
-            head = group.policy.head()
+            head = head_of(group)
             blocked = self._quota_only and (blocked or (head is not None and not self.fit.fitting(head.shape)))
         return tuple(counts[self.cluster.dims].tolist())
+
+    def _count_lacking_within(self, group: GroupState, counts: Ints) -> None:
+        """Do ``count_lacking`` for a group with limits on running jobs: for the jobs that these let start."""
+        policy = group.policy
+        jobs = policy.looked_at() if policy.offers_more and not policy.limits_users else policy
+        most = len(policy) if policy.offers_more else MOST_PENDING
+        may = (job for job in within(group, jobs) if not policy.limits_users or self.within_limit(job))
+        rows = np.fromiter((job.shape.row for job in islice(may, most)), np.int64)
+        count_lacks_of_rows(np.bincount(rows, minlength=1), self.fit.rows, self.cluster.usable_count, counts)
 
     def _first_free(self, group: GroupState, now: int) -> JobEntry | None:
         """Return the first job of the group that waits for room, and that its clauses, limits and the gate let pass."""
@@ -322,6 +336,10 @@ class Placements(Ledger):
         if job.shape.match is not None and not self.fit.within_reach(job.shape):
             # It waits for another job, a port, a label: not for room. A later job may be the one it waits for.
             group.verdict = Verdict.UNSATISFIED
+            return True
+        if group.counters and limit_reached(job) is not None:
+            group.verdict = Verdict.RUNNING_LIMIT
+            group.policy.spared = True
             return True
         if group.policy.limits_users and not self.within_limit(job):
             group.verdict = Verdict.USER_LIMIT

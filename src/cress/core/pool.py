@@ -203,6 +203,9 @@ class Pool:
         """Free amounts of an idle part for a claim of its workload; a lease of which nothing is left is over."""
         lease = self.leases[id]
         self.take(lease, piece)
+        self._close_if_empty(lease)
+
+    def _close_if_empty(self, lease: WorkloadLease) -> None:
         if not (lease.tasks or lease.idle or lease.lent or lease.holder):
             self.close(lease)
 
@@ -327,7 +330,7 @@ class Pool:
             self.take(lease, (device, part.amounts))
         borrowers = {part.borrower.id: part.borrower for part in lease.lent if part.borrower is not None}
         for part in list(lease.lent):
-            self.leave_to_borrower(part)
+            self._leave(part)
         for borrower in borrowers.values():
             self._join(borrower)
         for attempt in lease.tasks.values():
@@ -354,10 +357,15 @@ class Pool:
         self._running.forget()
 
     def leave_to_borrower(self, part: Part) -> None:
-        """Let a lent part no longer belong to its lease: it is free once its borrower ends."""
-        assert part.lease is not None
-        self._no_longer_lent(part.lease, part)
-        part.lease = None
+        """Let a lent part no longer belong to its lease: it is free once its borrower ends. A lease of which nothing is left is over."""
+        lease = self._leave(part)
+        self._close_if_empty(lease)
+
+    def _leave(self, part: Part) -> WorkloadLease:
+        lease, part.lease = part.lease, None
+        assert lease is not None
+        self._no_longer_lent(lease, part)
+        return lease
 
     def free_idle_on(self, f: int) -> None:
         """Give back all idle parts on a node that has less than is held there."""

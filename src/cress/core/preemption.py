@@ -69,11 +69,19 @@ class Eviction:
 def find_eviction(core: Books, job: JobEntry) -> Eviction | None:
     """Return the victims for one unit of ``job``, or ``None`` if no allowed set makes it fit."""
     takers = _groups_that_yield(core, job)
-    if not takers:
-        return None
-    search = _Search(core, job, takers)
+    # Those of a higher priority are asked only if the others do not suffice.
+    priorities = sorted({group.spec.preempt_priority for group in takers})
+    searches: list[_Search] = []
     # Only where nothing else helps, the last victim takes its group below its quota.
-    return search.plan(beyond=False) or search.plan(beyond=True)
+    for beyond in (False, True):
+        for i, priority in enumerate(priorities):
+            if i == len(searches):
+                groups = [group for group in takers if group.spec.preempt_priority <= priority]
+                searches.append(_Search(core, job, groups))
+            found = searches[i].plan(beyond=beyond)
+            if found is not None:
+                return found
+    return None
 
 
 def find_eviction_within(core: Books, job: JobEntry, *, others: bool) -> Eviction | None:
@@ -138,9 +146,9 @@ def _worthwhile(job: JobEntry) -> float:
 
 
 def _groups_that_yield(core: Books, job: JobEntry) -> list[GroupState]:
-    """Return the groups that may be preempted for another one's unit, the one furthest above its quota first."""
+    """Return the groups that may be preempted for another one's unit: of the lowest priority, then furthest above its quota, first."""
     groups = [group for group in core.groups if group is not job.group and group.can_be_preempted()]
-    return sorted(groups, key=lambda group: (-group.excess(), group.name))
+    return sorted(groups, key=lambda group: (group.spec.preempt_priority, -group.excess(), group.name))
 
 
 class _Search:

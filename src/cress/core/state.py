@@ -444,7 +444,7 @@ def _restore_attempt(core: Cycle, entry: State) -> None:
     restore_use(core, attempt, entry)
     core.set_holder(slot, attempt)
     job.attempts[attempt.id] = attempt
-    job.group.attempts[attempt.id] = attempt
+    job.group.enter(attempt)
     job.group.add_used(job, charge)
     if entry["stopping"]:
         core.mark_leaving(attempt)

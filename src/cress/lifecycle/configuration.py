@@ -6,15 +6,15 @@ from typing import TypeAlias
 
 from cress.core.live_options import LIVE, are_live, changed_names
 from cress.lifecycle.context import Context
-from cress.lifecycle.inputs import ApplyGroups, Configure, Restarted, SetLicences
+from cress.lifecycle.inputs import ApplyGroups, Configure, Restarted, SetGroup, SetLicences
 from cress.model.errors import InputError, NotAccepted
 from cress.model.option_text import format_option
 from cress.model.options import Options
 from cress.model.revisions import MOST_CHARACTERS, MOST_REVISIONS, Revision, format_document
 
 # Inputs that may change the configuration.
-Changing: TypeAlias = Restarted | Configure | ApplyGroups | SetLicences
-CHANGING = (Restarted, Configure, ApplyGroups, SetLicences)
+Changing: TypeAlias = Restarted | Configure | ApplyGroups | SetGroup | SetLicences
+CHANGING = (Restarted, Configure, ApplyGroups, SetGroup, SetLicences)
 # Options of which executors were told at a start.
 FIXED = ("term", "term_margin")
 # Jobs and running tasks with which the scheduler may be built anew: 20,000 take about two seconds.
@@ -95,5 +95,8 @@ def _what(each: Changing) -> str:
             return each.what
         case ApplyGroups():
             return "groups applied" if each.by else "file of groups"
+        case SetGroup():
+            changes = ", ".join(f"{key}-" if text is None else f"{key}={text}" for key, text in each.values)
+            return f"group {each.name}: {changes}"
         case SetLicences():
             return "licences"

@@ -13,6 +13,7 @@ from cress.lifecycle.effects import Step
 from cress.lifecycle.facts import CoreFact
 from cress.lifecycle.notices import Noticed
 from cress.lifecycle.tables.family_rows import Family, ReplicaState, key_of, needs_name
+from cress.lifecycle.tables.group_load import GroupLoad
 from cress.lifecycle.tables.replica_index import Standing
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.tables import General, Tables
@@ -81,6 +82,7 @@ class Context:
         self.standings: dict[int, Standing] = {}
         self.homes: dict[str, set[int]] = {}
         self.user_load = UserLoad()
+        self.group_load = GroupLoad()
         # What runs so far tell: not of the state, since estimates are facts.
         self.estimator = Estimator(self._settled)
 
@@ -143,12 +145,14 @@ class Context:
         if job.job.is_lease:
             self.leases[job.job.id] = job
         self.user_load.add(job.job)
+        self.group_load.add(job.job)
 
     def leave(self, job: LiveJob) -> None:
         """Remove a job that is over."""
         del self.jobs[job.job.id]
         self.leases.pop(job.job.id, None)
         self.user_load.drop(job.job)
+        self.group_load.add(job.job, -1)
 
     def link(self, attempt: LiveAttempt) -> None:
         """Enter an attempt in the indices by job and by node."""
@@ -175,6 +179,9 @@ class Context:
         for job in self.jobs.values():
             job.attempts.clear()
             self.user_load.add(job.job)
+            self.group_load.add(job.job)
+        for family in self.families.values():
+            self.group_load.add(family.job)
         self.leases = {number: job for number, job in self.jobs.items() if job.job.is_lease}
         for attempt in self.attempts.values():
             self.link(attempt)

@@ -91,6 +91,15 @@ class DeadlineMissed(msgspec.Struct, frozen=True):
     text: str
 
 
+class RunSkipped(msgspec.Struct, frozen=True):
+    """A run of a cron job was not made for limits of its group; ``text`` is which run, and why."""
+
+    job: int
+    name: str
+    group: str
+    text: str
+
+
 class LeaseChanged(msgspec.Struct, frozen=True):
     """A lease is about to end (``stopping``), or its holder uses another part of it; ``text`` is why, or what it uses."""
 
@@ -134,6 +143,7 @@ Notice: TypeAlias = (
     | RolledBack
     | DeadlineAtRisk
     | DeadlineMissed
+    | RunSkipped
 )
 
 

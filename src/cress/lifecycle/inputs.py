@@ -141,6 +141,14 @@ class ApplyGroups(_Input, frozen=True):
     by: str = ""
 
 
+class SetGroup(_Input, frozen=True):
+    """Keywords of one group from now on, as in ``Group.conf``; ``None``: it is not given any more. ``by`` is the user."""
+
+    name: str
+    values: tuple[tuple[str, str | None], ...]
+    by: str = ""
+
+
 class Configure(_Input, frozen=True):
     """The whole configuration from now on: options, licences, groups; ``moves`` and ``zone`` as in ``ApplyGroups``.
 
@@ -376,6 +384,7 @@ Input: TypeAlias = (
     | Rebalance
     | StopMoves
     | ApplyGroups
+    | SetGroup
     | Configure
     | NodeJoined
     | NodeLeft

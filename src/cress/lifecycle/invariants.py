@@ -9,6 +9,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.families.family_invariants import families
 from cress.lifecycle.moving.rounds import present
 from cress.lifecycle.submits.dependencies import behind
+from cress.lifecycle.tables.group_load import GroupLoad
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import DRAIN, MEASURED, MOVES, OF_DEADLINES, REST, TERM
 
@@ -36,6 +37,13 @@ def _same(context: Context) -> Iterator[str]:
         users
     ):
         yield "users: the counts of their jobs are wrong"
+    load = GroupLoad()
+    for job in context.jobs.values():
+        load.add(job.job)
+    for family in context.families.values():
+        load.add(family.job)
+    if load.items() != context.group_load.items():
+        yield "groups: the counts of their jobs are wrong"
     if context.unsettled.gone or context.unsettled.touched:
         yield "families: something of them changed, and they were not looked after"
     if context.unsettled.over:

@@ -44,6 +44,7 @@ from cress.lifecycle.inputs import (
     Reserve,
     Restarted,
     Scale,
+    SetGroup,
     SetLicences,
     SetNode,
     SetRacks,
@@ -54,7 +55,7 @@ from cress.lifecycle.inputs import (
     UseLease,
 )
 from cress.lifecycle.invariants import broken_invariants
-from cress.lifecycle.jobs import deadlines, leases
+from cress.lifecycle.jobs import deadlines, group_limits, leases
 from cress.lifecycle.jobs.jobs import forget_ended
 from cress.lifecycle.jobs.outcomes import RELEASED
 from cress.lifecycle.jobs.reasons import reason
@@ -74,11 +75,13 @@ from cress.model.decisions import Preempt, Start, Stop
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import ClockSet, GroupsApplied, LicencesSet, ZoneSet
 from cress.model.group import DEFAULT_GROUP
+from cress.model.groups.change import changed, with_closing_times, without_times
 from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
+from cress.model.units import one_of
 
 # Passes of one step. More would keep callers waiting for their answers; the next step goes on at once. Logs of version 5
 # were written with another number.
@@ -212,8 +215,8 @@ class Machine(Context):
                 node_observations.take(self, each)
             case Cordon() | Drain():
                 cordons.take(self, each)
-            case ApplyGroups():
-                self._apply_groups(each)
+            case ApplyGroups() | SetGroup():
+                self._apply_groups(each if isinstance(each, ApplyGroups) else self.changed_groups(each))
             case Configure():
                 self._set_configuration(each)
             case Restarted() | Declare() | Rebalance() | StopMoves() | Reserve() | Unreserve():
@@ -227,13 +230,30 @@ class Machine(Context):
         kept = {group.name for group in applied.groups} | {DEFAULT_GROUP}
         moves = dict(applied.moves)
         was = set(self.core.groups.by_name)
-        self.observe(GroupsApplied(applied.groups, applied.moves, applied.zone))
+        groups = with_closing_times(applied.groups, self.core.groups.configured, self.utc)
+        self.observe(GroupsApplied(groups, applied.moves, applied.zone))
         alive: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()] if was - kept else []
         for job in alive:
             name = job.job.group or DEFAULT_GROUP
             if name not in kept:
+                self.group_load.add(job.job, -1)
                 job.job = msgspec.structs.replace(job.job, group=moves[name])
+                self.group_load.add(job.job)
         self.named = self.by_name()
+
+    def changed_groups(self, each: SetGroup) -> ApplyGroups:
+        """Return all groups with the change of one. Raises ``InputError``."""
+        core = self.core
+        configured = core.groups.configured
+        old = next((group for group in configured if group.name == each.name), None)
+        if old is None and each.name in core.groups.by_name:
+            hint = f"`cress groups apply` a file with a block Name: {each.name} first"
+            raise NotAccepted(f"group {each.name} is not configured, its quota follows the cluster", hint=hint)
+        if old is None:
+            raise InputError(f"there is no group {each.name!r}", hint=one_of(each.name, core.groups.by_name))
+        new = changed(old, each.values, accounting=core.options.accounting, dimensions=core.dimensions)
+        groups = tuple(new if group is old else group for group in configured)
+        return ApplyGroups(groups=groups, zone=core.groups.own_zone, by=each.by)
 
     def _set_configuration(self, each: Configure) -> None:
         """Change options, licences and groups, all or nothing."""
@@ -248,7 +268,8 @@ class Machine(Context):
                 self.core = before
         if each.options != before.options:
             self._go_on(Configured(each.options))
-        if (each.groups, each.zone) != (self.core.groups.configured, self.core.groups.own_zone):
+        now = without_times(self.core.groups.configured), self.core.groups.own_zone
+        if (without_times(each.groups), each.zone) != now:
             self._apply_groups(_groups_of(each))
         if dict(each.licences) != self.core.relations.licences.counts:
             self.observe(LicencesSet(each.licences))
@@ -397,7 +418,7 @@ class Machine(Context):
 
     def resolved(self, jobs: Sequence[Job]) -> list[Job]:
         """Return the jobs of a submit with their deadlines, as they would be accepted now."""
-        return resolved(submits.inherited(jobs), self.utc)
+        return resolved(group_limits.with_limit(self, submits.inherited(jobs)), self.utc)
 
     def reason(self, job: int, now: int | None = None) -> str:
         """Return why tasks of a job wait, as a sentence; empty when none does."""

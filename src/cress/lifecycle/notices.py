@@ -16,6 +16,7 @@ from cress.lifecycle.effects import (
     Recovered,
     RolledBack,
     RoundEnded,
+    RunSkipped,
     TaskMoved,
 )
 from cress.lifecycle.tables.rows import LiveNode
@@ -35,6 +36,7 @@ class Noticed:
         self._deadlines: list[DeadlineAtRisk | DeadlineMissed] = []
         self._leases: list[LeaseChanged] = []
         self._moves: list[TaskMoved | RoundEnded] = []
+        self._skipped: list[RunSkipped] = []
 
     def cordon(self, node: LiveNode) -> None:
         """Keep the cordon or rest of a node, before it is written or the node is removed."""
@@ -59,6 +61,10 @@ class Noticed:
     def lease(self, notice: LeaseChanged) -> None:
         """Keep the notice of a lease."""
         self._leases.append(notice)
+
+    def skipped(self, notice: RunSkipped) -> None:
+        """Keep the notice of a run of a cron job that was not made."""
+        self._skipped.append(notice)
 
     def moves(self, notice: TaskMoved | RoundEnded) -> None:
         """Keep the notice of a move."""
@@ -85,6 +91,7 @@ class Noticed:
         yield from self._deadlines
         yield from self._leases
         yield from self._moves
+        yield from self._skipped
 
     def _newly_barred_or_free(self, nodes: Mapping[str, LiveNode]) -> list[str]:
         before = self._cordons

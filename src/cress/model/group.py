@@ -6,6 +6,8 @@ from enum import Enum
 
 import msgspec
 
+from cress.model.limits import Limits
+
 EVERYONE = "*"
 # The group of jobs that name none (G).
 DEFAULT_GROUP = "default"
@@ -55,7 +57,11 @@ class QuotaWindow(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """One group as configured. ``options`` holds its own values of the per-group options of ``Options``."""
+    """One group as configured. ``options`` holds its own values of the per-group options of ``Options``.
+
+    A group that is ``closed`` takes no new jobs; ``closed_at`` (wall clock, µs) is since when, which the machine enters. Of groups that may be
+    preempted those of the lowest ``preempt_priority`` yield first. ``admins`` are the users who steer its jobs, and change its limits.
+    """
 
     name: str
     quota: Quota
@@ -66,6 +72,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     weight: int = 1
     user_weights: tuple[tuple[str, int], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
+    limits: Limits = Limits()
+    closed: bool = False
+    closed_at: int = 0
+    preempt_priority: int = 0
+    admins: tuple[str, ...] = ()
 
     def admits(self, user: str) -> bool:
         """Return whether ``user`` may submit jobs to this group."""

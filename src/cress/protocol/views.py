@@ -326,7 +326,9 @@ class NodeView(View, frozen=True):
 class GroupView(View, frozen=True):
     """A group: ``quota`` is that of now and ``ratio`` used / quota, ``priority`` the number that the source paper shows.
 
-    ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``.
+    ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``. ``limits`` are the
+    keywords of its limits with their values as in ``Group.conf``; ``jobs`` wait or run, ``running_jobs`` of them run. One that is
+    ``closed`` takes no new jobs, since the moment ``closed_since``.
     """
 
     name: str
@@ -342,6 +344,13 @@ class GroupView(View, frozen=True):
     cooling: bool = False
     timetable: str = ""
     until: float | None = None
+    jobs: int = 0
+    running_jobs: int = 0
+    limits: dict[str, str] = {}
+    closed: bool = False
+    closed_since: float | None = None
+    admins: tuple[str, ...] = ()
+    preempt_priority: int = 0
 
 
 class Submitted(View, frozen=True):

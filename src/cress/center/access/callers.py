@@ -15,7 +15,7 @@ from cress.center.access.rights import Caller, Sight, sight
 from cress.center.access.tokens import PREFIX, id_in, opens
 from cress.lifecycle.tables.rows import LiveAttempt
 from cress.model.access import Role, Token, User, Visibility
-from cress.model.group import EVERYONE
+from cress.model.group import EVERYONE, Group
 
 if TYPE_CHECKING:
     from cress.center.access.job_tokens import JobTokens
@@ -38,6 +38,8 @@ class Callers:
         self._job_tokens = job_tokens
         self._owner = owner
         self._visibility = visibility
+        # The groups by their administrators, of the groups as they were then.
+        self._admins_of: tuple[tuple[Group, ...], dict[str, frozenset[str]]] = ((), {})
 
     def of_secret(self, address: str) -> Caller:
         """Return the caller who knows the secret of the data directory."""
@@ -106,7 +108,18 @@ class Callers:
     def _with_role(self, name: str, most: Role, how: str, address: str) -> Caller | None:
         user = self._committer.machine.tables.users.get(name) or User(name=name)
         role = min(user.role, most, key=lambda role: role.rank)
-        return None if role is Role.NONE else Caller(name, role, frozenset(user.administers), how, address)
+        return None if role is Role.NONE else Caller(name, role, self._administers(user), how, address)
+
+    def _administers(self, user: User) -> frozenset[str]:
+        """Return the groups that a user administers: those of the user (``cress users set``), and those that name the user (``Admins``)."""
+        configured = self._committer.machine.core.groups.configured
+        if self._admins_of[0] is not configured:
+            found: dict[str, set[str]] = {}
+            for group in configured:
+                for name in group.admins:
+                    found.setdefault(name, set()).add(group.name)
+            self._admins_of = configured, {name: frozenset(groups) for name, groups in found.items()}
+        return self._admins_of[1].get(user.name, frozenset()).union(user.administers)
 
     def sight(self, caller: Caller) -> Sight:
         """Return the jobs that a caller sees."""

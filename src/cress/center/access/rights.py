@@ -8,6 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from cress.model.access import Role, Visibility
+from cress.model.groups.change import OF_ADMINS
 from cress.model.secrets import Owner
 
 
@@ -86,6 +87,13 @@ def steers(caller: Caller, owner: str, group: str) -> bool:
     if caller.role is Role.ADMIN:
         return True
     return may(caller, Action.SUBMIT) and (caller.user == owner or group in caller.administers)
+
+
+def changes_group(caller: Caller, group: str, keywords: Collection[str]) -> bool:
+    """Return whether the caller may change these keywords of a group: its administrators those that are ``OF_ADMINS``."""
+    if may(caller, Action.CHANGE_GROUPS):
+        return True
+    return may(caller, Action.SUBMIT) and group in caller.administers and OF_ADMINS.issuperset(keywords)
 
 
 def keeps_secrets(caller: Caller, owner: Owner) -> bool:

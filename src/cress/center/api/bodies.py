@@ -216,6 +216,12 @@ class GroupsBody(Body, frozen=True):
     moves: dict[str, str] = {}
 
 
+class GroupBody(Body, frozen=True):
+    """Keywords of a group with their new values, as in ``Group.conf``; null: it is not given any more."""
+
+    values: dict[str, str | None]
+
+
 class ConfigBody(Body, frozen=True):
     """A change of the configuration: a document, or single options and licences (null: the default, none).
 

@@ -7,18 +7,20 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from cress.center.access.rights import Action
-from cress.center.api.bodies import GroupsBody, decoded, receive, reply
-from cress.center.api.context import committer_of, demand, user_of
+from cress.center.access.rights import Action, changes_group, may
+from cress.center.api.bodies import GroupBody, GroupsBody, decoded, read, receive, reply
+from cress.center.api.context import caller_of, committer_of, demand, note, user_of
+from cress.center.api.errors import Forbidden
 from cress.center.api.jobs import checked_body
 from cress.center.committer import Committer
 from cress.center.group_file import checked_quotas
 from cress.center.lookup import group_of
 from cress.center.show.jobs import group_view, used_resource
 from cress.center.turns import chunks, in_turns
-from cress.lifecycle.inputs import ApplyGroups
+from cress.lifecycle.inputs import ApplyGroups, SetGroup
 from cress.model.errors import InputError
 from cress.model.group import DEFAULT_GROUP, Group
+from cress.model.groups.change import OF_ADMINS, canonical
 from cress.model.groups.check import default_group, with_default_group
 from cress.model.groups.conf import MAX_CHARACTERS, ParsedGroups, format_groups, parse_groups
 from cress.model.groups.diff import diff_groups, diff_zones, format_diff
@@ -91,6 +93,41 @@ async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> 
         await committer.submit(applied)
     notes = tuple(map(str, (*parsed.notes, *warnings)))
     return reply(Applied(diff=format_diff(changes), changes=len(changes), notes=notes))
+
+
+@router.post("/{name}")
+async def change(request: Request, name: str, dry_run: Annotated[bool, Query()] = False) -> Response:
+    """Change keywords of one group, all or nothing; a dry run only shows the changes.
+
+    Administrators of the group may close and open it, and change its limits.
+    """
+    committer, caller = committer_of(request), caller_of(request)
+    body = await read(request, GroupBody)
+    core = committer.machine.core
+    if name not in core.groups.by_name:
+        raise InputError(f"there is no group {name[:40]!r}", hint=one_of(name, core.groups.by_name))
+    keywords = [canonical(keyword) for keyword in body.values]
+    if not changes_group(caller, name, keywords):
+        administers = name in caller.administers and may(caller, Action.SUBMIT)
+        others = ", ".join(each for each in keywords if each not in OF_ADMINS)
+        what = f"change {others} of group {name}: its administrators change limits and Submit" if administers else ""
+        raise Forbidden(f"{caller.user} may not {what or f'change group {name}, and is no administrator of it'}")
+    if len(set(keywords)) < len(keywords):
+        raise InputError("a keyword is given twice", hint="each keyword once", field="values")
+    word = SetGroup(name=name, values=tuple(zip(keywords, body.values.values(), strict=True)), by=caller.user)
+    applied = committer.machine.changed_groups(word)
+    committer.machine.check_groups(applied)
+    parsed = ParsedGroups(tuple(group for group in applied.groups if group.name == name))
+    warnings = checked_quotas(committer.machine, parsed, core.options.accounting) if "ResourceQuota" in keywords else ()
+    old = core.groups.configured
+    changes = diff_groups(old, applied.groups, dimensions=core.dimensions, accounting=core.options.accounting)
+    if changes and not dry_run:
+        told = (
+            f"{each.keyword}: {each.before or '(not set)'} -> {each.after or '(not set)'}" for each in changes[0].values
+        )
+        note(request, f"group {name}: {', '.join(told)}")
+        await committer.submit(word)
+    return reply(Applied(diff=format_diff(changes), changes=len(changes), notes=tuple(map(str, warnings))))
 
 
 def _shortened(priority: str) -> str:

@@ -38,6 +38,7 @@ from cress.lifecycle.tables.timers import DRAIN
 from cress.model.decisions import Choice, Kept
 from cress.model.errors import InputError
 from cress.model.estimates import RunEstimate
+from cress.model.groups.limits import limit_values
 from cress.model.groups.quota_text import SCALE, format_resource_quota
 from cress.model.groups.timetable import next_change
 from cress.model.job import Job, JobType
@@ -438,6 +439,13 @@ def group_view(committer: Committer, group: GroupState, waiting: int, priority: 
         cooling=group.preempted_at is not None and committer.clock.now() < group.cools_until(),
         timetable=_timetable(group, core.dimensions),
         until=moment(next_change(group.spec, committer.clock.utc(), core.groups.zone) or 0),
+        jobs=committer.machine.group_load.of(group.name),
+        running_jobs=len({attempt.job.job.counted_as for attempt in group.attempts.values()}),
+        limits=limit_values(group.spec.limits, core.options.accounting, core.dimensions),
+        closed=group.spec.closed,
+        closed_since=moment(group.spec.closed_at),
+        admins=group.spec.admins,
+        preempt_priority=group.spec.preempt_priority,
     )
 
 

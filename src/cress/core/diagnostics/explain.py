@@ -13,6 +13,7 @@ from cress.core.cycle import Cycle
 from cress.core.diagnostics.taken_ports import taken_ports
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.future.reservations import drain_due
+from cress.core.groups.running_limits import head_of, limit_reached, that_may_start
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import USABLE
 from cress.core.placing.constraints import NO_WANTS, Wants, lasting_wants
@@ -72,20 +73,26 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         return _veto(job, Verdict.FULL if job.full else Verdict.GANG_RUNS)
     if job.companions and (veto := _of_unit(core, job)):
         return veto
+    if group.counters and (limit := limit_reached(job)) is not None:
+        return msgspec.structs.replace(_veto(job, Verdict.RUNNING_LIMIT), reached=limit)
     if group.preempted_at is not None and core.now < group.cools_until():
         return _veto(job, Verdict.COOLING, until=group.cools_until())
     if group.visited != core.pass_number or job.arrived == core.pass_number:
         return _unvisited(core, job)
-    return _of_reservations(core, job) or _gate(core, job) or _placement(core, job)
+    return _no_gap(core, job) or _gate(core, job) or _kept(core, job) or _placement(core, job)
 
 
-def _of_reservations(core: Cycle, job: JobEntry) -> Veto | None:
-    """Return the veto of a unit that only advance reservations keep off the nodes with room, now or for ever."""
-    if not core.advance_reservations:
+def _no_gap(core: Cycle, job: JobEntry) -> Veto | None:
+    """Return the veto of a unit that advance reservations leave no time."""
+    found = fits_in_no_gap(core, job) if core.advance_reservations else None
+    if found is None:
         return None
-    if (found := fits_in_no_gap(core, job)) is not None:
-        return msgspec.structs.replace(_veto(job, Verdict.NO_GAP, places=found.names), gap=found.longest)
-    reserved = reserved_from(core, job)
+    return msgspec.structs.replace(_veto(job, Verdict.NO_GAP, places=found.names), gap=found.longest)
+
+
+def _kept(core: Cycle, job: JobEntry) -> Veto | None:
+    """Return the veto of a unit that only advance reservations keep off the nodes with room."""
+    reserved = reserved_from(core, job) if core.advance_reservations else None
     if reserved is None:
         return None
     kept = core.reservations.of(job)
@@ -174,11 +181,14 @@ def _gate(core: Cycle, job: JobEntry) -> Veto | None:
         return _veto(job, Verdict.USER_LIMIT)
     if job.held_since is not None and core.now < job.held_since + core.options.gate_hold:
         return _veto(job, Verdict.GATE, until=job.held_since + core.options.gate_hold)
+    if group.policy.plans and group.counters and job not in that_may_start(group, group.policy.looked_at()):
+        # Jobs before it will have the places that are left.
+        return _veto(job, Verdict.BEHIND, behind=head_of(group))
     if job is group.offered or group.policy.looks_at(job) or not core.fit.within_reach(job.shape):
         return None
     if core.fit.waits_for_node(job.shape):
         return None
-    return _veto(job, Verdict.BEHIND, behind=group.offered or group.policy.head())
+    return _veto(job, Verdict.BEHIND, behind=group.offered or head_of(group))
 
 
 def _placement(core: Cycle, job: JobEntry) -> Veto:
@@ -326,11 +336,21 @@ def _sentence(veto: Veto) -> str:
         counts=counts,
         bound=" and ".join(veto.bound),
         licences=too_few(veto.licences, never=veto.never),
+        reached=_reached(veto),
         closed=", ".join(f"{count} {why}" for why, count in veto.closed),
         reserved=say_reserved(veto.reserved) if veto.reserved is not None else "",
         gap=format_duration(veto.gap // MINUTE * MINUTE if veto.gap > MINUTE else veto.gap),
     )
     return "; ".join((told, *map(say, veto.missing), *say_busy(veto.overloaded)))
+
+
+def _reached(veto: Veto) -> str:
+    """Return the sentence about a limit on running jobs."""
+    limit = veto.reached
+    if limit is None:
+        return ""
+    of = f"{limit.running:,} of at most {limit.most:,} job{'' if limit.most == 1 else 's'}"
+    return f"{limit.user} runs {of} in group {limit.group}" if limit.user else f"group {limit.group} runs {of}"
 
 
 def too_few(licences: tuple[Shortage, ...], *, never: bool) -> str:
@@ -382,6 +402,7 @@ _SENTENCES = {
     Verdict.COOLING: "group {group} was preempted a short time ago and takes no part in scheduling for the moment",
     Verdict.QUOTA: "{blocker} is blocked, and group {group} is not below its quota",
     Verdict.UNVISITED: "no pass has come to it yet",
+    Verdict.RUNNING_LIMIT: "{reached}",
     Verdict.USER_LIMIT: "its user has reached the limit of his share of group {group}",
     Verdict.GATE: "it would unbalance every node that it fits on, while another waiting job would balance one",
     Verdict.BEHIND: "the policy of group {group} puts {blocker} first",

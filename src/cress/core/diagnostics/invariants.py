@@ -43,6 +43,7 @@ from cress.core.kernels.holding import (
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE, B_START
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.match import Match
+from cress.core.running_jobs import RunningJobs, first_reached
 from cress.core.tables.cluster import Cluster
 from cress.core.tables.devices import allocated, device_use, mask_of
 from cress.model.node import DISK_KIND, Device
@@ -332,8 +333,23 @@ def _counts(core: Cycle) -> Iterator[str]:
             yield f"tasks of {whose} run on {core.relations.counted(whose)}, kept is {kept}"
 
 
+def _limits(core: Cycle) -> Iterator[str]:
+    for counter in {counter.group: counter for group in core.groups for counter in group.counters}.values():
+        counted = RunningJobs(counter.group, counter.most, counter.most_per_user)
+        for job in core.jobs.values():
+            times = len(job.attempts) + len(job.claims)
+            if counter in job.group.counters and times:
+                counted.begin(job.owned, times)
+        if counted.counts() != counter.counts():
+            yield f"the running jobs of group {counter.group} are {counted.counts()}, counted {counter.counts()}"
+
+
 def _order(core: Cycle) -> Iterator[str]:
-    keys = [group.order_key() for group in core.groups if len(group.policy) or group.claims]
+    keys = [
+        group.order_key()
+        for group in core.groups
+        if group.claims or any(first_reached([job.owned], group.counters) is None for job in group.policy)
+    ]
     if sorted(keys) != core.groups.order:
         yield "the order of the groups is not that of used / quota"
     for group in core.groups:
@@ -433,6 +449,7 @@ INVARIANTS: dict[str, Callable[[Cycle], Iterator[str]]] = {
     "devices are what their tasks leave of them": _devices,
     "licences are counted by who has them": _licences,
     "nodes of jobs are counted right": _counts,
+    "running jobs are counted for limits": _limits,
     "groups and queues are in order": _order,
     "what is claimed will be free": _claims,
     "ends are those that are expected": _expected_ends,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cress.core.books import Books
+from cress.core.groups.running_limits import head_of
 from cress.core.jobs import NO_DEVICE, ClaimEntry, JobEntry, Piece, Reservation, Workload, WorkloadLease
 from cress.core.kernels.devices import (
     ASKS,
@@ -111,7 +112,7 @@ def find_loan(core: Books, job: JobEntry) -> Place | None:
 
 def _owner_fits_at(core: Books, workload: Workload, f: int) -> int:
     """Return when the waiting unit at the head of a workload's queue is expected to fit on node ``f`` in what its workload has there; NEVER if it does not, or none waits."""
-    head = workload.group.policy.head()
+    head = head_of(workload.group)
     if head is None or core.pool.workload(head) is not workload or not may_use(head) or not is_open(core, head, f):
         return NEVER
     cluster = core.cluster

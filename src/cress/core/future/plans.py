@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from cress.core.future.timeline import ALL, NO_PLAN, Slot, Timeline
+from cress.core.groups.running_limits import that_may_start
 from cress.core.jobs import GroupState, JobEntry, Reservation
 from cress.core.kernels.holding import STAMP
 from cress.core.placing.fit import Fit
@@ -95,7 +96,8 @@ class Plans:
         plan = self.plan_of(group.name)
         self.timeline.view = plan.view
         try:
-            return self._due(plan, group.policy.looked_at(), now, beside_others)
+            jobs = list(that_may_start(group, group.policy.looked_at()))
+            return self._due(plan, jobs, now, beside_others)
         finally:
             self.timeline.view = NO_PLAN
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cress.core.groups.running_limits import that_may_start
 from cress.core.groups.shares import Groups
 from cress.core.jobs import MILLION, GroupState, JobEntry, core_share
 from cress.core.tables.cluster import Cluster
@@ -53,7 +54,7 @@ def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, .
 def _demand(group: GroupState, cluster: Cluster) -> list[int]:
     """Return what the group uses and waits for, at most its quota."""
     demand = [used + claimed for used, claimed in zip(group.used, group.claimed, strict=True)]
-    for job in group.policy:
+    for job in that_may_start(group, group.policy):
         if all(amount >= quota for amount, quota in zip(demand, group.quota, strict=True)):
             break
         for i, amount in enumerate(charge_of_tasks(job, job.startable, cluster)):

@@ -13,6 +13,7 @@ from fractions import Fraction
 from math import lcm
 
 from cress.core.groups.policies import Policy, make_policy
+from cress.core.groups.running_limits import head_of, may_start_more
 from cress.core.jobs import MILLION, GroupKey, GroupState, JobEntry
 from cress.core.placing.fit import Fit
 from cress.core.tables.cluster import Cluster
@@ -142,7 +143,7 @@ class Groups:
 
     def reorder(self, group: GroupState) -> None:
         """Put the group into its place in the order; groups without waiting jobs have none."""
-        key = group.order_key() if len(group.policy) or group.claims else None
+        key = group.order_key() if group.claims or may_start_more(group) else None
         if key == group.key:
             return
         self.leave_order(group)
@@ -187,5 +188,5 @@ class Groups:
 
 def _waits_since(group: GroupState) -> int:
     """Return since when the next unit of a group waits; claims come first."""
-    head = group.policy.head()
+    head = head_of(group)
     return -1 if head is None else head.since

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from itertools import pairwise
 
+from cress.core.groups.running_limits import head_of
 from cress.core.jobs import GroupState
 from cress.core.kernels.urgency import passes_at
 from cress.model.times import NEVER
@@ -22,11 +23,11 @@ def by_urgency(groups: Iterable[GroupState], now: int) -> tuple[list[GroupState]
     )
     change = NEVER
     for _, urgency, _, group in ordered:
-        head = group.policy.head()
+        head = head_of(group)
         if head is not None and urgency < 0:
             change = min(change, head.next_urgency_bend(now))
     for (above, more, _, ahead), (also, less, _, behind) in pairwise(ordered):
-        first, second = ahead.policy.head(), behind.policy.head()
+        first, second = head_of(ahead), head_of(behind)
         if above is also and more > -1 and less < 0 and first is not None and second is not None:
             passes = passes_at(second.deadline, second.longest_left(), first.deadline, first.longest_left(), now)
             change = min(change, int(passes))
@@ -41,7 +42,7 @@ def by_deadline(groups: Iterable[GroupState], now: int) -> tuple[list[GroupState
     keys: list[tuple[bool, float, int, GroupState]] = []
     change = NEVER
     for i, group in enumerate(groups):
-        head = group.policy.head()
+        head = head_of(group)
         waits, nearness = group.above_quota, 0.0
         if group.claims:
             nearness = math.inf
@@ -61,5 +62,5 @@ def _urgency(group: GroupState, now: int) -> float:
     """Return the urgency of the first job of a group; units that have claimed their room come before all."""
     if group.claims:
         return 2.0
-    head = group.policy.head()
+    head = head_of(group)
     return 0.0 if head is None else head.urgency(now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from cress.core.books import Books
+from cress.core.groups.running_limits import head_of
 from cress.core.jobs import JobEntry
 from cress.core.moving.emptying import free_devices, free_nodes
 from cress.core.moving.making_place import make_place
@@ -59,7 +60,7 @@ def plan_place(copy: Books, found: Candidates, job: int, budget: Budget | None =
 
 def _reserve(copy: Books, but: JobEntry | None = None) -> None:
     """Make the reservations of the first units of all groups, which a scheduler makes only when something later could start."""
-    heads = [group.policy.head() for group in copy.groups.in_order() if not group.policy.plans]
+    heads = [head_of(group) for group in copy.groups.in_order() if not group.policy.plans]
     copy.reservations.heed([head for head in heads if head is not None and head is not but], copy.now)
 
 

@@ -37,6 +37,7 @@ class Verdict(Enum):
     VICTIMS = "victims"  # tasks of other groups were told to make room
     DRAINING = "draining"  # no known end makes room, so nodes are kept free
     GATE = "gate"  # the balance gate holds it: another waiting unit balances the nodes better
+    RUNNING_LIMIT = "running_limit"  # as many jobs of its group, or of its user there, run as may at once
     USER_LIMIT = "user_limit"  # its user has reached the limit of his share
     BEHIND = "behind"  # the group's policy puts another job first
     PLANNED = "planned"  # conservative backfill planned its start
@@ -84,6 +85,15 @@ class Reserved(msgspec.Struct, frozen=True):
     limited: bool = True
 
 
+class Reached(msgspec.Struct, frozen=True):
+    """A limit on running jobs that is reached: of a group, or (``user``) of a user in it; ``running`` of at most ``most``."""
+
+    group: str
+    user: str
+    running: int
+    most: int
+
+
 class Veto(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why a job waits.
 
@@ -97,7 +107,8 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     away, cordoned, and so on. ``together``: the jobs that depend on it and start, or stay, together with it; those that
     still run are on the node ``together_on``, and it is to start ``beside`` them or all of them move. ``because``: the reason
     why the job that it starts together with waits. ``reserved``: what is reserved in advance on the nodes that have room; ``gap``: the longest time (µs) that
-    reservations leave.
+    reservations leave. ``reached``: the limit on running jobs that keeps it
+    from starting.
     """
 
     kind: Verdict
@@ -122,3 +133,4 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     because: Veto | None = None
     reserved: Reserved | None = None
     gap: int = 0
+    reached: Reached | None = None

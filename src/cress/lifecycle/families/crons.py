@@ -11,15 +11,17 @@ from __future__ import annotations
 import msgspec
 
 from cress.lifecycle.context import Context
+from cress.lifecycle.effects import RunSkipped
 from cress.lifecycle.families.moments import check as check_moments
 from cress.lifecycle.families.moments import last_before, next_after
-from cress.lifecycle.jobs import jobs, members
+from cress.lifecycle.jobs import group_limits, jobs, members
 from cress.lifecycle.jobs.deadlines import timed
 from cress.lifecycle.tables.family_rows import CronState, Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import MOMENT
 from cress.model.errors import InputError
 from cress.model.family import Cron, Missed, Overlap
+from cress.model.group import DEFAULT_GROUP
 from cress.model.groups.timetable import local_time
 from cress.model.job import Job, JobType
 from cress.model.records import JobRecord
@@ -116,7 +118,8 @@ def why(context: Context, family: Family, now: int) -> str:
         return ""
     if not clock.next:
         return f"{plan.when} never fires again"
-    return f"its next run is due at {local_time(clock.next, zone_of(plan.zone)):%Y-%m-%d %H:%M %Z}"
+    last = f"its last run was skipped: {clock.refused}; " if clock.refused else ""
+    return f"{last}its next run is due at {local_time(clock.next, zone_of(plan.zone)):%Y-%m-%d %H:%M %Z}"
 
 
 def _plan(job: Job) -> Cron:
@@ -156,13 +159,22 @@ def _run(context: Context, family: Family, clock: CronState, moment: int) -> Non
     if alive and overlap is Overlap.FORBID:
         clock.skipped += 1
         return
-    if overlap is Overlap.REPLACE:
+    spec = timed(msgspec.structs.replace(family.job, type=JobType.BATCH, plan=None), context.utc)
+    replaces = overlap is Overlap.REPLACE
+    clock.refused = group_limits.problem(context, spec, len(alive) if replaces else 0)
+    if clock.refused:
+        clock.skipped += 1
+        at = local_time(moment, zone_of(_plan(family.job).zone))
+        text = f"the run of {at:%Y-%m-%d %H:%M %Z}: {clock.refused}"
+        group = family.job.group or DEFAULT_GROUP
+        context.noticed.skipped(RunSkipped(family.job.id, family.job.name, group, text))
+        return
+    if replaces:
         for number in alive:
             jobs.cancel(context, number, "the next run of its cron job replaced it")
         alive = [number for number in alive if number in context.jobs]
     else:
         alive = []
-    spec = timed(msgspec.structs.replace(family.job, type=JobType.BATCH, plan=None), context.utc)
     run = members.make(context, family, spec, clock.runs, behind=alive)
     if run is not None:
         clock.runs, clock.last, clock.last_job = clock.runs + 1, moment, run.job.id

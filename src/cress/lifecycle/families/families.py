@@ -137,6 +137,7 @@ def named(context: Context, name: str, group: str) -> Family | None:
 def enter(context: Context, family: Family) -> None:
     """Enter a family among those that are alive."""
     context.families[family.job.id] = family
+    context.group_load.add(family.job)
     if needs_name(family.job):
         context.named[key_of(family.job)] = family.job.id
 
@@ -215,6 +216,7 @@ def _over(context: Context, family: Family) -> None:
     number = family.job.id
     record = record_of(family, context.utc)
     del context.families[number]
+    context.group_load.add(family.job, -1)
     context.standings.pop(number, None)
     if isinstance(family.state, ReplicaState):
         for name in family.state.nodes.values():

@@ -19,7 +19,7 @@ from cress.core.tables.dependencies import Relation
 from cress.lifecycle.context import Context
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import Submit
-from cress.lifecycle.jobs import leases
+from cress.lifecycle.jobs import group_limits, leases
 from cress.lifecycle.jobs.deadlines import watch
 from cress.lifecycle.jobs.jobs import cancel
 from cress.lifecycle.slices import Slices, parts
@@ -57,7 +57,7 @@ def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
     states = states_of(context, request.jobs, request.known)
     yield
     yield from check(context, request.jobs, states)
-    timed = deadlines.resolved(inherited(request.jobs), context.utc)
+    timed = deadlines.resolved(group_limits.with_limit(context, inherited(request.jobs)), context.utc)
     if request.strict:
         yield from deadlines.check_met(context, timed)
     first = context.take_id(len(request.jobs))
@@ -160,6 +160,7 @@ def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) 
             except InputError as error:
                 raise below(error, f"jobs[{number}]") if len(jobs) > 1 else error from None
         yield
+    group_limits.check_new(context, [job for job in jobs if job.id not in context.families])
     yield from dependencies.check(context, inherited(jobs), known)
     relations: list[Relation] = []
     for some in parts(jobs):
@@ -232,6 +233,7 @@ def check_job(context: Context, job: Job, hopeless: Hopeless | None = None) -> N
         users = groups[name].spec.users
         allowed = ", ".join(users[:MOST_TOLD]) + (f" and {len(users) - MOST_TOLD:,} more" * (len(users) > MOST_TOLD))
         raise NotAccepted(f"{job.user} may not submit to group {name}", hint=f"its users: {allowed}", field="group")
+    group_limits.check_job(context, job)
     families.check(context, job)
     deadlines.check(context, job)
     if context.nodes and not isinstance(job.plan, Dag) and job in (hopeless or Hopeless(context)):

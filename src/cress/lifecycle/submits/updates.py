@@ -8,6 +8,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.families import replicas, rolling_updates
 from cress.lifecycle.families.families import kind_of
 from cress.lifecycle.inputs import Scale, Update
+from cress.lifecycle.jobs import group_limits
 from cress.lifecycle.submits import submits
 from cress.lifecycle.tables.family_rows import Family
 from cress.model.errors import InputError, NotAccepted
@@ -25,7 +26,10 @@ def scale(context: Context, word: Scale) -> None:
         )
     if word.tasks < 0:
         raise InputError(f"{word.tasks} tasks", hint="0 or more", field="tasks")
-    family.job = msgspec.structs.replace(family.job, tasks=word.tasks)
+    wanted = msgspec.structs.replace(family.job, tasks=word.tasks)
+    if word.tasks > family.job.tasks:
+        group_limits.check_job(context, wanted)
+    family.job = wanted
     replicas.replace_lost(context, family)
     context.unsettled.touched[word.job] = None
 
@@ -50,9 +54,12 @@ def update(context: Context, word: Update) -> tuple[int, ...]:
             hint="submit a new job under the other name",
             field="name",
         )
+    (spec,) = group_limits.with_limit(context, [spec])
     submits.check_job(context, spec)
     number = context.take_id()
+    context.group_load.add(before, -1)
     family.job = msgspec.structs.replace(spec, after=before.after, hold=before.hold)
+    context.group_load.add(family.job)
     family.template, family.version = number, family.version + 1
     kind_of(family).updated(context, family, before)
     if word.same_as == old and isinstance(spec.plan, (Service, Database)) and rolling_updates.is_alike(before, spec):

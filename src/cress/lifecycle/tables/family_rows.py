@@ -57,7 +57,7 @@ class CronState(Row, tag="Clockwork", kw_only=True):
 
     All until ``seen`` are over. ``last`` is the moment of the last run that was made, the job ``last_job``; ``owed`` the
     last one that was missed while it was held. Counts: of ``runs`` that were made, of moments ``skipped`` because a run was
-    not over, and of those that were ``missed``.
+    not over, or for limits of its group (``refused``: why the last one was), and of those that were ``missed``.
     """
 
     seen: int = 0
@@ -68,6 +68,7 @@ class CronState(Row, tag="Clockwork", kw_only=True):
     runs: int = 0
     skipped: int = 0
     missed: int = 0
+    refused: str = ""
 
 
 class DagState(Row, tag="Progress", kw_only=True):

@@ -21,7 +21,9 @@ from cress.model.group import (
     PreemptivePolicy,
     SchedPolicy,
 )
+from cress.model.groups.limits import BY_KEYWORD, LIMIT_KEYS, check_limits, limit_values, parse_limit
 from cress.model.groups.quota_text import CPU, SCALE, format_resource_quota, parse_resource_quota
+from cress.model.limits import Limits
 from cress.model.option_text import (
     camel_case,
     find_option,
@@ -39,11 +41,18 @@ from cress.model.zones import zone_of
 NAME, QUOTA, USERS = "Name", "ResourceQuota", "Users"
 POLICY, PREEMPTIVE = "SchedPolicy", "PreemptiveSchedPolicy"
 WEIGHT, USER_WEIGHTS = "Weight", "UserWeights"
+SUBMIT, ADMINS, PREEMPT_PRIORITY = "Submit", "Admins", "PreemptPriority"
 PRIORITY, USED = "Priority", "UsedResource"
 # Not of a group: stands in a block of its own.
 ZONE = "Zone"
-KEYWORDS = (NAME, QUOTA, USERS, POLICY, PREEMPTIVE, WEIGHT, USER_WEIGHTS, PRIORITY, USED, ZONE)
+KEYWORDS = (
+    *(NAME, QUOTA, USERS, POLICY, PREEMPTIVE, WEIGHT, USER_WEIGHTS, SUBMIT, ADMINS, PREEMPT_PRIORITY),
+    *BY_KEYWORD,
+    *(PRIORITY, USED, ZONE),
+)
+OPEN, CLOSED = "open", "closed"
 MAX_WEIGHT = 1_000_000
+MAX_PREEMPT_PRIORITY = 1_000_000
 # Names that differ only in case which one remark tells.
 MOST_ALIKE = 3
 # Mistakes after which the rest of a file is not read.
@@ -186,6 +195,13 @@ def group_values(group: Group, *, accounting: str, dimensions: Dimensions) -> di
         WEIGHT: str(group.weight),
         USER_WEIGHTS: " | ".join(f"{user}={weight}" for user, weight in group.user_weights),
     }
+    if group.closed:
+        values[SUBMIT] = CLOSED
+    if group.admins:
+        values[ADMINS] = " | ".join(group.admins)
+    if group.preempt_priority:
+        values[PREEMPT_PRIORITY] = str(group.preempt_priority)
+    values |= limit_values(group.limits, accounting, dimensions)
     return values | {camel_case(name): text for name, text in group.options}
 
 
@@ -317,7 +333,7 @@ def _line(number: int, raw: str, content: str) -> _Line:
             raise not_per_group(option)
         keyword = camel_case(option)
     value = value.strip()
-    if len(value) > MAX_LINE and keyword not in (QUOTA, USERS, USER_WEIGHTS, PRIORITY, USED):
+    if len(value) > MAX_LINE and keyword not in (QUOTA, USERS, USER_WEIGHTS, ADMINS, PRIORITY, USED):
         what = f"{keyword}: a value of {len(value):,} characters is too long"
         raise InputError(what, hint=f"at most {MAX_LINE:,}")
     return _Line(number, keyword, value)
@@ -333,6 +349,7 @@ def _group(block: _Block, reader: _Reader) -> Group | None:
     seen: dict[str, _Line] = {}
     values: dict[str, Any] = {}
     options: dict[str, str] = {}
+    limits: dict[str, Any] = {}
     for line in block.lines:
         if reader.full:
             return None
@@ -350,11 +367,15 @@ def _group(block: _Block, reader: _Reader) -> Group | None:
             _check_value(line)
             if line.keyword in _PARSERS:
                 values.update(_PARSERS[line.keyword](line, reader))
+            elif line.keyword in BY_KEYWORD:
+                limits |= parse_limit(line.keyword, line.value, reader.accounting, reader.dimensions)
             else:
                 name, value = parse_option(line.keyword, line.value)
                 options[name] = format_option(name, value)
         except InputError as error:
             reader.error(error, line.number, line.keyword)
+    values["limits"] = Limits(**limits)
+    _check_limits(values["limits"], seen, reader)
     if not block.broken:
         _check_complete(block, seen, reader)
     if block.broken or len(reader.errors) > before:
@@ -377,6 +398,13 @@ def _check_complete(block: _Block, seen: Mapping[str, _Line], reader: _Reader) -
     if QUOTA not in seen:
         name = seen[NAME].value if NAME in seen else ""
         reader.error(InputError(f"group {name!r} has no quota", hint="ResourceQuota: 10"), block.first, QUOTA)
+
+
+def _check_limits(limits: Limits, seen: Mapping[str, _Line], reader: _Reader) -> None:
+    try:
+        check_limits(limits)
+    except InputError as error:
+        reader.error(error, seen[error.field].number, error.field)
 
 
 def _check_unique(block: _Block, names: dict[str, int], alike: dict[str, list[str]], reader: _Reader) -> None:
@@ -430,6 +458,17 @@ def _parse_quota(line: _Line, reader: _Reader) -> dict[str, Any]:
 
 
 def _parse_users(line: _Line, reader: _Reader) -> dict[str, Any]:
+    return {"users": _users(line, reader)}
+
+
+def _parse_admins(line: _Line, reader: _Reader) -> dict[str, Any]:
+    admins = _users(line, reader)
+    if EVERYONE in admins:
+        raise InputError("not everyone can administer a group", hint="names of users such as alice | bob")
+    return {"admins": admins}
+
+
+def _users(line: _Line, reader: _Reader) -> tuple[str, ...]:
     users: dict[str, None] = {}
     for part in _listed(line):
         user = part.strip()
@@ -437,9 +476,9 @@ def _parse_users(line: _Line, reader: _Reader) -> dict[str, Any]:
             what = f"{_shown(user)} is not a name of a user" if user else "a name is missing"
             raise InputError(what, hint="names with | between them, such as alice | bob; * for everyone")
         if user in users:
-            reader.note(f"{user} is named twice", line.number, USERS)
+            reader.note(f"{user} is named twice", line.number, line.keyword)
         users[user] = None
-    return {"users": tuple(users)}
+    return tuple(users)
 
 
 def _listed(line: _Line) -> list[str]:
@@ -484,6 +523,18 @@ def _parse_user_weights(line: _Line, _reader: _Reader) -> dict[str, Any]:
     return {"user_weights": tuple(weights.items())}
 
 
+def _parse_submit(line: _Line, _reader: _Reader) -> dict[str, Any]:
+    word = line.value.lower()
+    if word not in (OPEN, CLOSED):
+        raise InputError(f"{_shown(line.value)} is neither {OPEN} nor {CLOSED}", hint=f"{SUBMIT}: {CLOSED}")
+    return {"closed": word == CLOSED}
+
+
+def _parse_preempt_priority(line: _Line, _reader: _Reader) -> dict[str, Any]:
+    sign, digits = (-1, line.value[1:]) if line.value.startswith("-") else (1, line.value)
+    return {"preempt_priority": sign * parse_count(digits, most=MAX_PREEMPT_PRIORITY)}
+
+
 _PARSERS: Mapping[str, Callable[[_Line, _Reader], dict[str, Any]]] = {
     NAME: _parse_name,
     QUOTA: _parse_quota,
@@ -492,8 +543,15 @@ _PARSERS: Mapping[str, Callable[[_Line, _Reader], dict[str, Any]]] = {
     PREEMPTIVE: _parse_preemptive,
     WEIGHT: _parse_weight,
     USER_WEIGHTS: _parse_user_weights,
+    SUBMIT: _parse_submit,
+    ADMINS: _parse_admins,
+    PREEMPT_PRIORITY: _parse_preempt_priority,
 }
 _EMPTY_HINTS = {
+    **{key.keyword: f"{key.keyword}: {'12h' if key.is_time else 10}" for key in LIMIT_KEYS},
+    SUBMIT: f"{SUBMIT}: {OPEN} or {CLOSED}",
+    ADMINS: "Admins: alice | bob",
+    PREEMPT_PRIORITY: "PreemptPriority: 10",
     ZONE: "Zone: Europe/Berlin",
     NAME: "Name: news",
     QUOTA: "ResourceQuota: 10",

@@ -88,7 +88,8 @@ def _values(group: Group, accounting: str, dimensions: Dimensions) -> dict[str, 
     values = group_values(group, accounting=accounting, dimensions=dimensions)
     del values[NAME]
     # The order of users is no difference.
-    return values | {"Users": " | ".join(sorted(group.users)), "UserWeights": _weights(group)}
+    values |= {"Users": " | ".join(sorted(group.users)), "UserWeights": _weights(group)}
+    return values | ({"Admins": " | ".join(sorted(group.admins))} if group.admins else {})
 
 
 def _weights(group: Group) -> str:

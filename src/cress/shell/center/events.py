@@ -26,6 +26,7 @@ from cress.lifecycle.inputs import (
     Reserve,
     Restarted,
     Scale,
+    SetGroup,
     SetLicences,
     Submit,
     Unreserve,
@@ -175,23 +176,16 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
             yield from _of_job(machine, each, ids, groups)
         case ApplyGroups():
             yield EventView(at=at, kind="groups.applied", user=each.by)
+        case SetGroup():
+            changes = ", ".join(f"{key}-" if text is None else f"{key}={text}" for key, text in each.values)
+            yield EventView(at=at, kind="group.changed", group=each.name, user=each.by, text=changes)
         case Configure():
             yield EventView(at=at, kind="config.changed", user=each.by, text=each.what)
         case Rebalance():
             text = f"{len(each.moves)} moves" + (f" for job {each.job}" if each.job else "")
             yield EventView(at=at, kind="rebalance.begun", user=each.by, text=text)
-        case Reserve():
-            made = "reservation.changed" if each.replace else "reservation.made"
-            yield EventView(
-                at=at,
-                kind=made,
-                user=each.reservation.by,
-                group=each.reservation.group,
-                name=each.reservation.name,
-                text=", ".join(_nodes_of(machine, each.reservation.name)),
-            )
-        case Unreserve():
-            yield EventView(at=at, kind="reservation.removed", user=each.by, name=each.name)
+        case Reserve() | Unreserve():
+            yield _of_reservation(machine, each)
         case Declare():
             yield EventView(at=at, kind="dimensions.declared", text=", ".join(each.dimensions))
         case SetLicences():
@@ -208,6 +202,16 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
             yield EventView(at=at, kind="node.draining", node=each.name, user=each.by, text=text)
         case Restarted():
             yield EventView(at=at, kind="center.started", text=f"epoch {each.epoch}")
+
+
+def _of_reservation(machine: Machine, each: Reserve | Unreserve) -> EventView:
+    at = machine.utc / SECOND
+    if isinstance(each, Unreserve):
+        return EventView(at=at, kind="reservation.removed", user=each.by, name=each.name)
+    spec = each.reservation
+    made = "reservation.changed" if each.replace else "reservation.made"
+    text = ", ".join(_nodes_of(machine, spec.name))
+    return EventView(at=at, kind=made, user=spec.by, group=spec.group, name=spec.name, text=text)
 
 
 def _nodes_of(machine: Machine, name: str) -> list[str]:

@@ -15,6 +15,7 @@ from cress.lifecycle.effects import (
     Recovered,
     RolledBack,
     RoundEnded,
+    RunSkipped,
     TaskMoved,
 )
 from cress.lifecycle.machine import Machine
@@ -39,6 +40,9 @@ def of_notice(machine: Machine, at: float, notice: Notice) -> EventView:
             kind = "job.deadline_missed" if isinstance(notice, DeadlineMissed) else "job.deadline_at_risk"
             name, group = notice.name, notice.group
             return EventView(at=at, kind=kind, job=notice.job, name=name, group=group, text=notice.text)
+        case RunSkipped():
+            group, text = notice.group, notice.text
+            return EventView(at=at, kind="job.run_skipped", job=notice.job, name=notice.name, group=group, text=text)
         case LeaseChanged():
             return EventView(
                 at=at,

@@ -40,9 +40,11 @@ def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None
         tasks = job.tasks
     count = run.tasks if tasks is None else tasks
     family = 0 if isinstance(job, Family) else spec.family
-    if (run.job, run.family, run.tasks) == (spec.id, family, count):
+    # The default of its group, unless the job gave one.
+    limit = spec.time_limit if run.time_limit is None else run.time_limit
+    if (run.job, run.family, run.tasks, run.time_limit) == (spec.id, family, count, limit):
         return run
-    return msgspec.structs.replace(run, job=spec.id, family=family, tasks=count)
+    return msgspec.structs.replace(run, job=spec.id, family=family, tasks=count, time_limit=limit)
 
 
 def new_runs(calls: Sequence[tuple[Input, Sequence[Run]]], step: Step) -> Slices[tuple[list[Run], dict[int, int]]]:

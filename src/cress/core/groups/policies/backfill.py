@@ -59,9 +59,10 @@ class BackfillPolicy(Policy[J]):
                 return
             job = self.queue.at(place)
             assert job is not None
+            self.spared = False
             yield job
             # Still here: the job was not placed.
-            if memo is not None:
+            if memo is not None and not self.spared:
                 row = job.shape.row
                 self._bound[row] = min(int(self._bound[row]), job.duration)
             place += 1
@@ -75,9 +76,10 @@ class BackfillPolicy(Policy[J]):
             row, duration = job.shape.row, job.duration
             if job is head or duration >= self._bound[row] or (offered is not None and job.key not in offered):
                 continue
+            self.spared = False
             yield job
             # Still here: the job was not placed.
-            if memo is not None:
+            if memo is not None and not self.spared:
                 self._bound[row] = min(int(self._bound[row]), duration)
 
     def _refresh_bounds(self, memo: tuple[int, tuple[int, ...]] | None) -> None:

@@ -29,6 +29,8 @@ class Policy(Generic[J]):
 
     def __init__(self) -> None:
         self.queue: Queue[J] = Queue()
+        # Set by the cycle when the job that ``later`` yielded last was passed over for its user or group: that says nothing of jobs like it.
+        self.spared = False
         # The time at which keys were computed, and the first one at which one of them may change.
         self.now = 0
         self._change = NEVER

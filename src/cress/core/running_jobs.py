@@ -1,0 +1,195 @@
+"""Counters of running jobs, for the limits of groups (design note 0031): who may start one more job, for all users and for each.
+
+A job runs while an attempt of it does, or while it has claimed its room. All tasks of a service or database are one job. A job that runs already takes
+no further place of a limit, so its other tasks may start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias, TypeVar
+
+from cress.core.placing.vetoes import Reached
+
+_Key = TypeVar("_Key")
+
+# A job, by the number under which its tasks count, and its user.
+Owned: TypeAlias = tuple[int, str]
+
+
+class RunningJobs:
+    """The jobs that count for the limits of one group: those of the group, and of groups in it."""
+
+    __slots__ = ("_jobs", "_jobs_of", "group", "most", "most_per_user", "users")
+
+    def __init__(self, group: str, most: int | None, most_per_user: int | None) -> None:
+        self.group = group
+        self.most = most
+        self.most_per_user = most_per_user
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all jobs, before they are counted again."""
+        # The attempts and claims of each job, and of each job by user: an update may give a service another one.
+        self._jobs: dict[int, int] = {}
+        self._jobs_of: dict[Owned, int] = {}
+        # The running jobs of each user.
+        self.users: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def begin(self, job: Owned, times: int = 1) -> None:
+        """Count attempts or claims that begin."""
+        number, user = job
+        self._jobs[number] = self._jobs.get(number, 0) + times
+        count = self._jobs_of.get(job, 0)
+        self._jobs_of[job] = count + times
+        if not count:
+            self.users[user] = self.users.get(user, 0) + 1
+
+    def end(self, job: Owned) -> None:
+        """Count an attempt or a claim no longer."""
+        number, user = job
+        _less(self._jobs, number)
+        if _less(self._jobs_of, job):
+            _less(self.users, user)
+
+    def running(self) -> Iterable[int]:
+        """Return the jobs that run."""
+        return self._jobs.keys()
+
+    def has_place(self, user: str) -> bool:
+        """Return whether one more job of a user may run."""
+        return (self.most is None or len(self._jobs) < self.most) and (
+            self.most_per_user is None or self.users.get(user, 0) < self.most_per_user
+        )
+
+    def is_over(self, user: str) -> bool:
+        """Return whether more jobs run, of all users or of one, than may."""
+        return (self.most is not None and len(self._jobs) > self.most) or (
+            self.most_per_user is not None and self.users.get(user, 0) > self.most_per_user
+        )
+
+    def reached(self, job: Owned, more: Taken) -> Reached | None:
+        """Return the limit that keeps a task of a job from starting, when those with ``more`` places have them."""
+        number, user = job
+        jobs = len(self._jobs) + len(more.jobs)
+        if self.most is not None and jobs >= self.most and number not in self._jobs and number not in more.jobs:
+            return Reached(self.group, "", jobs, self.most)
+        if self.most_per_user is None:
+            return None
+        theirs = self.users.get(user, 0) + more.users.get(user, 0)
+        if theirs >= self.most_per_user and job not in self._jobs_of and job not in more.jobs_of:
+            return Reached(self.group, user, theirs, self.most_per_user)
+        return None
+
+    def take(self, job: Owned, more: Taken) -> None:
+        """Add a job to those that have ``more`` places, if it needs any."""
+        number, user = job
+        if number not in self._jobs:
+            more.jobs.add(number)
+        if job not in self._jobs_of and job not in more.jobs_of:
+            more.jobs_of.add(job)
+            more.users[user] = more.users.get(user, 0) + 1
+
+    def counts(self) -> tuple[dict[int, int], dict[Owned, int], dict[str, int]]:
+        """Return all counts, for comparisons."""
+        return self._jobs, self._jobs_of, self.users
+
+
+class Taken:
+    """Places of a limit that jobs would take if they started: with each other, or one after the other."""
+
+    __slots__ = ("jobs", "jobs_of", "users")
+
+    def __init__(self, other: Taken | None = None) -> None:
+        self.jobs: set[int] = set() if other is None else set(other.jobs)
+        self.jobs_of: set[Owned] = set() if other is None else set(other.jobs_of)
+        self.users: dict[str, int] = {} if other is None else dict(other.users)
+
+
+_NOTHING = Taken()
+
+
+class Trial:
+    """Units that start one after the other, as far as limits allow."""
+
+    def __init__(self, counters: Sequence[RunningJobs]) -> None:
+        self._counters = [(counter, Taken()) for counter in counters]
+
+    def take(self, members: Sequence[Owned]) -> bool:
+        """Let a unit of these jobs start if it may; return whether it does."""
+        after = []
+        for counter, before in self._counters:
+            more = before if len(members) == 1 else Taken(before)
+            for job in members:
+                if counter.reached(job, more) is not None:
+                    return False
+                if len(members) > 1:
+                    counter.take(job, more)
+            after.append((counter, more))
+        if len(members) == 1:
+            for counter, more in after:
+                counter.take(members[0], more)
+        self._counters = after
+        return True
+
+
+def first_reached(members: Sequence[Owned], counters: Sequence[RunningJobs]) -> Reached | None:
+    """Return the first limit that keeps a unit of these jobs from starting; ``None`` if none does."""
+    for counter in counters:
+        more = _NOTHING if len(members) == 1 else Taken()
+        for job in members:
+            limit = counter.reached(job, more)
+            if limit is not None:
+                return limit
+            if len(members) > 1:
+                counter.take(job, more)
+    return None
+
+
+class QueuedJobs:
+    """The jobs in the queue of a group with limits: their number by job and by user."""
+
+    __slots__ = ("_jobs", "_users")
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, dict[str, int]] = {}
+        self._users: dict[str, int] = {}
+
+    def add(self, job: Owned) -> None:
+        """Count a job that is queued."""
+        number, user = job
+        users = self._jobs.setdefault(number, {})
+        users[user] = users.get(user, 0) + 1
+        self._users[user] = self._users.get(user, 0) + 1
+
+    def remove(self, job: Owned) -> None:
+        """Count a job no longer."""
+        number, user = job
+        _less(self._jobs[number], user)
+        if not self._jobs[number]:
+            del self._jobs[number]
+        _less(self._users, user)
+
+    def any_may_start(self, counters: Sequence[RunningJobs]) -> bool:
+        """Return whether the limits allow a task of any of them to start."""
+        if any(all(counter.has_place(user) for counter in counters) for user in self._users):
+            return True
+        # Jobs that run already need no place.
+        running = min(counters, key=len).running()
+        return any(
+            first_reached([(number, user)], counters) is None
+            for number in running
+            for user in self._jobs.get(number, ())
+        )
+
+
+def _less(counts: dict[_Key, int], key: _Key) -> bool:
+    """Count one less; return whether none is left, and the key is gone."""
+    counts[key] -= 1
+    if counts[key]:
+        return False
+    del counts[key]
+    return True

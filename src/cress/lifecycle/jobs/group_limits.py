@@ -1,0 +1,217 @@
+"""Limits of groups on what is submitted (design note 0031): closed groups, numbers of jobs, sizes and time limits of one job.
+
+They hold when jobs come; a limit that is lowered later ends nothing. A run of a cron job comes when it is made.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+
+import msgspec
+
+from cress.core.jobs import GroupState, dominant_share
+from cress.lifecycle.context import Context
+from cress.lifecycle.jobs.deadlines import shown
+from cress.lifecycle.tables.group_load import counts
+from cress.model.errors import NotAccepted
+from cress.model.family import Dag, Service
+from cress.model.group import DEFAULT_GROUP, Group
+from cress.model.groups.quota_text import SCALE, UNIT
+from cress.model.job import Job, JobType
+from cress.model.jobfile.job import below
+from cress.model.limits import Limits
+from cress.model.units import describe_amount, format_duration, format_share
+
+_ENDLESS = (JobType.SERVICE, JobType.DATABASE)
+# Administrators of a group that an error names.
+_MOST_TOLD = 5
+
+
+def with_limit(context: Context, jobs: Sequence[Job]) -> list[Job]:
+    """The jobs of a submit; one without a time limit gets the default of its group, else the longest that is allowed there."""
+    return [_with_limit(context, job) for job in jobs]
+
+
+def _with_limit(context: Context, job: Job) -> Job:
+    limits = _limits_of(context, job)
+    given = limits.time_limit if limits.default_time_limit is None else limits.default_time_limit
+    if given is None or job.time_limit is not None or job.type in _ENDLESS or isinstance(job.plan, Dag):
+        return job
+    return msgspec.structs.replace(job, time_limit=given)
+
+
+def check_job(context: Context, job: Job) -> None:
+    """Raise ``NotAccepted`` for a job that is larger or longer than its group allows, whenever it would come."""
+    group = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
+    if group is None or isinstance(job.plan, Dag):
+        return
+    for each in _path(group):
+        limits = each.spec.limits
+        if limits.time_limit is not None and (job.time_limit or 0) > limits.time_limit and job.type not in _ENDLESS:
+            raise NotAccepted(
+                f"a time limit of {format_duration(job.time_limit or 0)} is more than the "
+                f"{format_duration(limits.time_limit)} that group {each.name} allows",
+                hint=_remedy(each.spec, "MaxTimeLimit", f"at most {format_duration(limits.time_limit)}"),
+                field="time_limit",
+            )
+        tasks = most_tasks(job)
+        if limits.tasks is not None and tasks > limits.tasks:
+            raise NotAccepted(
+                f"{tasks:,} tasks are more than the {limits.tasks:,} that a job of group {each.name} may have",
+                hint=_remedy(each.spec, "MaxTasks", "fewer tasks, or several jobs"),
+                field="tasks",
+            )
+        _check_size(context, job, min(tasks, job.max_running) if job.max_running else tasks, each)
+
+
+def most_tasks(job: Job) -> int:
+    """Return the most tasks that a job may have, at any time of its timetable."""
+    timetable = job.plan.timetable if isinstance(job.plan, Service) else ()
+    return max(job.tasks, *(tasks for _, tasks in timetable)) if timetable else job.tasks
+
+
+def _check_size(context: Context, job: Job, tasks: int, group: GroupState) -> None:
+    """Raise ``NotAccepted`` if so many tasks at once are larger than a job of the group may be."""
+    limits, core = group.spec.limits, context.core
+    dimensions, accounting = core.dimensions, core.options.accounting
+    for name, most in limits.amounts:
+        asked = job.request[dimensions.index[name]] * tasks
+        if asked > most:
+            _too_large(group.spec, f"{_said(context, name, asked)} at once", _said(context, name, most), tasks)
+    if limits.size is None:
+        return
+    if accounting == "cpu":
+        asked = job.request[0] * tasks
+    elif core.cluster.node_count:
+        # As on the nodes where it costs least.
+        asked = dominant_share(job.request, core.cluster.largest_capacity()) * tasks
+    else:
+        return
+    if asked > limits.size:
+        unit = UNIT[accounting]
+        scale = SCALE[accounting]
+        _too_large(
+            group.spec,
+            f"{format_share(Decimal(asked) / scale)} {unit} at once",
+            f"{limits.size // scale} {unit}",
+            tasks,
+        )
+
+
+def _said(context: Context, name: str, amount: int) -> str:
+    text = describe_amount(amount, name, context.core.dimensions)
+    return text if name == "cpu" or name in context.core.dimensions.custom else f"{name} {text}"
+
+
+def _too_large(group: Group, asked: str, most: str, tasks: int) -> None:
+    raise NotAccepted(
+        f"it asks for {asked}, more than the {most} that a job of group {group.name} may use",
+        hint=_remedy(group, "MaxJobSize", "fewer tasks, or max_running" if tasks > 1 else "less"),
+        field="tasks" if tasks > 1 else "resource",
+    )
+
+
+def check_new(context: Context, jobs: Sequence[Job], leaving: int = 0) -> None:
+    """Raise ``NotAccepted`` if the group of a new job is closed, or would have more jobs than it may with all of them.
+
+    So many jobs are ``leaving``, to make place for them.
+    """
+    for place, job in enumerate(jobs):
+        group = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
+        closed = next((each for each in _path(group) if each.spec.closed), None) if group is not None else None
+        if closed is not None:
+            error = NotAccepted(_closed(context, closed.spec), hint=_reopen(closed.spec), field="group")
+            raise below(error, f"jobs[{place}]") if len(jobs) > 1 else error
+    many = _too_many(context, [job for job in jobs if counts(job)], leaving)
+    if many is not None:
+        raise many
+
+
+def problem(context: Context, job: Job, leaving: int = 0) -> str:
+    """Return why a run of a cron job cannot be made for the limits of its group; empty if it can. It replaces so many that are ``leaving``."""
+    try:
+        check_new(context, [job], leaving)
+        check_job(context, job)
+    except NotAccepted as error:
+        return error.what
+    return ""
+
+
+def _too_many(context: Context, new: Sequence[Job], leaving: int) -> NotAccepted | None:
+    """Return the error of the first limit that all these jobs together exceed."""
+    groups: Counter[str] = Counter()
+    users: Counter[tuple[str, str]] = Counter()
+    for job in new:
+        state = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
+        for each in _path(state) if state is not None else ():
+            groups[each.name] += 1
+            users[each.name, job.user] += 1
+    for name, more in groups.items():
+        spec = context.core.groups.get(name).spec
+        error = _exceeded(context, spec, None, more, leaving)
+        theirs = ((user, number) for (group, user), number in users.items() if group == name)
+        for user, number in theirs if error is None else ():
+            error = error or _exceeded(context, spec, user, number, leaving)
+        if error is not None:
+            return error
+    return None
+
+
+def _exceeded(context: Context, group: Group, user: str | None, more: int, leaving: int) -> NotAccepted | None:
+    """Return the error if a group, or a user in it, has no place for so many more jobs."""
+    limits = group.limits
+    alive = context.group_load.of(group.name, user) - leaving
+    most = limits.jobs if user is None else limits.jobs_per_user
+    per_user = "PerUser" * (user is not None)
+    if most is not None and alive + more > most:
+        return _full(group, user, f"{alive:,} of at most {most:,} jobs that wait or run", more, f"MaxJobs{per_user}")
+    most = limits.waiting if user is None else limits.waiting_per_user
+    if most is None:
+        return None
+    waiting = alive - _running(context, group.name, user)
+    if waiting + more > most:
+        return _full(group, user, f"{waiting:,} of at most {most:,} waiting jobs", more, f"MaxWaitingJobs{per_user}")
+    return None
+
+
+def _running(context: Context, group: str, user: str | None) -> int:
+    """Return how many jobs of a group, or of a user in it, have running tasks."""
+    attempts = context.core.groups.get(group).attempts.values()
+    return len({each.job.job.counted_as for each in attempts if user is None or each.job.job.user == user})
+
+
+def _full(group: Group, user: str | None, has: str, more: int, keyword: str) -> NotAccepted:
+    who = f"group {group.name} has" if user is None else f"{user} has in group {group.name}"
+    new = f", and {more:,} more were to come" if more > 1 else ""
+    return NotAccepted(f"{who} {has}{new}", hint=_remedy(group, keyword, "wait for some to end"), field="group")
+
+
+def _closed(context: Context, group: Group) -> str:
+    since = f" since {shown(context, group.closed_at)}" if group.closed_at else ""
+    return f"group {group.name} is closed{since}: it takes no new jobs"
+
+
+def _reopen(group: Group) -> str:
+    return f"another group, or {_who(group)} opens it: `cress groups set {group.name} Submit=open`"
+
+
+def _remedy(group: Group, keyword: str, first: str) -> str:
+    return f"{first}, or ask {_who(group)}: {keyword} of group {group.name}"
+
+
+def _who(group: Group) -> str:
+    """Return who can change the limits of a group."""
+    admins = ", ".join(group.admins[:_MOST_TOLD])
+    return f"an administrator of the group ({admins})" if admins else "an admin"
+
+
+def _limits_of(context: Context, job: Job) -> Limits:
+    group = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
+    return Limits() if group is None else group.spec.limits
+
+
+def _path(group: GroupState) -> Iterable[GroupState]:
+    """Return the groups whose limits hold for jobs of a group: each on the way to the root."""
+    return (group,)

@@ -1,0 +1,94 @@
+"""Limits of groups as text: keywords of ``Group.conf``, one line each. A limit that is not given does not hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cress.model.errors import InputError
+from cress.model.groups.quota_text import SCALE, UNIT
+from cress.model.limits import Limits
+from cress.model.resources import Dimensions
+from cress.model.units import AMOUNT_LIMIT, format_duration, parse_count, parse_duration
+from cress.model.vectors import format_vector, parse_vector
+
+MAX_SIZE = "MaxJobSize"
+# The words for no limit.
+NO_LIMIT = ("none", "unlimited")
+
+
+@dataclass(frozen=True, slots=True)
+class LimitKey:
+    """One keyword: the field of ``Limits``, what it is in a table, whether it is a time."""
+
+    keyword: str
+    field: str
+    about: str
+    is_time: bool = False
+
+
+LIMIT_KEYS = (
+    LimitKey("MaxRunningJobs", "running", "most jobs of the group that run at once"),
+    LimitKey("MaxRunningJobsPerUser", "running_per_user", "most jobs of one user in the group that run at once"),
+    LimitKey("MaxJobs", "jobs", "most jobs of the group that wait or run"),
+    LimitKey("MaxJobsPerUser", "jobs_per_user", "most jobs of one user in the group that wait or run"),
+    LimitKey("MaxWaitingJobs", "waiting", "most jobs of the group that wait"),
+    LimitKey("MaxWaitingJobsPerUser", "waiting_per_user", "most jobs of one user in the group that wait"),
+    LimitKey("MaxTasks", "tasks", "most tasks of one job"),
+    LimitKey(MAX_SIZE, "size", "most that one job may use at once"),
+    LimitKey("MaxTimeLimit", "time_limit", "longest time limit of a job", is_time=True),
+    LimitKey("DefaultTimeLimit", "default_time_limit", "time limit of a job without one", is_time=True),
+)
+BY_KEYWORD = {each.keyword: each for each in LIMIT_KEYS}
+
+
+def parse_limit(keyword: str, text: str, accounting: str, dimensions: Dimensions) -> dict[str, object]:
+    """Return the fields of ``Limits`` that a keyword sets. Raises InputError."""
+    key = BY_KEYWORD[keyword]
+    if text.strip().lower() in NO_LIMIT:
+        return {}
+    if key.is_time:
+        limit = parse_duration(text)
+        if not limit:
+            raise InputError("a limit of 0 leaves no time to run", hint="leave it out for no limit")
+        return {key.field: limit}
+    if keyword != MAX_SIZE:
+        return {key.field: parse_count(text, least=1 if key.field == "tasks" else 0)}
+    if "<" in text:
+        amounts = zip(dimensions.names, parse_vector(text, dimensions), strict=True)
+        found = tuple((name, amount) for name, amount in amounts if amount)
+        if not found:
+            raise InputError(f"the size {text} is empty", hint="at least one amount above 0")
+        return {"amounts": found}
+    scale = SCALE[accounting]
+    try:
+        return {key.field: parse_count(text, least=1, most=(AMOUNT_LIMIT - 1) // scale) * scale}
+    except InputError as error:
+        hint = f"a whole number of {UNIT[accounting]} such as 10, or a vector such as <40,160G>"
+        raise InputError(error.what, hint=hint) from None
+
+
+def limit_values(limits: Limits, accounting: str, dimensions: Dimensions) -> dict[str, str]:
+    """Return the keywords of the limits that are set, with their values as text, in the order in which they are written."""
+    values: dict[str, str] = {}
+    for key in LIMIT_KEYS:
+        value = getattr(limits, key.field)
+        if key.keyword == MAX_SIZE and limits.amounts:
+            values[key.keyword] = format_vector(dimensions.vector(**dict(limits.amounts)), dimensions)
+        elif value is None:
+            continue
+        elif key.keyword == MAX_SIZE:
+            values[key.keyword] = str(value // SCALE[accounting])
+        else:
+            values[key.keyword] = format_duration(value) if key.is_time else str(value)
+    return values
+
+
+def check_limits(limits: Limits) -> None:
+    """Raise InputError for limits that contradict each other."""
+    longest, default = limits.time_limit, limits.default_time_limit
+    if longest is not None and default is not None and default > longest:
+        raise InputError(
+            f"{format_duration(default)} is longer than MaxTimeLimit, {format_duration(longest)}",
+            hint="at most MaxTimeLimit",
+            field="DefaultTimeLimit",
+        )

@@ -1,0 +1,240 @@
+"""Limits on running jobs: what they let start under each policy, what they never do to others, and what changes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from cress.core.scheduler import Scheduler
+from cress.model.decisions import Decision, Start
+from cress.model.events import JobSubmitted
+from cress.model.job import JobType
+from cress.model.limits import Limits
+from cress.model.resources import Dimensions
+from tests.core.builders import JobBuilder, World, group, job, node, nodes
+from tests.core.stories import (
+    EVERYTHING,
+    PLACED,
+    Operation,
+    Player,
+    Setting,
+    operations,
+    replay,
+    settings_of_any_kind,
+)
+
+POLICIES = ("FIFO", "Priority", "Capacity", "BackFill", "conservative", "predicted", "Urgency", "EDF")
+
+
+def limited(policy: str, quota: int = 8, **limits: int) -> World:
+    """A cluster of 8 cores for the group ``g``, which has these limits."""
+    options = {"conservative": {"backfill": "conservative"}, "predicted": {"estimates": "predicted"}}.get(policy, {})
+    name = "BackFill" if options else policy
+    made = group("g", quota, name).with_options(**options).limits(**limits)
+    return World(made, group("other", 8), nodes=nodes(2, cpu=4))
+
+
+def of(user: str, name: str) -> JobBuilder:
+    return job(name).group("g").user(user).limit(60)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_as_many_jobs_of_a_group_run_as_may(policy: str) -> None:
+    world = limited(policy, running=2)
+    world.submit(*(of("ann", f"j{i}") for i in range(4))).decide()
+    assert world.jobs_running() == ["j0", "j1"]
+    assert world.why("j2") == world.why("j3") == "group g runs 2 of at most 2 jobs"
+    world.wait(1).finish("j0")
+    assert world.jobs_running() == ["j1", "j2"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_jobs_of_another_user_go_on(policy: str) -> None:
+    world = limited(policy, running_per_user=1)
+    world.submit(of("ann", "a1"), of("ann", "a2"), of("ann", "a3"), of("bob", "b1"), of("bob", "b2")).decide()
+    assert world.jobs_running() == ["a1", "b1"]
+    assert world.why("a2") == "ann runs 1 of at most 1 job in group g"
+    assert world.why("b2") == "bob runs 1 of at most 1 job in group g"
+    world.wait(1).finish("b1")
+    assert world.jobs_running() == ["a1", "b2"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_job_that_runs_starts_its_other_tasks(policy: str) -> None:
+    world = limited(policy, running=1)
+    world.submit(of("ann", "array").tasks(12), of("ann", "later")).decide()
+    assert world.jobs_running() == ["array"] * 8
+    world.wait(1).finish("array", 0, 1)
+    assert world.jobs_running() == ["array"] * 8
+    assert world.why("later") == "group g runs 1 of at most 1 job"
+
+
+def test_all_tasks_of_a_service_are_one_job() -> None:
+    world = limited("FIFO", running=1)
+    tasks = [job(f"web{i}").group("g").member_of(7) for i in range(3)]
+    world.submit(*tasks, job("batch").group("g")).decide()
+    assert world.jobs_running() == ["web0", "web1", "web2"]
+    assert world.why("batch") == "group g runs 1 of at most 1 job"
+    assert world.state("web0").job.type is JobType.SERVICE
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_who_waits_for_a_limit_is_in_nobodys_way(policy: str) -> None:
+    """Without the limit ``big`` would be blocked, and hold up what comes behind it."""
+    world = limited(policy, running_per_user=1)
+    world.run(of("ann", "small").cpu(1))
+    world.submit(of("ann", "big").cpu(4).tasks(2).gang(), of("bob", "next").cpu(3)).decide()
+    assert world.jobs_running() == ["next", "small"]
+    assert world.core.reservations.of(world.state("big")) is None
+    assert world.core.plans.planned_start(world.state("big")) is None
+    world.run(job("foreign").group("other").cpu(4).limit(3600))
+
+
+def test_a_limit_of_none_stops_all_new_jobs() -> None:
+    world = limited("FIFO", running=0)
+    world.submit(of("ann", "one")).decide()
+    assert world.jobs_running() == []
+    assert world.why("one") == "group g runs 0 of at most 0 jobs"
+    assert world.core.next_wakeup() is None
+
+
+def test_a_limit_that_is_lowered_ends_nothing() -> None:
+    world = limited("FIFO", running=3)
+    world.run(*(of("ann", f"j{i}") for i in range(3))).submit(of("ann", "j3"))
+    world.apply(group("g", 8).limits(running=1), group("other", 8)).decide()
+    assert world.jobs_running() == ["j0", "j1", "j2"]
+    assert world.why("j3") == "group g runs 3 of at most 1 job"
+    for name in ("j0", "j1"):
+        world.wait(1).finish(name)
+        assert "j3" not in world.jobs_running()
+    world.wait(1).finish("j2")
+    assert world.jobs_running() == ["j3"]
+
+
+def test_a_limit_that_is_raised_or_taken_away_lets_more_start_at_once() -> None:
+    world = limited("FIFO", running=1)
+    world.submit(*(of("ann", f"j{i}") for i in range(4))).decide()
+    world.apply(group("g", 8).limits(running=2), group("other", 8)).decide()
+    assert world.jobs_running() == ["j0", "j1"]
+    world.apply(group("g", 8), group("other", 8)).decide()
+    assert world.jobs_running() == ["j0", "j1", "j2", "j3"]
+
+
+def test_what_is_claimed_counts_and_is_dropped_when_the_limit_falls() -> None:
+    world = World(group("g", 4).limits(running=1), group("other", 1), nodes=[node("n1").cpu(4)], cooling=0)
+    world.run(job("greedy").group("other").tasks(4))
+    world.submit(of("ann", "first").cpu(2), of("ann", "second").cpu(1)).decide()
+    assert len(world.core.claims) == 1
+    assert world.why("second") == "group g runs 1 of at most 1 job"
+    world.apply(group("g", 4).limits(running=0), group("other", 1)).decide()
+    assert world.core.claims == []
+    world.wait(1).yield_victims()
+    assert "first" not in world.jobs_running()
+    assert world.why("first") == "group g runs 0 of at most 0 jobs"
+
+
+def test_jobs_that_move_to_another_group_take_its_places() -> None:
+    world = World(group("old", 4), group("new", 4).limits(running=2), nodes=nodes(2, cpu=4))
+    world.run(job("one").group("old"), job("two").group("old"))
+    world.apply(group("new", 4).limits(running=2), moves={"old": "new"})
+    world.submit(job("three").group("new")).decide()
+    assert world.why("three") == "group new runs 2 of at most 2 jobs"
+
+
+def test_a_restored_scheduler_counts_the_same() -> None:
+    world = limited("BackFill", running=2, running_per_user=1)
+    world.run(of("ann", "a1"), of("bob", "b1"))
+    world.submit(of("ann", "a2"), of("cid", "c1")).decide()
+    twin = Scheduler.restore(world.core.export())
+    assert twin.export() == world.core.export()
+    for core in (world.core, twin):
+        assert [counter.counts() for counter in core.groups.get("g").counters] == [
+            ({1: 1, 2: 1}, {(1, "ann"): 1, (2, "bob"): 1}, {"ann": 1, "bob": 1})
+        ]
+    assert twin.validate() == []
+
+
+def test_the_head_of_a_group_at_its_limit_makes_no_limits_of_time_count() -> None:
+    """Estimates are not set aside for an overdue job that waits for a limit."""
+    world = limited("predicted", running=1)
+    world.apply(
+        group("g", 8, "BackFill").with_options(estimates="predicted", overdue_after="1s").limits(running=1),
+        group("other", 8),
+    )
+    world.run(of("ann", "long").expected(30))
+    world.submit(of("ann", "late").expected(1)).wait(3600).decide()
+    assert not world.core.limits_count
+
+
+# --- what must always hold -------------------------------------------------------------------------------------
+
+
+def too_many(player: Player, decided: list[Decision]) -> list[str]:
+    """The starts beyond a limit, by a plain account of what ran before and runs now."""
+    limits = {each.name: each.limits for each in player.groups}
+    jobs = player.account.jobs
+
+    def name(number: int) -> str:
+        return player.account.group_of[number]
+
+    running = {(name(each.job.id), each.job.counted_as, each.job.user) for each in player.account.running.values()}
+    wrong = []
+    for start in decided:
+        if not isinstance(start, Start):
+            continue
+        spec = jobs[start.job]
+        group_name, limit = name(spec.id), limits.get(name(spec.id), Limits())
+        theirs = {number for g, number, _ in running if g == group_name}
+        own = {number for g, number, user in running if (g, user) == (group_name, spec.user)}
+        if limit.running is not None and spec.counted_as not in theirs and len(theirs) >= limit.running:
+            wrong.append(f"{start} beside {theirs} of {limit.running}")
+        if limit.running_per_user is not None and spec.counted_as not in own and len(own) >= limit.running_per_user:
+            wrong.append(f"{start} beside {own} of {limit.running_per_user}")
+        running.add((group_name, spec.counted_as, spec.user))
+    return wrong
+
+
+def watching(player: Player, decided: list[Decision]) -> Callable[[], None]:
+    wrong = too_many(player, decided)
+    assert not wrong, wrong
+    return lambda: None
+
+
+@given(setting=settings_of_any_kind(limited=True), story=operations(EVERYTHING))
+def test_no_start_exceeds_a_limit(setting: Setting, story: list[Operation]) -> None:
+    Player(setting, watch=watching).play(story)
+
+
+@given(setting=settings_of_any_kind(limited=True, constrained=True, placed=True), story=operations(PLACED))
+def test_no_start_exceeds_a_limit_where_jobs_depend_on_each_other(setting: Setting, story: list[Operation]) -> None:
+    Player(setting, watch=watching).play(story)
+
+
+@given(setting=settings_of_any_kind(limited=False), story=operations(EVERYTHING))
+def test_jobs_that_a_limit_keeps_waiting_change_nothing_for_others(setting: Setting, story: list[Operation]) -> None:
+    """A group that may run nothing has 6 jobs; all others are decided about as if it had none."""
+    none = msgspec.structs.replace(
+        setting.groups[0], name="idle", limits=Limits(running=0), quota=setting.groups[0].quota
+    )
+    setting = msgspec_replace(setting, (*setting.groups, none))
+    story = [each for each in story if each[0] != "groups"]
+    player = Player(setting, check=False).play(story)
+    dimensions = Dimensions(setting.custom)
+    ghosts = [
+        JobSubmitted(
+            job(f"ghost{i}").group("idle").cpu(1 + i).tasks(1 + i % 3).build(1_000_000 + i, dimensions), None, None
+        )
+        for i in range(6)
+    ]
+    other = setting.make()
+    other.observe(0, ghosts)
+    assert replay(other, player.calls) == player.answers
+
+
+def msgspec_replace(setting: Setting, groups: tuple[object, ...]) -> Setting:
+    from dataclasses import replace
+
+    return replace(setting, groups=groups)  # type: ignore[arg-type]
