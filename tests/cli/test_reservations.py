@@ -76,7 +76,7 @@ def test_reservations_are_made_listed_and_removed_and_mistakes_are_one_sentence(
     )
     with center.executor("n1"):
         for arguments, code, sentence in (
-            ("exam --nodes n2 --for 1h", 2, "nodes: there is no node 'n2' (did you mean n1?)"),
+            ("exam --nodes n2 --for 1h", 2, "nodes: there is no node 'n2' (one of n1)"),
             ("exam --nodes m* --for 1h", 2, "nodes: no node has a name like m* (`cress nodes` lists them)"),
             ("exam --nodes n1", 2, "for: it has no end (either for (4h), or until (a moment))"),
             ("exam --for 1h", 2, "nodes: it has no nodes"),
