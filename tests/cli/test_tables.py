@@ -17,6 +17,7 @@ import pytest
 from cress.cli import devices, groups, job, jobs, node_matching, nodes, resolve, status
 from cress.cli.common import count, duration, job_id, pairs, task_id
 from cress.cli.table_layout import chosen, fitted
+from cress.cli.table_layout import text_of as text
 from cress.cli.tables import Cell, Column, bar, clean, hidden_line, plain
 from cress.client import (
     AttemptView,
@@ -417,6 +418,35 @@ def test_groups_say_what_they_use_of_their_quotas() -> None:
         "db        2     3        1.50        3        0  FIFO                       1  ann bob",
         "web       4     0        0.00        0        9  BackFill (cools off)       2  *",
     ]
+
+
+def group_in_tree(name: str, parent: str, quota: str, used: str, ratio: float, **more: Any) -> GroupView:
+    return GroupView(
+        name=name, parent=parent, quota=quota, used=used, ratio=ratio, policy="" if more.get("inner") else "FIFO", weight=1,
+        users=("*",), running=int(used), **{"waiting": 0, "borrowed": "0", "lends": "0", **more},
+    )  # fmt: skip
+
+
+def test_groups_in_a_tree() -> None:
+    views = [
+        group_in_tree("biology", "", "40", "50", 1.25, share_of_cluster=0.4, borrowed="10", waiting=7),
+        group_in_tree("default", "", "2", "0", 0, share_of_cluster=0.02, lends="2"),
+        group_in_tree(
+            "lab", "physics", "40", "20", 0.5, share_of_parent=2 / 3, share_of_cluster=0.4, lends="20", max_quota="50"
+        ),
+        group_in_tree("physics", "", "60", "45", 0.75, share_of_cluster=0.6, lends="15", max_quota="80", inner=True),
+        group_in_tree("theory", "physics", "20", "25", 1.25, share_of_parent=1 / 3, share_of_cluster=0.2, borrowed="5"),
+    ]
+    assert plain(groups.TREE_COLUMNS, groups.tree_rows(views, drawn=False)) == [
+        "NAME     IN       QUOTA  USED  USED/QUOTA  OF_PARENT  OF_CLUSTER  BORROWED  LENDS  MAX  RUNNING  WAITING  POLICY",
+        "biology              40    50        1.25                    40%        10      0            50        7  FIFO",
+        "default               2     0        0.00                     2%         0      2             0        0  FIFO",
+        "physics              60    45        0.75                    60%         0     15   80       45        0",
+        "lab      physics     40    20        0.50        67%         40%         0     20   50       20        0  FIFO",
+        "theory   physics     20    25        1.25        33%         20%         5      0            25        0  FIFO",
+    ]
+    drawn = [text(each[0]) for each in groups.tree_rows(views, drawn=True)]
+    assert drawn == ["biology", "default", "physics", "├─ lab", "└─ theory"]
 
 
 def test_status_in_a_few_lines() -> None:

@@ -47,7 +47,7 @@ from cress.model.events import (
     TaskEnded,
 )
 from cress.model.group import Group, PreemptivePolicy, Quota, SchedPolicy
-from cress.model.groups.quota_text import SCALE, parse_resource_quota
+from cress.model.groups.quota_text import SCALE, parse_bound, parse_resource_quota
 from cress.model.job import Job, JobType
 from cress.model.limits import Limits
 from cress.model.node import DYNAMIC_PORTS, Device, Load, Node, Value
@@ -302,6 +302,18 @@ class GroupBuilder:
         """Windows of the timetable as in Group.conf: ``07:30-09:00 = 20``."""
         return replace(self, quota="; ".join((self.quota, *texts)))
 
+    def inside(self, parent: str) -> GroupBuilder:
+        """It is in this group."""
+        return self._set(parent=parent)
+
+    def most(self, quota: int | str) -> GroupBuilder:
+        """Its MaxQuota."""
+        return self._set(max_quota=str(quota))
+
+    def lends(self, quota: int | str) -> GroupBuilder:
+        """What others may have of its quota."""
+        return self._set(lendable=str(quota))
+
     def with_options(self, **texts: str) -> GroupBuilder:
         """The group's own values of options, as texts."""
         return self._set(options=tuple(texts.items()))
@@ -311,8 +323,13 @@ class GroupBuilder:
         return self._set(quota=Quota(scalar=scalar))
 
     def build(self, accounting: str, dimensions: Dimensions) -> Group:
-        quota, windows = parse_resource_quota(self.quota, accounting, dimensions)
-        return Group(**{"name": self.name, "quota": quota, "windows": windows, **dict(self.rest)})
+        values = dict(self.rest)
+        if self.quota != "0":
+            values["quota"], values["windows"] = parse_resource_quota(self.quota, accounting, dimensions)
+        for name in ("max_quota", "lendable"):
+            if name in values:
+                values[name] = parse_bound(values[name], accounting, dimensions, zero=True)
+        return Group(**{"name": self.name, **values, **{k: v for k, v in self.rest if k == "quota"}})
 
 
 def job(name: str) -> JobBuilder:
@@ -331,7 +348,7 @@ def nodes(count: int, **amounts: object) -> list[NodeBuilder]:
 
 
 def group(name: str, quota: int | str = 1, policy: str = "FIFO") -> GroupBuilder:
-    """A group; the quota is in whole cores (or servers), or a text as in Group.conf."""
+    """A group; the quota is in whole cores (or servers), or a text as in Group.conf; 0: the sum of those of the groups in it."""
     return GroupBuilder(name, str(quota)).policy(policy)
 
 

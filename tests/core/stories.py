@@ -52,6 +52,7 @@ from cress.model.events import (
     TaskEnded,
 )
 from cress.model.group import Group, PreemptivePolicy, Quota, QuotaWindow, SchedPolicy
+from cress.model.groups.tree import weeks_of
 from cress.model.job import Job, JobType
 from cress.model.limits import Limits
 from cress.model.node import Allocated, Device, Load, Node, Value
@@ -110,6 +111,7 @@ class Setting:
     placed: bool = False  # whether jobs ask for ports, disks, racks and each other
     within: float = 0.3  # of the groups preempt their own tasks of lower priority
     estimates: bool = True  # whether groups may plan by estimates, which may be wrong
+    trees: bool = False  # whether groups are in a tree, have a MaxQuota, or keep capacity for themselves
     limited: bool = False  # whether groups limit the jobs that run at once
     fragments: bool = False  # whether jobs name workloads, and what is idle is lent
 
@@ -345,6 +347,49 @@ def random_group(rng: Random, name: str, setting: Setting, policies: tuple[Sched
     )
 
 
+def in_a_tree(groups: tuple[Group, ...], rng: Random) -> tuple[Group, ...]:
+    """The same groups, some of them in others, some of these with more than the sum of their quotas; some with bounds."""
+    quotas = [each for group in groups for each in (group.quota, *(window.quota for window in group.windows))]
+    if len({tuple(name for name, _ in each.amounts) for each in quotas}) > 1 or rng.random() < 0.2:
+        # In one tree all quotas are of one kind.
+        return tuple(bounded(msgspec.structs.replace(group, parent=""), rng) for group in groups)
+    top = [Group(name="outer"), Group(name="inner", parent="outer" if rng.random() < 0.7 else "")]
+    made = []
+    for group in groups:
+        parent = rng.choice(("", "inner", "inner", "outer"))
+        made.append(bounded(msgspec.structs.replace(group, parent=parent), rng))
+    used = {group.parent for group in made}
+    top = [each for each in top if each.name in used or (each.name == "outer" and top[1].parent and "inner" in used)]
+    made += top
+    weeks = weeks_of(made)
+    for each in top:
+        if rng.random() < 0.6:
+            # The inner one may have less than all of the outer one.
+            most = max((quota for _, quota in weeks[each.name]), key=lambda quota: quota.scalar or quota.amounts)
+            more = Quota(
+                scalar=most.scalar and most.scalar + (2_000 if each.name == "inner" else 9_000),
+                amounts=tuple((name, 20 * amount) for name, amount in most.amounts),
+            )
+            made[made.index(each)] = msgspec.structs.replace(each, quota=more)
+    return tuple(made)
+
+
+def bounded(group: Group, rng: Random) -> Group:
+    """The group with a MaxQuota, with a bound of what it lends, or with neither."""
+    group = msgspec.structs.replace(group, max_quota=None, lendable=None)
+    quotas = [group.quota, *(window.quota for window in group.windows)]
+    if len({tuple(name for name, _ in each.amounts) for each in quotas}) > 1:
+        return group
+    if rng.random() < 0.4:
+        amounts = tuple((name, 2 * max(dict(each.amounts)[name] for each in quotas)) for name, _ in group.quota.amounts)
+        most = Quota(scalar=2 * max(each.scalar for each in quotas), amounts=amounts)
+        group = msgspec.structs.replace(group, max_quota=most)
+    if rng.random() < 0.4:
+        half = Quota(group.quota.scalar // 2, tuple((name, -(-amount // 2)) for name, amount in group.quota.amounts))
+        group = msgspec.structs.replace(group, lendable=rng.choice((Quota(), half)))
+    return group
+
+
 def random_limits(rng: Random) -> Limits:
     """Limits on running jobs that are often reached, or none."""
     return Limits(running=rng.choice((None, 0, 1, 2, 3, 5)), running_per_user=rng.choice((None, 1, 1, 2)))
@@ -363,6 +408,7 @@ def _setting(
         "drain_after": choose((600 * SECOND, 30 * SECOND, 0)),
         "max_per_round": choose((1.0, 0.1)),
         "overload_memory": choose((0, 4)),
+        "share_half_life": choose((0, 0, 0, 20 * SECOND, 600 * SECOND)),
     }
     values: dict[str, Any] = {
         "custom": choose((("gpu",), ("gpu", "npu"), ("gpu", "npu", "slots"))),
@@ -370,6 +416,7 @@ def _setting(
         "limits": choose(("some", "all", "none")),
         "vectors": choose((False, True)),
         "windows": choose((False, True)),
+        "trees": choose((False, False, False, True)),
         "limited": choose((False, False, True)),
     }
     fixed = fixed.copy()
@@ -381,6 +428,8 @@ def _setting(
     rng = Random(number(0, 2**16))
     names = names[: number(min(2, len(names)), len(names))]
     groups = tuple(random_group(rng, name, setting, policies) for name in names)
+    if setting.trees:
+        groups = in_a_tree(groups, rng)
     nodes = tuple(random_node(rng, i, setting.custom, setting.constrained, setting.placed) for i in range(number(1, 6)))
     return replace(setting, groups=groups, nodes=nodes)
 
@@ -638,7 +687,7 @@ class Player:
         """Nothing happens."""
 
     def _group(self, rng: Random) -> str:
-        names = [group.name for group in self.groups]
+        names = [group.name for group in self.groups if group.name in GROUPS]
         # A setting with one group is about what happens inside it.
         return names[0] if len(names) == 1 else rng.choice([*names * 4, "", "default"])
 
@@ -868,7 +917,7 @@ class Player:
 
     def _op_groups(self, rng: Random) -> None:
         kept = [name for name in GROUPS if rng.random() < 0.7] or [GROUPS[0]]
-        old = {group.name: group for group in self.groups}
+        old = {group.name: group for group in self.groups if group.name in GROUPS}
         fresh = tuple(
             old[name] if name in old and rng.random() < 0.5 else random_group(rng, name, self.setting) for name in kept
         )
@@ -877,6 +926,8 @@ class Player:
                 self.happen(AdvanceReservationRemoved(name))
         target = rng.choice([*kept, "default"])
         moves = tuple((name, target) for name in old if name not in kept)
+        if self.setting.trees:
+            fresh = in_a_tree(fresh, rng)
         self.groups = fresh
         self.account.move(dict(moves))
         self.happen(GroupsApplied(fresh, moves))

@@ -52,6 +52,34 @@ def some_of_its_tasks_run() -> World:
     return world
 
 
+def its_group_is_at_its_ceiling() -> World:
+    world = World(group("g", 2).most(4), nodes=nodes(1, cpu=9)).run(job("others").tasks(3).group("g"))
+    world.submit(job("waits").cpu(2).group("g")).decide()
+    return world
+
+
+def one_above_its_group_is_at_its_ceiling() -> World:
+    world = World(group("all", 2).most(4), group("g", 2).inside("all"), nodes=nodes(1, cpu=9))
+    world.run(job("others").tasks(4).group("g")).submit(job("waits").group("g")).decide()
+    return world
+
+
+def others_keep_what_is_free() -> World:
+    world = World(group("g", 2), group("lab", 6).lends(1), nodes=nodes(1, cpu=8))
+    world.run(job("others").tasks(3).group("g")).submit(job("waits").group("g")).decide()
+    return world
+
+
+def a_branch_is_held_to_its_quota() -> World:
+    world = World(
+        group("all", 2), group("g", 2).inside("all"), group("a", 5), nodes=nodes(1, cpu=6), behind_blocked="quota_only",
+        preemption="off",
+    )  # fmt: skip
+    world.run(job("others").tasks(2).group("g"))
+    world.submit(job("large").cpu(5).group("a"), job("waits").group("g")).decide()
+    return world
+
+
 def as_many_jobs_run_as_may() -> World:
     world = World(group("g", 4).limits(running=2), nodes=[node("n1").cpu(4)])
     world.run(job("one").group("g"), job("two").group("g"))
@@ -265,13 +293,13 @@ def no_gap_is_long_enough() -> World:
 SITUATIONS = [
     (
         its_node_is_reserved_before_it_would_end,
-        Verdict.KEPT,
+        Verdict.RESERVED_AHEAD,
         (
             "node n1 is kept for reservation exam of group h from 2026-12-01 15:00 to 17:00; "
             "with a time limit of at most 3h it could start now"
         ),
     ),
-    (its_node_is_reserved_now, Verdict.KEPT, "node n1 is kept for reservation exam of group h until 13:00"),
+    (its_node_is_reserved_now, Verdict.RESERVED_AHEAD, "node n1 is kept for reservation exam of group h until 13:00"),
     (
         no_gap_is_long_enough,
         Verdict.NO_GAP,
@@ -338,6 +366,29 @@ SITUATIONS = [
         no_node_is_as_it_asks,
         Verdict.NEVER_SATISFIED,
         "no node of this cluster could ever satisfy GPU = True (1 of 1 nodes do not); no node has an attribute GPU",
+    ),
+    (
+        its_group_is_at_its_ceiling,
+        Verdict.MAX_QUOTA,
+        "group g is at its MaxQuota of 4 cores: 3 cores used, this asks for 2 cores",
+    ),
+    (
+        one_above_its_group_is_at_its_ceiling,
+        Verdict.MAX_QUOTA,
+        "group all is at its MaxQuota of 4 cores: 4 cores used, this asks for 1 core",
+    ),
+    (
+        others_keep_what_is_free,
+        Verdict.KEPT,
+        (
+            "it asks for 1 core beyond the quota of its group, and others keep capacity for themselves: "
+            "group lab 5 cores"
+        ),
+    ),
+    (
+        a_branch_is_held_to_its_quota,
+        Verdict.QUOTA,
+        "job 2 of group a is blocked, and group all, in which group g is, is not below its quota",
     ),
     (as_many_jobs_run_as_may, Verdict.RUNNING_LIMIT, "group g runs 2 of at most 2 jobs"),
     (as_many_jobs_of_its_user_run_as_may, Verdict.RUNNING_LIMIT, "ann runs 1 of at most 1 job in group g"),

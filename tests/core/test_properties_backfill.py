@@ -147,7 +147,10 @@ def test_conservative_on_many_nodes_too(seed: int, custom: int) -> None:
 
 @given(
     setting=settings_of_any_kind(
-        group_count=1, policies=(SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.BACKFILL), balance_gate="off"
+        trees=False,
+        group_count=1,
+        policies=(SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.BACKFILL),
+        balance_gate="off",
     ),
     story=operations({kind: weight for kind, weight in EVERYTHING.items() if kind not in ("groups", "clock")}),
 )

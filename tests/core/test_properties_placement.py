@@ -32,7 +32,9 @@ from tests.core.stories import (
 from tests.examples import examples
 
 # In one group all names are known; jobs without an end are there when others depend on them.
-SETTINGS = st.one_of(settings_of_any_kind(placed=True), settings_of_any_kind(placed=True, group_count=1, limits="none"))
+SETTINGS = st.one_of(
+    settings_of_any_kind(placed=True), settings_of_any_kind(placed=True, group_count=1, limits="none", trees=False)
+)
 
 
 def hard(job: Job, kind: Kind) -> list[Clause]:

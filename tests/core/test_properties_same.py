@@ -24,6 +24,7 @@ NAMES = {
     "batch": "accounts",
     "games": "east",
     "media": "zoo",
+    "outer": "zz",
     "ann": "p",
     "bob": "q",
     "cid": "qq",

@@ -82,7 +82,7 @@ def test_shares_follow_quotas_after_one_full_turnover(
 
 
 @given(
-    setting=settings_of_any_kind(preemption="on", windows=False, balance_gate="off", within=0),
+    setting=settings_of_any_kind(preemption="on", windows=False, balance_gate="off", within=0, trees=False),
     story=operations({"submit": 8, "burst": 10, "end": 1, "wait": 4}),
 )
 def test_preemption_comes_to_rest_and_never_turns_back(setting: Setting, story: list[Operation]) -> None:
@@ -111,7 +111,7 @@ def test_preemption_comes_to_rest_and_never_turns_back(setting: Setting, story: 
                 victims.add(player.account.group_of[decision.job])
 
 
-@given(setting=settings_of_any_kind(windows=False, within=0), story=operations(PLAIN))
+@given(setting=settings_of_any_kind(windows=False, within=0, trees=False), story=operations(PLAIN))
 def test_who_preempts_needs_it_and_who_yields_has_more_than_its_quota(setting: Setting, story: list[Operation]) -> None:
     def watch(player: Player, items: list[Decision]) -> Callable[[], None]:
         taken = [decision for decision in items if isinstance(decision, Preempt)]
@@ -164,9 +164,18 @@ def blocked_below_quota(player: Player) -> Iterator[tuple[Job, int]]:
 @given(
     setting=st.one_of(
         settings_of_any_kind(
-            overrun=False, windows=False, drain_after=10**15, limits="all", preemption="off", estimates=False
+            overrun=False,
+            windows=False,
+            drain_after=10**15,
+            limits="all",
+            preemption="off",
+            estimates=False,
+            trees=False,
+            share_half_life=0,
         ),
-        settings_of_any_kind(overrun=False, windows=False, drain_after=10**15, estimates=False),
+        settings_of_any_kind(
+            overrun=False, windows=False, drain_after=10**15, estimates=False, trees=False, share_half_life=0
+        ),
     ),
     story=operations({**PLAIN, "submit": 16, "end": 1, "cancel": 1}),
 )

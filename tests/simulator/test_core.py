@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.model.errors import InputError
 from cress.model.options import Options
 from cress.simulator import request, run
 from cress.simulator.direct import ONE_BY_ONE, TOGETHER
@@ -179,9 +178,3 @@ def test_the_order_of_hashes_changes_nothing(tmp_path: Path) -> None:
         )
         tables.append((out / "Capacity" / "jobs.csv").read_text())
     assert tables[0] == tables[1]
-
-
-def test_what_would_change_nothing_in_a_simulation_is_refused(tmp_path: Path) -> None:
-    asked = request.Request(trace="frameworks:nodes=1,applications=2", out=tmp_path, options=("rebalance=hourly",))
-    with pytest.raises(InputError, match="tasks are not moved in simulations"):
-        run.plan(asked)

@@ -131,3 +131,13 @@ def test_wrong_policies_are_refused(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_policy(text)
     assert message in str(caught.value)
+
+
+def test_jobs_go_to_the_groups_without_others_in_them(tmp_path: Path) -> None:
+    file = tmp_path / "Group.conf"
+    file.write_text("Name: all\nResourceQuota: 8\n\nName: ops\nParent: all\nResourceQuota: 4\nUsers: ann\n")
+    work = configure(_work(["all", "ops", ""], ["ann"], [("all", "ann"), ("ops", "ann"), ("", "ann")]), file, "cpu")
+    names, where = place(work)
+    assert names == ("ops", "default")
+    assert where.tolist() == [NOWHERE, 0, 0]
+    assert {group.name: group.parent for group in work.groups} == {"all": "", "ops": "all"}

@@ -20,13 +20,14 @@ NODES = "nodes:\n  - {name: n, count: 2, resource: '<4>'}\n"
 Attempt = tuple[str, int, str, int, int, str]
 
 
-def simulated(folder: Path, jobs: str, cluster: str = NODES, *, suffix: str = "yaml") -> Result:
+def simulated(
+    folder: Path, jobs: str, cluster: str = NODES, *, suffix: str = "yaml", options: tuple[str, ...] = ()
+) -> Result:
     """The run of this trace with every invariant checked after every moment."""
     (folder / "c.yaml").write_text(cluster)
     (folder / f"jobs.{suffix}").write_text(jobs)
-    plan = run.plan(
-        Request(trace=str(folder / f"jobs.{suffix}"), out=folder / "out", cluster=folder / "c.yaml", check=True)
-    )
+    trace = str(folder / f"jobs.{suffix}")
+    plan = run.plan(Request(trace=trace, out=folder / "out", cluster=folder / "c.yaml", check=True, options=options))
     return run.simulate(plan, plan.choices[0])
 
 
@@ -258,6 +259,28 @@ def test_a_drained_node_takes_nothing_and_is_empty_at_the_deadline_until_it_is_o
         ("long", 0, "n-2", 55, 155, "finished"),
     ]
     assert result.analysis.summary["attempts_stopped"] == 1
+
+
+def test_tasks_are_moved_by_the_option_rebalance(tmp_path: Path) -> None:
+    """A move is a stop and a start; what the task had done is lost work."""
+    table = "job,submit,run,cpu,movable\nlarge,0,9000,3,false\nsmall,0,9000,1,true\n"
+    options = ("rebalance=1h", "node_order=spread", "rebalance_lost=2")
+    result = simulated(tmp_path, table, NODES, suffix="csv", options=options)
+    assert attempts(result) == [
+        ("large", 0, "n-1", 0, 9000, "finished"),
+        ("small", 0, "n-2", 0, 3605, "moved"),
+        ("small", 0, "n-1", 3605, 12605, "finished"),
+    ]
+    summary = result.analysis.summary
+    assert (summary["attempts_moved"], summary["attempts_stopped"]) == (1, 0)
+    assert summary["lost_work_core_h"] == pytest.approx(3605 / 3600)
+
+
+def test_nothing_is_moved_beyond_the_budget(tmp_path: Path) -> None:
+    table = "job,submit,run,cpu,movable\nlarge,0,9000,3,false\nsmall,0,9000,1,true\n"
+    options = ("rebalance=1h", "node_order=spread", "rebalance_lost=0.9")
+    result = simulated(tmp_path, table, NODES, suffix="csv", options=options)
+    assert result.analysis.summary["attempts_moved"] == 0
 
 
 def test_a_stopped_task_has_the_grace_of_its_job(tmp_path: Path) -> None:

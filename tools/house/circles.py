@@ -16,6 +16,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "tables",
         "placing",
         "groups.policies",
+        "tree",
         "job_times",
         "running_jobs",
         "jobs",

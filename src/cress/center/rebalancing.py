@@ -10,16 +10,14 @@ import msgspec
 
 from cress.center.committer import Committer
 from cress.center.forked_work import ForkedWork
-from cress.center.show.moves import CORE_HOUR
-from cress.core.moving.plan import Budget, Plan
+from cress.core.moving.plan import Plan
 from cress.core.moving.planner import GOALS
 from cress.lifecycle.inputs import Rebalance
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.moving.planning import Wanted, made
+from cress.lifecycle.moving.planning import Wanted, budget_of, made
 from cress.lifecycle.moving.rounds import present
 from cress.lifecycle.moving.schedule import next_round
 from cress.model.errors import InputError, NotAccepted
-from cress.model.options import Options
 from cress.model.times import SECOND
 from cress.store.base import StoreError
 
@@ -53,12 +51,6 @@ class Planner:
 
 def _made(machine: Machine, wanted: Wanted) -> bytes:
     return _encode(made(machine, wanted))
-
-
-def budget_of(options: Options) -> Budget:
-    """Return the budget of a round that begins by itself."""
-    lost = round(options.rebalance_lost * CORE_HOUR)
-    return Budget(moves=options.rebalance_moves, lost=lost)
 
 
 class Rebalancing:

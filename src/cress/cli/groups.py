@@ -32,6 +32,7 @@ Examples:
 Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center could be asked.
 What stands in the file: docs/groups.md.
 Columns: name, quota, used, used/quota, running, waiting, policy, weight, users, limits; a narrow terminal leaves some out.
+Of groups in a tree: name, in, quota, used, used/quota, of_parent, of_cluster, borrowed, lends, max, running, waiting, policy, limits.
 """
 
 COLUMNS = (
@@ -44,6 +45,24 @@ COLUMNS = (
     Column("POLICY", hides=4),
     Column("WEIGHT", right=True, hides=2),
     Column("USERS", gives=True, hides=3),
+    Column("LIMITS", gives=True, hides=1),
+)
+
+# Of groups in a tree.
+TREE_COLUMNS = (
+    Column("NAME", gives=True),
+    Column("IN", gives=True, hides=1),
+    Column("QUOTA", right=True, gives=True),
+    Column("USED", right=True, gives=True),
+    Column("USED/QUOTA", right=True),
+    Column("OF_PARENT", right=True, hides=3),
+    Column("OF_CLUSTER", right=True, hides=4),
+    Column("BORROWED", right=True, hides=2),
+    Column("LENDS", right=True, hides=2),
+    Column("MAX", right=True, hides=3),
+    Column("RUNNING", right=True),
+    Column("WAITING", right=True),
+    Column("POLICY", hides=5),
     Column("LIMITS", gives=True, hides=1),
 )
 
@@ -60,7 +79,9 @@ def groups(columns: Columns = "", wide: Wide = False, as_json: Json = False, dat
             print_json(page)
             return
         selection = selection_of(columns, wide=wide)
-        if terminal():
+        if any(each.parent for each in page.groups):
+            show(TREE_COLUMNS, tree_rows(page.groups, drawn=terminal()), selection)
+        elif terminal():
             titles = [*COLUMNS[:4], Column("", hides=1), *COLUMNS[4:]]
             rows = [[*row(each)[:4], _bar(each), *row(each)[4:]] for each in page.groups]
             show(titles, rows, selection)
@@ -168,6 +189,48 @@ def row(group: GroupView) -> list[Cell]:
         " ".join(group.users),
         _limits(group),
     ]
+
+
+def tree_rows(groups: Sequence[GroupView], *, drawn: bool) -> list[list[Cell]]:
+    """The rows of groups depth first; with lines that show the tree if it is ``drawn``."""
+    children: dict[str, list[GroupView]] = {}
+    for group in sorted(groups, key=lambda each: each.name):
+        children.setdefault(group.parent, []).append(group)
+    rows: list[list[Cell]] = []
+    # Each with the lines before its own name, and before those of the groups in it.
+    open_ = [(group, "", "") for group in reversed(children.get("", []))]
+    while open_:
+        group, lead, below = open_.pop()
+        rows.append(_tree_row(group, lead if drawn else ""))
+        inside = children.get(group.name, [])
+        for i, each in reversed(list(enumerate(inside))):
+            last = i == len(inside) - 1
+            open_.append((each, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  ")))
+    return rows
+
+
+def _tree_row(group: GroupView, lead: str) -> list[Cell]:
+    name, quota, used, ratio, running, waiting, policy = row(group)[:7]
+    return [
+        (lead + group.name, name[1]) if isinstance(name, tuple) else lead + group.name,
+        group.parent,
+        quota,
+        used,
+        ratio,
+        _percent(group.share_of_parent),
+        _percent(group.share_of_cluster),
+        group.borrowed,
+        group.lends,
+        group.max_quota,
+        running,
+        waiting,
+        policy,
+        _limits(group),
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
 
 
 def _limits(group: GroupView) -> Cell:

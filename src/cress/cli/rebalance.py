@@ -25,7 +25,7 @@ Examples:
   cress rebalance --for 12               the cheapest moves that let job 12 start
   cress rebalance --for 12 --apply       and make them
   cress rebalance --apply --max-moves 10 --max-lost 5
-                                         at most ten tasks, which lose at most five core hours of work
+                                         at most ten tasks, which lose at most five hours of work
   cress rebalance --status               the round that is under way, or the last one
   cress rebalance --stop                 end it after its present step
 
@@ -60,7 +60,8 @@ def rebalance(
     ] = None,
     max_moves: Annotated[int | None, typer.Option(min=1, metavar="N", help="Move at most so many tasks.")] = None,
     max_lost: Annotated[
-        float | None, typer.Option(min=0, metavar="HOURS", help="Lose at most so many core hours of work.")
+        float | None,
+        typer.Option(min=0, metavar="HOURS", help="Lose at most so many hours of work of cores and devices together."),
     ] = None,
     status: Annotated[
         bool, typer.Option("--status", help="Show the round that is under way, or the last one.")
@@ -181,7 +182,7 @@ def _tell_plan(found: PlanView) -> None:
 
 def row(move: MoveView) -> list[Cell]:
     """Return the cells of a move."""
-    return [_task(move), move.name or "-", move.node, move.to, _lost(move.lost), move.goal]
+    return [_task(move), move.name or "-", move.node, move.to, _lost(move.lost, move.lost_devices), move.goal]
 
 
 def summary(found: PlanView) -> list[str]:
@@ -190,7 +191,7 @@ def summary(found: PlanView) -> list[str]:
     if not found.moves:
         return [found.note or f"job {found.job} needs no room made: {_places(found)}"]
     lines.append(
-        f"{count(len(found.moves), 'move')}, which lose {_lost(found.lost)} of work; {found.movable:,} running tasks may move"
+        f"{count(len(found.moves), 'move')}, which lose {_lost(found.lost, found.lost_devices)} of work; {found.movable:,} running tasks may move"
     )
     if found.job is not None and found.place:
         lines.append(f"job {found.job} starts: {_places(found)}")
@@ -247,7 +248,11 @@ def _named(names: Iterable[str]) -> str:
     )
 
 
-def _lost(hours: float) -> str:
-    if not hours:
-        return "-"
-    return f"{hours * 3600:.0f} core s" if hours < 1 else f"{hours:,.1f} core h"
+def _lost(cores: float, devices: float) -> str:
+    """Say ``2.5 core h, 8.0 device h``."""
+    lost = [
+        f"{hours * 3600:.0f} {what} s" if hours < 1 else f"{hours:,.1f} {what} h"
+        for hours, what in ((cores, "core"), (devices, "device"))
+        if hours
+    ]
+    return ", ".join(lost) or "-"

@@ -209,7 +209,7 @@ class Client:
     ) -> PlanView:
         """Return the moves of running tasks that let a waiting job start, or that serve ``goals`` (spread, devices, nodes; all of them).
 
-        At most ``moves`` tasks that lose at most ``lost`` core hours together; nothing is moved (docs/rebalance.md).
+        At most ``moves`` tasks that lose at most ``lost`` hours of cores and devices together; nothing is moved (docs/rebalance.md).
         """
         return run(retried(move_calls.plan(job, goals, moves, lost), self.budget), self.http)
 

@@ -39,6 +39,7 @@ from cress.model.events import (
     ZoneSet,
 )
 from cress.model.group import DEFAULT_GROUP, MAX_GROUP_NAME_LENGTH, Group, Quota
+from cress.model.groups.tree import NO_QUOTA, inner_names, leaf_names, leaves_below, problems
 from cress.model.job import Job
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.units import one_of
@@ -47,6 +48,8 @@ from cress.model.zones import zone_of
 # Amounts stay below this, so that sums over a cluster and products with shares stay exact in 64 bits.
 AMOUNT_LIMIT = 2**50
 MOST_PORT = 65_535
+# Groups that one hint names.
+_MOST_TOLD = 8
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -99,7 +102,7 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
                 _check_times(event, core)
             case GroupsApplied():
                 check_groups(core, event)
-                groups = {group.name for group in event.groups} | {DEFAULT_GROUP}
+                groups = leaf_names(event.groups)
             case _:
                 raise InputError(f"{event!r} is not an event", hint="one of the events of cress.model.events")
     if asking:
@@ -114,6 +117,7 @@ def _check_submit(job: Job, core: Books, groups: Container[str], jobs: set[int],
     if check_job(job, core.dimensions):
         asking.append(job)
     if (job.group or DEFAULT_GROUP) not in groups:
+        check_takes_jobs(core, job.group)
         raise InputError(
             f"there is no group {job.group or DEFAULT_GROUP!r}", hint="a group that was applied", field="group"
         )
@@ -246,12 +250,17 @@ def check_groups(core: Books, event: GroupsApplied) -> None:
     names = [group.name for group in event.groups]
     if event.zone:
         zone_of(event.zone)
+    inner = inner_names(event.groups)
     for group in event.groups:
-        _group(group, core)
+        _group(group, core, inner)
         if names.count(group.name) > 1:
             raise InputError(f"group {group.name!r} is given twice", hint="each name once", field="Name")
+    for problem in problems(event.groups, accounting=core.options.accounting, dimensions=core.dimensions):
+        raise InputError(
+            f"group {problem.group}: {problem.keyword}: {problem.what}", hint=problem.hint, field=problem.keyword
+        )
     core.groups.check(event.groups)
-    kept = {*names, DEFAULT_GROUP}
+    kept = leaf_names(event.groups)
     for reservation in core.advance_reservations.by_name.values():
         if reservation.spec.group not in ("", *kept):
             raise InputError(
@@ -261,25 +270,49 @@ def check_groups(core: Books, event: GroupsApplied) -> None:
     moves = dict(event.moves)
     lost = sorted(set(moves.values()) - kept)
     if lost:
-        raise InputError(f"jobs cannot move to {', '.join(lost)}", hint="groups that are in the list")
+        raise InputError(
+            f"jobs cannot move to {', '.join(lost)}", hint="groups that are in the list and have none below them"
+        )
     homeless = sorted(
         group.name for group in core.groups if group.jobs and group.name not in kept and group.name not in moves
     )
+    above = sorted(inner.intersection(homeless))
+    if above:
+        raise InputError(
+            f"groups with live jobs would have groups below them: {', '.join(above)}",
+            hint="say to which group their jobs move",
+        )
     if homeless:
         raise InputError(
             f"groups with live jobs would be removed: {', '.join(homeless)}", hint="say to which group their jobs move"
         )
 
 
-def _group(group: Group, core: Books) -> None:
+def check_takes_jobs(core: Books, name: str) -> None:
+    """Raise ``InputError`` for a group with groups below it: it takes no jobs."""
+    if name in core.groups.tree.inner:
+        leaves = leaves_below(core.groups.configured, name)
+        more = f" and {len(leaves) - _MOST_TOLD:,} more" * (len(leaves) > _MOST_TOLD)
+        raise InputError(
+            f"group {name!r} has groups below it and takes no jobs",
+            hint=f"one of these: {', '.join(leaves[:_MOST_TOLD])}{more}",
+            field="group",
+        )
+
+
+def _group(group: Group, core: Books, inner: frozenset[str]) -> None:
     if not _NAME.fullmatch(group.name) or len(group.name) > MAX_GROUP_NAME_LENGTH:
         raise InputError(
             f"{group.name!r} is not a name of a group",
             hint=f"letters, digits and _, at most {MAX_GROUP_NAME_LENGTH}",
             field="Name",
         )
-    for quota in (group.quota, *(window.quota for window in group.windows)):
+    own = () if group.quota == NO_QUOTA and not group.windows and group.name in inner else (group.quota,)
+    for quota in (*own, *(window.quota for window in group.windows)):
         _quota(quota, group.name, core)
+    for bound in (group.max_quota, group.lendable):
+        if bound is not None and not (bound is group.lendable and bound == NO_QUOTA):
+            _quota(bound, group.name, core)
     if group.weight < 1 or any(weight < 1 for _, weight in group.user_weights):
         raise InputError("a weight below 1", hint="at least 1", field=group.name)
 

@@ -16,8 +16,9 @@ from cress.core.future.plans import Plans
 from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline
 from cress.core.future.turns import Turns
+from cress.core.groups.limits import Bound, never_within_max
 from cress.core.groups.shares import Groups
-from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Part, Stranger, add_amounts
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Part, Stranger
 from cress.core.kernels.holding import END, HEAD, NEXT, NONE, USABLE
 from cress.core.placing.balance import Balance
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, constraints_of, lasting_wants
@@ -111,7 +112,9 @@ class Books:
             raise went_back(self.now, now)
         self.now = now
         if now >= self.groups.next_quota_change:
-            self.refresh_quotas_now()
+            self._follow_timetables(now)
+        if self.groups.tree.clock is not None:
+            self.groups.advance(now)
         if now >= self.advance_reservations.next_change:
             self.end_reservations(self.advance_reservations.over(now))
         for group in self.groups.timed:
@@ -201,7 +204,7 @@ class Books:
         """Add the attempt to those that were told to stop."""
         attempt.stopping = True
         self.leaving[attempt.id] = attempt
-        add_amounts(attempt.job.group.leaving, attempt.charge)
+        attempt.job.group.add_leaving(attempt.charge)
 
     def add_claim(self, claim: ClaimEntry) -> None:
         """Add a claim of a unit whose tasks have left their queue."""
@@ -212,7 +215,7 @@ class Books:
         claim.job.group.claims.append(claim)
         for counter in claim.job.group.counters:
             counter.begin(claim.job.owned)
-        add_amounts(claim.job.group.claimed, claim.charge)
+        claim.job.group.add_claimed(claim.charge)
         self.fit.want(claim.job.shape)
         if claim.job.constraints is not None and not claim.job.queued:
             self.relaxing.note(claim.job, self.now)
@@ -226,7 +229,7 @@ class Books:
         claim.job.group.claims.remove(claim)
         for counter in claim.job.group.counters:
             counter.end(claim.job.owned)
-        add_amounts(claim.job.group.claimed, tuple(-amount for amount in claim.charge))
+        claim.job.group.add_claimed(tuple(-amount for amount in claim.charge))
         self.fit.unwant(claim.job.shape)
         if claim.job.constraints is not None and not claim.job.queued and not claim.job.claims:
             self.relaxing.leave(claim.job)
@@ -309,6 +312,16 @@ class Books:
 
     # --- groups ------------------------------------------------------------------------------------------------
 
+    def _follow_timetables(self, now: int) -> None:
+        """Set every quota as the timetables say; where it counts what was borrowed, each change takes effect at its own time."""
+        if self.groups.tree.clock is not None:
+            while self.groups.next_quota_change < now:
+                moment = self.groups.next_quota_change
+                self.groups.tree.clock.now = moment
+                self.recharge(self.groups.refresh_quotas(moment))
+            self.groups.tree.clock.now = now
+        self.refresh_quotas_now()
+
     def refresh_quotas_now(self) -> None:
         """Set every quota as the timetables say at this moment."""
         self.cluster.loosened += 1
@@ -332,7 +345,7 @@ class Books:
                 attempt.charge = group.charge(attempt.amounts, self.cluster.capacity_of(attempt.node))
                 group.add_used(attempt.job, attempt.charge)
                 if attempt.stopping:
-                    add_amounts(group.leaving, attempt.charge)
+                    group.add_leaving(attempt.charge)
         self.pool.recharge(groups)
         for group in groups:
             group.claims.clear()
@@ -341,7 +354,9 @@ class Books:
             if group.name in wanted:
                 group.claims.append(claim)
                 claim.charge = self.charge_of(claim.job, claim.reservation.nodes)
-                add_amounts(group.claimed, claim.charge)
+                group.add_claimed(claim.charge)
+        if self.groups.tree.follows:
+            self.groups.tree.recount(self.groups)
         for group in groups:
             self.groups.reorder(group)
 
@@ -360,13 +375,11 @@ class Books:
                 attempt.charge = charge
                 group.add_used(attempt.job, more)
                 if attempt.stopping:
-                    add_amounts(group.leaving, more)
+                    group.add_leaving(more)
         for claim in self.claims:
             if any(node == f for node, _ in claim.reservation.nodes):
                 charge = self.charge_of(claim.job, claim.reservation.nodes)
-                add_amounts(
-                    claim.job.group.claimed, tuple(new - old for new, old in zip(charge, claim.charge, strict=True))
-                )
+                claim.job.group.add_claimed(tuple(new - old for new, old in zip(charge, claim.charge, strict=True)))
                 claim.charge = charge
         self.running.forget()
         for group in self.groups:
@@ -593,6 +606,15 @@ class Books:
         constraints = constraints_of(job, self.dimensions) if job.gang else None
         tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
         return job.gang and not self.fit.holds_when_empty(job.request, tasks, wants)
+
+    def never_within_max(self, job: Job) -> Bound | None:
+        """Return the MaxQuota within which a task of ``job``, or its gang, cannot run even if nothing else of the group does."""
+        constraints = constraints_of(job, self.dimensions)
+        entry = JobEntry(
+            job, self.groups.get(job.group), self.first_shape(job, constraints), self.now, None, constraints
+        )
+        tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
+        return never_within_max(self.groups, entry, tasks if job.gang else 1, self.cluster)
 
     def fits_now(self, request: tuple[int, ...]) -> bool:
         """Return whether one task of ``request`` fits into what is free on some node."""

@@ -15,6 +15,7 @@ from cress.core.jobs import ClaimEntry, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
 from cress.core.making_room import MakingRoom
 from cress.core.placing.vetoes import Verdict
+from cress.core.tree.tree import below_quota_against
 from cress.core.unit_homes import choose_homes
 from cress.model.decisions import (
     ClaimDropped,
@@ -125,43 +126,54 @@ class Cycle(MakingRoom):
         self.last_blocked = None
         ahead = Ahead()
         self.pass_number += 1
-        if self.groups.timed:
-            self._follow_overdue()
-        if self.rejoining:
-            self._follow_units(ahead)
+        self._follow_heads(ahead)
         if self._start_before_others(ahead, now):
             return True
-        order = self.groups.order
-        if not order:
+        groups = self.groups
+        groups.tree.settle()
+        if not groups.order:
             return False
-        first = self.groups.by_name[order[0][-1]]
+        first = groups.first()
         # Alone in the order, the first unit of one queue keeps its turn anyway.
-        several = len(order) > 1
+        several = groups.several_wait()
         takes_turns = several or first.policy.overtakes
-        guarantees = Guarantees(self.groups, self.cluster) if takes_turns else None
-        blocked: JobEntry | None = None
+        guarantees = Guarantees(groups, self.cluster) if takes_turns else None
+        blocked: list[JobEntry] = []
         for group in self._groups_in_order(now) if several else (first,):
             group.visited = self.pass_number
             if group.preempted_at is not None and self._cools(group, now):
                 continue
-            if blocked is not None and self._quota_only and not group.below_quota:
-                group.visited = 0
-                self.last_blocked = blocked
+            if blocked and self._is_held_to_quota(group, blocked):
+                if groups.tree.inner:
+                    # One that is below its quota may come later.
+                    continue
                 return False
             if self._offer(group, ahead, now):
                 return True
             offered = group.offered
             if offered is None:
                 continue
-            blocked = offered
+            blocked.append(offered)
             if self._make_room(group, offered, ahead, now):
                 return True
-            if guarantees is not None and not self._may_be_ahead(offered, ahead, guarantees, now):
+            if not self._may_be_ahead(offered, ahead, guarantees, now):
                 continue
             ahead.append(offered)
             if self.leases.endless:
                 self._maybe_drain(offered, ahead, now)
         return False
+
+    def _is_held_to_quota(self, group: GroupState, blocked: list[JobEntry]) -> bool:
+        """Return whether blocked units let only groups below their quotas go on, and this one is not."""
+        if not self._quota_only:
+            return False
+        # In a flat list all of them say the same.
+        behind = next((each for each in reversed(blocked) if not below_quota_against(group, each.group)), None)
+        if behind is None:
+            return False
+        group.visited = 0
+        group.held_behind = self.last_blocked = behind
+        return True
 
     def _groups_in_order(self, now: int) -> Iterable[GroupState]:
         if self._order is None:
@@ -169,6 +181,13 @@ class Cycle(MakingRoom):
         groups, change = self._order(self.groups.in_order(), now)
         self._wake_at(change)
         return groups
+
+    def _follow_heads(self, ahead: Ahead) -> None:
+        """Bring what depends on heads that are overdue, and on units that move, up to date."""
+        if self.groups.timed:
+            self._follow_overdue()
+        if self.rejoining:
+            self._follow_units(ahead)
 
     def _follow_overdue(self) -> None:
         """Let limits count while the head of a group is overdue."""
@@ -179,8 +198,10 @@ class Cycle(MakingRoom):
             overdue = overdue or (late and (not group.counters or head_of(group) is group.policy.head()))
         self.count_limits(overdue)
 
-    def _may_be_ahead(self, blocked: JobEntry, ahead: Ahead, guarantees: Guarantees, now: int) -> bool:
-        """Return whether a blocked unit may hold up others; if it is the first that may, note its turn."""
+    def _may_be_ahead(self, blocked: JobEntry, ahead: Ahead, guarantees: Guarantees | None, now: int) -> bool:
+        """Return whether a blocked unit may hold up others; if it is the first that may, note its turn where turns are taken."""
+        if guarantees is None:
+            return True
         if guarantees.forbid(blocked):
             return False
         if not ahead.jobs:
@@ -255,13 +276,8 @@ class Cycle(MakingRoom):
         if head is None:
             return False
         asks = head.shape.match is not None
-        if (
-            self._gate
-            or policy.limits_users
-            or group.counters
-            or (asks and not self.fit.within_reach(head.shape))
-            or (self.advance_reservations and self._fits_in_no_gap(head))
-        ):
+        limited = group.limited or bool(group.counters) or self._fits_in_no_gap(head)
+        if self._gate or policy.limits_users or limited or (asks and not self.fit.within_reach(head.shape)):
             head = self._first_free(group, now)
             if head is None:
                 return False
@@ -282,7 +298,7 @@ class Cycle(MakingRoom):
         # The decision of the gate changes with time, so no failure is remembered.
         memo = None if self._gate else (self.cluster.loosened, beside.sign)
         for job in policy.later(head, memo):
-            if job is due or (job is head and group.counters) or self._passed_over(job, now):
+            if job is due or (job is head and limited) or self._passed_over(job, now):
                 continue
             if self._try(job, beside, now):
                 return True
@@ -344,9 +360,10 @@ class Cycle(MakingRoom):
             group.verdict = Verdict.QUOTA
             self.last_blocked = ahead.jobs[0]
             return False
+        passes = None if not group.limited else self._is_within_bounds
         # A planned start that comes late may run into what is reserved in advance.
         beside_others = bool(self.reservations.kept) or bool(self.advance_reservations)
-        unit = self.plans.due(group, now, beside_others=beside_others)
+        unit = self.plans.due(group, now, beside_others=beside_others, passes=passes)
         if unit is not None and self.rejoining and unit.job.still_running():
             if unit.job.moving:
                 unit = None
@@ -376,9 +393,10 @@ class Cycle(MakingRoom):
         if self.pool.waiting:
             wake = min(wake, self.pool.next_return())
         wake = min(wake, self.advance_reservations.next_change)
+        self.groups.tree.settle()
         if self.groups.order:
-            # Only what waits cares how long others go on.
-            wake = min(wake, self.expected.next())
+            # Only what waits cares how long others go on, and who borrowed.
+            wake = min(wake, self.expected.next(), self.groups.tree.next_tick(self.groups))
         for group in self.groups.timed:
             wake = min(wake, group.policy.next_change())
         return None if wake >= NEVER else wake

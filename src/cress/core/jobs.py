@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from fractions import Fraction
 from functools import lru_cache
 from heapq import heapify, heappop, heappush, nsmallest
 from typing import TypeAlias
@@ -14,6 +13,8 @@ from cress.core.placing.constraints import Constraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
 from cress.core.running_jobs import Owned, QueuedJobs, RunningJobs
+from cress.core.tree.amounts import Amounts, add_amounts
+from cress.core.tree.tree import Tree
 from cress.model.decisions import LeasePart
 from cress.model.estimates import RunEstimate
 from cress.model.group import Group, Quota
@@ -30,8 +31,6 @@ _SIZE_EXPONENT = 0.3
 _LEAST_MEAN = 10 * SECOND
 _MOST_MEAN = 1000 * DAY
 
-GroupKey: TypeAlias = tuple[int, int, int, str]
-
 # The place of a device on its node; NO_DEVICE: a part of the other amounts.
 NO_DEVICE = -1
 # The first character of the name of a built-in workload.
@@ -40,9 +39,6 @@ _BUILT_IN_OF = {type_: _BUILT_IN + type_.value for type_ in JobType}
 
 # What a part has: the place of its device or NO_DEVICE, and its amounts.
 Piece: TypeAlias = tuple[int, ResourceVector]
-
-# Quotas are below 2^60, so two different ratios differ by more than 2^-120: this scale keeps them apart exactly.
-_SCALE = 128
 
 
 class JobEntry(TimesLeft):
@@ -566,27 +562,24 @@ class ClaimEntry:
         self.tried = -1
 
 
-class GroupState:
-    """The state of a group: its configuration, its use, its place in the order."""
+class GroupState(Amounts):
+    """The state of a group that takes jobs: its configuration, its use, its place in the order."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.spec: Group
-        self.options: Options
+        super().__init__(name)
         self.policy: Policy[JobEntry]
-        self.quota: list[int] = [1]
-        self.dims: tuple[int, ...] = ()
-        self.used: list[int] = [0]
-        # The part of its use held by victims that were told to stop, and the further use of its claims.
-        self.leaving: list[int] = [0]
-        self.claimed: list[int] = [0]
+        # What follows from its amounts in a tree, or by memory; None where nothing does.
+        self.tree: Tree | None = None
+        # Whether it, or one that it is in, has a MaxQuota, or others keep capacity for themselves.
+        self.limited = False
         self.preempted_at: int | None = None
         self.jobs = 0
-        self.key: GroupKey | None = None
         self.claims: list[ClaimEntry] = []
         self.attempts: dict[int, Attempt] = {}
         # The result of the last pass that considered the group.
         self.visited = 0
+        # The blocked unit because of which it was not considered, if it was held to its quota.
+        self.held_behind: JobEntry | None = None
         self.verdict = Verdict.UNVISITED
         self.offered: JobEntry | None = None
         self.failed: tuple[int, int, tuple[int, ...]] | None = None
@@ -611,19 +604,11 @@ class GroupState:
             limits = spec.limits
             own = RunningJobs(self.name, limits.running, limits.running_per_user)
             self.counters = (own,) if limits.at_start else ()
-        self.spec = spec
-        self.options = options
+        self.set_options(spec, options)
         self.policy = policy
         self.predicts = self.trusts = options.estimates == "predicted"
         if before is not None and before is not policy:
             policy.fill(list(before))
-        needs = Fraction(str(options.preempt_below))
-        yields = Fraction(str(options.preempt_above))
-        self._needs = (needs.numerator, needs.denominator)
-        self._yields = (yields.numerator, yields.denominator)
-
-    def __repr__(self) -> str:
-        return f"<group {self.name}: used {self.used} of {self.quota}>"
 
     def enter(self, attempt: Attempt) -> None:
         """Enter an attempt of one of its jobs."""
@@ -637,64 +622,6 @@ class GroupState:
         for counter in self.counters:
             counter.end(attempt.job.owned)
 
-    @property
-    def below_quota(self) -> bool:
-        """True if used / quota < 1 everywhere."""
-        if len(self.quota) == 1:
-            return self.used[0] < self.quota[0]
-        return all(used < quota for used, quota in zip(self.used, self.quota, strict=True))
-
-    @property
-    def above_quota(self) -> bool:
-        """True if used / quota > 1 somewhere."""
-        if len(self.quota) == 1:
-            return self.used[0] > self.quota[0]
-        return any(used > quota for used, quota in zip(self.used, self.quota, strict=True))
-
-    @property
-    def claims_above_quota(self) -> bool:
-        """True if used / quota > 1 somewhere, claims included."""
-        return any(
-            used + claimed > quota for used, claimed, quota in zip(self.used, self.claimed, self.quota, strict=True)
-        )
-
-    def ratio(self) -> Fraction:
-        """Return used / quota, the largest over the measures."""
-        return max(Fraction(used, quota) for used, quota in zip(self.used, self.quota, strict=True))
-
-    def needs_preemption(self) -> bool:
-        """True if used < quota × A, claims included (source G)."""
-        numerator, denominator = self._needs
-        if len(self.quota) == 1:
-            return (self.used[0] + self.claimed[0]) * denominator < self.quota[0] * numerator
-        return all(
-            (used + claimed) * denominator < quota * numerator
-            for used, claimed, quota in zip(self.used, self.claimed, self.quota, strict=True)
-        )
-
-    def may_take(self, charge: tuple[int, ...]) -> bool:
-        """True if used + ``charge`` ≤ quota × B, claims included: else the groups could take turns as victims."""
-        numerator, denominator = self._yields
-        return all(
-            (used + claimed + more) * denominator <= quota * numerator
-            for used, claimed, more, quota in zip(self.used, self.claimed, charge, self.quota, strict=True)
-        )
-
-    def can_be_preempted(self) -> bool:
-        """True if used > quota × B, without its victims (source G)."""
-        numerator, denominator = self._yields
-        return any(
-            (used - leaving) * denominator > quota * numerator
-            for used, leaving, quota in zip(self.used, self.leaving, self.quota, strict=True)
-        )
-
-    def excess(self) -> Fraction:
-        """Return used / quota without its victims."""
-        return max(
-            Fraction(used - leaving, quota)
-            for used, leaving, quota in zip(self.used, self.leaving, self.quota, strict=True)
-        )
-
     def cools_until(self) -> int:
         """Return the end of its cooling-off; 0 if it takes part in scheduling."""
         if self.preempted_at is None:
@@ -702,14 +629,6 @@ class GroupState:
         if self.above_quota:
             return self.preempted_at + self.options.cooling_above_quota
         return self.preempted_at + self.options.cooling
-
-    def order_key(self) -> GroupKey:
-        """Return the key for the order of ascending used / quota, exactly; ties: larger weight, larger quota, name."""
-        if len(self.quota) == 1:
-            ratio = (self.used[0] << _SCALE) // self.quota[0]
-        else:
-            ratio = max((used << _SCALE) // quota for used, quota in zip(self.used, self.quota, strict=True))
-        return (ratio, -self.spec.weight, -self.quota[0], self.name)
 
     def charge(self, request: ResourceVector, capacity: ResourceVector) -> tuple[int, ...]:
         """Return the charge of one task of ``request`` on a node of ``capacity``, in the measures of the group."""
@@ -727,34 +646,33 @@ class GroupState:
         else:
             for i, amount in enumerate(charge):
                 used[i] += amount
+        if self.tree is not None:
+            self.tree.used(self, charge)
         self.policy.charged(job, charge)
 
     def add_idle(self, charge: tuple[int, ...]) -> None:
         """Add the charge of idle parts of leases, which may be negative: no job of the group has them."""
         add_amounts(self.used, charge)
+        if self.tree is not None:
+            self.tree.used(self, charge)
+
+    def add_leaving(self, charge: tuple[int, ...]) -> None:
+        """Add the charge of tasks that were told to stop, which may be negative."""
+        add_amounts(self.leaving, charge)
+        if self.tree is not None:
+            self.tree.leaving(self, charge)
+
+    def add_claimed(self, charge: tuple[int, ...]) -> None:
+        """Add the charge of claims, which may be negative."""
+        add_amounts(self.claimed, charge)
+        if self.tree is not None:
+            self.tree.claimed(self, charge)
 
     def set_quota(self, quota: Quota, dimensions: Dimensions) -> bool:
         """Take over a quota; returns whether the measures changed, so that used amounts must be counted again."""
-        if not quota.amounts:
-            self.quota = [max(1, quota.scalar)]
-            dims: tuple[int, ...] = ()
-        else:
-            self.quota = [amount for _, amount in quota.amounts]
-            dims = tuple(dimensions.index[name] for name, _ in quota.amounts)
+        changed = super().set_quota(quota, dimensions)
         self.policy.set_quota(self.quota)
-        if dims == self.dims:
-            return False
-        self.dims = dims
-        self.used = [0] * len(self.quota)
-        self.leaving = self.used.copy()
-        self.claimed = self.used.copy()
-        return True
-
-
-def add_amounts(amounts: list[int], change: tuple[int, ...]) -> None:
-    """Add amounts to others in place."""
-    for i, amount in enumerate(change):
-        amounts[i] += amount
+        return changed
 
 
 @lru_cache(maxsize=4096)

@@ -19,7 +19,7 @@ from cress.core.books import Books, went_back
 from cress.core.combined_restarts import dissolve, has_ended, join, leave_units, start_unit
 from cress.core.fragments.holders import leave_node, reduce_lease, use_by_holder
 from cress.core.fragments.use import give_to_claim, leave_leases, row_beside_loan, take_parts, use_leases
-from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Part, Reservation, Stranger, add_amounts
+from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Part, Reservation, Stranger
 from cress.core.kernels.holding import END, NONE
 from cress.core.limit_changes import drop_claims_beyond, recount
 from cress.core.placing import licence_use
@@ -66,7 +66,7 @@ from cress.model.events import (
     TaskEnded,
     ZoneSet,
 )
-from cress.model.group import DEFAULT_GROUP
+from cress.model.groups.tree import leaf_names
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import NEVER
@@ -344,7 +344,7 @@ class Ledger(Books):
     def _groups_applied(self, event: GroupsApplied) -> None:
         # Their options may change, by which what runs was held.
         self.count_limits(False)
-        kept = {group.name for group in event.groups} | {DEFAULT_GROUP}
+        kept = leaf_names(event.groups)
         moves = dict(event.moves)
         gone = {group.name for group in self.groups if group.jobs} - kept
         moving = [job for job in self.jobs.values() if job.group.name in gone] if gone else []
@@ -513,7 +513,7 @@ class Ledger(Books):
             del self.leaving[attempt.id]
             self.to_stop.pop(attempt.id, None)
             self.advance_reservations.ending.pop(attempt.id, None)
-            add_amounts(group.leaving, tuple(-amount for amount in attempt.charge))
+            group.add_leaving(tuple(-amount for amount in attempt.charge))
         again = again and not job.cancelled
         if self.relations.dependencies.in_use:
             self._doubt_units(job, attempt.task, attempt.node if again else None)

@@ -8,6 +8,7 @@ from cress.core.fragments.reclaim import find_reclaim
 from cress.core.fragments.search import find_loan, may_use, own_room, returnable_for
 from cress.core.future.reservations import Ahead
 from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.groups.lenders import yielding_to
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.kernels.holding import NONE
 from cress.core.placements import Placements
@@ -19,6 +20,7 @@ from cress.core.preemption import (
     find_eviction_in_workload,
     find_eviction_within,
 )
+from cress.core.tree.amounts import Amounts
 from cress.model.decisions import (
     LeaseReduced,
     WouldPreempt,
@@ -110,9 +112,11 @@ class MakingRoom(Placements):
 
     def _return_for(self, group: GroupState, job: JobEntry) -> bool:
         """Let groups above their quotas give back idle parts at once if the unit of a group that may preempt fits then."""
-        if not group.needs_preemption() or not group.may_take(charge_of_tasks(job, 1, self.cluster)):
+        takers = self._takers(group, job, 1)
+        if not takers:
             return False
-        leases = returnable_for(self, job)
+        yielding = yielding_to(self.groups, group, takers, lambda node: node.above_quota)
+        leases = returnable_for(self, job, {each.group.name for each in yielding})
         for lease in leases:
             self._do(LeaseReduced(lease))
         return bool(leases)
@@ -127,11 +131,7 @@ class MakingRoom(Placements):
             return False
         within = group.options.preempt_within != "off" or self.pool.lends
         urgent = self._is_urgent(group, job, now)
-        entitled = (
-            group.jobs < len(self.jobs)
-            and group.needs_preemption()
-            and group.may_take(charge_of_tasks(job, job.shape.size, self.cluster))
-        )
+        entitled = self._takers(group, job, job.shape.size) if group.jobs < len(self.jobs) else []
         if not (entitled or within or urgent):
             return False
         # A unit that becomes urgent looks again; no job has the id 0.
@@ -142,12 +142,12 @@ class MakingRoom(Placements):
             return False
         eviction = self._evict_by_urgency(group, job, ahead, now) if urgent else None
         if eviction is None and entitled:
-            eviction = find_eviction(self, job)
-            if eviction is not None and not group.may_take(self.charge_of(job, eviction.nodes)):
+            eviction = find_eviction(self, job, entitled)
+            if eviction is not None and not self._may_take(job, eviction):
                 # On these nodes it costs more than where it costs least.
                 eviction = None
         if eviction is None and within:
-            eviction = self._evict_within(group, job, ahead, now, entitled=entitled)
+            eviction = self._evict_within(group, job, ahead, now, entitled)
         if eviction is None or not self._within_round(len(eviction.attempts)):
             group.no_victims = state
             group.retry_victims_at = min(self._next_victim_at(now), now + LOOK_AGAIN if urgent else NEVER)
@@ -164,6 +164,19 @@ class MakingRoom(Placements):
         self._claim(job, eviction, now)
         group.verdict = Verdict.VICTIMS
         return True
+
+    def _takers(self, group: GroupState, job: JobEntry, tasks: int) -> list[Amounts]:
+        """Return the groups, that of the unit and those that it is in, that need preemption and may take so many tasks from their siblings."""
+        takers = [node for node in group.path() if node.needs_preemption()]
+        if takers:
+            charge = charge_of_tasks(job, tasks, self.cluster)
+            takers = [node for node in takers if node.may_take(charge)]
+        return takers
+
+    def _may_take(self, job: JobEntry, eviction: Eviction) -> bool:
+        """Return whether the groups for which others yield may take the unit on the nodes found."""
+        charge = self.charge_of(job, eviction.nodes)
+        return all(taker.may_take(charge) for taker in eviction.takers)
 
     def _is_urgent(self, group: GroupState, job: JobEntry, now: int) -> bool:
         """Return whether a blocked unit may take room from less urgent tasks (source S); if not yet, wake up when it may."""
@@ -183,25 +196,22 @@ class MakingRoom(Placements):
         if self._must_wait(group):
             return None
         charge = charge_of_tasks(job, job.shape.size, self.cluster)
-        others = group.jobs < len(self.jobs) and not group.claims_above_quota and group.may_take(charge)
-        eviction = find_eviction_by_urgency(self, job, others=others)
+        others = group.jobs < len(self.jobs)
+        takers = [each for each in group.path() if others and not each.claims_above_quota and each.may_take(charge)]
+        eviction = find_eviction_by_urgency(self, job, takers)
         if eviction is None or all(victim.job.group is group for victim in eviction.attempts):
             return eviction
-        return (
-            eviction
-            if group.may_take(self.charge_of(job, eviction.nodes))
-            else find_eviction_by_urgency(self, job, others=False)
-        )
+        return eviction if self._may_take(job, eviction) else find_eviction_by_urgency(self, job, [])
 
     def _evict_within(
-        self, group: GroupState, job: JobEntry, ahead: Ahead, now: int, *, entitled: bool
+        self, group: GroupState, job: JobEntry, ahead: Ahead, now: int, entitled: list[Amounts]
     ) -> Eviction | None:
         """Return victims of lower priority in the unit's own group, beside the reservations of the units ahead."""
         self.reservations.heed(self._heeded(group, ahead, now), now)
         if self._must_wait(group):
             return None
         if group.options.preempt_within != "off":
-            return find_eviction_within(self, job, others=entitled)
+            return find_eviction_within(self, job, entitled)
         return find_eviction_in_workload(self, job)
 
     def _within_round(self, number: int) -> bool:

@@ -9,9 +9,10 @@ import numpy as np
 
 from cress.core.advance.gaps import fits_in_no_gap
 from cress.core.advance.inside import copies_inside
-from cress.core.fragments.search import Place, rest_of
+from cress.core.fragments.search import Place, may_use, own_room, rest_of
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.groups.limits import Bound, kept_for_others, over_max
 from cress.core.groups.policies.queue import MOST_PENDING
 from cress.core.groups.running_limits import head_of, limit_reached, within
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
@@ -288,8 +289,7 @@ class Placements(Ledger):
         """
         counts = np.zeros(len(self.dimensions), np.int64)
         blocked = False
-        for key in self.groups.order:
-            group = self.groups.by_name[key[3]]
+        for group in self.groups.waiting():
             if blocked and not group.below_quota:
                 break
             if group.preempted_at is not None and self.now < group.cools_until():
@@ -326,11 +326,11 @@ class Placements(Ledger):
 
     def _fits_in_no_gap(self, job: JobEntry) -> bool:
         """Return whether advance reservations leave a unit no time that is long enough for it."""
-        return fits_in_no_gap(self, job) is not None
+        return bool(self.advance_reservations) and fits_in_no_gap(self, job) is not None
 
     def _passed_over(self, job: JobEntry, now: int) -> bool:
         group = job.group
-        if self.advance_reservations and self._fits_in_no_gap(job):
+        if self._fits_in_no_gap(job):
             group.verdict = Verdict.NO_GAP
             return True
         if job.shape.match is not None and not self.fit.within_reach(job.shape):
@@ -343,6 +343,10 @@ class Placements(Ledger):
             return True
         if group.policy.limits_users and not self.within_limit(job):
             group.verdict = Verdict.USER_LIMIT
+            return True
+        if group.limited and (bound := self.broken_bound(job)) is not None:
+            group.verdict = Verdict.MAX_QUOTA if bound.group else Verdict.KEPT
+            group.policy.spared = True
             return True
         if not self._gate:
             return False
@@ -360,6 +364,21 @@ class Placements(Ledger):
         group.verdict = Verdict.GATE
         self._wake_at(job.held_since + hold)
         return True
+
+    def broken_bound(self, job: JobEntry) -> Bound | None:
+        """Return the MaxQuota that a unit would break, or what it would take of what others keep; what it would have inside its workload's lease is counted already."""
+        groups = self.groups
+        bound = over_max(groups, job, self.cluster) if groups.bounded else None
+        if bound is None and groups.tree.keeps:
+            bound = kept_for_others(groups, job, self.cluster)
+        if bound is not None and self.pool.leases and may_use(job):
+            workload = self.pool.workload(job)
+            if workload is not None and workload.idle_on and own_room(self, job, workload) is not None:
+                return None
+        return bound
+
+    def _is_within_bounds(self, job: JobEntry) -> bool:
+        return self.broken_bound(job) is None
 
     def within_limit(self, job: JobEntry) -> bool:
         """Return whether the user of the job may start one more unit of it.

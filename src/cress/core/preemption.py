@@ -6,11 +6,14 @@ node with the cheapest set wins. A *claim* keeps the freed resources for the uni
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
 from cress.core.books import Books
 from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.groups.lenders import Yielding, yielding_to
 from cress.core.jobs import Attempt, GroupState, JobEntry
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
@@ -30,16 +33,17 @@ from cress.core.kernels.victims import (
     R_SHORTEST,
     R_START,
     R_YIELDS,
-    RANK,
     UNSET,
     WHOLE,
     cheapest_node,
     devices_hold,
+    lose,
     name_victims,
 )
 from cress.core.placing.gangs import by_racks, caps_by_racks
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
+from cress.core.tree.amounts import Amounts
 from cress.model.decisions import LeasePart
 from cress.model.group import PreemptivePolicy
 from cress.model.times import NEVER
@@ -53,45 +57,51 @@ _WHOLE = 1_000_000
 class Eviction:
     """The cheapest way found: the attempts that have to end, in the order in which they were taken, and the nodes.
 
-    ``leased`` is what leases of the unit's workload bring.
+    ``leased`` is what leases of the unit's workload bring. ``takers`` are the groups for which others yield: that of the unit, or one
+    that it is in.
     """
 
-    __slots__ = ("attempts", "leased", "nodes")
+    __slots__ = ("attempts", "leased", "nodes", "takers")
 
     def __init__(
-        self, attempts: list[Attempt], nodes: list[tuple[int, int]], leased: tuple[LeasePart, ...] = ()
+        self,
+        attempts: list[Attempt],
+        nodes: list[tuple[int, int]],
+        leased: tuple[LeasePart, ...] = (),
+        takers: tuple[Amounts, ...] = (),
     ) -> None:
         self.attempts = attempts
         self.nodes = nodes
         self.leased = leased
+        self.takers = takers
 
 
-def find_eviction(core: Books, job: JobEntry) -> Eviction | None:
-    """Return the victims for one unit of ``job``, or ``None`` if no allowed set makes it fit."""
-    takers = _groups_that_yield(core, job)
+def find_eviction(core: Books, job: JobEntry, takers: list[Amounts]) -> Eviction | None:
+    """Return the victims for one unit of ``job`` beside ``takers``, or ``None`` if no allowed set makes it fit."""
+    yielding = _groups_that_yield(core, job, takers)
     # Those of a higher priority are asked only if the others do not suffice.
-    priorities = sorted({group.spec.preempt_priority for group in takers})
+    priorities = sorted({each.group.spec.preempt_priority for each in yielding})
     searches: list[_Search] = []
     # Only where nothing else helps, the last victim takes its group below its quota.
     for beyond in (False, True):
         for i, priority in enumerate(priorities):
             if i == len(searches):
-                groups = [group for group in takers if group.spec.preempt_priority <= priority]
-                searches.append(_Search(core, job, groups))
+                asked = [each for each in yielding if each.group.spec.preempt_priority <= priority]
+                searches.append(_Search(core, job, asked))
             found = searches[i].plan(beyond=beyond)
             if found is not None:
                 return found
     return None
 
 
-def find_eviction_within(core: Books, job: JobEntry, *, others: bool) -> Eviction | None:
+def find_eviction_within(core: Books, job: JobEntry, takers: list[Amounts]) -> Eviction | None:
     """Return victims of lower priority in the group of ``job``, beside the reservations in force, or ``None``.
 
-    ``others``: those that ``find_eviction`` may take come first; by themselves they make too little room.
+    Those that ``find_eviction`` may take beside ``takers`` come first; by themselves they make too little room.
     """
     if not job.group.attempts:
         return None
-    search = _Search(core, job, [*(_groups_that_yield(core, job) if others else ()), job.group])
+    search = _Search(core, job, _groups_that_yield(core, job, takers), own=True)
     return search.plan(beyond=False) or search.plan(beyond=True)
 
 
@@ -117,21 +127,21 @@ def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
             cost[each.job.job.id] = left
     if not may:
         return None
-    search = _Search(core, job, [job.group], only=may)
+    search = _Search(core, job, [], own=True, only=may)
     found = search.plan(beyond=False) or search.plan(beyond=True)
     if found is not None and job.shape.size == 1:
         found.leased = tuple(part for each in found.attempts for part in core.pool.brought(each))
     return found
 
 
-def find_eviction_by_urgency(core: Books, job: JobEntry, *, others: bool) -> Eviction | None:
+def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Amounts]) -> Eviction | None:
     """Return less urgent victims for one unit of ``job``, beside the reservations in force, or ``None`` (source S).
 
-    The least urgent first; in groups above their quota if ``others``, where these do not suffice in its own group. Those that could not
+    The least urgent first; in groups above their quota beside ``takers``, where these do not suffice in its own group. Those that could not
     meet their own deadlines any more afterwards come last.
     """
-    takers = [group for group in core.groups if others and group is not job.group and group.excess() > 1]
-    search = _Search(core, job, [*takers, job.group], by_urgency=True)
+    yielding = list(yielding_to(core.groups, job.group, takers, lambda node: node.excess() > 1))
+    search = _Search(core, job, yielding, own=True, by_urgency=True)
     found = search.plan(beyond=False) or search.plan(beyond=True)
     if found is None or sum((core.now - each.start) * max(1, each.amounts[0]) for each in found.attempts) > _worthwhile(
         job
@@ -145,29 +155,32 @@ def _worthwhile(job: JobEntry) -> float:
     return job.group.options.urgency_cost * job.longest * job.shape.size * max(1, job.job.request[0])
 
 
-def _groups_that_yield(core: Books, job: JobEntry) -> list[GroupState]:
+def _groups_that_yield(core: Books, job: JobEntry, takers: list[Amounts]) -> list[Yielding]:
     """Return the groups that may be preempted for another one's unit: of the lowest priority, then furthest above its quota, first."""
-    groups = [group for group in core.groups if group is not job.group and group.can_be_preempted()]
-    return sorted(groups, key=lambda group: (group.spec.preempt_priority, -group.excess(), group.name))
+    found = yielding_to(core.groups, job.group, takers, lambda node: node.can_be_preempted())
+    return sorted(found, key=lambda each: each.order)
 
 
 class _Search:
     """The search: future free amounts per node, and the victims that could add to them (tables: ``kernels/victims.py``).
 
-    ``groups`` are those that may be preempted, the first of which yields first; that of ``job`` may be the last of them. ``only``: of the tasks
-    in these slots.
+    ``yielding`` are the groups that may be preempted, the first of which yields first, then that of ``job`` if ``own``. ``only``: of the
+    tasks in these slots.
     """
 
     def __init__(
         self,
         core: Books,
         job: JobEntry,
-        groups: list[GroupState],
+        yielding: list[Yielding],
         *,
+        own: bool = False,
         by_urgency: bool = False,
         only: set[int] | None = None,
     ) -> None:
         cluster = core.cluster
+        groups = [*(each.group for each in yielding), *([job.group] if own else ())]
+        self.takers = {each.group.name: each.taker for each in yielding}
         self.by_urgency = by_urgency
         self.job = job
         self.cluster = cluster
@@ -186,7 +199,7 @@ class _Search:
             kept_ahead = core.advance_reservations.kept_from(job.group, min(core.now + grace + job.limit, NEVER))
             self.claimed |= kept_ahead.any(axis=1)
             self.levels -= kept_ahead
-        within = job.group in groups
+        within = own
         kept = [claim.reservation for claim in core.claims]
         if within:
             # A unit that takes from its own group leaves to others what is reserved for them.
@@ -200,7 +213,7 @@ class _Search:
         core.running.refresh(core.cluster, core.groups, core.attempts, others)
         self.holders = core.holders
         self.table = core.running.table
-        self.spare = self._what_groups_can_spare(groups)
+        self.above, self.spare = self._what_groups_can_spare(groups, yielding)
         job_of, self.left = self._what_jobs_can_spare(stopping)
         rank = {group.name: i for i, group in enumerate(groups)}
         rank_of = np.array([rank.get(name, UNSET) for name in core.groups.by_name], np.int64)
@@ -274,17 +287,24 @@ class _Search:
                 stay[attempt.slot] = True
         return stay
 
-    def _what_groups_can_spare(self, groups: list[GroupState]) -> Ints:
-        """Return, per group, the amount that it may lose in each measure and still be at its quota; -1 where it has no such measure."""
-        spare = np.full((len(groups), self.table.shape[1] - R_CHARGE), -1, np.int64)
-        for i, group in enumerate(groups):
-            if group is self.job.group:
-                # The room stays in the group, so its quota sets no bound.
-                spare[i, : len(group.quota)] = _ANY
-                continue
-            used = zip(group.used, group.leaving, group.quota, strict=True)
-            spare[i, : len(group.quota)] = [have - leaving - quota for have, leaving, quota in used]
-        return spare
+    def _what_groups_can_spare(self, groups: list[GroupState], yielding: list[Yielding]) -> tuple[Ints, Ints]:
+        """Return, per group, the place of the one that it is in, and the amount that it may lose in each measure and still be at its quota.
+
+        The groups that these are in follow. The amount is -1 where a group has no such measure.
+        """
+        nodes: list[Amounts] = [*groups]
+        for each in yielding:
+            nodes += (node for node in each.chain[1:] if node not in nodes)
+        place = {node.name: i for i, node in enumerate(nodes)}
+        above = np.full(len(nodes), UNSET, np.int64)
+        for each in yielding:
+            for node, outer in pairwise(each.chain):
+                above[place[node.name]] = place[outer.name]
+        spare = np.full((len(nodes), self.table.shape[1] - R_CHARGE), -1, np.int64)
+        for i, node in enumerate(nodes):
+            # The room stays in the unit's own group, so its quota sets no bound.
+            spare[i, : len(node.quota)] = _ANY if node is self.job.group else node.spare()
+        return above, spare
 
     def _what_jobs_can_spare(self, stopping: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
         """Number the gangs and the jobs with a minimum; return the number of each slot's job, and the tasks that each may lose."""
@@ -333,7 +353,7 @@ class _Search:
         for _ in range(shape.size):
             f, count = cheapest_node(
                 request, lack, caps, placed, self.levels, self.cluster.nodes, self.cluster.leases, self.victims, taken,
-                self.spare, self.left, lost, gone, chosen, shape.ask, self.stopping, self.claimed, beyond,
+                self.above, self.spare, self.left, lost, gone, chosen, shape.ask, self.stopping, self.claimed, beyond,
                 self.by_urgency,
             )  # fmt: skip
             if f == NO_NODE:
@@ -345,7 +365,7 @@ class _Search:
                 order.append(v)
                 taken[v] = True
                 self._free(v, 1)
-                lost[self.victims[v, RANK]] += self.victims[v, LOSS:]
+                lose(v, self.victims, self.above, lost)
                 if self.victims[v, JOB] != UNSET:
                     gone[self.victims[v, JOB]] += self.victims[v, NUMBER]
         nodes = np.flatnonzero(placed)
@@ -359,7 +379,10 @@ class _Search:
                 self._free(v, 1)
                 taken[v] = True
         attempts = [attempt for v in order for attempt in self._tasks(v)]
-        return Eviction(attempts, [(f, int(placed[f])) for f in nodes.tolist()]) if attempts else None
+        if not attempts:
+            return None
+        takers = {self.takers[each.job.group.name] for each in attempts if each.job.group.name in self.takers}
+        return Eviction(attempts, [(f, int(placed[f])) for f in nodes.tolist()], takers=tuple(takers))
 
     def _devices_hold(self, nodes: Ints, placed: Ints, taken: npt.NDArray[np.bool_]) -> bool:
         """Return whether the copies placed on these nodes find their devices without the victims taken."""

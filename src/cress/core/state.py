@@ -88,6 +88,7 @@ def export_state(core: Cycle) -> State:
             for claim in core.claims
         ],
         "lending": export_leases(core),
+        "borrowed": _borrowed(core),
         "reservations": _reservations(core),
         "plans": {
             name: {
@@ -144,6 +145,7 @@ def restore_state(core: Cycle, state: State) -> None:
     _restore_nodes(core, state)
     core.relations.licences.counts = dict(state["licences"])
     core.now = state["now"]
+    core.groups.tree.advance(core.now, ())
     core.groups.wall_offset = state["wall_offset"]
     groups = msgspec.convert(state["groups"], tuple[Group, ...])
     core.groups.apply(groups, core.now, state.get("groups_zone", ""))
@@ -202,6 +204,7 @@ def restore_state(core: Cycle, state: State) -> None:
     core.units_in_doubt = state["units_in_doubt"]
     core.wake = state["wake"]
     _restore_memory(core, state["memory"])
+    _restore_borrowed(core, state.get("borrowed"))
     for group in core.groups:
         core.groups.reorder(group)
     for f in list(core.loads.over):
@@ -215,6 +218,27 @@ def _restore_advance_reservations(core: Cycle, state: State) -> None:
     for spec in msgspec.convert(state.get("advance_reservations", ()), tuple[AdvanceReservation, ...]):
         core.reserve_in_advance(spec)
     core.advance_reservations.ending = dict(state.get("ending", ()))
+
+
+def _borrowed(core: Cycle) -> State | None:
+    """Return what groups borrowed lately, if that counts."""
+    clock = core.groups.tree.clock
+    if clock is None:
+        return None
+    nodes = (*core.groups, *core.groups.tree.upwards)
+    return {
+        "length": clock.length,
+        "groups": {node.name: node.memory.export() for node in nodes if node.memory is not None},
+    }
+
+
+def _restore_borrowed(core: Cycle, state: State | None) -> None:
+    tree = core.groups.tree
+    if state is not None and tree.clock is not None:
+        for node in (*core.groups, *tree.upwards):
+            if node.memory is not None and node.name in state["groups"]:
+                node.memory.restore(state["groups"][node.name], state["length"])
+    tree.recount(core.groups)
 
 
 def _restore_mix(core: Cycle, mix: State | None) -> None:
@@ -495,10 +519,11 @@ def _restore_reservation(core: Cycle, entry: State, view: int = ALL) -> Reservat
 def _memory(core: Cycle, group: GroupState) -> State:
     """Return the results of the group's last tries, so that a copy does not retry what the original would not."""
     failed, victims, policy = group.failed, group.no_victims, group.policy
-    offered = group.offered
+    offered, behind = group.offered, group.held_behind
     state: State = {
         "visited": group.visited,
         "verdict": group.verdict.value,
+        "held_behind": behind.job.id if behind is not None and core.jobs.get(behind.job.id) is behind else None,
         "offered": offered.job.id if offered is not None and core.jobs.get(offered.job.id) is offered else None,
         "failed": None if failed is None else [failed[0], failed[1], list(failed[2])],
         "no_victims": (
@@ -531,6 +556,7 @@ def _restore_memory(core: Cycle, memory: State) -> None:
         group.visited = entry["visited"]
         group.verdict = Verdict(entry["verdict"])
         group.offered = core.jobs.get(entry["offered"])
+        group.held_behind = core.jobs.get(entry.get("held_behind"))
         failed, victims = entry["failed"], entry["no_victims"]
         group.failed = None if failed is None else (failed[0], failed[1], tuple(failed[2]))
         group.no_victims = None if victims is None else (victims[0], cluster.stamp, victims[1], tuple(victims[2:]))

@@ -76,6 +76,7 @@ from cress.model.errors import InputError, NotAccepted
 from cress.model.events import ClockSet, GroupsApplied, LicencesSet, ZoneSet
 from cress.model.group import DEFAULT_GROUP
 from cress.model.groups.change import changed, with_closing_times, without_times
+from cress.model.groups.tree import leaf_names
 from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.records import JobState
@@ -227,7 +228,7 @@ class Machine(Context):
 
     def _apply_groups(self, applied: ApplyGroups) -> None:
         self.check_groups(applied)
-        kept = {group.name for group in applied.groups} | {DEFAULT_GROUP}
+        kept = leaf_names(applied.groups)
         moves = dict(applied.moves)
         was = set(self.core.groups.by_name)
         groups = with_closing_times(applied.groups, self.core.groups.configured, self.utc)
@@ -285,7 +286,7 @@ class Machine(Context):
     def check_groups(self, applied: ApplyGroups) -> None:
         """Raise ``InputError`` if these groups cannot be applied now."""
         admission.check_groups(self.core, GroupsApplied(applied.groups, applied.moves, applied.zone))
-        kept = {group.name for group in applied.groups} | {DEFAULT_GROUP}
+        kept = leaf_names(applied.groups)
         moves = dict(applied.moves)
         for family in self.families.values():
             name = family.job.group or DEFAULT_GROUP

@@ -81,6 +81,14 @@ class Options:
         0.02, "quota of the default group as a share of the cluster", source="G: 1 to 5 %", least=0.01, most=0.05
     )
 
+    share_half_life: int = _option(
+        0,
+        "groups that have their quota are ordered by what they use and what they borrowed lately, of which after so long half counts; 0 = only what they use counts",
+        unit="µs",
+        source="ours (0030)",
+        least=0,
+    )
+
     # Inside a group
     priority_ageing: float = _option(
         1.0, "priority points gained per hour of waiting; 0 = none", unit="1/h", least=0, per_group=True
@@ -220,7 +228,7 @@ class Options:
         10, "most tasks that such a round moves", unit="tasks", source="ours (0027)", least=1
     )
     rebalance_lost: float = _option(
-        10.0, "most work that they lose together", unit="core hours", source="ours (0027)", least=0
+        10.0, "most work that they lose together", unit="hours of cores and devices", source="ours (0027)", least=0
     )
 
     # Nodes that are away

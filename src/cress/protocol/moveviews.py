@@ -8,7 +8,7 @@ from cress.protocol.views import View
 
 
 class MoveView(View, frozen=True):
-    """A task that is moved from ``node`` to ``to``; ``lost`` is the work that it begins anew, in core hours.
+    """A task that is moved from ``node`` to ``to``; ``lost`` is the work that it begins anew, in core hours, ``lost_devices`` in hours of devices.
 
     ``job`` and ``task`` are as people call them (of a member of a service: the service and its index); ``job`` is ``None``, and ``name`` empty, for who may not see that job.
     ``goal`` is spread, devices, nodes or place.
@@ -23,6 +23,7 @@ class MoveView(View, frozen=True):
     to: str
     goal: str
     lost: float = 0.0
+    lost_devices: float = 0.0
 
 
 class FreeView(View, frozen=True):
@@ -50,7 +51,7 @@ class StaysView(View, frozen=True):
 
 
 class PlanView(View, frozen=True):
-    """A plan: its ``moves`` in order, what they free, and what they cost. ``lost`` is in core hours, ``movable`` the number of tasks that may move.
+    """A plan: its ``moves`` in order, what they free, and what they cost. ``lost`` is in core hours, ``lost_devices`` in hours of devices, ``movable`` the number of tasks that may move.
 
     ``nodes`` and ``devices`` become free; ``spread`` are the services whose tasks are on more nodes then. ``job`` is the waiting job that starts on ``place`` (tasks by node);
     without a place there are no moves that let it start. ``note`` says why there is nothing to move.
@@ -67,6 +68,7 @@ class PlanView(View, frozen=True):
     job: int | None = None
     place: dict[str, int] = msgspec.field(default_factory=dict)
     lost: float = 0.0
+    lost_devices: float = 0.0
     note: str = ""
 
 

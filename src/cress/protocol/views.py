@@ -326,6 +326,10 @@ class NodeView(View, frozen=True):
 class GroupView(View, frozen=True):
     """A group: ``quota`` is that of now and ``ratio`` used / quota, ``priority`` the number that the source paper shows.
 
+    ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``. ``parent`` is the group
+    that it is in; one with groups in it (``inner``) has what these have, and no policy. ``max_quota`` and ``lendable`` are its bounds. Of
+    its quota it has the ``share_of_parent`` and the ``share_of_cluster`` (0 … 1), ``borrowed`` is what it uses beyond it, ``lends`` what
+    others may use of it at the moment.
     ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``. ``limits`` are the
     keywords of its limits with their values as in ``Group.conf``; ``jobs`` wait or run, ``running_jobs`` of them run. One that is
     ``closed`` takes no new jobs, since the moment ``closed_since``.
@@ -351,6 +355,14 @@ class GroupView(View, frozen=True):
     closed_since: float | None = None
     admins: tuple[str, ...] = ()
     preempt_priority: int = 0
+    parent: str = ""
+    inner: bool = False
+    max_quota: str = ""
+    lendable: str = ""
+    share_of_parent: float | None = None
+    share_of_cluster: float | None = None
+    borrowed: str = ""
+    lends: str = ""
 
 
 class Submitted(View, frozen=True):

@@ -29,6 +29,7 @@ class How(IntEnum):
     STOPPED = 3  # with its gang, by a drain, or because its job was cancelled
     FAILED = 4  # with an exit code that is not 0, or at its time limit with a retry to come
     RUNNING = 5  # still running when the simulation ended
+    MOVED = 6  # to another node, where the task began anew
 
 
 class JobEnd(IntEnum):

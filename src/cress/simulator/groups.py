@@ -10,6 +10,7 @@ import numpy as np
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.group import DEFAULT_GROUP, Group, Quota, SchedPolicy
+from cress.model.groups.tree import inner_names
 from cress.model.option_text import group_options, parse_assignments, parse_option
 from cress.model.units import one_of
 from cress.simulator.workload import Cluster, Ints, Workload
@@ -193,7 +194,8 @@ def place(workload: Workload) -> tuple[tuple[str, ...], Ints]:
     name, else to ``default``. Jobs of unknown groups or of users that their group does not admit go nowhere;
     they are added to the notes.
     """
-    by_name = {group.name: group for group in workload.groups}
+    inner = inner_names(workload.groups)
+    by_name = {group.name: group for group in workload.groups if group.name not in inner}
     names = tuple(dict.fromkeys([*by_name, DEFAULT_GROUP]))
     position = {name: i for i, name in enumerate(names)}
     pairs, where = np.unique(workload.group_index * len(workload.users) + workload.user_index, return_inverse=True)
@@ -201,11 +203,12 @@ def place(workload: Workload) -> tuple[tuple[str, ...], Ints]:
     for i, pair in enumerate(pairs.tolist()):
         group_index, user_index = divmod(pair, len(workload.users))
         name, user = workload.group_names[group_index], workload.users[user_index]
-        wanted = name or _group_of_user(workload.groups, user)
+        wanted = name or _group_of_user(tuple(by_name.values()), user)
         group = by_name.get(wanted)
         if group is None and wanted != DEFAULT_GROUP:
             target[i] = NOWHERE
-            workload.notes.add("unknown group", workload.line[where == i].tolist(), detail=wanted)
+            what = "group with groups in it" if wanted in inner else "unknown group"
+            workload.notes.add(what, workload.line[where == i].tolist(), detail=wanted)
         elif group is not None and not group.admits(user):
             target[i] = NOWHERE
             detail = f"{user or 'no user'} in {wanted}"

@@ -33,6 +33,7 @@ from cress.lifecycle.inputs import (
     Submit,
 )
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.moving.rounds import MOVED
 from cress.model.errors import InputError
 from cress.model.events import Outcome
 from cress.model.family import Database, Service
@@ -46,6 +47,7 @@ from cress.simulator.attempts import History, How, JobEnd
 from cress.simulator.direct import PATIENCE, STRIDE, InvariantBroken, Progress
 from cress.simulator.fragments import FragmentLog
 from cress.simulator.jobs import Jobs
+from cress.simulator.moves import Rounds
 from cress.simulator.packing.devices import device_log
 from cress.simulator.running import Running
 from cress.simulator.service_log import ServiceLog
@@ -108,6 +110,7 @@ class ManagedRun:
         self._log = FragmentLog(machine.core)
         self._devices = device_log(machine.core, workload, jobs)
         self._services = ServiceLog(machine.families)
+        self._rounds = Rounds(machine, workload.utc, workload.begin)
         self._key: dict[int, tuple[int, int]] = {}  # the job and task of a running attempt, where failures are counted
         self._failures: dict[tuple[int, int], int] = {}
         self._ids = {i: NOT_SUBMITTED + i for i in range(len(workload))}  # by position
@@ -133,6 +136,9 @@ class ManagedRun:
                 time = submit[position]
             if timed and (time is None or timed[-1][0] < time):
                 time = timed[-1][0]
+            due = self._rounds.next()
+            if due is not None and (time is None or due < time):
+                time = due
             wake = self._machine.next_wakeup()
             if wake is not None and (time is None or wake < time):
                 if wake <= now:
@@ -148,6 +154,9 @@ class ManagedRun:
                 position += 1
             self.events += len(inputs) + position - first
             self._step(now, inputs, first, position)
+            begun = self._rounds.due(now)
+            if begun:
+                self._step(now, [*begun], position, position)
             self._services.look(now)
             if self._devices is not None:
                 self._devices.look(now)
@@ -305,7 +314,9 @@ class ManagedRun:
             self._key[launch.attempt] = (i if self._keeps[i] else launch.job, launch.task)
         if not self._keeps[i]:
             self._moved = now
-            return []
+            # Only what runs is moved, and the next move waits until the program of the last one runs.
+            running = Started(attempt=launch.attempt, at=self._workload.utc + now, pid=1)
+            return [Reported(node=launch.node, reports=(running,))] if self._rounds.on else []
         plan = self._workload.template(i).plan
         if not isinstance(plan, Service | Database):
             return []
@@ -317,7 +328,7 @@ class ManagedRun:
     def _halt(self, halt: Halt, now: int) -> None:
         attempt = self._machine.attempts.get(halt.attempt)
         if attempt is not None:
-            how = How.PREEMPTED if attempt.halted == "preempted" else How.STOPPED
+            how = {"preempted": How.PREEMPTED, MOVED: How.MOVED}.get(attempt.halted, How.STOPPED)
             i = self._running.job[self._running.place[halt.attempt]]
             grace = self._workload.template(i).stop_grace if halt.grace is None else halt.grace
             self._running.stop(halt.attempt, now + grace, how)

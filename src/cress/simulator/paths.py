@@ -15,7 +15,7 @@ from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
 from cress.model.events import ClockSet, Event, GroupsApplied, LicencesSet, NodeAdded, RacksSet
 from cress.model.group import Group
-from cress.model.options import Options
+from cress.model.options import OFF, Options
 from cress.simulator.attempts import History
 from cress.simulator.direct import ONE_BY_ONE, DirectRun, Progress
 from cress.simulator.fragments import FragmentLog
@@ -39,7 +39,7 @@ class Path(Protocol):
 
 def path_of(workload: Workload, groups: tuple[Group, ...], options: Options, order: str) -> Path:
     """The path that the workload takes in this order of events, ready to run. Raises ``InputError``."""
-    if needs_lifecycle(workload, order):
+    if needs_lifecycle(workload, order, options):
         # Imported only by workloads that need it.
         from cress.simulator.managed import LifecyclePath
 
@@ -72,9 +72,10 @@ class DirectPath:
         return run.run(self._order)
 
 
-def needs_lifecycle(workload: Workload, order: str) -> bool:
+def needs_lifecycle(workload: Workload, order: str, options: Options | None = None) -> bool:
     """Return whether the workload needs the lifecycle; raise ``InputError`` if that is impossible in this order of events."""
-    because = _only_lifecycle(workload)
+    moves = options is not None and options.rebalance != OFF
+    because = _only_lifecycle(workload) or ("tasks that move" if moves else "")
     if order == ONE_BY_ONE:
         if because:
             raise InputError(

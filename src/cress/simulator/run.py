@@ -16,7 +16,7 @@ from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
 from cress.model.group import Group
 from cress.model.option_text import format_option, parse_assignments
-from cress.model.options import OFF, Options
+from cress.model.options import Options
 from cress.model.times import SECOND
 from cress.simulator.attempts import History
 from cress.simulator.deadlines import parse_deadlines, with_deadlines
@@ -52,7 +52,7 @@ def plan(request: Request, cluster: Cluster | None = None) -> Plan:
     if request.out.exists() and not request.out.is_dir():
         raise InputError("is not a directory", hint="another --out", file=str(request.out))
     plotly_script()
-    options = _checked(parse_assignments(request.options))
+    options = parse_assignments(request.options)
     if request.estimates == PREDICTED:
         options = parse_assignments([f"estimates={PREDICTED}"], options)
     choices = tuple(parse_policy(text) for text in request.policies)
@@ -151,7 +151,7 @@ def _configured(plan: Plan, choice: PolicyChoice) -> tuple[tuple[Group, ...], tu
     """
     groups = with_policy(plan.workload.groups, choice)
     # An option that comes with the policy holds for the implied default group too.
-    options = _checked(parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options))
+    options = parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options)
     if choice.merged and choice.policy is not None:
         return groups, (merged(plan.workload, choice.policy, options.accounting),), options
     return groups, groups, options
@@ -176,17 +176,6 @@ def _refused(workload: Workload, history: History) -> dict[str, list[int]]:
     for i, reason in history.refusals.items():
         found.setdefault(reason, []).append(int(workload.line[i]))
     return found
-
-
-def _checked(options: Options) -> Options:
-    """Return the options. Raises ``InputError`` for one that would change nothing here."""
-    if options.rebalance != OFF:
-        raise InputError(
-            "tasks are not moved in simulations",
-            hint="rebalance=off; what moving gains: docs/rebalance.md",
-            field="rebalance",
-        )
-    return options
 
 
 def _never_fit(

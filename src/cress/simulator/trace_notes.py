@@ -26,6 +26,7 @@ TREATMENTS: dict[str, str] = {
     "start time not in the header": "second 0 taken as a Monday, 00:00",
     "note on the groups": "used as they are",
     "unknown group": "left out",
+    "group with groups in it": "left out",
     "user not in group": "left out",
     "fits no node": "rejected",
     "not accepted": "refused",

@@ -15,15 +15,16 @@ from cress.center.api.jobs import checked_body
 from cress.center.committer import Committer
 from cress.center.group_file import checked_quotas
 from cress.center.lookup import group_of
-from cress.center.show.jobs import group_view, used_resource
+from cress.center.show.groups import group_view, inner_view, used_resource
 from cress.center.turns import chunks, in_turns
 from cress.lifecycle.inputs import ApplyGroups, SetGroup
 from cress.model.errors import InputError
-from cress.model.group import DEFAULT_GROUP, Group
+from cress.model.group import Group
 from cress.model.groups.change import OF_ADMINS, canonical
 from cress.model.groups.check import default_group, with_default_group
 from cress.model.groups.conf import MAX_CHARACTERS, ParsedGroups, format_groups, parse_groups
 from cress.model.groups.diff import diff_groups, diff_zones, format_diff
+from cress.model.groups.tree import leaf_names, leaves_below
 from cress.model.resources import Dimensions
 from cress.model.units import format_fraction, one_of
 from cress.protocol.views import Applied, GroupsPage
@@ -50,16 +51,22 @@ async def groups(request: Request) -> Response:
     priorities: dict[str, str] = {}
     async for name, value in in_turns(list(core.groups.priority_values().items())):
         priorities[name] = format_fraction(value)
-    views = tuple(
-        group_view(committer, each, waiting.get(each.name, 0), priorities.get(each.name, "0")) for each in core.groups
-    )
+    leaves = {
+        each.name: group_view(committer, each, waiting.get(each.name, 0), priorities.get(each.name, "0"))
+        for each in core.groups
+    }
+    inner = [
+        inner_view(committer, each, [leaves[leaf] for leaf in leaves_below(core.groups.configured, each.name)])
+        for each in core.groups.tree.upwards
+    ]
+    views = tuple(sorted((*leaves.values(), *inner), key=lambda each: each.name))
     # The quota of a default group without configuration follows the cluster; a written one would not.
     configured = core.groups.configured or _with_default(committer, ())
     text = format_groups(
         configured,
         dimensions=core.dimensions,
         accounting=core.options.accounting,
-        used={group.name: used_resource(group, core.dimensions) for group in core.groups},
+        used={group.name: used_resource(group, core.dimensions) for group in (*core.groups, *core.groups.tree.upwards)},
         priority={name: _shortened(value) for name, value in priorities.items()},
         zone=core.groups.own_zone,
     )
@@ -137,7 +144,7 @@ def _shortened(priority: str) -> str:
 
 def checked_moves(committer: Committer, moves: dict[str, str], parsed: ParsedGroups) -> tuple[tuple[str, str], ...]:
     """Return the new groups of the jobs of removed groups. Raises InputError."""
-    new = [*(group.name for group in parsed.groups), DEFAULT_GROUP]
+    new = sorted(leaf_names(parsed.groups))
     old = list(committer.machine.core.groups.by_name)
     for source, target in moves.items():
         if source not in old:

@@ -11,7 +11,7 @@ from cress.center.access.rights import Action
 from cress.center.api.bodies import RebalanceBody, read, reply
 from cress.center.api.context import check_steers, committer_of, demand, seen_job, sees_number, user_of
 from cress.center.show.moves import CORE_HOUR, plan_view, round_view
-from cress.core.moving.movable import lost_by
+from cress.core.moving.movable import lost_by, lost_devices_by
 from cress.core.moving.plan import ANY, Budget, Goal, Move
 from cress.core.moving.planner import GOALS
 from cress.lifecycle.inputs import Rebalance, StopMoves
@@ -35,7 +35,7 @@ async def plan(
 ) -> Response:
     """Return the moves that spread services and free devices and nodes, or (``for``) let a waiting job start; nothing is moved.
 
-    At most ``moves`` tasks, which lose at most ``lost`` core hours. ``goal`` limits it to some of spread, devices and nodes (``spread,nodes``). For their own jobs users
+    At most ``moves`` tasks, which lose at most ``lost`` hours of cores and devices together. ``goal`` limits it to some of spread, devices and nodes (``spread,nodes``). For their own jobs users
     may ask, all else is for admins.
     """
     committer, number = committer_of(request), 0
@@ -74,8 +74,9 @@ async def begin(request: Request) -> Response:
                 f"the cluster has changed: attempt {each.attempt} has ended", hint="plan again: `cress rebalance`"
             )
         goal = _GOALS.get(each.goal, Goal.PLACE if body.job else Goal.NODES)
-        lost = lost_by(machine.core, machine.core.attempts[attempt.id])
-        moves.append(Move(attempt.id, attempt.job, attempt.task, attempt.node, each.to, lost, goal))
+        entry = machine.core.attempts[attempt.id]
+        lost, of_devices = lost_by(machine.core, entry), lost_devices_by(machine.core, entry)
+        moves.append(Move(attempt.id, attempt.job, attempt.task, attempt.node, each.to, lost, goal, of_devices))
     job = waiting_unit(machine, body.job) if body.job else 0
     place = tuple(body.place.items())
     await committer.submit(Rebalance(moves=tuple(moves), job=job, place=place, by=user_of(request)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -26,7 +25,7 @@ from cress.center.show.families import (
 )
 from cress.center.show.node_settings import set_here
 from cress.core.advance.telling import say_on_node
-from cress.core.jobs import GroupState, WorkloadLease
+from cress.core.jobs import WorkloadLease
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.families import families
 from cress.lifecycle.jobs.jobs import record_of
@@ -38,9 +37,6 @@ from cress.lifecycle.tables.timers import DRAIN
 from cress.model.decisions import Choice, Kept
 from cress.model.errors import InputError
 from cress.model.estimates import RunEstimate
-from cress.model.groups.limits import limit_values
-from cress.model.groups.quota_text import SCALE, format_resource_quota
-from cress.model.groups.timetable import next_change
 from cress.model.job import Job, JobType
 from cress.model.jobfile.ports import DYNAMIC, named
 from cress.model.node import DISK_KIND
@@ -48,12 +44,10 @@ from cress.model.records import AttemptRecord, JobRecord
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.run import Run, SecretUse
 from cress.model.times import NEVER, SECOND
-from cress.model.units import format_amount, format_share
-from cress.model.vectors import format_vector
+from cress.model.units import format_amount
 from cress.protocol.views import (
     AttemptView,
     EstimateView,
-    GroupView,
     JobView,
     MatchView,
     NodeTask,
@@ -420,51 +414,3 @@ def _drained_at(committer: Committer, node: LiveNode) -> float | None:
     machine = committer.machine
     until = machine.timers.get(DRAIN, node.node.name)
     return None if until is None else (until - machine.now + machine.utc) / SECOND
-
-
-def group_view(committer: Committer, group: GroupState, waiting: int, priority: str) -> GroupView:
-    """Return a group with its use and its limits."""
-    core = committer.machine.core
-    return GroupView(
-        name=group.name,
-        quota=_amounts(group, group.quota, core.dimensions),
-        used=_amounts(group, group.used, core.dimensions),
-        ratio=round(float(group.ratio()), 6),
-        policy=group.spec.policy.value,
-        weight=group.spec.weight,
-        users=group.spec.users,
-        running=len(group.attempts),
-        waiting=waiting,
-        priority=priority,
-        cooling=group.preempted_at is not None and committer.clock.now() < group.cools_until(),
-        timetable=_timetable(group, core.dimensions),
-        until=moment(next_change(group.spec, committer.clock.utc(), core.groups.zone) or 0),
-        jobs=committer.machine.group_load.of(group.name),
-        running_jobs=len({attempt.job.job.counted_as for attempt in group.attempts.values()}),
-        limits=limit_values(group.spec.limits, core.options.accounting, core.dimensions),
-        closed=group.spec.closed,
-        closed_since=moment(group.spec.closed_at),
-        admins=group.spec.admins,
-        preempt_priority=group.spec.preempt_priority,
-    )
-
-
-def used_resource(group: GroupState, dimensions: Dimensions) -> int | ResourceVector:
-    """Return the use of a group in the measures of its quota: one number, or a vector."""
-    return dimensions.vector(**_by_dimension(group, group.used, dimensions)) if group.dims else group.used[0]
-
-
-def _timetable(group: GroupState, dimensions: Dimensions) -> str:
-    if not group.spec.windows:
-        return ""
-    return format_resource_quota(group.spec.quota, group.spec.windows, group.options.accounting, dimensions)
-
-
-def _amounts(group: GroupState, amounts: list[int], dimensions: Dimensions) -> str:
-    if group.dims:
-        return format_vector(dimensions.vector(**_by_dimension(group, amounts, dimensions)), dimensions)
-    return format_share(Decimal(amounts[0]) / SCALE[group.options.accounting])
-
-
-def _by_dimension(group: GroupState, amounts: list[int], dimensions: Dimensions) -> dict[str, int]:
-    return {dimensions.names[k]: amount for k, amount in zip(group.dims, amounts, strict=True)}

@@ -32,6 +32,7 @@ def plan_view(committer: Committer, plan: Plan, job: int, seen: Seen) -> PlanVie
         job=job or None,
         place=dict(plan.place),
         lost=plan.lost / CORE_HOUR,
+        lost_devices=plan.lost_devices / CORE_HOUR,
         note="" if plan.moves or plan.place else _why_nothing(plan, job),
     )
 
@@ -93,4 +94,5 @@ def _move(committer: Committer, move: Move, seen: Seen) -> MoveView:
         to=move.to,
         goal=move.goal.value,
         lost=move.lost / CORE_HOUR,
+        lost_devices=move.lost_devices / CORE_HOUR,
     )

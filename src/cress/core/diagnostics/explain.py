@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from functools import partial
 from itertools import chain
 
 import msgspec
@@ -9,10 +11,12 @@ import numpy as np
 
 from cress.core.advance.gaps import fits_in_no_gap
 from cress.core.advance.telling import reserved_beside, reserved_from, say_reserved
+from cress.core.books import Books
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.taken_ports import taken_ports
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.future.reservations import drain_due
+from cress.core.groups.limits import Bound
 from cress.core.groups.running_limits import head_of, limit_reached, that_may_start
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import USABLE
@@ -20,10 +24,12 @@ from cress.core.placing.constraints import NO_WANTS, Wants, lasting_wants
 from cress.core.placing.vetoes import Missing, Verdict, Veto
 from cress.core.tables.licences import Shortage
 from cress.core.tables.measured_load import NO_OVERLOAD, Busy, say_busy
+from cress.core.tree.tree import below_quota_against, branches
 from cress.core.unit_constraints import combination
+from cress.model.groups.quota_text import SCALE, UNIT
 from cress.model.resources import ResourceVector
 from cress.model.times import MINUTE, NEVER
-from cress.model.units import format_duration
+from cress.model.units import describe_amount, format_duration, format_share
 
 
 def why_waiting(core: Cycle, job_id: int) -> Veto | None:
@@ -97,7 +103,7 @@ def _kept(core: Cycle, job: JobEntry) -> Veto | None:
         return None
     kept = core.reservations.of(job)
     start = kept.start if kept is not None and kept.rows else core.plans.planned_start(job)
-    return msgspec.structs.replace(_veto(job, Verdict.KEPT, until=start), reserved=reserved)
+    return msgspec.structs.replace(_veto(job, Verdict.RESERVED_AHEAD, until=start), reserved=reserved)
 
 
 def _veto(
@@ -169,8 +175,11 @@ def _never(core: Cycle, job: JobEntry, request: ResourceVector, wants: Wants) ->
 
 def _unvisited(core: Cycle, job: JobEntry) -> Veto:
     """Return the veto of a group that the last pass did not reach."""
-    if core.last_blocked is not None and not job.group.below_quota:
-        return _veto(job, Verdict.QUOTA, behind=core.last_blocked)
+    blocked = core.last_blocked
+    if blocked is not None and core.groups.tree.inner and job.group.held_behind is not None:
+        blocked = job.group.held_behind
+    if blocked is not None and not below_quota_against(job.group, blocked.group):
+        return _behind_blocked(job, blocked)
     return _veto(job, Verdict.UNVISITED)
 
 
@@ -179,6 +188,8 @@ def _gate(core: Cycle, job: JobEntry) -> Veto | None:
     group = job.group
     if group.policy.limits_users and not core.within_limit(job):
         return _veto(job, Verdict.USER_LIMIT)
+    if group.limited and (bound := _bound_of_groups(core, job)):
+        return bound
     if job.held_since is not None and core.now < job.held_since + core.options.gate_hold:
         return _veto(job, Verdict.GATE, until=job.held_since + core.options.gate_hold)
     if group.policy.plans and group.counters and job not in that_may_start(group, group.policy.looked_at()):
@@ -191,6 +202,44 @@ def _gate(core: Cycle, job: JobEntry) -> Veto | None:
     return _veto(job, Verdict.BEHIND, behind=group.offered or head_of(group))
 
 
+def _behind_blocked(job: JobEntry, blocked: JobEntry | None) -> Veto:
+    """Return the veto of a unit behind a blocked one; in a tree with the group that is not below its quota where their paths part."""
+    parted = branches(job.group, blocked.group) if blocked is not None and job.group.parent is not None else None
+    level = "" if parted is None or parted[0] is job.group else parted[0].name
+    return msgspec.structs.replace(_veto(job, Verdict.QUOTA, behind=blocked), level=level)
+
+
+def _bound_of_groups(core: Cycle, job: JobEntry) -> Veto | None:
+    """Return the veto of a unit that would break a MaxQuota, or take what other groups keep for themselves."""
+    bound = core.broken_bound(job)
+    if bound is None:
+        return None
+    kind = Verdict.MAX_QUOTA if bound.group else Verdict.KEPT
+    return msgspec.structs.replace(_veto(job, kind), bounded=say_bound(core, bound))
+
+
+def say_bound(core: Cycle, bound: Bound) -> str:
+    """Return the sentence about a bound of groups."""
+    amount = partial(say_amount, core, bound.measure)
+    if bound.group:
+        return (
+            f"group {bound.group} is at its MaxQuota of {amount(bound.most)}: {amount(bound.has)} used, "
+            f"this asks for {amount(bound.asks)}"
+        )
+    keeping = " and ".join(f"group {name} {amount(kept)}" for name, kept in bound.keeping) or "more than there is"
+    return f"it asks for {amount(bound.asks)} beyond the quota of its group, and others keep capacity for themselves: {keeping}"
+
+
+def say_amount(core: Books, measure: str, amount: int) -> str:
+    """Return an amount of a group as text; without a ``measure`` in cores or servers."""
+    if measure:
+        text = describe_amount(amount, measure, core.dimensions)
+        return text if measure == "cpu" or measure in core.dimensions.custom else f"{measure} {text}"
+    accounting = core.options.accounting
+    number = format_share(Decimal(amount) / SCALE[accounting])
+    return f"{number} {UNIT[accounting][:-1] if number == '1' else UNIT[accounting]}"
+
+
 def _placement(core: Cycle, job: JobEntry) -> Veto:
     """Return why no node was taken."""
     cluster = core.cluster
@@ -201,7 +250,7 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
     if job.drain and drain_due(job, core.now):
         return _veto(job, Verdict.DRAINING, places=tuple(cluster.names[f] for f, _ in job.drain))
     if job is job.group.offered and job.group.verdict is Verdict.QUOTA:
-        return _veto(job, Verdict.QUOTA, behind=core.last_blocked)
+        return _behind_blocked(job, core.last_blocked)
     reserved = core.reservations.of(job)
     start = reserved.start if reserved is not None and reserved.rows else None
     if core.fit.waits_for_node(job.shape) and (closed := _closed(core, job)):
@@ -229,7 +278,7 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
         )  # fmt: skip
     blocker = _blocker(core, job)
     if blocker is None and core.advance_reservations and (beside := reserved_beside(core, job)) is not None:
-        return msgspec.structs.replace(_veto(job, Verdict.KEPT, until=start), reserved=beside)
+        return msgspec.structs.replace(_veto(job, Verdict.RESERVED_AHEAD, until=start), reserved=beside)
     return _veto(job, Verdict.RESERVED, behind=blocker, until=start, nodes=nodes)
 
 
@@ -327,7 +376,8 @@ def _sentence(veto: Veto) -> str:
     added = veto.clauses and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER, Verdict.LICENCE)
     with_ = ", with {bound}" if veto.bound and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER) else ""
     told = (_SENTENCES[veto.kind] + with_ + " ({counts})" * bool(added)).format(
-        group=veto.group,
+        group=f"{veto.level}, in which group {veto.group} is," if veto.level else veto.group,
+        bounded=veto.bounded,
         blocker=blocker,
         places=", ".join(veto.places),
         nodes=veto.nodes,
@@ -402,6 +452,8 @@ _SENTENCES = {
     Verdict.COOLING: "group {group} was preempted a short time ago and takes no part in scheduling for the moment",
     Verdict.QUOTA: "{blocker} is blocked, and group {group} is not below its quota",
     Verdict.UNVISITED: "no pass has come to it yet",
+    Verdict.MAX_QUOTA: "{bounded}",
+    Verdict.KEPT: "{bounded}",
     Verdict.RUNNING_LIMIT: "{reached}",
     Verdict.USER_LIMIT: "its user has reached the limit of his share of group {group}",
     Verdict.GATE: "it would unbalance every node that it fits on, while another waiting job would balance one",
@@ -413,7 +465,7 @@ _SENTENCES = {
     Verdict.NO_ROOM: "no node has enough free; of {nodes} nodes {lacking}",
     Verdict.NO_NODE: "it waits for a node: of those that are large enough for it none takes tasks now ({closed})",
     Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all its tasks; of {nodes} nodes {lacking}",
-    Verdict.KEPT: "{reserved}",
+    Verdict.RESERVED_AHEAD: "{reserved}",
     Verdict.NO_GAP: "it fits in no time between the repetitions of {places}, which leave {gap} at most; with a shorter time limit it could start",
     Verdict.RESERVED: "it fits, but would delay {blocker}",
 }

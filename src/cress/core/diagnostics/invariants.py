@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.explain import why_waiting
+from cress.core.groups.limits import wrong_sums
 from cress.core.jobs import Attempt, Holder
 from cress.core.kernels.devices import (
     ASKS,
@@ -345,13 +346,23 @@ def _limits(core: Cycle) -> Iterator[str]:
 
 
 def _order(core: Cycle) -> Iterator[str]:
-    keys = [
-        group.order_key()
-        for group in core.groups
+    core.groups.tree.settle()
+    groups = core.groups
+    waiting = [
+        group
+        for group in groups
         if group.claims or any(first_reached([job.owned], group.counters) is None for job in group.policy)
     ]
-    if sorted(keys) != core.groups.order:
+    if {group.name for group in waiting} != {group.name for group in groups if group.key is not None}:
+        yield "groups with a place in the order are not those that wait"
+    keys = [group.order_key() for group in waiting if group.parent is None]
+    keys += [inner.order_key() for inner in groups.tree.upwards if inner.parent is None and inner.order]
+    if sorted(keys) != groups.order:
         yield "the order of the groups is not that of used / quota"
+    for node in (*groups, *groups.tree.upwards):
+        if node.key is not None and node.key != node.order_key():
+            yield f"group {node.name} is not in its place"
+    yield from wrong_sums(groups)
     for group in core.groups:
         queued = sorted(job.job.id for job in core.jobs.values() if job.group is group and job.queued)
         if sorted(job.job.id for job in group.policy) != queued:

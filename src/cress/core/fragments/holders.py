@@ -75,9 +75,10 @@ def settle(core: Books, lease: WorkloadLease) -> None:
     core.set_holder(holder.slot, holder)
     group = holder.job.group
     charge = group.charge(holder.amounts, core.cluster.specs[f].capacity)
-    group.add_used(holder.job, tuple(map(int.__sub__, charge, holder.charge)))
+    more = tuple(map(int.__sub__, charge, holder.charge))
+    group.add_used(holder.job, more)
     if holder.stopping:
-        group.leaving = [have + new - old for have, new, old in zip(group.leaving, charge, holder.charge, strict=True)]
+        group.add_leaving(more)
     holder.charge = charge
     core.running.forget()
     core.groups.reorder(group)

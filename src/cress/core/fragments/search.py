@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -164,13 +164,13 @@ def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tu
     return tuple(rest)
 
 
-def returnable_for(core: Books, job: JobEntry) -> list[int]:
-    """Return the leases of groups above their quotas whose idle parts make room for a task on one node, where the fewest are needed."""
+def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list[int]:
+    """Return the leases of the groups that yield whose idle parts make room for a task on one node, where the fewest are needed."""
     pool, cluster = core.pool, core.cluster
     best: list[int] | None = None
     nodes: set[int] = set()
     for workload in pool.workloads.values():
-        if workload.group is not job.group and workload.group.above_quota:
+        if workload.group.name in yielding:
             nodes.update(workload.idle_on)
     for f in sorted(nodes):
         leases = pool.idle_on[f]
@@ -181,8 +181,7 @@ def returnable_for(core: Books, job: JobEntry) -> list[int]:
         for lease in sorted(leases.values(), key=lambda lease: (-lease.idle_amounts()[0], lease.id)):
             if min(left) >= 0:
                 break
-            group = lease.workload.group
-            if group is not job.group and group.above_quota:
+            if lease.workload.group.name in yielding:
                 needed.append(lease.id)
                 left = list(map(int.__add__, left, lease.idle_amounts()))
         if needed and min(left) >= 0 and (best is None or len(needed) < len(best)):

@@ -6,7 +6,7 @@ place at worst, so none moves later. Only nodes that changed can make an earlier
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -88,15 +88,20 @@ class Plans:
             plan = self.by_group[name] = GroupPlan(ALL + self._views)
         return plan
 
-    def due(self, group: GroupState, now: int, *, beside_others: bool) -> Reservation | None:
+    def due(
+        self, group: GroupState, now: int, *, beside_others: bool, passes: Callable[[JobEntry], bool] | None = None
+    ) -> Reservation | None:
         """Bring the group's plan up to date; return the first unit whose start has come and that has room.
 
-        ``beside_others``: reservations of other groups are in force, perhaps made after the plan was.
+        ``beside_others``: reservations of other groups are in force, perhaps made after the plan was. Jobs that a bound of the group does
+        not let pass are not planned.
         """
         plan = self.plan_of(group.name)
         self.timeline.view = plan.view
         try:
             jobs = list(that_may_start(group, group.policy.looked_at()))
+            if passes is not None:
+                jobs = [job for job in jobs if passes(job)]
             return self._due(plan, jobs, now, beside_others)
         finally:
             self.timeline.view = NO_PLAN

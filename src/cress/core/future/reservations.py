@@ -12,6 +12,7 @@ from cress.core.kernels.holding import FREE, OUT
 from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Bools
 from cress.core.tables.cluster import Cluster
+from cress.core.tree.tree import below_quota_against
 from cress.model.times import NEVER
 
 
@@ -104,7 +105,8 @@ class Reservations:
     def unknown_below_quota(self, group: GroupState) -> bool:
         """Return whether a unit ahead has no known start although its group is below its quota.
 
-        It is unknown which starts would delay such a unit, so only groups below their quota may go on (G, step n). A unit for
+        It is unknown which starts would delay such a unit, so only groups below their quota may go on (G, step n); in a tree, where the
+        paths of both part, one is below its quota as well if a group above it is. A unit for
         which the nodes that its clauses allow now are too small, each or (for a gang) together,
         holds up no other unit.
         """
@@ -113,7 +115,8 @@ class Reservations:
             and not reservation.rows
             and not reservation.hopeless
             and reservation.job.group is not group
-            and reservation.job.group.below_quota
+            and below_quota_against(reservation.job.group, group)
+            and not below_quota_against(group, reservation.job.group)
             for reservation in self.kept
         )
 

@@ -6,6 +6,7 @@ from cress.core.groups.running_limits import that_may_start
 from cress.core.groups.shares import Groups
 from cress.core.jobs import MILLION, GroupState, JobEntry, core_share
 from cress.core.tables.cluster import Cluster
+from cress.core.tree.amounts import Amounts, InnerGroup
 
 
 class Guarantees:
@@ -18,23 +19,65 @@ class Guarantees:
         self._demands: dict[str, list[int]] = {}
 
     def forbid(self, job: JobEntry) -> bool:
-        """Return whether the demand of other groups up to their quotas leaves no room for a unit larger than its group's quota."""
+        """Return whether the demand of other groups up to their quotas leaves no room for a unit larger than its group's quota.
+
+        In a tree there is room if the quota of a group on the way up leaves it beside what the others in that group demand.
+        """
         group = job.group
         unit = charge_of_tasks(job, job.shape.size, self._cluster)
         if all(amount <= quota for amount, quota in zip(unit, group.quota, strict=True)):
             return False
+        if self._groups.tree.inner:
+            return self._forbids_in_tree(job, unit)
         if not self._demands:
             self._demands = {each.name: _demand(each, self._cluster) for each in self._groups}
         others = [self._demands[each.name] for each in self._groups if each is not group and each.dims == group.dims]
-        capacity = _capacity(group, self._cluster)
+        capacity = capacity_in(group, self._cluster)
         return any(
             amount + sum(demand[i] for demand in others) > capacity[i]
             for i, (amount, quota) in enumerate(zip(unit, group.quota, strict=True))
             if amount > quota
         )
 
+    def _forbids_in_tree(self, job: JobEntry, unit: tuple[int, ...]) -> bool:
+        group: Amounts = job.group
+        outermost = [each for each in (*self._groups, *self._groups.tree.upwards) if each.parent is None]
+        for i, amount in enumerate(unit):
+            node, need = group, amount
+            while need > node.quota[i]:
+                siblings = node.parent.children if node.parent is not None else outermost
+                need += sum(
+                    self._demand_in_tree(each)[i] for each in siblings if each is not node and each.dims == node.dims
+                )
+                if node.parent is None:
+                    if need > capacity_in(job.group, self._cluster)[i]:
+                        return True
+                    break
+                node = node.parent
+        return False
 
-def _capacity(group: GroupState, cluster: Cluster) -> tuple[int, ...]:
+    def _demand_in_tree(self, node: Amounts) -> list[int]:
+        """Return what a group uses and waits for, or those in it, at most its quota."""
+        found = self._demands.get(node.name)
+        if found is None:
+            if isinstance(node, InnerGroup):
+                inside = [self._demand_up_to(each, node) for each in node.children]
+                total = [sum(amounts) for amounts in zip(*inside, strict=True)]
+                found = [min(amount, quota) for amount, quota in zip(total, node.quota, strict=True)]
+            else:
+                found = _demand(node, self._cluster)
+            self._demands[node.name] = found
+        return found
+
+    def _demand_up_to(self, node: Amounts, top: Amounts) -> list[int]:
+        """Return what those in ``node`` use and wait for; of each at most the quota of ``top``, which it may have if others leave it."""
+        if not isinstance(node, InnerGroup):
+            return _demand(node, self._cluster, top.quota)
+        inside = [self._demand_up_to(each, top) for each in node.children]
+        return [sum(amounts) for amounts in zip(*inside, strict=True)]
+
+
+def capacity_in(group: Amounts, cluster: Cluster) -> tuple[int, ...]:
     """Return the capacity of the cluster in the measures of a group."""
     total = cluster.capacity()
     if group.dims:
@@ -51,12 +94,14 @@ def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, .
     return tuple(amount * tasks for amount in group.charge(job.job.request, cluster.largest_capacity()))
 
 
-def _demand(group: GroupState, cluster: Cluster) -> list[int]:
-    """Return what the group uses and waits for, at most its quota."""
+def _demand(group: Amounts, cluster: Cluster, most: list[int] | None = None) -> list[int]:
+    """Return what the group uses and waits for, at most its quota, or ``most``."""
+    assert isinstance(group, GroupState), f"{group.name} takes no jobs"
+    bound = most or group.quota
     demand = [used + claimed for used, claimed in zip(group.used, group.claimed, strict=True)]
     for job in that_may_start(group, group.policy):
-        if all(amount >= quota for amount, quota in zip(demand, group.quota, strict=True)):
+        if all(amount >= quota for amount, quota in zip(demand, bound, strict=True)):
             break
         for i, amount in enumerate(charge_of_tasks(job, job.startable, cluster)):
             demand[i] += amount
-    return [min(amount, quota) for amount, quota in zip(demand, group.quota, strict=True)]
+    return [min(amount, quota) for amount, quota in zip(demand, bound, strict=True)]

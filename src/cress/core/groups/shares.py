@@ -6,7 +6,6 @@ Amounts of a group are kept in one or more *measures*: one number in the account
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterator
 from datetime import tzinfo
 from fractions import Fraction
@@ -14,12 +13,15 @@ from math import lcm
 
 from cress.core.groups.policies import Policy, make_policy
 from cress.core.groups.running_limits import head_of, may_start_more
-from cress.core.jobs import MILLION, GroupKey, GroupState, JobEntry
+from cress.core.jobs import MILLION, GroupState, JobEntry
 from cress.core.placing.fit import Fit
 from cress.core.tables.cluster import Cluster
+from cress.core.tree.amounts import Amounts, GroupKey, InnerGroup
+from cress.core.tree.tree import Tree
 from cress.model.group import DEFAULT_GROUP, Group, Quota
 from cress.model.groups.check import default_group
 from cress.model.groups.timetable import next_change, quota_at_utc
+from cress.model.groups.tree import NO_QUOTA, from_the_leaves, inner_names
 from cress.model.option_text import resolve_options
 from cress.model.options import Options
 from cress.model.resources import Dimensions
@@ -35,7 +37,7 @@ def _policy_of(spec: Group, options: Options) -> tuple[object, ...]:
 
 
 class Groups:
-    """All groups, and the order of those that have waiting jobs."""
+    """All groups that take jobs, the tree that they are in, and the order of those that have waiting jobs."""
 
     def __init__(self, options: Options, dimensions: Dimensions, cluster: Cluster, fit: Fit, zone: tzinfo) -> None:
         self.options = options
@@ -46,7 +48,9 @@ class Groups:
         self.cluster_zone = zone
         self.own_zone = ""
         self.by_name: dict[str, GroupState] = {}
-        self.order: list[GroupKey] = []
+        self.tree = Tree(options.share_half_life)
+        # Whether some group has a MaxQuota.
+        self.bounded = False
         # Wall clock minus the shell's clock, in microseconds, once known.
         self.wall_offset: int | None = None
         self.next_quota_change = NEVER
@@ -58,13 +62,22 @@ class Groups:
         return iter(self.by_name.values())
 
     @property
+    def order(self) -> list[GroupKey]:
+        """The keys of the outermost groups with waiting jobs, in their order once the tree is settled."""
+        return self.tree.order
+
+    @property
     def zone(self) -> tzinfo:
         """The time zone of quota timetables."""
         return zone_of(self.own_zone) if self.own_zone else self.cluster_zone
 
     def get(self, name: str) -> GroupState:
-        """Return the group of that name; the empty name means the default group."""
+        """Return the group of that name that takes jobs; the empty name means the default group."""
         return self.by_name[name or DEFAULT_GROUP]
+
+    def any_of(self, name: str) -> Amounts:
+        """Return the group of that name, also one with groups below it."""
+        return self.tree.inner.get(name) or self.by_name[name]
 
     # --- configuration -------------------------------------------------------------------------------------
 
@@ -82,7 +95,10 @@ class Groups:
         self.own_zone = zone
         if all(group.name != DEFAULT_GROUP for group in groups):
             groups = (*groups, Group(name=DEFAULT_GROUP, quota=self._default_quota()))
-        wanted = {group.name: group for group in groups}
+        inner = inner_names(groups)
+        if inner or self.tree.inner:
+            self.tree.forget_places(self)
+        wanted = {group.name: group for group in groups if group.name not in inner}
         for name in [name for name in self.by_name if name not in wanted]:
             self.leave_order(self.by_name.pop(name))
         touched = []
@@ -102,8 +118,34 @@ class Groups:
             self.by_name[name] = state
             touched.append(state)
         self.by_name = dict(sorted(self.by_name.items()))
+        self._link(groups, inner)
         self.refresh_quotas(now)
         return touched
+
+    def _link(self, groups: tuple[Group, ...], inner: frozenset[str]) -> None:
+        """Build the tree of these groups; those that take jobs are there."""
+        tree, before = self.tree, self.tree.inner
+        tree.inner = {name: before.get(name) or InnerGroup(name) for name in sorted(inner)}
+        for each in tree.inner.values():
+            each.children = []
+        tree.upwards = []
+        for spec in from_the_leaves(groups) if inner else groups:
+            node: Amounts = tree.inner[spec.name] if spec.name in inner else self.by_name[spec.name]
+            if isinstance(node, InnerGroup):
+                node.set_options(spec, resolve_options(self.options, spec))
+                tree.upwards.append(node)
+            node.parent = tree.inner[spec.parent] if spec.parent else None
+            if node.parent is not None:
+                node.parent.children.append(node)
+        for each in tree.inner.values():
+            each.level = len(list(each.path()))
+        self.bounded = any(group.max_quota is not None for group in groups)
+        tree.keeps = any(group.lendable is not None for group in groups)
+        for state in self.by_name.values():
+            state.tree = tree if tree.follows else None
+            state.limited = tree.keeps or (
+                self.bounded and any(node.spec.max_quota is not None for node in state.path())
+            )
 
     def _default_quota(self) -> Quota:
         there = self.cluster.lost.count(False)
@@ -126,6 +168,11 @@ class Groups:
                 continue
             if group.set_quota(self._quota_now(group.spec, now), self.dimensions):
                 changed.append(group)
+        for inner in self.tree.upwards:
+            quota = self._quota_now(inner.spec, now)
+            inner.set_quota(_sum_of(inner.children, self.dimensions) if quota == NO_QUOTA else quota, self.dimensions)
+        if self.tree.follows:
+            self.tree.recount(self)
         for group in self.by_name.values():
             self.reorder(group)
         return changed
@@ -143,33 +190,68 @@ class Groups:
 
     def reorder(self, group: GroupState) -> None:
         """Put the group into its place in the order; groups without waiting jobs have none."""
-        key = group.order_key() if group.claims or may_start_more(group) else None
-        if key == group.key:
-            return
-        self.leave_order(group)
-        if key is not None:
-            insort(self.order, key)
-            group.key = key
+        self.tree.place(group, group.order_key() if group.claims or may_start_more(group) else None)
+
+    def several_wait(self) -> bool:
+        """Return whether more than one group has waiting jobs; the tree is settled."""
+        order = self.tree.order
+        while len(order) == 1:
+            inner = self.tree.inner.get(order[0][-1])
+            if inner is None:
+                return False
+            order = inner.order
+        return True
+
+    def first(self) -> GroupState:
+        """Return the only group that has waiting jobs, or one of those that may be first."""
+        order = self.tree.order
+        while (name := order[0][-1]) in self.tree.inner:
+            order = self.tree.inner[name].order
+        return self.by_name[name]
 
     def in_order(self) -> Iterator[GroupState]:
         """Yield the groups with waiting jobs in their order; of equal ones that first whose next unit has waited longest."""
-        order, by_name = self.order, self.by_name
+        self.tree.settle()
+        return self._below(self.tree.order)
+
+    def _below(self, order: list[GroupKey]) -> Iterator[GroupState]:
+        """Yield the groups with waiting jobs at and below these places, depth first."""
+        by_name, inner = self.by_name, self.tree.inner
         begin = 0
         while begin < len(order):
             end = begin + 1
             while end < len(order) and order[end][:2] == order[begin][:2]:
                 end += 1
-            if end == begin + 1:
-                yield by_name[order[begin][-1]]
-            else:
-                yield from sorted((by_name[key[-1]] for key in order[begin:end]), key=_waits_since)
+            names = [key[-1] for key in order[begin:end]]
+            if len(names) > 1:
+                names.sort(key=self._waits_since)
+            for name in names:
+                if name in by_name:
+                    yield by_name[name]
+                else:
+                    yield from self._below(inner[name].order)
             begin = end
+
+    def _waits_since(self, name: str) -> int:
+        """Return since when the next unit of a group waits, or of the first one that is in it; claims come first."""
+        group = self.by_name.get(name) or next(self._below(self.tree.inner[name].order))
+        head = head_of(group)
+        return -1 if head is None else head.since
+
+    def waiting(self) -> Iterator[GroupState]:
+        """Yield the groups with waiting jobs by the shares alone."""
+        if self.tree.inner:
+            return self.in_order()
+        return (self.by_name[key[-1]] for key in self.tree.order)
+
+    def advance(self, now: int) -> None:
+        """Advance the time of what groups borrowed lately; at a tick groups may change their places."""
+        for group in self.tree.advance(now, self):
+            self.reorder(group)
 
     def leave_order(self, group: GroupState) -> None:
         """Take the group out of the order."""
-        if group.key is not None:
-            del self.order[bisect_left(self.order, group.key)]
-            group.key = None
+        self.tree.take_out(group)
 
     def priority_values(self) -> dict[str, Fraction]:
         """Return G's ``Priority``: used × (LCM of all quotas / quota), smaller goes first; with a vector quota the ratio."""
@@ -186,7 +268,10 @@ class Groups:
         }
 
 
-def _waits_since(group: GroupState) -> int:
-    """Return since when the next unit of a group waits; claims come first."""
-    head = head_of(group)
-    return -1 if head is None else head.since
+def _sum_of(children: list[Amounts], dimensions: Dimensions) -> Quota:
+    """Return the sum of the current quotas of groups with the same measures."""
+    total = [sum(amounts) for amounts in zip(*(child.quota for child in children), strict=True)]
+    dims = children[0].dims
+    if not dims:
+        return Quota(scalar=total[0])
+    return Quota(amounts=tuple((dimensions.names[k], amount) for k, amount in zip(dims, total, strict=True)))

@@ -8,7 +8,8 @@ Three tables of int64, one row per slot of ``leases``:
 * ``taken`` (one number a slot): victims that were chosen already.
 
 Per group, in the order in which groups yield, ``spare`` (group × measure) is the amount that it may lose in each of its
-measures and still be at its quota (``beyond``: the last victim may take it below); per job that yields as a whole or has a minimum, ``left`` is the number of tasks that may
+measures and still be at its quota (``beyond``: the last victim may take it below), and so for every inner group below
+which it yields: these follow the groups, and ``above`` has the place of the one that each is in, or UNSET; per job that yields as a whole or has a minimum, ``left`` is the number of tasks that may
 be preempted. ``lost`` and ``gone`` count what was chosen already.
 """
 
@@ -160,18 +161,33 @@ def _largest_first(n, need, amounts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _may_yield(v, victims, spare, left, loss, going, beyond):
-    """Return whether the job keeps its minimum without ``v``, and the group its quota in one measure.
+def _may_yield(v, victims, above, spare, left, loss, going, beyond):
+    """Return whether the job keeps its minimum without ``v``, and the group, and each that it is in, its quota in one measure.
 
     ``beyond``: the group need only be above its quota with ``v``.
     """
     if victims[v, JOB] != UNSET and left[victims[v, JOB]] < going[victims[v, JOB]] + victims[v, NUMBER]:
         return False
     rank = victims[v, RANK]
-    for m in range(spare.shape[1]):
-        if spare[rank, m] >= loss[rank, m] + (1 if beyond else victims[v, LOSS + m]):
-            return True
-    return False
+    while rank != UNSET:
+        keeps = False
+        for m in range(spare.shape[1]):
+            if spare[rank, m] >= loss[rank, m] + (1 if beyond else victims[v, LOSS + m]):
+                keeps = True
+        if not keeps:
+            return False
+        rank = above[rank]
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def lose(v, victims, above, loss):
+    """Add what ends with ``v`` to the ``loss`` of its group and of each that it is in."""
+    rank = victims[v, RANK]
+    while rank != UNSET:
+        for m in range(loss.shape[1]):
+            loss[rank, m] += victims[v, LOSS + m]
+        rank = above[rank]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -207,8 +223,8 @@ def devices_hold(f, copies, ask, nodes, leases, victims, taken, stopping):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _take(
-    order, here, amounts, level, need, victims, spare, left, loss, going, chosen, f, copies, ask, nodes, leases, node,
-    beyond,
+    order, here, amounts, level, need, victims, above, spare, left, loss, going, chosen, f, copies, ask, nodes, leases,
+    node, beyond,
 ):  # fmt: skip
     """Take victims in ``order`` until ``need`` fits, then give back in reverse; their number, or -1.
 
@@ -219,10 +235,9 @@ def _take(
     count = 0
     for i in order:
         v = here[i]
-        if not _may_yield(v, victims, spare, left, loss, going, beyond):
+        if not _may_yield(v, victims, above, spare, left, loss, going, beyond):
             continue
-        for m in range(spare.shape[1]):
-            loss[victims[v, RANK], m] += victims[v, LOSS + m]
+        lose(v, victims, above, loss)
         if victims[v, JOB] != UNSET:
             going[victims[v, JOB]] += victims[v, NUMBER]
         for k in range(need.shape[0]):
@@ -261,8 +276,8 @@ def _take(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def cheapest_node(
-    request, lack, caps, placed, levels, nodes, leases, victims, taken, spare, left, lost, gone, chosen, ask, stopping,
-    claimed, beyond, worth_first,
+    request, lack, caps, placed, levels, nodes, leases, victims, taken, above, spare, left, lost, gone, chosen, ask,
+    stopping, claimed, beyond, worth_first,
 ):  # fmt: skip
     """Return the node on which one more copy of ``request`` costs least (the first of equals), and the number of new victims.
 
@@ -316,8 +331,8 @@ def cheapest_node(
                 if asks:
                     _devices_without(f, nodes, leases, victims, taken, stopping, node)
                 count = _take(
-                    order, here, amounts, level, need, victims, spare, left, loss, going, found, f, copies, ask, nodes,
-                    leases, node, beyond,
+                    order, here, amounts, level, need, victims, above, spare, left, loss, going, found, f, copies, ask,
+                    nodes, leases, node, beyond,
                 )  # fmt: skip
         if count < 0:
             continue

@@ -18,7 +18,7 @@ from cress.model.node import DISK_KIND
 def is_within(trial: Trial, budget: Budget) -> bool:
     """Return whether the moves made so far are within a budget."""
     moves = trial.moves()
-    return len(moves) <= budget.moves and sum(move.lost for move in moves) <= budget.lost
+    return len(moves) <= budget.moves and sum(move.cost for move in moves) <= budget.lost
 
 
 def free_nodes(trial: Trial, budget: Budget) -> list[str]:

@@ -33,7 +33,7 @@ def make_place(trial: Trial, job: JobEntry, budget: Budget, spare: dict[int, int
     for i, caps in enumerate(choices):
         found = _Search(trial, job, budget, spare, caps).place()
         if found is not None:
-            cost = sum(move.lost for move in trial.moves()), trial.mark, i
+            cost = sum(move.cost for move in trial.moves()), trial.mark, i
             best = min(best, cost) if best is not None else cost
             trial.unmake(0)
     return None if best is None else _Search(trial, job, budget, spare, choices[best[-1]]).place()
@@ -144,7 +144,7 @@ class _Search:
         if (
             tasks is None
             or len(trial.moves()) > self.budget.moves
-            or sum(m.lost for m in trial.moves()) > self.budget.lost
+            or sum(move.cost for move in trial.moves()) > self.budget.lost
         ):
             trial.unmake(mark)
             trial.closed[f] = was

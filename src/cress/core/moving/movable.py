@@ -9,6 +9,7 @@ from cress.core.jobs import Attempt
 from cress.core.moving.plan import Candidates, Stays
 from cress.core.tables import devices
 from cress.model.job import JobType
+from cress.model.node import DISK_KIND
 
 
 def why_it_stays(core: Books, attempt: Attempt) -> Stays | None:
@@ -47,6 +48,20 @@ def lost_by(core: Books, attempt: Attempt) -> int:
     return (core.now - attempt.start) * max(1, attempt.job.job.request[0])
 
 
+def lost_devices_by(core: Books, attempt: Attempt) -> int:
+    """Return the work of devices that a task loses likewise, in µs of a thousandth."""
+    if attempt.job.job.type is JobType.SERVICE:
+        return 0
+    index = core.dimensions.index
+    kinds = {device.kind for device in core.cluster.devices[attempt.node]} & set(index) - {DISK_KIND}
+    return (core.now - attempt.start) * sum(attempt.job.job.request[index[kind]] for kind in kinds)
+
+
+def cost_of(core: Books, attempt: Attempt) -> int:
+    """Return the work that a task loses, of cores and devices together (``Move.cost``)."""
+    return lost_by(core, attempt) + lost_devices_by(core, attempt)
+
+
 def candidates(core: Books) -> Candidates:
     """Return the tasks that may move; every running task of a service counts as ready."""
     found = Candidates()
@@ -61,7 +76,7 @@ def candidates(core: Books) -> Candidates:
             found.spare[spec.counted_as] = spare
             why = Stays.MINIMUM if spare < 1 else None
         if why is None:
-            found.lost[attempt.id] = lost_by(core, attempt)
+            found.lost[attempt.id] = cost_of(core, attempt)
         else:
             found.stays[why] += 1
     found.stays[Stays.FOREIGN] += len(core.strangers)

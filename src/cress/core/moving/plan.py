@@ -44,7 +44,7 @@ class Stays(Enum):
 
 
 class Move(msgspec.Struct, frozen=True, array_like=True):
-    """Stop attempt ``attempt`` of a task and start the task again on node ``to``; ``lost`` is its work until now, in µs of a millicore."""
+    """Stop attempt ``attempt`` of a task and start the task again on node ``to``; ``lost`` is its work until now, in µs of a millicore, ``lost_devices`` in µs of a thousandth of a device."""
 
     attempt: int
     job: int
@@ -53,10 +53,16 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
     to: str
     lost: int = 0
     goal: Goal = Goal.NODES
+    lost_devices: int = 0
+
+    @property
+    def cost(self) -> int:
+        """The work that is lost, where an hour of a device counts as one of a core."""
+        return self.lost + self.lost_devices
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """The most that a plan may move, and lose of work (µs of a millicore)."""
+    """The most that a plan may move, and lose of work (µs of a millicore or of a thousandth of a device)."""
 
     moves: int = ANY
     lost: int = ANY
@@ -94,9 +100,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """The work that all moves lose, in µs of a millicore."""
         return sum(move.lost for move in self.moves)
 
+    @property
+    def lost_devices(self) -> int:
+        """The work of devices that all moves lose, in µs of a thousandth."""
+        return sum(move.lost_devices for move in self.moves)
+
 
 class Candidates(msgspec.Struct):
-    """The running tasks that may move: the work that each loses by attempt, and the others counted by reason.
+    """The running tasks that may move: the work that each loses by attempt (``Move.cost``), and the others counted by reason.
 
     ``spare`` has, by the id of a service, the number of tasks that may be moved at once.
     """

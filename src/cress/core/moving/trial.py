@@ -10,6 +10,7 @@ from cress.core.books import Books
 from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.devices import KIND, LEFT, WHOLE, WIDTH, first_device
 from cress.core.kernels.holding import AMOUNTS, END, FREE, HEAD, NONE, USABLE
+from cress.core.moving.movable import lost_devices_by
 from cress.core.moving.plan import Free, Goal, Move
 from cress.core.moving.room import promised, shape_of_moved, within_quota
 from cress.core.placing.placement_clauses import all_ports
@@ -159,12 +160,15 @@ class Trial:
         """Move a task to node ``f``, which takes it."""
         leases, k = self.cluster.leases, self.cluster.k_count
         origin, slot = attempt.node, attempt.slot
+        of_devices = lost_devices_by(self.core, attempt)
         amounts = tuple(leases[slot, AMOUNTS : AMOUNTS + k].tolist())
         mask, end, ports = devices.mask_of(self.cluster, slot)[0], int(leases[slot, END]), attempt.ports
         self._leave(attempt)
         self._enter(attempt, f, self.core.leases.hold(f, self.shape_of(attempt.job).row, end), self._ports(attempt, f))
         names = self.cluster.names
-        move = Move(attempt.id, attempt.job.job.id, attempt.task, names[origin], names[f], self.lost[attempt.id], goal)
+        move = Move(
+            attempt.id, attempt.job.job.id, attempt.task, names[origin], names[f], self.lost[attempt.id] - of_devices, goal, of_devices
+        )  # fmt: skip
         self._made.append(_Made(attempt, origin, amounts, mask, end, ports, move))
         self.moved.add(attempt.id)
 

@@ -31,7 +31,9 @@ class Verdict(Enum):
     NO_NODE = "no_node"  # the nodes that could hold it are away, cordoned or overloaded
     NO_ROOM = "no_room"  # no node has enough free
     NO_ROOM_TOGETHER = "no_room_together"  # a gang: not enough nodes have enough free
-    KEPT = "kept"  # there is room, but it is reserved in advance for others, now or before its task would end
+    RESERVED_AHEAD = (
+        "reserved ahead"  # there is room, but it is reserved in advance for others, now or before its task would end
+    )
     NO_GAP = "no gap"  # no time between advance reservations is long enough for it
     RESERVED = "reserved"  # there is room, but taking it would delay a reservation
     VICTIMS = "victims"  # tasks of other groups were told to make room
@@ -39,6 +41,8 @@ class Verdict(Enum):
     GATE = "gate"  # the balance gate holds it: another waiting unit balances the nodes better
     RUNNING_LIMIT = "running_limit"  # as many jobs of its group, or of its user there, run as may at once
     USER_LIMIT = "user_limit"  # its user has reached the limit of his share
+    MAX_QUOTA = "max_quota"  # its group, or one that this is in, would have more than its MaxQuota
+    KEPT = "kept"  # it would take what other groups keep for themselves
     BEHIND = "behind"  # the group's policy puts another job first
     PLANNED = "planned"  # conservative backfill planned its start
     GANG_RUNS = "gang_runs"  # tasks of the gang still run; it starts again as a whole
@@ -104,7 +108,8 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     or the reserved or planned start. ``licences``: those of which too few are free, or exist. ``missing``:
     names in the clauses of things that do not exist. ``bound``: constraints that bind all tasks of a gang together.
     ``overloaded``: nodes that are left out for their load alone. ``closed``: of the nodes that could hold it, how many are
-    away, cordoned, and so on. ``together``: the jobs that depend on it and start, or stay, together with it; those that
+    away, cordoned, and so on. ``level``: the group on whose level of the tree it is held, if not its own; ``bounded``: the bound of
+    groups that it would break, as a sentence. ``together``: the jobs that depend on it and start, or stay, together with it; those that
     still run are on the node ``together_on``, and it is to start ``beside`` them or all of them move. ``because``: the reason
     why the job that it starts together with waits. ``reserved``: what is reserved in advance on the nodes that have room; ``gap``: the longest time (µs) that
     reservations leave. ``reached``: the limit on running jobs that keeps it
@@ -127,6 +132,8 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     overloaded: Busy = NO_OVERLOAD
     licences: tuple[Shortage, ...] = ()
     closed: tuple[tuple[str, int], ...] = ()
+    level: str = ""
+    bounded: str = ""
     together: tuple[int, ...] = ()
     together_on: str = ""
     beside: bool = False

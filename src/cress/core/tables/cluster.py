@@ -112,7 +112,9 @@ class Cluster:
         # The largest capacity, and the number of such changes when it was computed.
         self._largest: tuple[int, ResourceVector] = (-1, ())
         # The capacities of usable nodes, the same way, and the least charge of each request over them.
-        self._least: tuple[int, set[ResourceVector], dict[ResourceVector, int]] = (-1, set(), {})
+        # The smallest and the largest charge of requests, by how they are charged.
+        self._extremes: tuple[int, set[ResourceVector], dict[tuple[ResourceVector, object], tuple[int, int]]]
+        self._extremes = (-1, set(), {})
         self.nodes: Ints = np.zeros((1, FREE + 2 * k), np.int64)
         # The devices of each node; no node is known to have one as long as ``nodes`` has no columns for them.
         self.devices: list[tuple[Device, ...]] = []
@@ -357,16 +359,26 @@ class Cluster:
 
     def least_charge(self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]) -> int:
         """Return the smallest ``charge`` of a request over the capacities of the usable nodes that are large enough; 0 if there is none."""
-        if self._least[0] != self.usable_changes:
+        return self._charges(request, charge)[0]
+
+    def most_charge(self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]) -> int:
+        """Return the largest ``charge`` of a request over the same capacities."""
+        return self._charges(request, charge)[1]
+
+    def _charges(
+        self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]
+    ) -> tuple[int, int]:
+        if self._extremes[0] != self.usable_changes:
             usable = {self.specs[f].capacity for f in np.flatnonzero(self.usable()).tolist()}
-            self._least = self.usable_changes, usable, {}
-        _, usable, known = self._least
-        found = known.get(request)
+            self._extremes = self.usable_changes, usable, {}
+        _, usable, known = self._extremes
+        key = (request, charge)
+        found = known.get(key)
         if found is None:
             if len(known) > _MOST_REQUESTS:
                 known.clear()
-            large = (each for each in usable if all(map(int.__ge__, each, request)))
-            found = known[request] = min((charge(request, each) for each in large), default=0)
+            charges = [charge(request, each) for each in usable if all(map(int.__ge__, each, request))]
+            found = known[key] = (min(charges, default=0), max(charges, default=0))
         return found
 
     def used(self) -> ResourceVector:

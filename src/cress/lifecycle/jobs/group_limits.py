@@ -12,6 +12,7 @@ from decimal import Decimal
 import msgspec
 
 from cress.core.jobs import GroupState, dominant_share
+from cress.core.tree.amounts import Amounts
 from cress.lifecycle.context import Context
 from cress.lifecycle.jobs.deadlines import shown
 from cress.lifecycle.tables.group_load import counts
@@ -19,6 +20,7 @@ from cress.model.errors import NotAccepted
 from cress.model.family import Dag, Service
 from cress.model.group import DEFAULT_GROUP, Group
 from cress.model.groups.quota_text import SCALE, UNIT
+from cress.model.groups.tree import leaves_below
 from cress.model.job import Job, JobType
 from cress.model.jobfile.job import below
 from cress.model.limits import Limits
@@ -72,7 +74,7 @@ def most_tasks(job: Job) -> int:
     return max(job.tasks, *(tasks for _, tasks in timetable)) if timetable else job.tasks
 
 
-def _check_size(context: Context, job: Job, tasks: int, group: GroupState) -> None:
+def _check_size(context: Context, job: Job, tasks: int, group: Amounts) -> None:
     """Raise ``NotAccepted`` if so many tasks at once are larger than a job of the group may be."""
     limits, core = group.spec.limits, context.core
     dimensions, accounting = core.dimensions, core.options.accounting
@@ -149,7 +151,7 @@ def _too_many(context: Context, new: Sequence[Job], leaving: int) -> NotAccepted
             groups[each.name] += 1
             users[each.name, job.user] += 1
     for name, more in groups.items():
-        spec = context.core.groups.get(name).spec
+        spec = context.core.groups.any_of(name).spec
         error = _exceeded(context, spec, None, more, leaving)
         theirs = ((user, number) for (group, user), number in users.items() if group == name)
         for user, number in theirs if error is None else ():
@@ -162,7 +164,7 @@ def _too_many(context: Context, new: Sequence[Job], leaving: int) -> NotAccepted
 def _exceeded(context: Context, group: Group, user: str | None, more: int, leaving: int) -> NotAccepted | None:
     """Return the error if a group, or a user in it, has no place for so many more jobs."""
     limits = group.limits
-    alive = context.group_load.of(group.name, user) - leaving
+    alive = sum(context.group_load.of(leaf, user) for leaf in _leaves(context, group.name)) - leaving
     most = limits.jobs if user is None else limits.jobs_per_user
     per_user = "PerUser" * (user is not None)
     if most is not None and alive + more > most:
@@ -178,8 +180,15 @@ def _exceeded(context: Context, group: Group, user: str | None, more: int, leavi
 
 def _running(context: Context, group: str, user: str | None) -> int:
     """Return how many jobs of a group, or of a user in it, have running tasks."""
-    attempts = context.core.groups.get(group).attempts.values()
+    groups = [context.core.groups.get(leaf) for leaf in _leaves(context, group)]
+    attempts = [each for leaf in groups for each in leaf.attempts.values()]
     return len({each.job.job.counted_as for each in attempts if user is None or each.job.job.user == user})
+
+
+def _leaves(context: Context, group: str) -> list[str]:
+    """Return the groups that take jobs in a group, or the group itself."""
+    groups = context.core.groups
+    return leaves_below(groups.configured, group) if group in groups.tree.inner else [group]
 
 
 def _full(group: Group, user: str | None, has: str, more: int, keyword: str) -> NotAccepted:
@@ -212,6 +221,6 @@ def _limits_of(context: Context, job: Job) -> Limits:
     return Limits() if group is None else group.spec.limits
 
 
-def _path(group: GroupState) -> Iterable[GroupState]:
+def _path(group: GroupState) -> Iterable[Amounts]:
     """Return the groups whose limits hold for jobs of a group: each on the way to the root."""
-    return (group,)
+    return group.path()

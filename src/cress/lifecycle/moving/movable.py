@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cress.core.moving.movable import lost_by, why_it_stays
+from cress.core.moving.movable import cost_of, why_it_stays
 from cress.core.moving.plan import Candidates, Stays
 from cress.lifecycle.context import Context
 from cress.lifecycle.families import replicas
@@ -17,7 +17,7 @@ def candidates(context: Context) -> Candidates:
     for attempt in context.attempts.values():
         why = why_not(context, attempt, found.spare)
         if why is None:
-            found.lost[attempt.id] = lost_by(context.core, context.core.attempts[attempt.id])
+            found.lost[attempt.id] = cost_of(context.core, context.core.attempts[attempt.id])
         else:
             found.stays[why] += 1
     found.stays[Stays.FOREIGN] += len(context.core.strangers)

@@ -14,9 +14,14 @@ from cress.lifecycle.jobs.reasons import reason
 from cress.lifecycle.moving.movable import candidates
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError, NotAccepted
+from cress.model.options import Options
+from cress.model.times import HOUR
 
 # The reasons for waiting that room for the unit ends.
 _FOR_ROOM = frozenset({Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.DRAINING})
+
+# An hour of a core or of a device, in µs of a thousandth.
+HOUR_OF_WORK = 1000 * HOUR
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -25,6 +30,11 @@ class Wanted(msgspec.Struct, frozen=True):
     goals: tuple[Goal, ...] = ()
     job: int = 0
     budget: Budget = Budget()
+
+
+def budget_of(options: Options) -> Budget:
+    """Return the budget of a round that begins by itself."""
+    return Budget(moves=options.rebalance_moves, lost=round(options.rebalance_lost * HOUR_OF_WORK))
 
 
 def made(context: Context, wanted: Wanted) -> Plan:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
 
 from cress.core.admission import check_job as check_amounts
-from cress.core.admission import check_licences
-from cress.core.diagnostics.explain import too_few
+from cress.core.admission import check_licences, check_takes_jobs
+from cress.core.diagnostics.explain import say_amount, too_few
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.placing.constraints import constraints_of, lasting_wants, names_itself
 from cress.core.placing.placement_clauses import relation_of
@@ -228,16 +229,32 @@ def check_job(context: Context, job: Job, hopeless: Hopeless | None = None) -> N
     name = job.group or DEFAULT_GROUP
     groups = core.groups.by_name
     if name not in groups:
+        check_takes_jobs(core, name)
         raise InputError(f"there is no group {name!r}", hint=one_of(name, groups), field="group")
     if not groups[name].spec.admits(job.user):
         users = groups[name].spec.users
         allowed = ", ".join(users[:MOST_TOLD]) + (f" and {len(users) - MOST_TOLD:,} more" * (len(users) > MOST_TOLD))
         raise NotAccepted(f"{job.user} may not submit to group {name}", hint=f"its users: {allowed}", field="group")
+    if core.groups.bounded:
+        _check_max_quota(context, job)
     group_limits.check_job(context, job)
     families.check(context, job)
     deadlines.check(context, job)
     if context.nodes and not isinstance(job.plan, Dag) and job in (hopeless or Hopeless(context)):
         raise _never(context, job)
+
+
+def _check_max_quota(context: Context, job: Job) -> None:
+    """Raise ``NotAccepted`` for a job whose task, or gang, is beyond a MaxQuota by itself."""
+    bound = context.core.never_within_max(job)
+    if bound is not None:
+        amount = partial(say_amount, context.core, bound.measure)
+        what = "all tasks of the gang ask" if job.gang else "one task asks"
+        raise NotAccepted(
+            f"{what} for {amount(bound.asks)}, and group {bound.group} has a MaxQuota of {amount(bound.most)}",
+            hint="a smaller job, or another group",
+            field="resource",
+        )
 
 
 def _by_devices(context: Context, job: Job) -> tuple[str, str] | None:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from cress.model.errors import InputError, Note
 from cress.model.group import DEFAULT_GROUP, Group, Quota
 from cress.model.groups.quota_text import CPU, SCALE, UNIT, format_moment, format_quota
-from cress.model.groups.timetable import weekly_quotas
+from cress.model.groups.tree import Week, amounts_of, weeks_of
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.units import describe_amount
@@ -53,11 +53,13 @@ def check_quotas(
     totals = _totals(capacity, node_count, accounting, dimensions)
     errors: list[InputError] = []
     groups = list(groups)
+    weeks = weeks_of(groups)
     for group in groups:
-        for moment, quota in _highest_first(group):
+        week = weeks[group.name]
+        for moment, quota in _highest_first(week):
             shortage = _shortage(quota, totals)
             if shortage:
-                when = f" from {format_moment(moment)}" if group.windows else ""
+                when = f" from {format_moment(moment)}" if len(week) > 1 else ""
                 errors.append(
                     InputError(
                         f"the quota {format_quota(quota, accounting, dimensions)} of group {group.name}{when} "
@@ -69,7 +71,9 @@ def check_quotas(
                     )
                 )
                 break
-    warnings = [_warning(each, totals, accounting, file) for each in _peaks(groups, totals)]
+    # What is in another group is within its quota.
+    outermost = [weeks[group.name] for group in groups if not group.parent]
+    warnings = [_warning(each, totals, accounting, file) for each in _peaks(outermost, totals)]
     return QuotaCheck(tuple(errors), tuple(warnings))
 
 
@@ -112,18 +116,14 @@ def _amount_text(amount: int, name: str, dimensions: Dimensions) -> str:
     return text if name == "cpu" or name in dimensions.custom else f"{name} {text}"
 
 
-def _amounts(quota: Quota) -> tuple[tuple[str, int], ...]:
-    return quota.amounts or (("", quota.scalar),)
-
-
 def _shortage(quota: Quota, totals: Mapping[str, _Total]) -> _Total | None:
     """Return the first unit in which the quota exceeds the total."""
-    return next((totals[name] for name, amount in _amounts(quota) if amount > totals[name].amount), None)
+    return next((totals[name] for name, amount in amounts_of(quota) if amount > totals[name].amount), None)
 
 
-def _highest_first(group: Group) -> list[tuple[int, Quota]]:
+def _highest_first(week: Week) -> Week:
     """The quotas of a week with their moments, the largest first, of equal ones the earliest."""
-    return sorted(weekly_quotas(group), key=lambda each: ([-amount for _, amount in _amounts(each[1])], each[0]))
+    return sorted(week, key=lambda each: ([-amount for _, amount in amounts_of(each[1])], each[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +137,12 @@ class _Peak:
     steady: bool  # the sum is the same all week
 
 
-def _peaks(groups: Sequence[Group], totals: Mapping[str, _Total]) -> list[_Peak]:
+def _peaks(weeks: Sequence[Week], totals: Mapping[str, _Total]) -> list[_Peak]:
     """Return the highest peak above the capacity in each unit that is short.
 
     Servers and amounts are held against each other by their share of the cluster: a group with a quota of half the
     servers may fill half of every dimension.
     """
-    weeks = [weekly_quotas(group) for group in groups]
     vectors = any(quota.amounts for week in weeks for _, quota in week)
     peaks = []
     for key, total in totals.items():

@@ -22,7 +22,15 @@ from cress.model.group import (
     SchedPolicy,
 )
 from cress.model.groups.limits import BY_KEYWORD, LIMIT_KEYS, check_limits, limit_values, parse_limit
-from cress.model.groups.quota_text import CPU, SCALE, format_resource_quota, parse_resource_quota
+from cress.model.groups.quota_text import (
+    CPU,
+    SCALE,
+    format_bound,
+    format_resource_quota,
+    parse_bound,
+    parse_resource_quota,
+)
+from cress.model.groups.tree import LENDABLE, MAX_QUOTA, NO_QUOTA, PARENT, problems
 from cress.model.limits import Limits
 from cress.model.option_text import (
     camel_case,
@@ -46,7 +54,8 @@ PRIORITY, USED = "Priority", "UsedResource"
 # Not of a group: stands in a block of its own.
 ZONE = "Zone"
 KEYWORDS = (
-    *(NAME, QUOTA, USERS, POLICY, PREEMPTIVE, WEIGHT, USER_WEIGHTS, SUBMIT, ADMINS, PREEMPT_PRIORITY),
+    *(NAME, PARENT, QUOTA, MAX_QUOTA, LENDABLE, USERS, POLICY, PREEMPTIVE, WEIGHT, USER_WEIGHTS, SUBMIT, ADMINS),
+    *(PREEMPT_PRIORITY,),
     *BY_KEYWORD,
     *(PRIORITY, USED, ZONE),
 )
@@ -115,6 +124,11 @@ class _Reader:
     zone_line: int = 0
     # The computed keywords that were ignored: the line of the first of each, and their number.
     ignored: dict[str, tuple[int, int]] = field(default_factory=dict)
+    # By group: the lines of its keywords.
+    places: dict[str, dict[str, int]] = field(default_factory=dict)
+    # The parents that groups name, also those with another mistake.
+    parents: set[str] = field(default_factory=set)
+    without_quota: list[tuple[str, int]] = field(default_factory=list)
 
     @property
     def full(self) -> bool:
@@ -159,7 +173,8 @@ def parse_groups(
         group = _group(block, reader)
         if group is not None:
             groups.append(group)
-            lines[group.name] = next(line.number for line in block.lines if line.keyword == QUOTA)
+            reader.places[group.name] = {line.keyword: line.number for line in block.lines}
+            lines[group.name] = reader.places[group.name].get(QUOTA, block.first)
         if len(groups) > MAX_GROUPS:
             reader.error(InputError("there are too many groups", hint=f"at most {MAX_GROUPS:,}"), block.first)
             break
@@ -167,6 +182,11 @@ def parse_groups(
             what = "the groups have too many windows together"
             reader.error(InputError(what, hint=f"at most {MAX_ALL_WINDOWS:,}"), block.first, QUOTA)
             break
+    for name, line in reader.without_quota:
+        if name not in reader.parents:
+            reader.error(InputError(f"group {name!r} has no quota", hint="ResourceQuota: 10"), line, QUOTA)
+    if groups and not reader.errors:
+        _check_tree(groups, reader)
     if not groups and not reader.errors:
         reader.errors.append(
             InputError(
@@ -186,9 +206,15 @@ def parse_groups(
 
 def group_values(group: Group, *, accounting: str, dimensions: Dimensions) -> dict[str, str]:
     """Every keyword of ``group`` with its value as text, in the order in which they are written."""
-    values = {
-        NAME: group.name,
-        QUOTA: format_resource_quota(group.quota, group.windows, accounting, dimensions),
+    values = {NAME: group.name}
+    if group.parent:
+        values[PARENT] = group.parent
+    if group.quota != NO_QUOTA:
+        values[QUOTA] = format_resource_quota(group.quota, group.windows, accounting, dimensions)
+    for keyword, bound in ((MAX_QUOTA, group.max_quota), (LENDABLE, group.lendable)):
+        if bound is not None:
+            values[keyword] = format_bound(bound, accounting, dimensions)
+    values |= {
         USERS: " | ".join(group.users),
         POLICY: group.policy.value,
         PREEMPTIVE: group.preemptive.value,
@@ -396,8 +422,15 @@ def _check_complete(block: _Block, seen: Mapping[str, _Line], reader: _Reader) -
         hint = "Name: …; a blank line ends a group"
         reader.error(InputError("a group without a name", hint=hint), block.first, NAME)
     if QUOTA not in seen:
-        name = seen[NAME].value if NAME in seen else ""
-        reader.error(InputError(f"group {name!r} has no quota", hint="ResourceQuota: 10"), block.first, QUOTA)
+        # It may have groups below it.
+        reader.without_quota.append((seen[NAME].value if NAME in seen else "", block.first))
+
+
+def _check_tree(groups: Sequence[Group], reader: _Reader) -> None:
+    for each in problems(groups, accounting=reader.accounting, dimensions=reader.dimensions):
+        places = reader.places[each.group]
+        line = places.get(each.keyword, places[NAME])
+        reader.error(InputError(each.what, hint=each.hint), line, each.keyword)
 
 
 def _check_limits(limits: Limits, seen: Mapping[str, _Line], reader: _Reader) -> None:
@@ -449,6 +482,20 @@ def _parse_name(line: _Line, _reader: _Reader) -> dict[str, Any]:
     if len(line.value) > MAX_GROUP_NAME_LENGTH:
         raise InputError(f"a name of {len(line.value)} characters", hint=f"at most {MAX_GROUP_NAME_LENGTH}")
     return {"name": line.value}
+
+
+def _parse_parent(line: _Line, reader: _Reader) -> dict[str, Any]:
+    name: str = _parse_name(line, reader)["name"]
+    reader.parents.add(name)
+    return {"parent": name}
+
+
+def _parse_max_quota(line: _Line, reader: _Reader) -> dict[str, Any]:
+    return {"max_quota": parse_bound(line.value, reader.accounting, reader.dimensions)}
+
+
+def _parse_lendable(line: _Line, reader: _Reader) -> dict[str, Any]:
+    return {"lendable": parse_bound(line.value, reader.accounting, reader.dimensions, zero=True)}
 
 
 def _parse_quota(line: _Line, reader: _Reader) -> dict[str, Any]:
@@ -537,7 +584,10 @@ def _parse_preempt_priority(line: _Line, _reader: _Reader) -> dict[str, Any]:
 
 _PARSERS: Mapping[str, Callable[[_Line, _Reader], dict[str, Any]]] = {
     NAME: _parse_name,
+    PARENT: _parse_parent,
     QUOTA: _parse_quota,
+    MAX_QUOTA: _parse_max_quota,
+    LENDABLE: _parse_lendable,
     USERS: _parse_users,
     POLICY: _parse_policy,
     PREEMPTIVE: _parse_preemptive,
@@ -554,6 +604,9 @@ _EMPTY_HINTS = {
     PREEMPT_PRIORITY: "PreemptPriority: 10",
     ZONE: "Zone: Europe/Berlin",
     NAME: "Name: news",
+    PARENT: "Parent: media",
+    MAX_QUOTA: "MaxQuota: 40",
+    LENDABLE: "Lendable: 10; 0 for nothing",
     QUOTA: "ResourceQuota: 10",
     USERS: "Users: alice | bob; * for everyone",
     POLICY: "SchedPolicy: " + ", ".join(each.value for each in SchedPolicy),

@@ -57,6 +57,20 @@ def parse_resource_quota(text: str, accounting: str, dimensions: Dimensions) -> 
     return quotas[0], tuple(windows)
 
 
+def parse_bound(text: str, accounting: str, dimensions: Dimensions, *, zero: bool = False) -> Quota:
+    """A bound in the measures of a quota: a number or a vector; nothing at all (``0``) is allowed with ``zero``."""
+    if ";" in text:
+        raise InputError("has no timetable", hint="a number or a vector, the same all week")
+    if zero and text.strip() in ("0", "<0>"):
+        return Quota()
+    return _parse_quota(text, accounting, dimensions)
+
+
+def format_bound(quota: Quota, accounting: str, dimensions: Dimensions) -> str:
+    """The text that ``parse_bound`` reads as this bound."""
+    return format_quota(quota, accounting, dimensions) if quota != Quota() else "0"
+
+
 def format_resource_quota(
     quota: Quota, windows: tuple[QuotaWindow, ...], accounting: str, dimensions: Dimensions
 ) -> str:

@@ -9,9 +9,11 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from cress.model.errors import InputError
 from cress.model.option_text import parse_assignments
+from cress.model.options import OFF
 from cress.model.times import DAY, SECOND
 from cress.simulator.groups import PolicyChoice, configure, parse_policy, place
 from cress.simulator.packing.command import read_lists, seeds_of, settings_of
@@ -87,9 +89,13 @@ def simulate_online(
 
 def _plan(steady: Workload, settings: Sequence[str], out: Path) -> Plan:
     names, group_of = place(steady)
+    options = parse_assignments(list(settings))
+    if options.rebalance != OFF:
+        # The list does not say which pods may begin anew elsewhere.
+        steady = replace(steady, templates=tuple(structs.replace(each, movable=True) for each in steady.templates))
     return Plan(
-        request=Request(trace=steady.name, out=out), workload=steady, options=parse_assignments(list(settings)),
-        choices=(), group_names=names, group_of=group_of,
+        request=Request(trace=steady.name, out=out), workload=steady, options=options, choices=(), group_names=names,
+        group_of=group_of,
     )  # fmt: skip
 
 

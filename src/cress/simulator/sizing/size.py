@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec.structs import replace as changed
 
 from cress.model.errors import InputError
 from cress.model.group import Group, Quota
+from cress.model.groups.tree import inner_names
 from cress.model.node import Node
 from cress.model.resources import Dimensions
 from cress.model.units import format_duration, parse_duration, parse_share
@@ -232,7 +233,13 @@ def fitted_groups(found: SizePlan, cluster: Cluster, *, alone: bool = False) -> 
     groups, accounting = plan.workload.groups, plan.options.accounting
     whole = total[0] if accounting == "cpu" else len(cluster.nodes) * 1_000_000
     if alone:
-        return tuple(changed(group, quota=Quota(scalar=max(1, whole)), windows=()) for group in groups)
+        inner, own = inner_names(groups), Quota(scalar=max(1, whole))
+        # Nobody else is there to share with.
+        free: dict[str, Any] = {"windows": (), "parent": "", "max_quota": None, "lendable": None}
+        return tuple(changed(group, quota=own, **free) for group in groups if group.name not in inner)
+    if any(group.parent for group in groups):
+        # What is in a group is a part of its quota, however small the cluster.
+        return groups
     if len({group.quota for group in groups}) == 1 and not any(group.windows for group in groups) and plan.request.groups is None:  # fmt: skip
         return tuple(changed(group, quota=Quota(scalar=max(1, whole // len(groups)))) for group in groups)
     index = cluster.dimensions.index

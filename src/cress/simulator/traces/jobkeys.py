@@ -37,6 +37,7 @@ COLUMNS = (
     "job_failure",
     "max_running",
     "stop_grace",
+    "movable",
     "type",
     "minimum",
     "ready_after",

@@ -1,0 +1,153 @@
+"""Bounds of groups (design note 0030): MaxQuota, and what others keep for themselves (Lendable)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from cress.core.groups.guarantees import capacity_in
+from cress.core.groups.shares import Groups
+from cress.core.jobs import GroupState, JobEntry, core_share, dominant_share
+from cress.core.tables.cluster import Cluster
+from cress.core.tree.amounts import Amounts, add_amounts
+from cress.core.tree.tree import holds
+
+# Groups that one reason names.
+_MOST_TOLD = 3
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """The bound that a unit would break, in raw amounts of one measure: the dimension ``measure``, or "" for the scalar one.
+
+    ``group`` is the group whose bound it is, of which it has ``has`` and the unit asks for ``asks`` more; ``keeping``: the groups that keep
+    capacity for themselves, with how much of it they do not use.
+    """
+
+    group: str
+    measure: str
+    most: int
+    has: int
+    asks: int
+    keeping: tuple[tuple[str, int], ...] = ()
+
+
+def most_charge_of(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
+    """Return the largest charge of so many tasks: as on the node that could hold one and where it costs most."""
+    group = job.group
+    if group.dims:
+        return tuple(amount * tasks for amount in group.charge(job.job.request, ()))
+    if group.options.accounting == "cpu":
+        one = job.cpu_charge[0] if job.cpu_charge else cluster.most_charge(job.job.request, core_share)
+    else:
+        one = cluster.most_charge(job.job.request, dominant_share)
+    return (one * tasks,)
+
+
+def over_max(groups: Groups, job: JobEntry, cluster: Cluster) -> Bound | None:
+    """Return the MaxQuota that the next unit of a job would break: of its group, or one that this is in, or of its companions."""
+    more: dict[str, tuple[Amounts, list[int]]] = {}
+    for group, charge in _charges(job, cluster):
+        for node in group.path():
+            total = more.setdefault(node.name, (node, [0] * len(charge)))[1]
+            add_amounts(total, charge)
+    return next((found for node, total in more.values() if (found := _beyond_most(groups, node, total))), None)
+
+
+def never_within_max(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster) -> Bound | None:
+    """Return the MaxQuota within which so many tasks of a job cannot run even alone."""
+    charge = list(most_charge_of(job, tasks, cluster))
+    nodes = (node for node in job.group.path() if node.most is not None)
+    return next((found for node in nodes if (found := _beyond_most(groups, node, charge, alone=True))), None)
+
+
+def _charges(job: JobEntry, cluster: Cluster) -> Iterator[tuple[GroupState, tuple[int, ...]]]:
+    """Yield what the next unit of a job costs which groups."""
+    yield job.group, most_charge_of(job, job.shape.size, cluster)
+    for other, task in job.unit():
+        if task in other.carried:
+            yield other.group, most_charge_of(other, 1, cluster)
+
+
+def _beyond_most(groups: Groups, node: Amounts, charge: list[int], *, alone: bool = False) -> Bound | None:
+    if node.most is None:
+        return None
+    for i, (used, claimed, more, most) in enumerate(zip(node.used, node.claimed, charge, node.most, strict=True)):
+        has = 0 if alone else used + claimed
+        if more and has + more > most:
+            return Bound(node.name, _measure(groups, node, i), most, has, more)
+    return None
+
+
+def kept_for_others(groups: Groups, job: JobEntry, cluster: Cluster) -> Bound | None:
+    """Return what stands against the next unit of a job if it would take what other groups keep for themselves.
+
+    A unit is within the guarantees as soon as its group, or one that this is in, needs no more than its quota with it, of what all in it
+    have or keep; else all groups together may have or keep the capacity of the cluster.
+    """
+    charge = most_charge_of(job, job.shape.size, cluster)
+    for i, more in enumerate(charge):
+        if more and (found := _against(groups, job.group, charge, i, cluster)):
+            return found
+    return None
+
+
+def _against(groups: Groups, group: GroupState, charge: tuple[int, ...], i: int, cluster: Cluster) -> Bound | None:
+    node: Amounts = group
+    need = node.used[i] + node.claimed[i] + charge[i]
+    while need > node.quota[i]:
+        before, parent = node.held[i], node.parent
+        if parent is None:
+            total = groups.tree.held[node.dims][i] - before + max(need, before)
+            capacity = capacity_in(group, cluster)[i]
+            if total <= capacity:
+                return None
+            return Bound(
+                "", _measure(groups, node, i), capacity, total - charge[i], charge[i], _keeping(groups, group, i)
+            )
+        below = parent.held_below[i] - before + max(need, before)
+        need = max(parent.used[i] + parent.claimed[i] + charge[i], below)
+        node = parent
+    return None
+
+
+def _keeping(groups: Groups, group: GroupState, i: int) -> tuple[tuple[str, int], ...]:
+    """Return the groups with the same measures that keep more than they use, the ones that keep most first."""
+    found = []
+    for node in (*groups, *groups.tree.upwards):
+        if node.lendable is not None and node.dims == group.dims and node is not group:
+            kept = node.quota[i] - node.lendable[i] - node.used[i] - node.claimed[i]
+            if kept > 0:
+                found.append((node.name, kept))
+    return tuple(sorted(found, key=lambda each: (-each[1], each[0]))[:_MOST_TOLD])
+
+
+def _measure(groups: Groups, node: Amounts, i: int) -> str:
+    return groups.dimensions.names[node.dims[i]] if node.dims else ""
+
+
+def wrong_sums(groups: Groups) -> Iterator[str]:
+    """Yield what is not kept right: sums in the tree, and what groups have or keep."""
+    tree = groups.tree
+    for inner in tree.upwards:
+        for what in ("used", "leaving", "claimed"):
+            total = [sum(amounts) for amounts in zip(*(getattr(child, what) for child in inner.children), strict=True)]
+            if total != getattr(inner, what):
+                yield f"groups in {inner.name} have {what} {total}, counted {getattr(inner, what)}"
+        waiting = sorted(child.key for child in inner.children if child.key is not None)
+        if waiting != inner.order or (inner.key is not None) != bool(waiting):
+            yield f"the groups in {inner.name} that wait are not in its order"
+    if not tree.keeps:
+        return
+    outermost: dict[tuple[int, ...], list[int]] = {}
+    for node in (*groups, *tree.upwards):
+        if node.held != holds(node):
+            yield f"group {node.name} has or keeps {holds(node)}, counted {node.held}"
+        if node.parent is None:
+            add_amounts(outermost.setdefault(node.dims, [0] * len(node.quota)), tuple(node.held))
+    for inner in tree.upwards:
+        below = [sum(amounts) for amounts in zip(*(child.held for child in inner.children), strict=True)]
+        if below != inner.held_below:
+            yield f"groups in {inner.name} have or keep {below}, counted {inner.held_below}"
+    if outermost != tree.held:
+        yield f"outermost groups have or keep {outermost}, counted {tree.held}"

@@ -1,0 +1,188 @@
+"""Amounts of groups, in their measures: what one has and is guaranteed, and how far it is from its quota (source G; design note 0030)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TypeAlias
+
+from cress.core.tree.memory import Memory
+from cress.model.group import Group, Quota
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+
+GroupKey: TypeAlias = tuple[int, int, int, str]
+
+# Quotas are below 2^60, so two different ratios differ by more than 2^-120: this scale keeps them apart exactly, also with
+# what was borrowed, which has eight binary places.
+_SCALE = 128
+
+
+class Amounts:
+    """A node of the tree of groups: one that takes jobs, or one with groups below it, which has what those have together."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.spec: Group
+        self.options: Options
+        self.parent: InnerGroup | None = None
+        self.quota: list[int] = [1]
+        self.dims: tuple[int, ...] = ()
+        self.used: list[int] = [0]
+        # The part of its use held by victims that were told to stop, and the further use of its claims.
+        self.leaving: list[int] = [0]
+        self.claimed: list[int] = [0]
+        self.key: GroupKey | None = None
+        # What it may use at most, if there is such a bound, and what others may have of its quota.
+        self.most: list[int] | None = None
+        self.lendable: list[int] | None = None
+        # What it has, or keeps for itself, where some group keeps anything.
+        self.held: list[int] = [0]
+        # What it borrowed lately, if that counts.
+        self.memory: Memory | None = None
+
+    def set_options(self, spec: Group, options: Options) -> None:
+        """Take over a configuration, without the quota."""
+        self.spec = spec
+        self.options = options
+        needs = Fraction(str(options.preempt_below))
+        yields = Fraction(str(options.preempt_above))
+        self._needs = (needs.numerator, needs.denominator)
+        self._yields = (yields.numerator, yields.denominator)
+
+    def __repr__(self) -> str:
+        return f"<group {self.name}: used {self.used} of {self.quota}>"
+
+    def path(self) -> Iterator[Amounts]:
+        """Yield the group, the one that it is in, and so on up to the outermost."""
+        node: Amounts | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
+    @property
+    def below_quota(self) -> bool:
+        """True if used / quota < 1 everywhere."""
+        if len(self.quota) == 1:
+            return self.used[0] < self.quota[0]
+        return all(used < quota for used, quota in zip(self.used, self.quota, strict=True))
+
+    @property
+    def above_quota(self) -> bool:
+        """True if used / quota > 1 somewhere."""
+        if len(self.quota) == 1:
+            return self.used[0] > self.quota[0]
+        return any(used > quota for used, quota in zip(self.used, self.quota, strict=True))
+
+    @property
+    def claims_above_quota(self) -> bool:
+        """True if used / quota > 1 somewhere, claims included."""
+        return any(
+            used + claimed > quota for used, claimed, quota in zip(self.used, self.claimed, self.quota, strict=True)
+        )
+
+    def ratio(self) -> Fraction:
+        """Return used / quota, the largest over the measures."""
+        return max(Fraction(used, quota) for used, quota in zip(self.used, self.quota, strict=True))
+
+    def needs_preemption(self) -> bool:
+        """True if used < quota × A, claims included (source G)."""
+        numerator, denominator = self._needs
+        if len(self.quota) == 1:
+            return (self.used[0] + self.claimed[0]) * denominator < self.quota[0] * numerator
+        return all(
+            (used + claimed) * denominator < quota * numerator
+            for used, claimed, quota in zip(self.used, self.claimed, self.quota, strict=True)
+        )
+
+    def may_take(self, charge: tuple[int, ...]) -> bool:
+        """True if used + ``charge`` ≤ quota × B, claims included: else the groups could take turns as victims."""
+        numerator, denominator = self._yields
+        return all(
+            (used + claimed + more) * denominator <= quota * numerator
+            for used, claimed, more, quota in zip(self.used, self.claimed, charge, self.quota, strict=True)
+        )
+
+    def can_be_preempted(self) -> bool:
+        """True if used > quota × B, without its victims (source G)."""
+        numerator, denominator = self._yields
+        return any(
+            (used - leaving) * denominator > quota * numerator
+            for used, leaving, quota in zip(self.used, self.leaving, self.quota, strict=True)
+        )
+
+    def excess(self) -> Fraction:
+        """Return used / quota without its victims."""
+        return max(
+            Fraction(used - leaving, quota)
+            for used, leaving, quota in zip(self.used, self.leaving, self.quota, strict=True)
+        )
+
+    def spare(self) -> list[int]:
+        """Return, per measure, what it may lose and still be at its quota."""
+        used = zip(self.used, self.leaving, self.quota, strict=True)
+        return [have - leaving - quota for have, leaving, quota in used]
+
+    def order_key(self) -> GroupKey:
+        """Return the key for the order of ascending used / quota, exactly; ties: larger weight, larger quota, name.
+
+        Of groups that are not below their quota what they borrowed lately counts as well, if anything does.
+        """
+        if self.memory is not None and not self.below_quota:
+            ratio = max(
+                (((used << Memory.PLACES) + past) << (_SCALE - Memory.PLACES)) // quota
+                for used, past, quota in zip(self.used, self.memory.past(), self.quota, strict=True)
+            )
+        elif len(self.quota) == 1:
+            ratio = (self.used[0] << _SCALE) // self.quota[0]
+        else:
+            ratio = max((used << _SCALE) // quota for used, quota in zip(self.used, self.quota, strict=True))
+        return (ratio, -self.spec.weight, -self.quota[0], self.name)
+
+    def set_quota(self, quota: Quota, dimensions: Dimensions) -> bool:
+        """Take over a quota; returns whether the measures changed, so that used amounts must be counted again."""
+        names = [name for name, _ in quota.amounts]
+        if not quota.amounts:
+            self.quota = [max(1, quota.scalar)]
+        else:
+            self.quota = [amount for _, amount in quota.amounts]
+        self.most = _in_measures(self.spec.max_quota, names)
+        self.lendable = _in_measures(self.spec.lendable, names)
+        dims = tuple(dimensions.index[name] for name in names)
+        if dims == self.dims:
+            return False
+        self.dims = dims
+        self.used = [0] * len(self.quota)
+        self.leaving = self.used.copy()
+        self.claimed = self.used.copy()
+        return True
+
+
+class InnerGroup(Amounts):
+    """A group with groups below it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.children: list[Amounts] = []
+        # The keys of its children that wait, in their order.
+        self.order: list[GroupKey] = []
+        # What its children have or keep together.
+        self.held_below: list[int] = [0]
+        self.stale = False
+        self.level = 0
+
+
+def _in_measures(bound: Quota | None, names: list[str]) -> list[int] | None:
+    """Return a bound as a list in the measures of a quota of these dimensions; nothing where it names none."""
+    if bound is None:
+        return None
+    if not names:
+        return [bound.scalar]
+    amounts = dict(bound.amounts)
+    return [amounts.get(name, 0) for name in names]
+
+
+def add_amounts(amounts: list[int], change: tuple[int, ...]) -> None:
+    """Add amounts to others in place."""
+    for i, amount in enumerate(change):
+        amounts[i] += amount

@@ -1,0 +1,173 @@
+"""Fair share with memory (design note 0030): what a group borrowed lately, as an exponentially weighted mean.
+
+Borrowed is what it uses beyond its quota. The mean is brought up to date at *ticks* on an absolute grid: of one tick to the next
+the amount borrowed is averaged exactly, and the older mean loses its share. All numbers are integers, and the value at a tick
+follows from the changes of the amount alone, never from how often somebody asked.
+"""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+from functools import lru_cache
+from typing import TypedDict
+
+from cress.model.times import SECOND
+
+# Ticks in a half-life, unless one would be shorter than a second.
+TICKS = 256
+# Binary places of a mean, and of a factor.
+_PLACES = 20
+_FACTOR_PLACES = 62
+_EXACT = Context(prec=60)
+
+
+class MemoryState(TypedDict):
+    """A memory as plain data."""
+
+    tick: int
+    mean: list[int]
+    sum: list[int]
+    since: int
+    borrowed: list[int]
+
+
+class Clock:
+    """The time and the tick of all memories of a cluster."""
+
+    def __init__(self, half_life: int) -> None:
+        """Start before all times; ``half_life`` in µs."""
+        self.half_life = half_life
+        self.length = max(SECOND, half_life // TICKS)
+        self.now = 0
+        self.tick = 0
+        factor = _EXACT.power(Decimal(2), _EXACT.divide(Decimal(-self.length), Decimal(half_life)))
+        self._factor = int(_EXACT.multiply(factor, Decimal(2**_FACTOR_PLACES)))
+        self.kept = lru_cache(maxsize=4096)(self._kept)
+
+    def advance(self, now: int) -> bool:
+        """Advance to ``now`` (µs); return whether a tick has passed."""
+        self.now = now
+        tick = now // self.length
+        if tick == self.tick:
+            return False
+        self.tick = tick
+        return True
+
+    def next_tick(self) -> int:
+        """Return the time of the next tick (µs)."""
+        return (self.tick + 1) * self.length
+
+    def _kept(self, ticks: int) -> int:
+        """Return the share of a mean that is left after so many ticks, with ``_FACTOR_PLACES`` binary places."""
+        share, factor = 1 << _FACTOR_PLACES, self._factor
+        while ticks:
+            if ticks & 1:
+                share = (share * factor) >> _FACTOR_PLACES
+            factor = (factor * factor) >> _FACTOR_PLACES
+            ticks >>= 1
+        return share
+
+    def towards(self, mean: int, amount: int, ticks: int) -> int:
+        """Return what becomes of a mean in so many ticks in which the amount is this, both with ``_PLACES`` binary places."""
+        kept = self.kept(ticks)
+        if mean >= amount:
+            return amount + ((mean - amount) * kept >> _FACTOR_PLACES)
+        return amount - ((amount - mean) * kept >> _FACTOR_PLACES)
+
+
+class Memory:
+    """The amounts that one group borrowed, in its measures."""
+
+    PLACES = 8
+
+    def __init__(self, clock: Clock, measures: int) -> None:
+        self._clock = clock
+        self._begin(measures)
+
+    def _begin(self, measures: int) -> None:
+        clock = self._clock
+        self.borrowed = [0] * measures
+        # The mean as it was at the beginning of ``_tick``, and what was borrowed in it since, in amount × µs, up to ``_since``.
+        self._tick = clock.now // clock.length
+        self._mean = [0] * measures
+        self._sum = [0] * measures
+        self._since = clock.now
+        self._asked = (self._tick, [0] * measures)
+
+    def follow(self, used: list[int], quota: list[int]) -> None:
+        """Take note of what the group uses, and of its quota, from now on."""
+        if len(used) == 1 == len(self.borrowed):
+            more = used[0] - quota[0]
+            if self.borrowed[0] == (max(0, more)):
+                return
+        borrowed = [max(0, have - own) for have, own in zip(used, quota, strict=True)]
+        if borrowed == self.borrowed:
+            return
+        if len(borrowed) != len(self.borrowed):
+            # Amounts in other measures cannot be compared.
+            self._begin(len(borrowed))
+        now = self._clock.now
+        tick = now // self._clock.length
+        if tick > self._tick:
+            self._mean = self._at(tick)
+            self._tick = tick
+            self._sum = [0] * len(borrowed)
+            self._since = tick * self._clock.length
+        passed = now - self._since
+        if passed:
+            self._sum = [total + passed * each for total, each in zip(self._sum, self.borrowed, strict=True)]
+            self._since = now
+        self.borrowed = borrowed
+        self._asked = (self._tick, self._rounded(self._mean))
+
+    def past(self) -> list[int]:
+        """Return the mean at the last tick, per measure, with ``PLACES`` binary places."""
+        tick = self._clock.tick
+        if self._asked[0] != tick:
+            self._asked = (tick, self._rounded(self._at(tick)))
+        return self._asked[1]
+
+    def changes(self) -> bool:
+        """Return whether the mean may be another one at the next tick."""
+        steady = [each << self.PLACES for each in self.borrowed]
+        return self.past() != steady or (self._tick == self._clock.tick and any(self._sum))
+
+    def _at(self, tick: int) -> list[int]:
+        """Return the mean at the beginning of ``tick``, while nothing changes."""
+        if tick <= self._tick or not (any(self._mean) or any(self._sum) or any(self.borrowed)):
+            return self._mean
+        clock = self._clock
+        rest = (self._tick + 1) * clock.length - self._since
+        found = []
+        for mean, total, borrowed in zip(self._mean, self._sum, self.borrowed, strict=True):
+            lately = ((total + borrowed * rest) << _PLACES) // clock.length
+            mean = clock.towards(mean, lately, 1)
+            found.append(clock.towards(mean, borrowed << _PLACES, tick - self._tick - 1))
+        return found
+
+    def _rounded(self, mean: list[int]) -> list[int]:
+        return [each >> (_PLACES - self.PLACES) for each in mean]
+
+    def export(self) -> MemoryState:
+        """Return the memory as plain data."""
+        return {
+            "tick": self._tick,
+            "mean": list(self._mean),
+            "sum": list(self._sum),
+            "since": self._since,
+            "borrowed": list(self.borrowed),
+        }
+
+    def restore(self, state: MemoryState, length: int) -> None:
+        """Take over a memory that was exported, with ticks of so many µs; after a change of these the mean is kept."""
+        if len(state["mean"]) != len(self.borrowed):
+            return
+        self._mean = list(state["mean"])
+        self.borrowed = list(state["borrowed"])
+        if length == self._clock.length:
+            self._tick, self._sum, self._since = state["tick"], list(state["sum"]), state["since"]
+        else:
+            self._tick = self._clock.now // self._clock.length
+            self._sum = [0] * len(self._mean)
+            self._since = self._clock.now
+        self._asked = (self._tick, self._rounded(self._mean))

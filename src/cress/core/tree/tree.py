@@ -1,0 +1,225 @@
+"""The tree of groups (design note 0030): what follows from the use of a group for those that it is in, and for others.
+
+A group with groups below it holds no jobs. It has what they have together, and a place among its own siblings. A change of
+use is added to every group on the way up; their places are corrected before the order is read the next time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from typing import TypeVar
+
+from cress.core.tree.amounts import Amounts, GroupKey, InnerGroup, add_amounts
+from cress.core.tree.memory import Clock, Memory
+from cress.model.times import NEVER
+
+_Node = TypeVar("_Node", bound=Amounts)
+
+
+class Tree:
+    """The groups with groups below them, the outermost order, and what groups keep and remember."""
+
+    def __init__(self, half_life: int) -> None:
+        """Start without groups; ``half_life`` (µs) of what counts as borrowed lately, 0 = nothing counts."""
+        self.inner: dict[str, InnerGroup] = {}
+        # The inner groups, each after those that are in it.
+        self.upwards: list[InnerGroup] = []
+        # The keys of the outermost groups that wait, in their order.
+        self.order: list[GroupKey] = []
+        self.clock = Clock(half_life) if half_life else None
+        # Whether some group keeps capacity for itself, and what the outermost groups have or keep together, by their measures.
+        self.keeps = False
+        self.held: dict[tuple[int, ...], list[int]] = {}
+        self._stale: list[InnerGroup] = []
+
+    @property
+    def follows(self) -> bool:
+        """True if anything follows from the use of a group but its own place."""
+        return bool(self.inner or self.keeps or self.clock is not None)
+
+    # --- use -----------------------------------------------------------------------------------------------
+
+    def used(self, group: Amounts, change: tuple[int, ...]) -> None:
+        """Take note of a change of the use of a group, which has it already."""
+        above = group.parent
+        while above is not None:
+            add_amounts(above.used, change)
+            if not above.stale:
+                self._mark(above)
+            above = above.parent
+        if self.clock is not None:
+            node: Amounts | None = group
+            while node is not None:
+                if node.memory is not None:
+                    node.memory.follow(node.used, node.quota)
+                node = node.parent
+        if self.keeps:
+            self._hold(group)
+
+    def leaving(self, group: Amounts, change: tuple[int, ...]) -> None:
+        """Take note of a change of what tasks of a group that were told to stop have."""
+        above = group.parent
+        while above is not None:
+            add_amounts(above.leaving, change)
+            above = above.parent
+
+    def claimed(self, group: Amounts, change: tuple[int, ...]) -> None:
+        """Take note of a change of what claims of a group will have."""
+        above = group.parent
+        while above is not None:
+            add_amounts(above.claimed, change)
+            above = above.parent
+        if self.keeps:
+            self._hold(group)
+
+    def _hold(self, node: Amounts) -> None:
+        """Bring what a group has or keeps up to date, and on the way up."""
+        above: Amounts | None = node
+        while above is not None:
+            held = holds(above)
+            if held == above.held:
+                return
+            change = tuple(new - old for new, old in zip(held, above.held, strict=True))
+            above.held = held
+            add_amounts(self.held[above.dims] if above.parent is None else above.parent.held_below, change)
+            above = above.parent
+
+    def recount(self, groups: Iterable[Amounts]) -> None:
+        """Work everything out again, after groups came, went or were counted again."""
+        groups = list(groups)
+        for inner in self.upwards:
+            sums = ([0] * len(inner.quota) for _ in range(4))
+            inner.used, inner.leaving, inner.claimed, inner.held_below = sums
+            for child in inner.children:
+                add_amounts(inner.used, tuple(child.used))
+                add_amounts(inner.leaving, tuple(child.leaving))
+                add_amounts(inner.claimed, tuple(child.claimed))
+                if self.keeps:
+                    child.held = holds(child)
+                    add_amounts(inner.held_below, tuple(child.held))
+            self._mark(inner)
+        nodes: list[Amounts] = [*groups, *self.upwards]
+        self.held = {}
+        for node in nodes:
+            if self.keeps and node.parent is None:
+                node.held = holds(node)
+                add_amounts(self.held.setdefault(node.dims, [0] * len(node.quota)), tuple(node.held))
+            if self.clock is not None:
+                if node.memory is None:
+                    node.memory = Memory(self.clock, len(node.quota))
+                node.memory.follow(node.used, node.quota)
+
+    # --- order ---------------------------------------------------------------------------------------------
+
+    def order_of(self, node: Amounts) -> list[GroupKey]:
+        """Return the order in which a group has its place."""
+        return self.order if node.parent is None else node.parent.order
+
+    def place(self, node: Amounts, key: GroupKey | None) -> None:
+        """Put a group into its place among its siblings, or nowhere."""
+        if key == node.key:
+            return
+        self.take_out(node)
+        if key is not None:
+            insort(self.order_of(node), key)
+            node.key = key
+
+    def take_out(self, node: Amounts) -> None:
+        """Take a group out of the order."""
+        parent = node.parent
+        if node.key is not None:
+            order = self.order_of(node)
+            del order[bisect_left(order, node.key)]
+            node.key = None
+        if parent is not None and not parent.stale:
+            self._mark(parent)
+
+    def settle(self) -> None:
+        """Put the inner groups whose use or whose children changed into their places."""
+        if not self._stale:
+            return
+        stale, self._stale = self._stale, []
+        stale.sort(key=lambda inner: -inner.level)
+        for inner in stale:
+            self.place(inner, inner.order_key() if inner.order else None)
+        for inner in stale:
+            inner.stale = False
+
+    def _mark(self, inner: InnerGroup) -> None:
+        """Have the place of an inner group, and of those that it is in, looked at again."""
+        above: InnerGroup | None = inner
+        while above is not None and not above.stale:
+            above.stale = True
+            self._stale.append(above)
+            above = above.parent
+
+    def forget_places(self, groups: Iterable[Amounts]) -> None:
+        """Take all groups out of the order: their parents may change."""
+        for node in (*groups, *self.upwards):
+            node.key = None
+        for inner in self.upwards:
+            inner.order, inner.stale = [], False
+        self.order.clear()
+        self._stale = []
+
+    # --- memory --------------------------------------------------------------------------------------------
+
+    def advance(self, now: int, groups: Iterable[_Node]) -> list[_Node]:
+        """Advance the time of memories; return the groups whose place a tick may have changed."""
+        if self.clock is None or not self.clock.advance(now):
+            return []
+        for inner in self.upwards:
+            if inner.key is not None and not inner.stale:
+                self._mark(inner)
+        return [group for group in groups if group.key is not None and not group.below_quota]
+
+    def next_tick(self, groups: Iterable[Amounts]) -> int:
+        """Return the time (µs) of the next tick if it may change an order among groups that wait; else NEVER."""
+        if self.clock is None:
+            return NEVER
+        waiting: dict[str, tuple[int, bool]] = {}
+        for node in (*groups, *self.upwards):
+            if node.key is not None and node.memory is not None and not node.below_quota:
+                level = "" if node.parent is None else node.parent.name
+                count, changes = waiting.get(level, (0, False))
+                waiting[level] = (count + 1, changes or node.memory.changes())
+        return self.clock.next_tick() if any(n > 1 and changes for n, changes in waiting.values()) else NEVER
+
+
+def holds(node: Amounts) -> list[int]:
+    """Return, per measure, what a group has or will have, or keeps for itself or those in it, if that is more."""
+    held = [used + claimed for used, claimed in zip(node.used, node.claimed, strict=True)]
+    if node.lendable is not None:
+        held = [max(have, quota - lent) for have, quota, lent in zip(held, node.quota, node.lendable, strict=True)]
+    if isinstance(node, InnerGroup):
+        held = [max(have, below) for have, below in zip(held, node.held_below, strict=True)]
+    return held
+
+
+def branches(group: Amounts, other: Amounts) -> tuple[Amounts, Amounts] | None:
+    """Return the groups in which two paths up part: children of the innermost group that both are in, or outermost ones; None if they do not."""
+    above = {node.name for node in group.path()}
+    theirs = other
+    for node in other.path():
+        if node.name in above:
+            if node is theirs:
+                return None
+            break
+        theirs = node
+    own = group
+    for node in group.path():
+        if node.parent is theirs.parent:
+            own = node
+            break
+    return own, theirs
+
+
+def below_quota_against(group: Amounts, other: Amounts) -> bool:
+    """Return whether a group is below its quota, or is in one that is and that the other is not in."""
+    if group.below_quota:
+        return True
+    if group.parent is None:
+        return False
+    theirs = {node.name for node in other.path()}
+    return any(node.below_quota for node in group.path() if node.name not in theirs)

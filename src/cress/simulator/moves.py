@@ -1,0 +1,42 @@
+"""Rounds of moves in a simulation: planned and begun by the option ``rebalance``, as a live center does."""
+
+from __future__ import annotations
+
+from cress.core.moving.planner import GOALS, plan_moves
+from cress.lifecycle.inputs import Rebalance
+from cress.lifecycle.machine import Machine
+from cress.lifecycle.moving.movable import candidates
+from cress.lifecycle.moving.planning import budget_of
+from cress.lifecycle.moving.rounds import present
+from cress.lifecycle.moving.schedule import next_round
+from cress.model.options import OFF
+
+
+class Rounds:
+    """The rounds of one machine; times are microseconds of the trace, whose second 0 is ``utc`` on the wall clock."""
+
+    def __init__(self, machine: Machine, utc: int, begin: int) -> None:
+        self._machine = machine
+        self._utc = utc
+        self._since = utc + begin
+        self.on = machine.core.options.rebalance != OFF
+
+    def next(self) -> int | None:
+        """Return when the next round is due; ``None``: never."""
+        if not self.on:
+            return None
+        core = self._machine.core
+        due = next_round(core.options.rebalance, str(core.groups.cluster_zone), self._since)
+        return None if due is None else due - self._utc
+
+    def due(self, now: int) -> list[Rebalance]:
+        """Return the round that begins now, if one is due, there is something to move, and none is under way. The state is that after all that happens now."""
+        when = self.next()
+        if when is None or when > now:
+            return []
+        self._since = self._utc + now
+        if present(self._machine) is not None:
+            return []
+        core = self._machine.core
+        plan = plan_moves(core.clone(), candidates(self._machine), GOALS, budget_of(core.options))
+        return [Rebalance(moves=plan.moves)] if plan.moves else []

@@ -1,0 +1,124 @@
+"""Fair share with memory (design note 0030): yesterday's heavy borrower is behind today."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cress.core.state import promised_state
+from cress.core.tree.memory import Clock, Memory
+from cress.model.times import DAY, HOUR, MINUTE, SECOND
+from tests.core.builders import World, group, job, nodes
+
+
+def day(**options: object) -> World:
+    """Two groups with a third of the cluster each; a borrows the rest for a day, then both want everything."""
+    world = World(group("a", 10), group("b", 10), nodes=nodes(1, cpu=30), preemption="off", **options)  # type: ignore[arg-type]
+    world.run(job("yesterday").tasks(30).group("a"))
+    world.wait(24 * 3600)
+    world.submit(job("today").tasks(1000).group("a"), job("own").tasks(1000).group("b"))
+    for task in range(30):
+        world.finish("yesterday", task)
+    return world
+
+
+def test_without_memory_both_have_as_much() -> None:
+    world = day()
+    assert (world.used("a"), world.used("b")) == (15, 15)
+
+
+def test_yesterdays_borrower_is_behind_today() -> None:
+    world = day(share_half_life=DAY)
+    # a borrowed 20 for a day, of which half counts: 10 more, so b has all that is lent.
+    memory = world.group("a").memory
+    assert memory is not None
+    assert memory.past()[0] / 256 == pytest.approx(10_000, rel=0.01)
+    assert (world.used("a"), world.used("b")) == (10, 20)
+
+
+def test_it_is_forgiven_after_some_days() -> None:
+    """What b borrows counts as well: after a while a is even again, and ahead."""
+    world = day(share_half_life=DAY)
+    rng = Random(1)
+    for _ in range(300):
+        world.wait(1800)
+        for start in rng.sample(sorted(world.running.values(), key=lambda each: each.attempt), 3):
+            world.finish(world.names[start.job], start.task)
+    # Both borrow 5 on the average then, give or take.
+    assert abs(world.used("a") - 15) <= 3
+    past = [world.group(name).memory.past()[0] for name in "ab"]  # type: ignore[union-attr]
+    assert past[0] == pytest.approx(past[1], rel=0.15)
+
+
+def test_what_is_guaranteed_is_not_touched() -> None:
+    world = day(share_half_life=DAY)
+    assert world.used("a") == 10, "its quota at least"
+    for task in range(5):
+        world.finish("today", task)
+        assert world.used("a") == 10, "below its quota it is first, whatever it borrowed"
+
+
+def test_a_tick_is_named_only_while_it_may_change_an_order() -> None:
+    world = World(group("a", 1), group("b", 1), nodes=nodes(1, cpu=4), share_half_life=256 * MINUTE, preemption="off")
+    world.run(job("a").tasks(2).group("a"))
+    assert world.core.next_wakeup() is None, "nothing waits"
+    world.submit(job("a waits").tasks(9).group("a"), job("b waits").tasks(9).group("b")).decide()
+    assert (world.used("a"), world.used("b")) == (2, 2)
+    assert world.core.next_wakeup() == MINUTE
+    world.wake()
+    assert world.core.next_wakeup() == 2 * MINUTE
+
+
+def test_a_follower_that_sleeps_and_a_copy_agree() -> None:
+    world = day(share_half_life=HOUR)
+    copy = world.core.restore(world.core.export())
+    world.wait(7 * 3600 + 11)
+    world.finish("own", 0)
+    assert world.core.validate() == []
+    copy.advance(world.now - 3 * SECOND)
+    copy.advance(world.now)
+    for name in "ab":
+        mine, its = world.group(name).memory, copy.groups.get(name).memory
+        assert mine is not None
+        assert its is not None
+        assert mine.past() == its.past() or name == "b"
+    assert promised_state(world.follower)["borrowed"] == world.core.export()["borrowed"]
+
+
+# --- the mean itself -------------------------------------------------------------------------------------------------
+
+CHANGES = st.lists(st.tuples(st.integers(0, 400 * SECOND), st.integers(0, 10**6)), min_size=1, max_size=20)
+
+
+@given(changes=CHANGES, half_life=st.sampled_from((SECOND, 20 * SECOND, HOUR)), asked=st.integers(1, 50))
+def test_the_mean_is_that_of_fractions_and_does_not_depend_on_who_asks(
+    changes: list[tuple[int, int]], half_life: int, asked: int
+) -> None:
+    clock, other_clock = Clock(half_life), Clock(half_life)
+    memory, other = Memory(clock, 1), Memory(other_clock, 1)
+    length, now, borrowed, mean, total = clock.length, 0, 0, Fraction(0), Fraction(0)
+    kept = Fraction(clock.kept(1), 1 << 62)
+    for wait, amount in [*changes, (10 * length, 0)]:
+        # Tick by tick, by the book.
+        end = now + wait
+        while now < end:
+            step = min(end, (now // length + 1) * length) - now
+            total += borrowed * step
+            now += step
+            if now % length == 0:
+                mean, total = mean * kept + (1 - kept) * total / length, Fraction(0)
+        for part in range(1, asked):
+            other_clock.advance(now - wait + wait * part // asked)
+            other.past()
+        for each, its_clock in ((memory, clock), (other, other_clock)):
+            its_clock.advance(now)
+            each.past()
+            each.follow([amount], [0])
+        borrowed = amount
+        assert memory.past() == other.past()
+        assert memory.export() == other.export()
+        assert memory.past()[0] / 256 == pytest.approx(float(mean), abs=0.02)

@@ -1,0 +1,156 @@
+"""Trees in ``Group.conf``: what is read, written, compared, and refused with its line."""
+
+from __future__ import annotations
+
+import pytest
+
+from cress.model.errors import InputErrors
+from cress.model.group import Group, Quota
+from cress.model.groups.check import check_quotas
+from cress.model.groups.conf import format_groups, parse_groups
+from cress.model.groups.diff import diff_groups, format_diff
+from cress.model.groups.tree import leaf_names, leaves_below, weeks_of
+from cress.model.resources import Dimensions
+
+D = Dimensions(("gpu",))
+
+UNIVERSITY = """\
+Name: physics
+ResourceQuota: 60
+MaxQuota: 80
+
+Name: theory
+Parent: physics
+ResourceQuota: 20
+Lendable: 0
+
+Name: lab
+Parent: physics
+ResourceQuota: 30; Mon-Fri 08:00-18:00 = 40
+Lendable: 10
+
+Name: sciences
+"""
+
+
+def read(text: str, accounting: str = "cpu") -> tuple[Group, ...]:
+    return parse_groups(text, dimensions=D, accounting=accounting).groups
+
+
+def test_a_tree_is_read_and_written_alike() -> None:
+    text = UNIVERSITY.replace("Name: physics\n", "Name: physics\nParent: sciences\n")
+    groups = read(text)
+    by_name = {group.name: group for group in groups}
+    assert by_name["theory"].parent == "physics"
+    assert by_name["theory"].lendable == Quota()
+    assert by_name["physics"].max_quota == Quota(scalar=80_000)
+    assert by_name["sciences"].quota == Quota()
+    assert leaf_names(groups) == {"theory", "lab", "default"}
+    assert leaves_below(groups, "sciences") == ["theory", "lab"]
+    assert read(format_groups(groups, dimensions=D)) == groups
+
+
+def test_a_group_without_a_quota_has_the_sum_of_those_in_it_all_week() -> None:
+    text = """\
+Name: all
+
+Name: day
+Parent: all
+ResourceQuota: 10; 08:00-20:00 = 30
+
+Name: night
+Parent: all
+ResourceQuota: 10; 20:00-08:00 = 30
+"""
+    week = weeks_of(read(text))["all"]
+    assert week == [(0, Quota(scalar=40_000))]
+
+
+def test_vectors_and_their_bounds() -> None:
+    text = "Name: a\nResourceQuota: <10,40G>\nMaxQuota: <20,80G>\nLendable: <0,10G>\n"
+    (group,) = read(text, "dominant")
+    assert group.max_quota == Quota(amounts=(("cpu", 20_000), ("memory", 80 * 2**30)))
+    assert group.lendable == Quota(amounts=(("memory", 10 * 2**30),))
+    assert read(format_groups([group], dimensions=D, accounting="dominant"), "dominant") == (group,)
+
+
+def block(*lines: str) -> str:
+    return "".join(f"{line}\n" for line in lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param(
+            block("Name: a", "ResourceQuota: 1", "Parent: phisics") + block("Name: physics", "ResourceQuota: 5"),
+            ["Group.conf:3: Parent: there is no group 'phisics' (did you mean physics?)"],
+            id="unknown",
+        ),
+        pytest.param(
+            block("Name: a", "Parent: b", "ResourceQuota: 1") + block("Name: b", "Parent: a", "ResourceQuota: 1"),
+            [
+                "Group.conf:2: Parent: group a is in itself: a in b in a (a group above it)",
+                "Group.conf:6: Parent: group b is in itself: b in a in b (a group above it)",
+            ],
+            id="a circle",
+        ),
+        pytest.param(
+            block("Name: default", "ResourceQuota: 1", "Parent: a") + block("Name: a", "ResourceQuota: 5"),
+            ["Group.conf:3: Parent: the default group is in no other group (leave it out)"],
+            id="default",
+        ),
+        pytest.param(
+            block("Name: p", "ResourceQuota: 40")
+            + block("Name: a", "Parent: p", "ResourceQuota: 10; Tue 08:00-09:00 = 30")
+            + block("Name: b", "Parent: p", "ResourceQuota: 15"),
+            [
+                ("Group.conf:2: ResourceQuota: the groups in p have quotas of 45 cores together from Tue 08:00, its own is "
+                "40 cores (at least 45 cores, or none: the sum of theirs)")
+            ],
+            id="more than the parent for an hour",
+        ),
+        pytest.param(
+            block("Name: a", "ResourceQuota: 10; Sun 10:00-11:00 = 20", "MaxQuota: 15"),
+            ["Group.conf:3: MaxQuota: 15 cores is below the quota of 20 cores from Sun 10:00 (at least 20 cores)"],
+            id="a ceiling below the quota for an hour",
+        ),
+        pytest.param(
+            block("Name: a", "ResourceQuota: 10", "MaxQuota: 15; Sun = 20"),
+            ["Group.conf:3: MaxQuota: has no timetable (a number or a vector, the same all week)"],
+            id="a timetable of ceilings",
+        ),
+        pytest.param(
+            block("Name: a", "MaxQuota: 15"), ["Group.conf:1: ResourceQuota: group 'a' has no quota (ResourceQuota: 10)"], id="no quota"
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_have_their_lines(text: str, told: list[str]) -> None:
+    with pytest.raises(InputErrors) as caught:
+        read(text)
+    assert [str(each) for each in caught.value.errors] == told
+
+
+def test_kinds_are_not_mixed_in_a_tree() -> None:
+    text = block("Name: p", "ResourceQuota: <10,40G>") + block("Name: a", "Parent: p", "ResourceQuota: 3")
+    with pytest.raises(InputErrors, match="the quotas of a tree are all of one kind, here a vector of cpu, memory"):
+        read(text, "dominant")
+
+
+def test_the_diff_shows_moves_in_the_tree() -> None:
+    old = read(UNIVERSITY.replace("\nName: sciences\n", ""))
+    new = read(
+        UNIVERSITY.replace("Parent: physics\nResourceQuota: 20\nLendable: 0", "ResourceQuota: 20").replace(
+            "\nName: sciences\n", ""
+        )
+    )
+    assert format_diff(diff_groups(old, new, dimensions=D)) == (
+        "~ theory\n    Parent: physics -> (not set)\n    Lendable: 0 -> (not set)\n"
+    )
+
+
+def test_what_is_in_a_group_counts_once_against_the_cluster() -> None:
+    groups = read(UNIVERSITY.replace("\nName: sciences\n", ""))
+    found = check_quotas(groups, D.vector(cpu=60_000), 1, accounting="cpu", dimensions=D)
+    assert (found.errors, found.warnings) == ((), ())
+    found = check_quotas(groups, D.vector(cpu=50_000), 1, accounting="cpu", dimensions=D)
+    assert [each.what for each in found.errors] == ["the quota 60 of group physics is above the capacity"]
