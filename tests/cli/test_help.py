@@ -27,33 +27,35 @@ Options:
   -h, --help            Show this message and exit.
 
 Commands:
-  submit     Submit the jobs of one or more files, all or none.
-  run        Run a command on the cluster and show what it writes.
-  apply      Make services, databases and cron jobs what files say.
-  validate   Check job files without a center.
-  schema     Print the JSON Schema of job files.
-  jobs       List jobs, newest first.
-  job        Show everything about one job.
-  logs       Show what the tasks of a job wrote.
-  exec       Run a command in a running task.
-  resolve    Show where the running tasks of a job are.
-  cancel     Cancel jobs.
-  hold       Let jobs wait until they are released.
-  release    Let jobs start that were held.
-  scale      Give a service or database another number of tasks.
-  resume     Run what did not succeed of a dag again.
-  groups     List groups, or change them.
-  nodes      List nodes, keep tasks off them, or set labels and more.
-  rebalance  Move running tasks to make room.
-  leases     List leases of workloads, request them, or give them back.
-  licences   List the licences of the cluster.
-  status     Show the cluster in a few lines.
-  events     Show what happens on the cluster.
-  usage      Show what groups used over time.
+  submit        Submit the jobs of one or more files, all or none.
+  run           Run a command on the cluster and show what it writes.
+  apply         Make services, databases and cron jobs what files say.
+  validate      Check job files without a center.
+  schema        Print the JSON Schema of job files.
+  jobs          List jobs, newest first.
+  job           Show everything about one job.
+  logs          Show what the tasks of a job wrote.
+  exec          Run a command in a running task.
+  resolve       Show where the running tasks of a job are.
+  cancel        Cancel jobs.
+  hold          Let jobs wait until they are released.
+  release       Let jobs start that were held.
+  scale         Give a service or database another number of tasks.
+  resume        Run what did not succeed of a dag again.
+  groups        List groups, or change them.
+  nodes         List nodes, keep tasks off them, or set labels and more.
+  rebalance     Move running tasks to make room.
+  reserve       Keep nodes for a group at a time, or for maintenance.
+  reservations  List advance reservations and maintenance windows.
+  leases        List leases of workloads, request them, or give them back.
+  licences      List the licences of the cluster.
+  status        Show the cluster in a few lines.
+  events        Show what happens on the cluster.
+  usage         Show what groups used over time.
 """
 VERBS = (
     "submit", "run", "apply", "validate", "schema", "jobs", "job", "logs", "exec", "resolve", "cancel", "hold", "release", "scale", "resume", "groups", "groups list", "groups show", "groups apply", "nodes",
-    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "nodes label", "nodes set", "nodes settings", "nodes revert", "rebalance", "leases", "leases list", "leases watch", "leases request", "leases use", "leases grow", "leases shrink", "leases renew", "leases release", "licences", "status", "events", "usage", "config", "config check", "up", "center", "executor", "tls", "tls init", "tls issue", "tls revoke", "tls show", "store", "store check", "store backup",
+    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "nodes label", "nodes set", "nodes settings", "nodes revert", "rebalance", "reserve", "reservations", "reservations list", "reservations remove", "leases", "leases list", "leases watch", "leases request", "leases use", "leases grow", "leases shrink", "leases renew", "leases release", "licences", "status", "events", "usage", "config", "config check", "up", "center", "executor", "tls", "tls init", "tls issue", "tls revoke", "tls show", "store", "store check", "store backup",
     "store restore", "simulate", "size",
 )  # fmt: skip
 

@@ -17,14 +17,19 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from cress.core.advance.choice import find
 from cress.core.diagnostics.invariants import INVARIANTS
 from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
 from cress.core.tables.devices import device_use
+from cress.model.advance import AdvanceReservation
 from cress.model.decisions import Decision, Preempt, Start, Stop
 from cress.model.devices import capacity_with, devices_of
+from cress.model.errors import InputError
 from cress.model.estimates import RunEstimate
 from cress.model.events import (
+    AdvanceReservationRemoved,
+    AdvanceReserved,
     ClockSet,
     Event,
     ForeignUse,
@@ -77,6 +82,13 @@ PLACED = {
     "submit": 24, "burst": 8, "end": 4, "fail": 2, "cancel": 2, "wait": 2, "wake": 3, "lose": 3, "back": 6, "add": 4,
     "cordon": 1, "uncordon": 2, "groups": 1, "hold": 1, "release": 2, "strangers": 2, "neighbours": 3, "change": 1,
     "adopt": 2, "foreign_use": 1, "resize": 2,
+}  # fmt: skip
+# With advance reservations and maintenance windows.
+ADVANCE = {**EVERYTHING, "clock": 1, "reserve": 8, "unreserve": 1}
+# The same where all that runs there is known, and may be stopped.
+KEPT = {
+    "submit": 12, "burst": 8, "end": 3, "fail": 2, "cancel": 3, "wait": 8, "wake": 6, "lose": 1, "back": 2, "add": 1,
+    "cordon": 1, "uncordon": 3, "hold": 1, "release": 2, "estimate": 3, "reserve": 8, "unreserve": 1,
 }  # fmt: skip
 # Only jobs and time.
 PLAIN = {"submit": 8, "burst": 2, "end": 3, "wait": 6, "wake": 2}
@@ -908,6 +920,9 @@ class Player:
         fresh = tuple(
             old[name] if name in old and rng.random() < 0.5 else random_group(rng, name, self.setting) for name in kept
         )
+        for name, each in list(self.core.advance_reservations.by_name.items()):
+            if each.spec.group not in ("", "default", *kept):
+                self.happen(AdvanceReservationRemoved(name))
         target = rng.choice([*kept, "default"])
         moves = tuple((name, target) for name in old if name not in kept)
         if self.setting.trees:
@@ -915,6 +930,42 @@ class Player:
         self.groups = fresh
         self.account.move(dict(moves))
         self.happen(GroupsApplied(fresh, moves))
+
+    def _op_reserve(self, rng: Random) -> None:
+        """Somebody reserves nodes or amounts for a group, or for maintenance; if that cannot be, nothing happens."""
+        if self.core.groups.wall_offset is None:
+            self.happen(ClockSet(10 * DAY + self.now))
+        wall = self.now + (self.core.groups.wall_offset or 0)
+        start = wall + rng.choice((-5, 0, 10, 30, 60, 300)) * SECOND
+        end = start + rng.choice((10, 30, 120)) * SECOND
+        names = [name for f, name in enumerate(self.core.cluster.names)]
+        chosen = rng.random() < 0.5
+        size = len(self.core.dimensions)
+        amounts: ResourceVector = ()
+        if rng.random() < 0.5:
+            amounts = (1000 * rng.choice((1, 2, 4)), rng.choice((0, 2, 4)), *(0 for _ in range(size - 2)))
+        some = rng.sample(names, rng.randint(1, len(names)))
+        spec = AdvanceReservation(
+            name=f"r{rng.randrange(4)}",
+            start=start,
+            end=end,
+            group=rng.choice(("", *(group.name for group in self.groups))),
+            days=rng.choice(((), (), tuple(range(7)))),
+            places=() if chosen else tuple((name, rng.choice((1, 1, 2)) if amounts else 1) for name in some),
+            amounts=amounts,
+            count=rng.randint(1, 3) if chosen else 0,
+            at_end=rng.choice(("keep", "stop")),
+        )
+        try:
+            found = find(self.core, spec)
+        except InputError:
+            return
+        self.happen(AdvanceReserved(found.reservation))
+
+    def _op_unreserve(self, rng: Random) -> None:
+        known = sorted(self.core.advance_reservations.by_name)
+        if known:
+            self.happen(AdvanceReservationRemoved(rng.choice(known)))
 
     def _op_clock(self, rng: Random) -> None:
         self.happen(ClockSet(10 * DAY + rng.choice((59, 60, 119, 120)) * MINUTE + rng.choice((0, 30 * SECOND))))

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from cress.core.placing.vetoes import Verdict, Veto
-from cress.model.events import Outcome
+from cress.model.advance import AdvanceReservation
+from cress.model.events import AdvanceReserved, Outcome
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
 
@@ -264,7 +265,49 @@ def the_large_nodes_are_closed() -> World:
     return world
 
 
+def reserved(start: int, days: tuple[int, ...] = (), limit: str = "5h") -> World:
+    """A node that is kept for group h, from so many hours after noon of a Tuesday for two hours, and a job that asks for it."""
+    world = World(group("g", 9), group("h", 9), nodes=nodes(1, cpu=4)).set_clock("2026-12-01T12:00+00:00")
+    noon = 1_796_126_400 * SECOND
+    begin = noon + start * 3600 * SECOND
+    exam = AdvanceReservation(
+        name="exam", group="h", start=begin, end=begin + 7200 * SECOND, days=days, places=(("n1", 1),)
+    )
+    world.observe([AdvanceReserved(exam)])
+    world.submit(job("waits").limit(limit).group("g")).decide()
+    return world
+
+
+def its_node_is_reserved_before_it_would_end() -> World:
+    return reserved(3)
+
+
+def its_node_is_reserved_now() -> World:
+    return reserved(-1)
+
+
+def no_gap_is_long_enough() -> World:
+    return reserved(3, days=tuple(range(7)), limit="23h")
+
+
 SITUATIONS = [
+    (
+        its_node_is_reserved_before_it_would_end,
+        Verdict.RESERVED_AHEAD,
+        (
+            "node n1 is kept for reservation exam of group h from 2026-12-01 15:00 to 17:00; "
+            "with a time limit of at most 3h it could start now"
+        ),
+    ),
+    (its_node_is_reserved_now, Verdict.RESERVED_AHEAD, "node n1 is kept for reservation exam of group h until 13:00"),
+    (
+        no_gap_is_long_enough,
+        Verdict.NO_GAP,
+        (
+            "it fits in no time between the repetitions of exam, which leave 22h at most; "
+            "with a shorter time limit it could start"
+        ),
+    ),
     (
         the_large_nodes_are_closed,
         Verdict.NO_NODE,

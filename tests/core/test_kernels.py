@@ -640,7 +640,7 @@ class PlainTime:
 
 
 def booking_for(shape: Shape, start: int, nodes: list[tuple[int, int]]) -> Reservation:
-    return Reservation(cast(JobEntry, SimpleNamespace(shape=shape)), start, nodes, -1)
+    return Reservation(cast(JobEntry, SimpleNamespace(shape=shape, group=SimpleNamespace(asker=0))), start, nodes, -1)
 
 
 def random_time_line(

@@ -29,6 +29,7 @@ from cress.cli import (
     logs,
     nodes,
     rebalance,
+    reservations,
     resolve,
     run,
     scale,
@@ -58,7 +59,7 @@ class InOrder(TyperGroup):
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "rebalance leases licences status events usage login logout whoami token secret users audit config up center executor join tls store demo "
+        "rebalance reserve reservations leases licences status events usage login logout whoami token secret users audit config up center executor join tls store demo "
         "simulate".split()
     )  # a verb that is not in it comes last
 
@@ -149,6 +150,8 @@ app.command(epilog=scale.RESUME)(scale.resume)
 app.add_typer(groups.app, name="groups")
 app.add_typer(nodes.app, name="nodes")
 app.command(epilog=rebalance.EPILOG)(rebalance.rebalance)
+app.command(epilog=reservations.EPILOG)(reservations.reserve)
+app.add_typer(reservations.app, name="reservations")
 app.add_typer(leases.app, name="leases")
 app.command(epilog=licences.EPILOG)(licences.licences)
 app.command(epilog=status.EPILOG)(status.status)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from cress.protocol.leaseviews import LeasesPage, LeaseTask, LeaseView
     from cress.protocol.licenceviews import LicencesPage, LicenceUse, LicenceView
     from cress.protocol.moveviews import DeviceName, FreeView, MoveView, PlanView, RoundView, StaysView
+    from cress.protocol.reservationviews import ReservationsPage, ReservationView
     from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
     from cress.protocol.views import (
         Applied,
@@ -133,6 +134,8 @@ __all__ = [
     "PlaceView",
     "PlanView",
     "Refused",
+    "ReservationView",
+    "ReservationsPage",
     "RevisionView",
     "RoundView",
     "SecretView",
@@ -170,6 +173,7 @@ _PLACES = (
     "cress.protocol.familyviews",
     "cress.protocol.leaseviews",
     "cress.protocol.moveviews",
+    "cress.protocol.reservationviews",
     "cress.protocol.licenceviews",
     "cress.protocol.leadership",
     "cress.protocol.accessviews",

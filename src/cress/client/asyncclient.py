@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from cress.client import calls, mapping, move_calls, operations
+from cress.client import calls, mapping, move_calls, operations, reservation_calls
 from cress.client.asynchandles import AsyncJobHandle
 from cress.client.asynchttp import AsyncHttp
 from cress.client.asyncleases import AsyncLeases
@@ -20,6 +20,7 @@ from cress.client.jobs import JobFile
 from cress.client.leader import ANSWER_SECONDS
 from cress.protocol.licenceviews import LicenceView
 from cress.protocol.moveviews import PlanView, RoundView
+from cress.protocol.reservationviews import ReservationView
 from cress.protocol.views import AppliedJob, JobView, NodeView, PlaceView, StateView, Submitted
 
 R = TypeVar("R")
@@ -187,6 +188,21 @@ class AsyncClient:
     async def stop_moves(self) -> RoundView:
         """End the round that is under way after its present step."""
         return await arun(retried(move_calls.stop(), self.budget), self.http)
+
+    async def reserve(self, name: str, **fields: Unpack[reservation_calls.ReservationKeys]) -> ReservationView:
+        """Make an advance reservation (docs/reservations.md): of ``nodes`` or a ``count`` of them, from ``start`` (now) to ``until`` or for ``length``.
+
+        Raises ``InputError`` for what makes no sense, and ``Refused`` if there is no room for it.
+        """
+        return await arun(retried(reservation_calls.reserve(name, fields), self.budget), self.http)
+
+    async def reservations(self) -> tuple[ReservationView, ...]:
+        """Return the advance reservations, by their next starts."""
+        return (await arun(retried(reservation_calls.reservations(), self.budget), self.http)).reservations
+
+    async def remove_reservation(self, name: str) -> ReservationView:
+        """Remove an advance reservation; what runs in it goes on."""
+        return await arun(retried(reservation_calls.remove(name), self.budget), self.http)
 
     async def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Return the places of running (of a service: ready) tasks of the jobs with a name, in one group or in all."""

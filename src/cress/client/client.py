@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack, overload
 
-from cress.client import calls, mapping, move_calls, operations
+from cress.client import calls, mapping, move_calls, operations, reservation_calls
 from cress.client.config import TOKEN, Address, authority, check_token, check_url, find_center
 from cress.client.effects import RetryBudget, iterate, retried, run
 from cress.client.handles import JobHandle
@@ -22,6 +22,7 @@ from cress.client.mapping import Results
 from cress.model.errors import InputError
 from cress.protocol.licenceviews import LicenceView
 from cress.protocol.moveviews import PlanView, RoundView
+from cress.protocol.reservationviews import ReservationView
 from cress.protocol.views import AppliedJob, JobView, NodeView, PlaceView, StateView, Submitted
 
 R = TypeVar("R")
@@ -223,6 +224,21 @@ class Client:
     def stop_moves(self) -> RoundView:
         """End the round that is under way after its present step."""
         return run(retried(move_calls.stop(), self.budget), self.http)
+
+    def reserve(self, name: str, **fields: Unpack[reservation_calls.ReservationKeys]) -> ReservationView:
+        """Make an advance reservation (docs/reservations.md): of ``nodes`` or a ``count`` of them, from ``start`` (now) to ``until`` or for ``length``.
+
+        Raises ``InputError`` for what makes no sense, and ``Refused`` if there is no room for it.
+        """
+        return run(retried(reservation_calls.reserve(name, fields), self.budget), self.http)
+
+    def reservations(self) -> tuple[ReservationView, ...]:
+        """Return the advance reservations, by their next starts."""
+        return run(retried(reservation_calls.reservations(), self.budget), self.http).reservations
+
+    def remove_reservation(self, name: str) -> ReservationView:
+        """Remove an advance reservation; what runs in it goes on."""
+        return run(retried(reservation_calls.remove(name), self.budget), self.http)
 
     def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Return the places of running (of a service: ready) tasks of the jobs with a name, in one group or in all."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from cress.client import calls, lease_calls, move_calls
+from cress.client import calls, lease_calls, move_calls, reservation_calls
 from cress.client.calls import Call
 from cress.client.errors import Broken, ClientError, Elsewhere, Unreachable
 from cress.client.leader import LeaderClient, elsewhere, no_leader, tries
@@ -20,6 +20,7 @@ from cress.protocol.leaseviews import LeasesPage
 from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.logs import Piece
 from cress.protocol.moveviews import PlanView, RoundView
+from cress.protocol.reservationviews import ReservationsPage, ReservationView
 from cress.protocol.views import (
     Applied,
     AppliedJobs,
@@ -360,6 +361,18 @@ class Client(LeaderClient):
     def stop_moves(self) -> RoundView:
         """End the round that is under way after its present step."""
         return self.ask(move_calls.stop())
+
+    def reserve(self, name: str, fields: reservation_calls.ReservationKeys) -> ReservationView:
+        """Make an advance reservation."""
+        return self.ask(reservation_calls.reserve(name, fields))
+
+    def reservations(self) -> ReservationsPage:
+        """List the advance reservations."""
+        return self.ask(reservation_calls.reservations())
+
+    def remove_reservation(self, name: str) -> ReservationView:
+        """Remove an advance reservation."""
+        return self.ask(reservation_calls.remove(name))
 
     def last_round(self) -> RoundView:
         """Return the round of moves that is under way, or the last one."""

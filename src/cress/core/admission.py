@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 
+from cress.core.advance.choice import check as check_reservation
+from cress.core.advance.choice import no_reservation
 from cress.core.books import Books
 from cress.core.placing.constraints import asks_for_more, check_constraints, constraints_of
 from cress.core.placing.node_choices import check_choice
 from cress.core.placing.placement_clauses import relation_of
 from cress.model.errors import InputError
 from cress.model.events import (
+    AdvanceReservationRemoved,
+    AdvanceReserved,
     ClockSet,
     DataLocated,
     Event,
@@ -94,8 +98,8 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
                 _check_adopted(event, core, there, jobs, adopted)
             case NodeLost() | NodeCordoned() | NodeChanged() | PortsSeen() | LoadSeen() | ForeignUse():
                 _check_node_event(event, core, there)
-            case ZoneSet():
-                zone_of(event.zone)
+            case ZoneSet() | AdvanceReserved() | AdvanceReservationRemoved():
+                _check_times(event, core)
             case GroupsApplied():
                 check_groups(core, event)
                 groups = leaf_names(event.groups)
@@ -120,6 +124,16 @@ def _check_submit(job: Job, core: Books, groups: Container[str], jobs: set[int],
     if job.id in core.jobs or job.id in jobs:
         raise InputError(f"job {job.id} is known already", hint="a new id", field="id")
     jobs.add(job.id)
+
+
+def _check_times(event: ZoneSet | AdvanceReserved | AdvanceReservationRemoved, core: Books) -> None:
+    """Check a time zone, or what is reserved in advance."""
+    if isinstance(event, ZoneSet):
+        zone_of(event.zone)
+    elif isinstance(event, AdvanceReserved):
+        check_reservation(core, event.reservation)
+    elif event.name not in core.advance_reservations.by_name:
+        raise no_reservation(core, event.name)
 
 
 def _check_node_event(
@@ -247,6 +261,12 @@ def check_groups(core: Books, event: GroupsApplied) -> None:
         )
     core.groups.check(event.groups)
     kept = leaf_names(event.groups)
+    for reservation in core.advance_reservations.by_name.values():
+        if reservation.spec.group not in ("", *kept):
+            raise InputError(
+                f"group {reservation.spec.group} has the advance reservation {reservation.spec.name}",
+                hint=f"remove that first: cress reservations remove {reservation.spec.name}",
+            )
     moves = dict(event.moves)
     lost = sorted(set(moves.values()) - kept)
     if lost:

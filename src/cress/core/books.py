@@ -11,6 +11,7 @@ from datetime import UTC, tzinfo
 from heapq import heapify, heappop
 
 from cress.core.expected_ends import ExpectedEnds
+from cress.core.future.advance_reservations import AdvanceReservations, Kept
 from cress.core.future.plans import Plans
 from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline
@@ -36,6 +37,7 @@ from cress.core.tables.dependencies import Key
 from cress.core.tables.leases import Leases
 from cress.core.tables.measured_load import Loads
 from cress.core.unit_constraints import beside_running, combination
+from cress.model.advance import AdvanceReservation
 from cress.model.errors import InputError
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
@@ -99,6 +101,7 @@ class Books:
         self.wake = NEVER
         self.turns = Turns()
         self.relaxing = Relaxation()
+        self.advance_reservations = AdvanceReservations(self.cluster, self.timeline, self.holders_on, lambda: self.now)
         self._by_cpu = options.accounting == "cpu"
 
     # --- time --------------------------------------------------------------------------------------------------
@@ -112,6 +115,8 @@ class Books:
             self._follow_timetables(now)
         if self.groups.tree.clock is not None:
             self.groups.advance(now)
+        if now >= self.advance_reservations.next_change:
+            self.end_reservations(self.advance_reservations.over(now))
         for group in self.groups.timed:
             if group.policy.pass_time(now):
                 self.cluster.loosened += 1
@@ -123,6 +128,28 @@ class Books:
         if self.relaxing.times and self.relaxing.times[0][0] <= now:
             for job in self.relaxing.due(now):
                 self.look_at(job)
+
+    def end_reservations(self, ended: list[tuple[Kept, int, int]]) -> None:
+        """Let tasks stop that have to end with an occurrence of an advance reservation that is over; the next ``decide`` proposes their stops."""
+        for kept, start, _ in ended:
+            group = self.groups.by_name.get(kept.spec.group)
+            for attempt in self.advance_reservations.stops_at_end(
+                kept, start, group.attempts.values() if group else ()
+            ):
+                self.mark_leaving(attempt)
+                self.to_stop[attempt.id] = self.now
+                self.advance_reservations.ending[attempt.id] = kept.spec.name
+
+    def reserve_in_advance(self, spec: AdvanceReservation) -> None:
+        """Keep an advance reservation from now on."""
+        self.advance_reservations.put(spec, self.now)
+        self.reservations.reserved = self.advance_reservations.closed_to
+        self.number_groups()
+
+    def number_groups(self) -> None:
+        """Give the groups with advance reservations the numbers by which they ask the timeline."""
+        for group in self.groups:
+            group.asker = self.advance_reservations.number_of(group)
 
     def forget_foreseen(self) -> None:
         """Drop reservations and plans; they are made again when they are needed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, tzinfo
 
+from cress.core.advance.clearing import cleared, replaced
 from cress.core.combined_restarts import changed_units
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import Guarantees
@@ -50,6 +51,8 @@ class Cycle(MakingRoom):
         self._proposed = []
         if self.to_stop:
             self._stop_attempts()
+        if self.advance_reservations:
+            self._keep_reservations()
         if self.claims:
             self._start_moved()
         if self.pool.waiting:
@@ -86,13 +89,22 @@ class Cycle(MakingRoom):
             if claim.moved is not None and claim.tasks:
                 self._start_claimed(claim)
 
+    def _keep_reservations(self) -> None:
+        """Let advance reservations have their nodes, and those that hold now their room."""
+        for moved in replaced(self):
+            self._do(moved)
+        for fact in cleared(self):
+            self._do(fact)
+
     def _stop_attempts(self) -> None:
+        ending = self.advance_reservations.ending
         for number, due in list(self.to_stop.items()):
             attempt = self.attempts[number]
             # A borrower gives back to the owner.
             grace = self._grace_of(attempt) if attempt.parts else attempt.job.job.stop_grace
             end = due + grace
-            self._do(Stop(number, attempt.job.job.id, attempt.task, self.cluster.names[attempt.node], end))
+            name, of = self.cluster.names[attempt.node], ending.get(number, "")
+            self._do(Stop(number, attempt.job.job.id, attempt.task, name, end, of))
 
     def _pass(self, now: int) -> bool:
         """One pass of the cycle: place one unit, or make room for one. Returns whether it did.
@@ -115,7 +127,7 @@ class Cycle(MakingRoom):
         ahead = Ahead()
         self.pass_number += 1
         self._follow_heads(ahead)
-        if self.turns.since and self._start_due(ahead, now):
+        if self._start_before_others(ahead, now):
             return True
         groups = self.groups
         groups.tree.settle()
@@ -198,6 +210,15 @@ class Cycle(MakingRoom):
                 self._wake_at(due)
         return True
 
+    def _start_before_others(self, ahead: Ahead, now: int) -> bool:
+        """Start a unit in what is reserved for its group, whatever the order of groups is, or the due unit; return whether one started."""
+        if self.advance_reservations:
+            for group in self._groups_in_order(now):
+                cools = group.preempted_at is not None and now < group.cools_until()
+                if group.asker and not cools and self._start_inside(group, now):
+                    return True
+        return bool(self.turns.since) and self._start_due(ahead, now)
+
     def _start_due(self, ahead: Ahead, now: int) -> bool:
         """Start the due unit if it fits; else put it ahead of all others. Return whether it started."""
         for job in self.turns.due(self.jobs, now):
@@ -255,7 +276,7 @@ class Cycle(MakingRoom):
         if head is None:
             return False
         asks = head.shape.match is not None
-        limited = group.limited or bool(group.counters)
+        limited = group.limited or bool(group.counters) or self._fits_in_no_gap(head)
         if self._gate or policy.limits_users or limited or (asks and not self.fit.within_reach(head.shape)):
             head = self._first_free(group, now)
             if head is None:
@@ -340,7 +361,9 @@ class Cycle(MakingRoom):
             self.last_blocked = ahead.jobs[0]
             return False
         passes = None if not group.limited else self._is_within_bounds
-        unit = self.plans.due(group, now, beside_others=bool(self.reservations.kept), passes=passes)
+        # A planned start that comes late may run into what is reserved in advance.
+        beside_others = bool(self.reservations.kept) or bool(self.advance_reservations)
+        unit = self.plans.due(group, now, beside_others=beside_others, passes=passes)
         if unit is not None and self.rejoining and unit.job.still_running():
             if unit.job.moving:
                 unit = None
@@ -369,6 +392,7 @@ class Cycle(MakingRoom):
         )
         if self.pool.waiting:
             wake = min(wake, self.pool.next_return())
+        wake = min(wake, self.advance_reservations.next_change)
         self.groups.tree.settle()
         if self.groups.order:
             # Only what waits cares how long others go on, and who borrowed.

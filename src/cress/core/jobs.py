@@ -591,6 +591,8 @@ class GroupState(Amounts):
         # Whether ends are predicted by estimates at all, and at this moment.
         self.predicts = False
         self.trusts = False
+        # Its number among the groups with advance reservations, by which it asks the timeline.
+        self.asker = 0
         # The running jobs that count for its limits, of each group on the way to the root that has any; and its queue by user.
         self.counters: tuple[RunningJobs, ...] = ()
         self.waiting_jobs = QueuedJobs()

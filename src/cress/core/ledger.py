@@ -11,6 +11,8 @@ from datetime import UTC, tzinfo
 from heapq import heapify, heappush
 from typing import Any, TypeAlias
 
+import msgspec
+
 from cress.core import adoption
 from cress.core.admission import check_events
 from cress.core.books import Books, went_back
@@ -25,6 +27,7 @@ from cress.core.placing.constraints import constraints_of
 from cress.core.placing.mix import asks_for_devices
 from cress.core.tables import devices
 from cress.model.decisions import (
+    AdvanceReservationMoved,
     Claim,
     ClaimDropped,
     Decision,
@@ -37,6 +40,8 @@ from cress.model.decisions import (
     WouldPreempt,
 )
 from cress.model.events import (
+    AdvanceReservationRemoved,
+    AdvanceReserved,
     ClockSet,
     DataLocated,
     Event,
@@ -98,6 +103,9 @@ class Ledger(Books):
             DataLocated: self._data_located,
             LicencesSet: self._licences_set,
             GroupsApplied: self._groups_applied,
+            AdvanceReserved: self._reserved_in_advance,
+            AdvanceReservationRemoved: lambda fact: self.advance_reservations.remove(fact.name),
+            AdvanceReservationMoved: self._advance_reservation_moved,
             ClockSet: self._clock_set,
             ZoneSet: self._zone_set,
             Stop: self._stopped,
@@ -313,6 +321,7 @@ class Ledger(Books):
 
     def _clock_set(self, event: ClockSet) -> None:
         self.groups.wall_offset = event.utc - self.now
+        self.end_reservations(self.advance_reservations.set_clock(self.groups.wall_offset, self.now))
         self.running.forget()
         for job in self.jobs.values():
             if job.job.deadline:
@@ -320,6 +329,13 @@ class Ledger(Books):
                 if job.queued:
                     job.group.policy.revalued(job)
         self.refresh_quotas_now()
+
+    def _reserved_in_advance(self, event: AdvanceReserved) -> None:
+        self.reserve_in_advance(event.reservation)
+
+    def _advance_reservation_moved(self, fact: AdvanceReservationMoved) -> None:
+        spec = self.advance_reservations.by_name[fact.name].spec
+        self.advance_reservations.put(msgspec.structs.replace(spec, places=fact.places), self.now)
 
     def _zone_set(self, event: ZoneSet) -> None:
         self.groups.cluster_zone = zone_of(event.zone)
@@ -342,6 +358,8 @@ class Ledger(Books):
             job.group.jobs -= 1
         self.pool.close_but_of(kept)
         touched = self.groups.apply(event.groups, self.now, event.zone)
+        if self.advance_reservations:
+            self.number_groups()
         self.running.forget()
         for job, name in targets:
             job.group = self.groups.get(name)
@@ -494,6 +512,7 @@ class Ledger(Books):
         if attempt.stopping:
             del self.leaving[attempt.id]
             self.to_stop.pop(attempt.id, None)
+            self.advance_reservations.ending.pop(attempt.id, None)
             group.add_leaving(tuple(-amount for amount in attempt.charge))
         again = again and not job.cancelled
         if self.relations.dependencies.in_use:
@@ -546,6 +565,7 @@ class Ledger(Books):
         attempt = self.attempts.get(fact.attempt)
         if attempt is not None:
             self.to_stop.pop(fact.attempt, None)
+            self.advance_reservations.ending.pop(fact.attempt, None)
             self._leave(attempt, fact.end)
 
     def _leave(self, attempt: Attempt, end: int) -> None:

@@ -49,7 +49,7 @@ def foreseen(core: Books, job: Job, estimate: RunEstimate | None) -> Outlook | N
     entry.deadline = core.deadline_of(entry)
     if entry.deadline >= NEVER:
         return None
-    found = _told(core, entry, core.now, _earliest(core, entry.shape, entry.duration), in_queue=True)
+    found = _told(core, entry, core.now, _earliest(core, entry.shape, entry.duration, entry.group.asker), in_queue=True)
     # Numbers below 0 are jobs of the same submit.
     waits = job.hold or any(number < 0 or number in core.jobs for number, _ in job.after)
     return _if_released(found) if waits else found
@@ -115,11 +115,11 @@ def _start(core: Books, job: JobEntry, now: int) -> int | None:
         return now
     if job.constraints is not None and (job.constraints.by_time or job.constraints.by_load):
         # Clauses that hold it up now may relax before its room comes.
-        return _earliest(core, _lasting_shape(core, job.job), job.duration)
+        return _earliest(core, _lasting_shape(core, job.job), job.duration, job.group.asker)
     reservation = core.reservations.of(job)
     if reservation is not None and reservation.rows:
         return reservation.start
-    slot = core.timeline.earliest(job.shape, job.duration, core.now)
+    slot = core.timeline.earliest(job.shape, job.duration, core.now, asker=job.group.asker)
     return None if slot is None else slot.start
 
 
@@ -129,11 +129,11 @@ def _lasting_shape(core: Books, job: Job) -> Shape:
     return core.fit.shape(job.request, job.tasks if job.gang else 1, wants)
 
 
-def _earliest(core: Books, shape: Shape, duration: int) -> int | None:
+def _earliest(core: Books, shape: Shape, duration: int, asker: int) -> int | None:
     """Return when a unit of a shape that perhaps no job waits with fits at the earliest."""
     core.fit.want(shape)
     try:
-        slot = core.timeline.earliest(shape, duration, core.now)
+        slot = core.timeline.earliest(shape, duration, core.now, asker=asker)
     finally:
         core.fit.unwant(shape)
     return None if slot is None else slot.start

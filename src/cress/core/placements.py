@@ -7,6 +7,8 @@ from itertools import islice
 
 import numpy as np
 
+from cress.core.advance.gaps import fits_in_no_gap
+from cress.core.advance.inside import copies_inside
 from cress.core.fragments.search import Place, may_use, own_room, rest_of
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import charge_of_tasks
@@ -14,7 +16,7 @@ from cress.core.groups.limits import Bound, kept_for_others, over_max
 from cress.core.groups.policies.queue import MOST_PENDING
 from cress.core.groups.running_limits import head_of, limit_reached, within
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
-from cress.core.kernels.holding import count_lacks_of_rows
+from cress.core.kernels.holding import FREE, count_lacks_of_rows
 from cress.core.ledger import Ledger
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import Room, gang_room
@@ -37,6 +39,10 @@ from cress.model.decisions import (
 )
 from cress.model.options import Options
 from cress.model.resources import Dimensions
+from cress.model.times import NEVER
+
+# Jobs of a group that are looked at for its advance reservations.
+LOOKED_AT = 100
 
 
 class Placements(Ledger):
@@ -69,32 +75,75 @@ class Placements(Ledger):
     def _start_one(self, job: JobEntry, now: int) -> bool:
         shape = job.shape
         if self.timeline.any_booked:
-            delaying = self.timeline.screen(shape, job.duration, now)
+            delaying = self.timeline.screen(shape, job.duration, now, job.group.asker)
             if delaying and delaying >= self.fit.fitting(shape):
                 return False
         if self.rejoining and self._gather(job, now):
             return True
-        if not self._place(job):
+        if not self._place_preferring(job):
             return False
         job.group.verdict = Verdict.PLACED
         return True
+
+    def _start_inside(self, group: GroupState, now: int) -> bool:
+        """Start the first unit of a group that fits into what is left of its advance reservations: it takes nothing that is foreseen for others."""
+        if not self.advance_reservations.active_nodes(group):
+            return False
+        for job in islice(group.policy, LOOKED_AT):
+            if (self.rejoining and job.moving) or self._passed_over(job, now):
+                continue
+            copies = copies_inside(self, job)
+            if copies and self._place_inside(job, copies):
+                group.verdict = Verdict.PLACED
+                return True
+            if not group.policy.offers_more and not group.policy.plans:
+                return False
+        return False
+
+    def _place_inside(self, job: JobEntry, copies: dict[int, int]) -> bool:
+        """Start all tasks of a unit on nodes that have room for so many copies; return whether it did."""
+        blocked = self.cluster.blocked[: self.cluster.node_count]
+        before, placed = blocked.copy(), False
+        for _ in range(job.shape.size):
+            blocked[:] = 1
+            blocked[[f for f, left in copies.items() if left]] = 0
+            placed = self._place(job)
+            assert placed or job.shape.size == 1, f"a gang of {job.shape.size} that was found to fit does not"
+            if placed:
+                copies[self.attempts[self.next_attempt - 1].node] -= 1
+        self.cluster.blocked[: len(before)] = before
+        return placed
+
+    def _place_preferring(self, job: JobEntry) -> bool:
+        """Start the next task of a job on the best node for it: of those that are reserved for its group now, if one has room."""
+        own = self.advance_reservations.active_nodes(job.group) if job.group.asker else []
+        if own:
+            blocked = self.cluster.blocked[: self.cluster.node_count]
+            before = blocked.copy()
+            blocked[:] = 1
+            blocked[own] = before[own]
+            placed = self._place(job)
+            self.cluster.blocked[: len(before)] = before
+            if placed:
+                return True
+        return self._place(job)
 
     def _start_gang(self, job: JobEntry, now: int) -> bool:
         shape = job.shape
         timeline = self.timeline
         if shape.match is not None:
-            copies = timeline.all_copies_now(shape, job.duration, now)
+            copies = timeline.all_copies_now(shape, job.duration, now, job.group.asker)
             devices.cap_exclusive(self.cluster, shape.request_array, shape.ask, copies)
             room = gang_room(self.relations, shape, copies)
             if room is None:
                 return False
             self._place_in(job, room, now)
-        elif timeline.copies_now(shape, job.duration, shape.size, now).sum() < shape.size:
+        elif timeline.copies_now(shape, job.duration, shape.size, now, job.group.asker).sum() < shape.size:
             return False
         elif timeline.any_booked:
             for _ in range(shape.size):
-                timeline.screen(shape, job.duration, now)
-                placed = self._place(job)
+                timeline.screen(shape, job.duration, now, job.group.asker)
+                placed = self._place_preferring(job)
                 assert placed, f"a gang of {shape.size} that was found to fit does not"
         else:
             self._place_all(job)
@@ -105,7 +154,7 @@ class Placements(Ledger):
         """Start all waiting tasks of a gang in its room, one after the other, each on the best open node."""
         blocked = self.cluster.blocked[: self.cluster.node_count]
         for _ in range(job.shape.size):
-            self.timeline.screen(job.shape, job.duration, now)
+            self.timeline.screen(job.shape, job.duration, now, job.group.asker)
             blocked[room.closed()] = 1
             placed = self._place(job)
             assert placed, f"a gang of {job.shape.size} that was found to fit does not"
@@ -275,8 +324,15 @@ class Placements(Ledger):
                 return job
         return None
 
+    def _fits_in_no_gap(self, job: JobEntry) -> bool:
+        """Return whether advance reservations leave a unit no time that is long enough for it."""
+        return bool(self.advance_reservations) and fits_in_no_gap(self, job) is not None
+
     def _passed_over(self, job: JobEntry, now: int) -> bool:
         group = job.group
+        if self._fits_in_no_gap(job):
+            group.verdict = Verdict.NO_GAP
+            return True
         if job.shape.match is not None and not self.fit.within_reach(job.shape):
             # It waits for another job, a port, a label: not for room. A later job may be the one it waits for.
             group.verdict = Verdict.UNSATISFIED
@@ -367,11 +423,26 @@ class Placements(Ledger):
             return False
         if not self.fit.has_room(claim.job.shape, nodes) or not self._may_start(claim):
             return False
+        if self.advance_reservations and not self._beside_reservations(claim):
+            if not any(victim in self.leaving for victim in claim.victims):
+                # Its victims took so long that it would run into a reservation.
+                self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
+            return False
         places = [f for f, count in nodes for _ in range(count)]
         kept = why_kept(claim)
         for task, f in zip(tuple(claim.tasks), places, strict=True):
             self._start_on(claim.job, task, f, kept, claim)
         return True
+
+    def _beside_reservations(self, claim: ClaimEntry) -> bool:
+        """Return whether a claimed unit that starts now leaves what is reserved in advance for others."""
+        job, cluster = claim.job, self.cluster
+        kept = self.advance_reservations.kept_from(job.group, self.now + min(job.limit, NEVER))
+        asked = job.shape.request_array > 0
+        return all(
+            bool(np.all((cluster.nodes[f, FREE : FREE + cluster.k_count] - kept[f] - job.shape.request_array * count)[asked] >= 0))
+            for f, count in claim.reservation.nodes
+        )  # fmt: skip
 
     def _may_start(self, claim: ClaimEntry) -> bool:
         """Return whether no other claim competes for the room: its victims are gone, or no other claim is on its nodes."""

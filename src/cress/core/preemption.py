@@ -194,6 +194,11 @@ class _Search:
             stopping[attempt.slot] = True
         self.stopping = stopping
         self.claimed = np.zeros(len(self.levels), np.bool_)
+        if core.advance_reservations:
+            grace = max(group.options.grace for group in core.groups)
+            kept_ahead = core.advance_reservations.kept_from(job.group, min(core.now + grace + job.limit, NEVER))
+            self.claimed |= kept_ahead.any(axis=1)
+            self.levels -= kept_ahead
         within = own
         kept = [claim.reservation for claim in core.claims]
         if within:
@@ -225,6 +230,9 @@ class _Search:
                 stay = self._and_not_outranked(stopping) if within else stopping
             kind = PreemptivePolicy.LOW_PRIORITY_FIRST if within else job.group.spec.preemptive
             worth = self._worth(core, kind)
+        if core.advance_reservations:
+            sheltered = core.advance_reservations.sheltered_from(job.group)
+            stay = stay | np.isin(cluster.leases[:, NODE], sheltered)
         for attempt in core.attempts.values() if core.pool.leases else ():
             if attempt.parts:
                 # Loans are the first to go.

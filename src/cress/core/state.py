@@ -25,6 +25,7 @@ from cress.core.placing.mix import Likely
 from cress.core.placing.vetoes import Verdict
 from cress.core.tables.data_locations import Places
 from cress.core.tables.devices import mask_of, widened
+from cress.model.advance import AdvanceReservation
 from cress.model.decisions import LeasePart
 from cress.model.estimates import RunEstimate
 from cress.model.group import Group
@@ -106,6 +107,8 @@ def export_state(core: Cycle) -> State:
             "groups": {group.name: _memory(core, group) for group in core.groups},
             "turns": [list(each) for each in core.turns.since.items()],
         },
+        "advance_reservations": [plain(kept.spec) for kept in core.advance_reservations.by_name.values()],
+        "ending": [list(each) for each in sorted(core.advance_reservations.ending.items())],
         "to_stop": [list(each) for each in core.to_stop.items()],
         "units_in_doubt": core.units_in_doubt,
         "licences": dict(core.relations.licences.counts),
@@ -159,6 +162,7 @@ def restore_state(core: Cycle, state: State) -> None:
         _restore_attempt(core, entry)
     for entry in state["others"]:
         _restore_stranger(core, entry)
+    _restore_advance_reservations(core, state)
     core.count_limits(state.get("limits_count", False))
     for f in cluster.overdrawn_nodes():
         cluster.set_overdrawn(f, True)
@@ -206,6 +210,14 @@ def restore_state(core: Cycle, state: State) -> None:
     for f in list(core.loads.over):
         # Under new options the node may be one with a reservation.
         core.void_claims(f)
+
+
+def _restore_advance_reservations(core: Cycle, state: State) -> None:
+    """Restore them; releases before this one knew none."""
+    core.advance_reservations.offset = core.groups.wall_offset
+    for spec in msgspec.convert(state.get("advance_reservations", ()), tuple[AdvanceReservation, ...]):
+        core.reserve_in_advance(spec)
+    core.advance_reservations.ending = dict(state.get("ending", ()))
 
 
 def _borrowed(core: Cycle) -> State | None:

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from cress.core.moving.plan import Move
 from cress.model.access import JoinToken, Token, User
+from cress.model.advance import AdvanceReservation
 from cress.model.bounds import Amount
 from cress.model.group import Group
 from cress.model.job import Job
@@ -292,6 +293,20 @@ class SetNode(_Input, frozen=True):
     repels: tuple[str, ...] | UnsetType | None = UNSET
 
 
+class Reserve(_Input, frozen=True):
+    """An advance reservation is made, or (``replace``) takes the place of the one of its name; its nodes are chosen if it names none."""
+
+    reservation: AdvanceReservation
+    replace: bool = False
+
+
+class Unreserve(_Input, frozen=True):
+    """An advance reservation is not kept any more, by the word of the user ``by``."""
+
+    name: str
+    by: str = ""
+
+
 class SetUser(_Input, frozen=True):
     """The role of a user from now on. One without a role loses all tokens."""
 
@@ -385,6 +400,8 @@ Input: TypeAlias = (
     | Cordon
     | Drain
     | SetNode
+    | Reserve
+    | Unreserve
     | SetUser
     | AddToken
     | RevokeToken

@@ -13,7 +13,7 @@ import msgspec
 
 from cress.core import admission
 from cress.core.scheduler import Scheduler
-from cress.lifecycle import access, configuration, node_membership, snapshot
+from cress.lifecycle import access, configuration, node_membership, reserving, snapshot
 from cress.lifecycle.attempts import end_reasons
 from cress.lifecycle.attempts.reports import reported
 from cress.lifecycle.configure import configured, padded
@@ -41,6 +41,7 @@ from cress.lifecycle.inputs import (
     ReleaseLeases,
     RenewLeases,
     Reported,
+    Reserve,
     Restarted,
     Scale,
     SetGroup,
@@ -49,6 +50,7 @@ from cress.lifecycle.inputs import (
     SetRacks,
     StopMoves,
     Submit,
+    Unreserve,
     Update,
     UseLease,
 )
@@ -218,7 +220,7 @@ class Machine(Context):
                 self._apply_groups(each if isinstance(each, ApplyGroups) else self.changed_groups(each))
             case Configure():
                 self._set_configuration(each)
-            case Restarted() | Declare() | Rebalance() | StopMoves():
+            case Restarted() | Declare() | Rebalance() | StopMoves() | Reserve() | Unreserve():
                 self._steer(each)
             case _:
                 access.take(self, each)
@@ -308,11 +310,13 @@ class Machine(Context):
                 )
             there[into, name] = group
 
-    def _steer(self, each: Restarted | Declare | Rebalance | StopMoves) -> None:
+    def _steer(self, each: Restarted | Declare | Rebalance | StopMoves | Reserve | Unreserve) -> None:
         if isinstance(each, Restarted):
             self._restarted(each)
         elif isinstance(each, Declare):
             self._declare(each)
+        elif isinstance(each, Reserve | Unreserve):
+            reserving.take(self, each)
         else:
             rounds.take(self, each)
 
@@ -377,7 +381,10 @@ class Machine(Context):
                 if attempt.halted == RELEASED:
                     continue
                 moved = attempt.halted == rounds.MOVED and not self.jobs[each.job].ending
-                if isinstance(each, Stop) and (moved or leases.reclaims(self, each, attempt)):
+                if isinstance(each, Stop) and each.reservation:
+                    attempt.halted, attempt.grace = "preempted", max(0, each.end - self.now)
+                    attempt.halted_for = end_reasons.left_for(self, each)
+                elif isinstance(each, Stop) and (moved or leases.reclaims(self, each, attempt)):
                     pass
                 elif isinstance(each, Stop) and (leader := self.core.jobs[each.job].beside.get(each.task)):
                     if not attempt.halted:

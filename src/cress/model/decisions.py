@@ -110,7 +110,8 @@ class Preempt(msgspec.Struct, frozen=True, tag=True, gc=False):
 class Stop(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Stop this attempt: its job was cancelled, its gang starts again as a whole, or it moves with what it depends on.
 
-    ``end`` is the time (µs) at which it is expected to have ended.
+    ``end`` is the time (µs) at which it is expected to have ended. With an advance ``reservation`` (its name) it leaves the room of that, or the time of it is
+    over, and waits again.
     """
 
     attempt: int
@@ -118,6 +119,14 @@ class Stop(msgspec.Struct, frozen=True, tag=True, gc=False):
     task: int
     node: str
     end: int
+    reservation: str = ""
+
+
+class AdvanceReservationMoved(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """An advance reservation has these ``places`` (nodes and copies) from now on, since nodes of it are gone."""
+
+    name: str
+    places: tuple[tuple[str, int], ...]
 
 
 class LeaseReduced(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -138,7 +147,16 @@ class WouldPreempt(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 Order: TypeAlias = Start | Preempt | Stop | WouldPreempt
 Decision: TypeAlias = (
-    Start | Preempt | Stop | WouldPreempt | Claim | ClaimDropped | UnitFormed | UnitDissolved | LeaseReduced
+    Start
+    | Preempt
+    | Stop
+    | WouldPreempt
+    | Claim
+    | ClaimDropped
+    | UnitFormed
+    | UnitDissolved
+    | LeaseReduced
+    | AdvanceReservationMoved
 )
 
 

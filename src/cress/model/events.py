@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from cress.model.advance import AdvanceReservation
 from cress.model.estimates import RunEstimate
 from cress.model.group import Group
 from cress.model.job import Job
@@ -194,6 +195,18 @@ class GroupsApplied(msgspec.Struct, frozen=True, tag=True):
     zone: str = ""
 
 
+class AdvanceReserved(msgspec.Struct, frozen=True, tag=True):
+    """An advance reservation is made, or replaces the one of its name; its nodes have been chosen."""
+
+    reservation: AdvanceReservation
+
+
+class AdvanceReservationRemoved(msgspec.Struct, frozen=True, tag=True):
+    """An advance reservation is not kept any more; what runs in it goes on."""
+
+    name: str
+
+
 class ZoneSet(msgspec.Struct, frozen=True, tag=True):
     """The name of the cluster's time zone; quota timetables follow it unless their groups have one of their own."""
 
@@ -226,6 +239,8 @@ Event: TypeAlias = (
     | DataLocated
     | LicencesSet
     | GroupsApplied
+    | AdvanceReserved
+    | AdvanceReservationRemoved
     | ZoneSet
     | ClockSet
 )

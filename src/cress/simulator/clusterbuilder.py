@@ -7,6 +7,7 @@ from ipaddress import ip_address
 
 from msgspec.structs import replace
 
+from cress.model.advancetext import ReservationText
 from cress.model.errors import InputError, InputErrors
 from cress.model.node import Node
 from cress.model.resources import Dimensions, ResourceVector
@@ -28,6 +29,7 @@ class Builder:
         self.neighbours: list[tuple[str, str]] = []
         self.outages: list[Outage] = []
         self.drains: list[Drain] = []
+        self.reservations: list[ReservationText] = []
         self.licences: tuple[tuple[str, int], ...] = ()
 
     def add(self, line: int, name: str, count: str, node: Node) -> None:
@@ -89,4 +91,5 @@ class Builder:
             tuple(self.outages),
             self.licences,
             tuple(self.drains),
+            tuple(self.reservations),
         )

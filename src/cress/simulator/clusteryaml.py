@@ -1,4 +1,4 @@
-"""A cluster file in YAML: nodes with racks, addresses, attributes and devices; neighbouring racks, outages, drains, licences."""
+"""A cluster file in YAML: nodes with racks, addresses, attributes and devices; neighbouring racks, outages, drains, licences, advance reservations."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from cress.model.units import parse_count
 from cress.model.vectors import parse_vector
 from cress.simulator.clusterbuilder import Builder
 from cress.simulator.clusterchanges import read_changes
+from cress.simulator.clusterreservations import read_reservations
 from cress.simulator.workload import Cluster
 from cress.simulator.yamltext import check_keys, line_of, parse_yaml, plain_text
 
-TOP_KEYS = ("dimensions", "nodes", "neighbours", "outages", "drains", "licences")
+TOP_KEYS = ("dimensions", "nodes", "neighbours", "outages", "drains", "licences", "reservations")
 NODE_KEYS = (
     "name",
     "count",
@@ -60,6 +61,7 @@ def read(text: str, file: str) -> Cluster:
     _neighbours(builder, document)
     read_changes(builder, document)
     _licences(builder, document)
+    read_reservations(builder, document)
     return builder.cluster()
 
 

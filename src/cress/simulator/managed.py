@@ -13,6 +13,7 @@ from heapq import heappop
 import numpy as np
 from msgspec.structs import replace
 
+from cress.core.advance.given import reservation_of
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.effects import Halt, Launch, Step
 from cress.lifecycle.inputs import (
@@ -25,6 +26,7 @@ from cress.lifecycle.inputs import (
     NodeJoined,
     NodeLeft,
     Reported,
+    Reserve,
     Scale,
     SetLicences,
     SetRacks,
@@ -392,7 +394,12 @@ class LifecyclePath:
         if cluster.licences:
             inputs.append(SetLicences(counts=cluster.licences))
         begin = workload.begin
-        step = self._machine.step(begin, workload.utc + begin, [*inputs, ApplyGroups(groups=groups)])
+        names = [node.name for node in cluster.nodes]
+        reserved = [
+            Reserve(reservation=reservation_of(text, names, cluster.dimensions, workload.utc, workload.zone))
+            for text in cluster.reservations
+        ]
+        step = self._machine.step(begin, workload.utc + begin, [*inputs, ApplyGroups(groups=groups), *reserved])
         for reply in step.replies:
             if isinstance(reply, InputError):
                 raise reply

@@ -91,6 +91,8 @@ def _only_lifecycle(workload: Workload) -> str:
     """A part of the workload that the direct path does not know; empty: none."""
     if workload.cluster.drains:
         return "drains"
+    if workload.cluster.reservations:
+        return "advance reservations"
     if workload.fails is not None and workload.fails.any():
         return "tasks that fail"
     if workload.until is not None and (workload.until >= 0).any():

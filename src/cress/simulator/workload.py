@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from cress.model.advancetext import ReservationText
 from cress.model.group import Group
 from cress.model.job import Condition, Job
 from cress.model.node import Node
@@ -38,7 +39,7 @@ class Outage:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The nodes to simulate, with the dimensions in which they are measured; racks that are neighbours; outages; licences."""
+    """The nodes to simulate, with the dimensions in which they are measured; racks that are neighbours; outages; licences; advance reservations."""
 
     dimensions: Dimensions
     nodes: tuple[Node, ...]
@@ -46,6 +47,7 @@ class Cluster:
     outages: tuple[Outage, ...] = ()
     licences: tuple[tuple[str, int], ...] = ()
     drains: tuple[Drain, ...] = ()
+    reservations: tuple[ReservationText, ...] = ()
 
     def total(self) -> ResourceVector:
         """Return the sum of the nodes' capacities."""

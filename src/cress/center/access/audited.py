@@ -15,6 +15,7 @@ REFUSED = frozenset({401, 403, 429})
 ADMINISTRATIVE = (
     "/v1/nodes/",
     "/v1/rebalance",
+    "/v1/reservations",
     "/v1/groups",
     "/v1/config",
     "/v1/users",

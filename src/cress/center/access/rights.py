@@ -40,6 +40,7 @@ class Action(Enum):
     CHANGE_USERS = "change users, tokens of others, or the key of the secrets"
     READ_AUDIT = "read the audit log"
     MOVE_TASKS = "move running tasks of others"
+    RESERVE = "make advance reservations"
     HAND_OVER = "have another center take over"
 
 
@@ -52,6 +53,7 @@ LEAST: dict[Action, Role] = {
     Action.CHANGE_USERS: Role.ADMIN,
     Action.READ_AUDIT: Role.ADMIN,
     Action.MOVE_TASKS: Role.ADMIN,
+    Action.RESERVE: Role.ADMIN,
     Action.HAND_OVER: Role.ADMIN,
 }
 

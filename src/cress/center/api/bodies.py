@@ -88,6 +88,27 @@ class RebalanceBody(Body, frozen=True):
     place: dict[str, Whole] = {}
 
 
+class ReserveBody(Body, frozen=True, rename={"start": "from", "length": "for"}):
+    """An advance reservation: of ``nodes`` (names and patterns) or a ``count`` of nodes, whole ones or ``resource`` on each, that satisfy ``requirement``.
+
+    ``from`` and ``until`` are moments, ``for`` a duration, ``every`` the days on which it repeats; ``at_end`` is keep or stop. Without a group it is for maintenance.
+    """
+
+    name: str
+    group: str = ""
+    nodes: list[str] = []
+    count: Whole = 0
+    resource: str | dict[str, Any] = ""
+    requirement: str = ""
+    start: str = "now"
+    until: str = ""
+    length: str = ""
+    every: str = ""
+    at_end: str = ""
+    replace: bool = False
+    dry_run: bool = False
+
+
 class SignalBody(Body, frozen=True):
     """A signal by name (``INT``, ``SIGUSR1``) or number, for the running attempts of a job or of one task."""
 

@@ -26,6 +26,7 @@ from cress.center.api.bodies import (
     LoginBody,
     NodeSettingsBody,
     RebalanceBody,
+    ReserveBody,
     RotateKeyBody,
     ScaleBody,
     SecretBody,
@@ -55,6 +56,7 @@ from cress.protocol.leadership import CentersPage, HandedOver
 from cress.protocol.leaseviews import LeasesPage
 from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.moveviews import PlanView, RoundView
+from cress.protocol.reservationviews import ReservationsPage, ReservationView
 from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
 from cress.protocol.views import (
     Applied,
@@ -88,7 +90,12 @@ def _header(name: str, description: str, most: int) -> dict[str, Any]:
 
 
 # Calls that make something, with answers of other calls.
-_MAKING = {("post", "/v1/rebalance"), ("post", "/v1/leases"), ("post", "/v1/leases/{id}/grow")}
+_MAKING = {
+    ("post", "/v1/rebalance"),
+    ("post", "/v1/reservations"),
+    ("post", "/v1/leases"),
+    ("post", "/v1/leases/{id}/grow"),
+}
 
 # (method, path): the body of the request, the answer.
 CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
@@ -139,6 +146,9 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("post", "/v1/rebalance"): (RebalanceBody, RoundView),
     ("delete", "/v1/rebalance"): (None, RoundView),
     ("get", "/v1/rebalance/round"): (None, RoundView),
+    ("get", "/v1/reservations"): (None, ReservationsPage),
+    ("post", "/v1/reservations"): (ReserveBody, ReservationView),
+    ("delete", "/v1/reservations/{name}"): (None, ReservationView),
     ("get", "/v1/licences"): (None, LicencesPage),
     ("get", "/v1/usage"): (None, UsagePage),
     ("get", "/v1/whoami"): (None, CallerView),

@@ -20,7 +20,7 @@ from cress.protocol.views import ErrorView, to_json
 # What every center answers by itself.
 OWN = frozenset({"/v1/health", "/v1/centers", "/v1/ca", "/openapi.json", "/docs", "/v1/schema", PATH})
 # Lists and explanations, which may be a moment old unless the request says otherwise.
-LISTS = re.compile(r"/v1/(jobs|nodes|groups|licences|usage|state)(/[^/]+/explain)?")
+LISTS = re.compile(r"/v1/(jobs|nodes|groups|licences|reservations|usage|state)(/[^/]+/explain)?")
 # What only the center that leads has.
 LEADERS = re.compile(r"/v1/names/.*|/v1/jobs/[^/]+/logs")
 # Seconds that a read waits until it is certain that no other center leads; then the answer says how old it may be.

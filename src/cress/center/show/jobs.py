@@ -24,6 +24,7 @@ from cress.center.show.families import (
     whole_dag_view,
 )
 from cress.center.show.node_settings import set_here
+from cress.core.advance.telling import say_on_node
 from cress.core.jobs import WorkloadLease
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.families import families
@@ -377,6 +378,9 @@ def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
     used = used_of(committer, node)
     why = overload(committer.machine.core, node.node.name)
     state = "overloaded" if why else "up"
+    if not why and committer.machine.core.advance_reservations:
+        maintained, why = say_on_node(committer.machine.core, node.node.name)
+        state = "cordoned" if maintained else state
     if node.closed:
         state, why = "cordoned", why_closed(committer.machine, node, committer.clock.now())
     if not is_up(committer, node):

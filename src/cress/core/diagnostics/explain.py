@@ -9,6 +9,8 @@ from itertools import chain
 import msgspec
 import numpy as np
 
+from cress.core.advance.gaps import fits_in_no_gap
+from cress.core.advance.telling import reserved_beside, reserved_from, say_reserved
 from cress.core.books import Books
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.taken_ports import taken_ports
@@ -26,8 +28,8 @@ from cress.core.tree.tree import below_quota_against, branches
 from cress.core.unit_constraints import combination
 from cress.model.groups.quota_text import SCALE, UNIT
 from cress.model.resources import ResourceVector
-from cress.model.times import NEVER
-from cress.model.units import describe_amount, format_share
+from cress.model.times import MINUTE, NEVER
+from cress.model.units import describe_amount, format_duration, format_share
 
 
 def why_waiting(core: Cycle, job_id: int) -> Veto | None:
@@ -83,7 +85,25 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         return _veto(job, Verdict.COOLING, until=group.cools_until())
     if group.visited != core.pass_number or job.arrived == core.pass_number:
         return _unvisited(core, job)
-    return _gate(core, job) or _placement(core, job)
+    return _no_gap(core, job) or _gate(core, job) or _kept(core, job) or _placement(core, job)
+
+
+def _no_gap(core: Cycle, job: JobEntry) -> Veto | None:
+    """Return the veto of a unit that advance reservations leave no time."""
+    found = fits_in_no_gap(core, job) if core.advance_reservations else None
+    if found is None:
+        return None
+    return msgspec.structs.replace(_veto(job, Verdict.NO_GAP, places=found.names), gap=found.longest)
+
+
+def _kept(core: Cycle, job: JobEntry) -> Veto | None:
+    """Return the veto of a unit that only advance reservations keep off the nodes with room."""
+    reserved = reserved_from(core, job) if core.advance_reservations else None
+    if reserved is None:
+        return None
+    kept = core.reservations.of(job)
+    start = kept.start if kept is not None and kept.rows else core.plans.planned_start(job)
+    return msgspec.structs.replace(_veto(job, Verdict.RESERVED_AHEAD, until=start), reserved=reserved)
 
 
 def _veto(
@@ -256,7 +276,10 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
             job, kind, until=start, lacking=lacking, clauses=clauses, nodes=nodes,
             missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants), overloaded=_busy(core, job),
         )  # fmt: skip
-    return _veto(job, Verdict.RESERVED, behind=_blocker(core, job), until=start, nodes=nodes)
+    blocker = _blocker(core, job)
+    if blocker is None and core.advance_reservations and (beside := reserved_beside(core, job)) is not None:
+        return msgspec.structs.replace(_veto(job, Verdict.RESERVED_AHEAD, until=start), reserved=beside)
+    return _veto(job, Verdict.RESERVED, behind=blocker, until=start, nodes=nodes)
 
 
 def _blocker(core: Cycle, job: JobEntry) -> JobEntry | None:
@@ -365,6 +388,8 @@ def _sentence(veto: Veto) -> str:
         licences=too_few(veto.licences, never=veto.never),
         reached=_reached(veto),
         closed=", ".join(f"{count} {why}" for why, count in veto.closed),
+        reserved=say_reserved(veto.reserved) if veto.reserved is not None else "",
+        gap=format_duration(veto.gap // MINUTE * MINUTE if veto.gap > MINUTE else veto.gap),
     )
     return "; ".join((told, *map(say, veto.missing), *say_busy(veto.overloaded)))
 
@@ -440,5 +465,7 @@ _SENTENCES = {
     Verdict.NO_ROOM: "no node has enough free; of {nodes} nodes {lacking}",
     Verdict.NO_NODE: "it waits for a node: of those that are large enough for it none takes tasks now ({closed})",
     Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all its tasks; of {nodes} nodes {lacking}",
+    Verdict.RESERVED_AHEAD: "{reserved}",
+    Verdict.NO_GAP: "it fits in no time between the repetitions of {places}, which leave {gap} at most; with a shorter time limit it could start",
     Verdict.RESERVED: "it fits, but would delay {blocker}",
 }

@@ -77,6 +77,8 @@ def find_loan(core: Books, job: JobEntry) -> Place | None:
     pool.more_nodes()
     booked = booked_on(core)
     skipped = np.zeros(cluster.node_count, np.bool_)
+    if core.advance_reservations:
+        skipped |= core.advance_reservations.closed_to(job.group, core.now + min(job.limit, NEVER))
     own = core.pool.workload(job)
     end = core.now + min(job.run, job.limit)
     known: dict[tuple[str, str, int], bool] = {}
@@ -190,7 +192,9 @@ def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list
 
 
 def is_open(core: Books, job: JobEntry, f: int) -> bool:
-    """Return whether node ``f`` takes tasks, and no clause of the job keeps it off."""
+    """Return whether node ``f`` takes tasks, and neither a clause of the job nor an advance reservation keeps it off."""
+    if core.advance_reservations.closes(job, f):
+        return False
     return bool(core.cluster.nodes[f, USABLE]) and not core.cluster.lack[job.shape.row, f] & OUT
 
 

@@ -128,7 +128,7 @@ class Plans:
                     units[i] = self._better(plan, unit, freer, replan, now)
             wanted = 1 if job.job.gang else min(job.startable, MOST_TASKS)
             while len(units) < wanted:
-                units.append(self._reserve(plan, job, self.timeline.earliest(job.shape, job.duration, now)))
+                units.append(self._reserve(plan, job, self._earliest(job, now)))
         for job in jobs:
             units = plan.units[job.job.id]
             for i, unit in enumerate(units):
@@ -209,7 +209,7 @@ class Plans:
         single = job.shape.size == 1
         if stands and single and unit.nodes[0][0] not in freer:
             # Its own booking is on other nodes, so it need not be ignored for the question.
-            slot = timeline.earliest_among(freer.places, job.shape, job.duration, now)
+            slot = timeline.earliest_among(freer.places, job.shape, job.duration, now, job.group.asker)
             if _not_earlier(slot, unit):
                 return unit
         timeline.enforce(unit, False)
@@ -218,22 +218,25 @@ class Plans:
         if not stands:
             slot = None
         elif single:
-            slot = timeline.earliest_among(freer.places, job.shape, job.duration, now)
+            slot = timeline.earliest_among(freer.places, job.shape, job.duration, now, job.group.asker)
         else:
-            slot = timeline.earliest(job.shape, job.duration, now, before=unit.start + 1)
+            slot = timeline.earliest(job.shape, job.duration, now, unit.start + 1, job.group.asker)
         if stands and _not_earlier(slot, unit):
             timeline.enforce(unit, True)
             unit.stamp = self.cluster.stamp
             return unit
         timeline.drop(unit)
         freer.add(f for f, _ in unit.nodes)
-        return self._reserve(plan, job, slot or timeline.earliest(job.shape, job.duration, now))
+        return self._reserve(plan, job, slot or self._earliest(job, now))
 
     def _moved(self, plan: GroupPlan, unit: Reservation, freer: Freer, now: int) -> Reservation:
         """Plan the unit again: it may not start in its place any more."""
         self.timeline.drop(unit)
         freer.add(f for f, _ in unit.nodes)
-        return self._reserve(plan, unit.job, self.timeline.earliest(unit.job.shape, unit.job.duration, now))
+        return self._reserve(plan, unit.job, self._earliest(unit.job, now))
+
+    def _earliest(self, job: JobEntry, now: int) -> Slot | None:
+        return self.timeline.earliest(job.shape, job.duration, now, asker=job.group.asker)
 
     def _reserve(self, plan: GroupPlan, job: JobEntry, slot: Slot | None) -> Reservation:
         if slot is None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from cress.core.future.timeline import Timeline
 from cress.core.jobs import GroupState, JobEntry, Reservation
 from cress.core.kernels.holding import FREE, OUT
 from cress.core.placing.fit import Fit
+from cress.core.tables.arrays import Bools
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.tree import below_quota_against
 from cress.model.times import NEVER
@@ -52,6 +55,8 @@ class Reservations:
         self.timeline = timeline
         self.kept: list[Reservation] = []
         self.loosened = -1
+        # Which nodes are reserved in advance for others before a time; ``None`` if none is for anybody.
+        self.reserved: Callable[[GroupState, int], Bools] | None = None
 
     def heed(self, ahead: list[JobEntry], now: int) -> None:
         """Put exactly the reservations of the units ``ahead`` in force."""
@@ -120,7 +125,7 @@ class Reservations:
         return next((reservation for reservation in self.kept if reservation.job is job), None)
 
     def _make(self, job: JobEntry, now: int) -> Reservation:
-        slot = self.timeline.earliest(job.shape, job.duration, now)
+        slot = self.timeline.earliest(job.shape, job.duration, now, asker=job.group.asker)
         if slot is not None:
             job.drain = []
             reservation = Reservation(job, slot.start, slot.nodes, self.cluster.stamp)
@@ -149,6 +154,9 @@ class Reservations:
         k_count = cluster.k_count
         out = cluster.lack[job.shape.row, : cluster.node_count] & OUT != 0
         fit = cluster.usable() & ~out
+        if self.reserved is not None:
+            # A node that is reserved in advance for others cannot be kept free until it has room.
+            fit &= ~self.reserved(job.group, NEVER)
         if job.drain and all(fit[f] for f, _ in job.drain):
             return job.drain
         request = job.shape.request

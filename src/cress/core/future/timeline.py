@@ -5,12 +5,14 @@ Reservations, backfill, conservative plans and expected starts all ask this one 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 
 from cress.core.jobs import Reservation
 from cress.core.kernels import timeline as loops
 from cress.core.kernels.holding import END, NODE, NONE
-from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE
+from cress.core.kernels.timeline import ASKER, B_AMOUNTS, B_END, B_FORCE
 from cress.core.placing.fit import Fit
 from cress.core.placing.gangs import by_racks, gang_room
 from cress.core.placing.shape import Shape
@@ -38,7 +40,8 @@ class Slot:
 class Timeline:
     """Bookings on the nodes of one cluster.
 
-    ``view`` chooses which bookings count beside those that count for all: the plan of one group, or none.
+    ``view`` chooses which bookings count beside those that count for all: the plan of one group, or none. ``asker`` is the number of the group of
+    the unit: what is kept for that group counts for others only (``core.advance``); 0 if nothing is.
     """
 
     def __init__(self, cluster: Cluster, fit: Fit) -> None:
@@ -50,6 +53,8 @@ class Timeline:
         # Per node, the bookings in force that count for all.
         self._force_on: dict[int, int] = {}
         self._booked: Ints | None = None
+        # Brings bookings up to date that follow what runs; ``None`` if there are none.
+        self.prepare: Callable[[], None] | None = None
 
     # --- bookings ------------------------------------------------------------------------------------------
 
@@ -59,15 +64,14 @@ class Timeline:
         end = min(reservation.start + duration, NEVER)
         for f, count in reservation.nodes:
             amounts = request if count == 1 else request * count
-            reservation.rows.append(self._book(f, amounts, reservation.start, end))
+            reservation.rows.append(self.book(f, amounts, reservation.start, end, 0))
         self.enforce(reservation, True)
 
     def drop(self, reservation: Reservation) -> None:
         """Remove the bookings of a reservation, so that others may use their amounts."""
         self.enforce(reservation, False)
         for row in reservation.rows:
-            loops.unbook(row, self.cluster.nodes, self.table)
-            self._free_rows.append(row)
+            self.unbook(row)
         reservation.rows.clear()
 
     def enforce(self, reservation: Reservation, on: bool) -> None:
@@ -78,10 +82,11 @@ class Timeline:
         for row in reservation.rows:
             self.table[row, B_FORCE] = reservation.view if on else 0
         if reservation.view == ALL and reservation.rows:
-            self._count(reservation.nodes, 1 if on else -1)
+            self.count_nodes((f for f, _ in reservation.nodes), 1 if on else -1)
 
-    def _count(self, nodes: list[tuple[int, int]], change: int) -> None:
-        for f, _ in nodes:
+    def count_nodes(self, nodes: Iterable[int], change: int) -> None:
+        """Count one more booking (or one less) in force on each of these nodes, which does not count in one view alone."""
+        for f in nodes:
             count = self._force_on.get(f, 0) + change
             if count:
                 self._force_on[f] = count
@@ -90,14 +95,27 @@ class Timeline:
                 self.cluster.blocked[f] = 0
         self._booked = None
 
-    def _book(self, f: int, amounts: Ints, start: int, end: int) -> int:
+    def book(self, f: int, amounts: Ints, start: int, end: int, force: int) -> int:
+        """Book amounts on a node; return the row."""
         if not self._free_rows:
             n = len(self.table)
             self.table = grown(self.table, 2 * n)
             self._free_rows = list(range(2 * n - 1, n - 1, -1))
         row = self._free_rows.pop()
         loops.book(row, f, amounts, start, end, self.cluster.nodes, self.table)
+        self.table[row, B_FORCE] = force
         return row
+
+    def unbook(self, row: int) -> None:
+        """Remove a booking."""
+        loops.unbook(row, self.cluster.nodes, self.table)
+        self._free_rows.append(row)
+
+    def _seen_by(self, asker: int) -> int:
+        """Return the view of a group's unit, with all bookings up to date."""
+        if self.prepare is not None:
+            self.prepare()
+        return self.view | asker << ASKER
 
     @property
     def any_booked(self) -> bool:
@@ -113,115 +131,118 @@ class Timeline:
 
     # --- questions -----------------------------------------------------------------------------------------
 
-    def screen(self, shape: Shape, duration: int, now: int) -> int:
+    def screen(self, shape: Shape, duration: int, now: int, asker: int = 0) -> int:
         """Mark in ``cluster.blocked`` the nodes on which the shape fits now but would delay a booking.
 
         Returns their number. The marks are valid until the next change of nodes or bookings.
         """
         if not self._force_on:
             return 0
-        cluster = self.cluster
+        cluster, view = self.cluster, self._seen_by(asker)
         # Room for a gang is counted by its requests, so these must hold for each of its tasks.
         ask = shape.ask if shape.size == 1 else np.zeros_like(shape.ask)
         return loops.block_booked(  # type: ignore[no-any-return]
             self.booked, cluster.lack[shape.row], shape.request_array, ask, duration, now, cluster.nodes, cluster.leases,
-            self.table, self.view, cluster.k_count, cluster.blocked,
+            self.table, view, cluster.k_count, cluster.blocked,
         )  # fmt: skip
 
-    def copies_now(self, shape: Shape, duration: int, most: int, now: int) -> Ints:
+    def copies_now(self, shape: Shape, duration: int, most: int, now: int, asker: int = 0) -> Ints:
         """Return the copies of the shape per node that may start now for ``duration``, up to ``most`` in all."""
-        return self._copies(shape, now, duration, most, now)
+        return self._copies(shape, now, duration, most, now, asker)
 
-    def all_copies_now(self, shape: Shape, duration: int, now: int) -> Ints:
+    def all_copies_now(self, shape: Shape, duration: int, now: int, asker: int = 0) -> Ints:
         """Return the copies of the shape per node that may start now for ``duration``, as many as each node takes of the gang."""
-        return self._all_copies(shape, now, duration, now)
+        return self._all_copies(shape, now, duration, now, asker)
 
-    def _all_copies(self, shape: Shape, t: int, duration: int, now: int) -> Ints:
+    def _all_copies(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Ints:
         n = self.cluster.node_count
         caps = self.fit.caps(shape)
         each = np.minimum(caps, shape.size) if len(caps) else np.full(n, shape.size, np.int64)
-        return self._copies(shape, t, duration, n * shape.size, now, each)
+        return self._copies(shape, t, duration, n * shape.size, now, asker, each)
 
-    def _copies(self, shape: Shape, t: int, duration: int, most: int, now: int, caps: Ints | None = None) -> Ints:
-        cluster = self.cluster
+    def _copies(
+        self, shape: Shape, t: int, duration: int, most: int, now: int, asker: int, caps: Ints | None = None
+    ) -> Ints:
+        cluster, view = self.cluster, self._seen_by(asker)
         if caps is None:
             caps = self.fit.caps(shape)
         out = np.zeros(cluster.node_count, np.int64)
         loops.total_copies_at(
             t, shape.request_array, shape.ask, cluster.lack[shape.row], caps, duration, most, now, cluster.nodes,
-            cluster.node_count, cluster.leases, self.table, self.view, cluster.k_count, out,
+            cluster.node_count, cluster.leases, self.table, view, cluster.k_count, out,
         )  # fmt: skip
         return out
 
-    def earliest(self, shape: Shape, duration: int, now: int, before: int = NEVER) -> Slot | None:
+    def earliest(self, shape: Shape, duration: int, now: int, before: int = NEVER, asker: int = 0) -> Slot | None:
         """Return the earliest fit of one unit of ``shape`` (all tasks of a gang together) beside the bookings in force.
 
         ``None`` if no known end makes room earlier than ``before``.
         """
         if shape.size > 1:
-            return self._earliest_gang(shape, duration, now, before)
-        cluster = self.cluster
+            return self._earliest_gang(shape, duration, now, before, asker)
+        cluster, view = self.cluster, self._seen_by(asker)
         if shape.early is None or len(shape.early) < len(cluster.nodes):
             shape.early = np.full(len(cluster.nodes), loops.UNKNOWN, np.int64)
             shape.seen = -1
         time, f = loops.earliest_one(
             shape.request_array, shape.ask, cluster.lack[shape.row], duration, now, cluster.nodes, cluster.node_count,
-            cluster.leases, self.table, self.view, cluster.k_count, shape.early, shape.seen,
+            cluster.leases, self.table, view, cluster.k_count, shape.early, shape.seen,
         )  # fmt: skip
         shape.seen = cluster.stamp
         return None if time >= before else Slot(time, [(f, 1)])
 
-    def earliest_among(self, places: Ints, shape: Shape, duration: int, now: int) -> Slot | None:
+    def earliest_among(self, places: Ints, shape: Shape, duration: int, now: int, asker: int = 0) -> Slot | None:
         """Return the earliest fit of one task on one of the nodes ``places``; ``None`` if no known end makes room."""
-        cluster = self.cluster
+        cluster, view = self.cluster, self._seen_by(asker)
         time, f = loops.earliest_among(
             places, shape.request_array, shape.ask, cluster.lack[shape.row], duration, now, cluster.nodes, cluster.leases,
-            self.table, self.view, cluster.k_count,
+            self.table, view, cluster.k_count,
         )  # fmt: skip
         return None if f < 0 else Slot(time, [(f, 1)])
 
-    def _earliest_gang(self, shape: Shape, duration: int, now: int, before: int) -> Slot | None:
+    def _earliest_gang(self, shape: Shape, duration: int, now: int, before: int, asker: int) -> Slot | None:
         if by_racks(shape):
-            return self._earliest_by_racks(shape, duration, now, before)
-        t = self._earliest_together(shape, duration, now, before)
+            return self._earliest_by_racks(shape, duration, now, before, asker)
+        t = self._earliest_together(shape, duration, now, before, asker)
         if t >= NEVER:
             return None
-        copies = self._copies(shape, t, duration, shape.size, now)
+        copies = self._copies(shape, t, duration, shape.size, now, asker)
         return Slot(t, [(f, int(copies[f])) for f in np.flatnonzero(copies).tolist()])
 
-    def _earliest_together(self, shape: Shape, duration: int, now: int, before: int) -> int:
-        cluster = self.cluster
+    def _earliest_together(self, shape: Shape, duration: int, now: int, before: int, asker: int) -> int:
+        cluster, view = self.cluster, self._seen_by(asker)
         return loops.earliest_together(  # type: ignore[no-any-return]
             shape.request_array, shape.ask, cluster.lack[shape.row], self.fit.caps(shape), shape.size, duration, now, before,
-            cluster.nodes, cluster.node_count, cluster.leases, self.table, self.view, cluster.k_count,
+            cluster.nodes, cluster.node_count, cluster.leases, self.table, view, cluster.k_count,
         )  # fmt: skip
 
-    def _earliest_by_racks(self, shape: Shape, duration: int, now: int, before: int) -> Slot | None:
+    def _earliest_by_racks(self, shape: Shape, duration: int, now: int, before: int, asker: int) -> Slot | None:
         """Find the earliest fit of a gang whose racks are counted or compared, at one of the known ends of leases and bookings.
 
         Room grows as leases end, so the first end with enough of it is found by halving. A booking that begins later may
         hide a still earlier start, and leave no fit at the last end: then at most ``MOST_TIMES`` ends are looked at.
         """
         cluster = self.cluster
-        booked = self.table[:, B_FORCE] > 0
+        self._seen_by(asker)
+        booked = self.table[:, B_FORCE] != 0
         ends = np.concatenate([cluster.leases[cluster.leases[:, NODE] != NONE, END], self.table[booked, B_END]])
         times = np.unique(np.append(np.maximum(ends, now + 1), now))
         # Room in all racks together is a necessary condition.
-        at_least = self._earliest_together(shape, duration, now, before)
+        at_least = self._earliest_together(shape, duration, now, before, asker)
         times = times[(times >= at_least) & (times < min(before, NEVER))]
-        found = self._first_by_racks(shape, times, duration, now)
+        found = self._first_by_racks(shape, times, duration, now, asker)
         if found is None and booked.any():
             some = times[:: 1 + len(times) // MOST_TIMES].tolist()
-            found = next((slot for t in some if (slot := self._slot_by_racks(shape, t, duration, now))), None)
+            found = next((slot for t in some if (slot := self._slot_by_racks(shape, t, duration, now, asker))), None)
         return found
 
-    def _first_by_racks(self, shape: Shape, times: Ints, duration: int, now: int) -> Slot | None:
+    def _first_by_racks(self, shape: Shape, times: Ints, duration: int, now: int, asker: int) -> Slot | None:
         """Return the fit at the first of these times at which racks have room; ``None`` if they have none at the last one."""
         found: Slot | None = None
         low, high = 0, len(times) - 1
         while low <= high:
             middle = (low + high) // 2 if found is not None else high
-            slot = self._slot_by_racks(shape, int(times[middle]), duration, now)
+            slot = self._slot_by_racks(shape, int(times[middle]), duration, now, asker)
             if slot is not None:
                 found, high = slot, middle - 1
             elif found is None:
@@ -230,15 +251,15 @@ class Timeline:
                 low = middle + 1
         return found
 
-    def _slot_by_racks(self, shape: Shape, t: int, duration: int, now: int) -> Slot | None:
-        copies = self._all_copies(shape, t, duration, now)
+    def _slot_by_racks(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Slot | None:
+        copies = self._all_copies(shape, t, duration, now, asker)
         room = gang_room(self.fit.relations, shape, copies) if copies.sum() >= shape.size else None
         nodes = room.first(shape.size) if room is not None else None
         return None if nodes is None else Slot(t, nodes)
 
     def holds(self, reservation: Reservation, duration: int, now: int) -> bool:
         """Return whether a reservation that is not in force still fits on its nodes at its time."""
-        cluster = self.cluster
+        cluster, view = self.cluster, self._seen_by(reservation.job.group.asker)
         shape = reservation.job.shape
         request, lack = shape.request_array, cluster.lack[shape.row]
         level = np.empty(cluster.k_count, np.int64)
@@ -246,7 +267,7 @@ class Timeline:
         return all(
             cluster.node_stamp(f) <= reservation.stamp
             or loops.copies_at(
-                f, start, request, shape.ask, lack, duration, count, now, cluster.nodes, cluster.leases, self.table, self.view,
+                f, start, request, shape.ask, lack, duration, count, now, cluster.nodes, cluster.leases, self.table, view,
                 cluster.k_count, level,
             )
             >= count

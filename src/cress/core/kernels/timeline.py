@@ -1,7 +1,8 @@
 """Free amounts of a node over time, from the ends of its leases and its bookings: the earliest time at which a request fits.
 
 ``bookings`` (int64, one row each): node, start, end, next, previous, force, then K amounts. A booking of force 0 is
-ignored, one of force 1 counts for everyone, one above that only in the view of that number.
+ignored, one of force 1 counts for everyone, one above that only in the view of that number; one of force -n counts for everyone
+but the group n, which asks: ``view`` is the number of a view, and in its bits from ``ASKER`` on that of the group that asks (0: none has a number).
 ``lack`` is the row of the shape: a node that one of its clauses excludes is left out. ``caps`` (int64, per
 node) bound the copies of a gang on it; it is empty if only amounts do. ``ask`` is the request of one copy for devices: leases
 give them back as they end, bookings keep amounts only.
@@ -34,6 +35,8 @@ from cress.core.kernels.holding import (
 
 B_NODE, B_START, B_END, B_NEXT, B_PREVIOUS, B_FORCE, B_AMOUNTS = range(7)
 UNKNOWN = -1
+# Bits of a view before the number of the group that asks.
+ASKER = 32
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -47,7 +50,9 @@ def _fits(level, request, k_count):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _counts(bookings, slot, view):
     force = bookings[slot, B_FORCE]
-    return force == 1 or (force > 1 and force == view)
+    if force < 0:
+        return -force != view >> ASKER
+    return force == 1 or (force > 1 and force == view & ((1 << ASKER) - 1))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -13,7 +13,7 @@ from cress.core.tables.arrays import Ints
 
 
 def promised(core: Books, but: JobEntry | None = None) -> Ints:
-    """Return, per node and dimension, the amounts that claims, reservations and plans keep for units, now or later; those of the job ``but`` aside."""
+    """Return, per node and dimension, the amounts that claims, reservations, plans and advance reservations keep for units, now or later; those of the job ``but`` aside."""
     cluster, table = core.cluster, core.timeline.table
     out = np.zeros((cluster.node_count, cluster.k_count), np.int64)
     kept: list[Reservation] = [claim.reservation for claim in core.claims]
@@ -25,6 +25,8 @@ def promised(core: Books, but: JobEntry | None = None) -> Ints:
         for unit in units
         if unit.job is not but
     ]
+    if core.advance_reservations:
+        out += core.advance_reservations.kept_for_all()
     for reservation in kept:
         for row in reservation.rows:
             out[table[row, B_NODE]] += table[row, B_AMOUNTS:]

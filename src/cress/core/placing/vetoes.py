@@ -31,6 +31,10 @@ class Verdict(Enum):
     NO_NODE = "no_node"  # the nodes that could hold it are away, cordoned or overloaded
     NO_ROOM = "no_room"  # no node has enough free
     NO_ROOM_TOGETHER = "no_room_together"  # a gang: not enough nodes have enough free
+    RESERVED_AHEAD = (
+        "reserved ahead"  # there is room, but it is reserved in advance for others, now or before its task would end
+    )
+    NO_GAP = "no gap"  # no time between advance reservations is long enough for it
     RESERVED = "reserved"  # there is room, but taking it would delay a reservation
     VICTIMS = "victims"  # tasks of other groups were told to make room
     DRAINING = "draining"  # no known end makes room, so nodes are kept free
@@ -71,6 +75,20 @@ class Missing(msgspec.Struct, frozen=True):
     why: str = ""
 
 
+class Reserved(msgspec.Struct, frozen=True):
+    """An advance reservation that keeps nodes from a unit at a time, which is said as clocks show it; without a group it is for maintenance.
+
+    ``shorter`` is the longest time (µs) that a task which starts now on one of them may last; 0: it holds already.
+    """
+
+    name: str
+    group: str
+    nodes: tuple[str, ...]
+    when: str
+    shorter: int = 0
+    limited: bool = True
+
+
 class Reached(msgspec.Struct, frozen=True):
     """A limit on running jobs that is reached: of a group, or (``user``) of a user in it; ``running`` of at most ``most``."""
 
@@ -93,7 +111,9 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     away, cordoned, and so on. ``level``: the group on whose level of the tree it is held, if not its own; ``bounded``: the bound of
     groups that it would break, as a sentence. ``together``: the jobs that depend on it and start, or stay, together with it; those that
     still run are on the node ``together_on``, and it is to start ``beside`` them or all of them move. ``because``: the reason
-    why the job that it starts together with waits. ``reached``: the limit on running jobs that keeps it from starting.
+    why the job that it starts together with waits. ``reserved``: what is reserved in advance on the nodes that have room; ``gap``: the longest time (µs) that
+    reservations leave. ``reached``: the limit on running jobs that keeps it
+    from starting.
     """
 
     kind: Verdict
@@ -118,4 +138,6 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     together_on: str = ""
     beside: bool = False
     because: Veto | None = None
+    reserved: Reserved | None = None
+    gap: int = 0
     reached: Reached | None = None

@@ -6,7 +6,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.families import replica_ends
 from cress.lifecycle.jobs import reasons
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
-from cress.model.decisions import Preempt
+from cress.model.decisions import Preempt, Stop
 from cress.model.events import FAILURES, Outcome
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
@@ -30,6 +30,17 @@ def preempted_for(context: Context, fact: Preempt) -> str:
     job = context.jobs[fact.by].job
     name = f" ({job.name})" if job.name else ""
     return f"preempted for job {job.counted_as}{name} of group {job.group or DEFAULT_GROUP}"
+
+
+def left_for(context: Context, fact: Stop) -> str:
+    """Return for which advance reservation an attempt is stopped."""
+    kept = context.core.advance_reservations.by_name.get(fact.reservation)
+    group = context.jobs[fact.job].job.group or DEFAULT_GROUP
+    if kept is None or kept.spec.group == group:
+        return f"the time of reservation {fact.reservation} was over"
+    if kept.spec.is_maintenance:
+        return f"node {fact.node} is under maintenance ({fact.reservation})"
+    return f"node {fact.node} is kept for reservation {fact.reservation} of group {kept.spec.group}"
 
 
 def reason_of(job: LiveJob, attempt: LiveAttempt, report: Ended, outcome: Outcome) -> str:

@@ -140,7 +140,7 @@ def _parse_window(text: str, accounting: str, dimensions: Dimensions) -> QuotaWi
             raise InputError("a window is empty", hint=f"{_WINDOW_HINT}; no ; at the end")
         raise InputError(f"{text!r} is not a window", hint=_WINDOW_HINT)
     return QuotaWindow(
-        days=_parse_days(found["days"]),
+        days=parse_days(found["days"]),
         start=_parse_clock(found["start"], last=DAY_MINUTES - 1),
         # 24:00 is the next day's 00:00, which a window that crosses midnight ends at.
         end=_parse_clock(found["end"], last=DAY_MINUTES) % DAY_MINUTES,
@@ -156,7 +156,8 @@ def _parse_clock(text: str, last: int) -> int:
     return value
 
 
-def _parse_days(text: str) -> tuple[int, ...]:
+def parse_days(text: str) -> tuple[int, ...]:
+    """Parse days such as ``Mon-Fri,Sun`` (0 Monday … 6); none are all; raises ``InputError``."""
     if not text.strip():
         return _EVERY_DAY
     days: set[int] = set()
@@ -182,11 +183,12 @@ def _parse_day(text: str) -> int:
 
 def _window_text(window: QuotaWindow) -> str:
     end = window.end or DAY_MINUTES
-    days = _days_text(window.days)
+    days = days_text(window.days)
     return f"{days} {_clock(window.start)}-{_clock(end)}".lstrip()
 
 
-def _days_text(days: tuple[int, ...]) -> str:
+def days_text(days: tuple[int, ...]) -> str:
+    """Return days as ``parse_days`` reads them; empty if they are all."""
     if days == _EVERY_DAY:
         return ""
     parts = []

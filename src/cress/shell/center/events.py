@@ -23,11 +23,13 @@ from cress.lifecycle.inputs import (
     NodeLeft,
     Rebalance,
     Reported,
+    Reserve,
     Restarted,
     Scale,
     SetGroup,
     SetLicences,
     Submit,
+    Unreserve,
     Update,
 )
 from cress.lifecycle.jobs.reasons import lasting
@@ -44,6 +46,8 @@ from cress.shell.center.observations import of_licences, of_notice
 
 # The numbers of events kept in memory, and over a clean stop or a snapshot.
 KEPT, SAVED = 20_000, 2_000
+# Nodes of a reservation that an event names.
+MOST_NAMED = 10
 
 
 class _Saved(msgspec.Struct, frozen=True, array_like=True):
@@ -180,6 +184,8 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
         case Rebalance():
             text = f"{len(each.moves)} moves" + (f" for job {each.job}" if each.job else "")
             yield EventView(at=at, kind="rebalance.begun", user=each.by, text=text)
+        case Reserve() | Unreserve():
+            yield _of_reservation(machine, each)
         case Declare():
             yield EventView(at=at, kind="dimensions.declared", text=", ".join(each.dimensions))
         case SetLicences():
@@ -196,6 +202,23 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
             yield EventView(at=at, kind="node.draining", node=each.name, user=each.by, text=text)
         case Restarted():
             yield EventView(at=at, kind="center.started", text=f"epoch {each.epoch}")
+
+
+def _of_reservation(machine: Machine, each: Reserve | Unreserve) -> EventView:
+    at = machine.utc / SECOND
+    if isinstance(each, Unreserve):
+        return EventView(at=at, kind="reservation.removed", user=each.by, name=each.name)
+    spec = each.reservation
+    made = "reservation.changed" if each.replace else "reservation.made"
+    text = ", ".join(_nodes_of(machine, spec.name))
+    return EventView(at=at, kind=made, user=spec.by, group=spec.group, name=spec.name, text=text)
+
+
+def _nodes_of(machine: Machine, name: str) -> list[str]:
+    """Return the first nodes of a reservation."""
+    kept = machine.core.advance_reservations.by_name.get(name)
+    names = [] if kept is None else list(kept.spec.nodes)
+    return names[:MOST_NAMED] + ([f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else [])
 
 
 def _of_job(

@@ -1,0 +1,64 @@
+"""Calls about advance reservations (design note 0032)."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import APIRouter, Request, Response
+
+from cress.center.access.rights import Action
+from cress.center.api.bodies import ReserveBody, read, reply
+from cress.center.api.context import committer_of, demand, user_of
+from cress.center.api.errors import NotFound
+from cress.center.show.reservations import found_view, reservation_view, reservations_page
+from cress.core.advance.given import reservation_of
+from cress.lifecycle.inputs import Reserve, Unreserve
+from cress.lifecycle.reserving import checked
+from cress.model.advancetext import ReservationText
+from cress.model.units import closest
+
+router = APIRouter(prefix="/v1/reservations")
+
+
+@router.get("")
+async def reservations(request: Request) -> Response:
+    """Return the advance reservations, by their next starts."""
+    return reply(reservations_page(committer_of(request).machine.core))
+
+
+@router.post("")
+async def reserve(request: Request) -> Response:
+    """Make an advance reservation, or with ``replace`` change the one of its name; a dry run says what it would be."""
+    committer = committer_of(request)
+    demand(request, Action.RESERVE)
+    body = await read(request, ReserveBody)
+    core = committer.machine.core
+    text = ReservationText(
+        name=body.name, group=body.group, nodes=tuple(body.nodes), count=body.count, resource=body.resource,
+        requirement=body.requirement, start=body.start, until=body.until, length=body.length, every=body.every,
+        at_end=body.at_end, by=user_of(request),
+    )  # fmt: skip
+    names = [name for name in core.cluster.names if name in committer.machine.nodes]
+    now = time.time_ns() // 1_000
+    spec = reservation_of(text, names, core.dimensions, now, core.groups.cluster_zone)
+    found = checked(committer.machine, spec, replace=body.replace)
+    if body.dry_run:
+        return reply(found_view(core, found))
+    await committer.submit(Reserve(reservation=spec, replace=body.replace))
+    core = committer.machine.core
+    kept = core.advance_reservations.by_name.get(spec.name)
+    return reply(found_view(core, found) if kept is None else reservation_view(core, kept), 201)
+
+
+@router.delete("/{name}")
+async def remove(request: Request, name: str) -> Response:
+    """Remove an advance reservation; what runs in it goes on."""
+    committer = committer_of(request)
+    demand(request, Action.RESERVE)
+    known = committer.machine.core.advance_reservations.by_name
+    if name not in known:
+        near = closest(name, known)
+        raise NotFound(f"there is no reservation {name[:100]}" + (f" (did you mean {near}?)" if near else ""))
+    view = reservation_view(committer.machine.core, known[name])
+    await committer.submit(Unreserve(name=name, by=user_of(request)))
+    return reply(view)

@@ -1,0 +1,205 @@
+"""``cress reserve`` and ``cress reservations``: nodes and amounts kept for a group at a time, and maintenance windows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cress.cli.common import Columns, Data, Json, Wide, connect, count, print_json, selection_of
+from cress.cli.default_verb import WithDefault
+from cress.cli.errors import told
+from cress.cli.tables import Cell, Column, clean, show
+from cress.model.advancetext import split_names
+
+if TYPE_CHECKING:
+    from cress.client import ReservationView
+    from cress.client.reservation_calls import ReservationKeys
+
+EPILOG = """\
+\b
+Examples:
+  cress reserve exam --group b --nodes n1,n[2-5] --from '2026-12-01 18:00' --for 4h
+  cress reserve exam --group b --count 4 --from 18:00 --until 22:00
+                                           four whole nodes, chosen where fewest tasks have to stop
+  cress reserve course --group b --resource '<4, 8G>' --count 8 --requirement 'GCC >= 10' --from 18:00 --for 4h
+                                           eight times four cores and 8G
+  cress reserve course --group b --count 4 --from '2026-12-01 08:00' --for 2h --every mon-fri
+  cress reserve patch --nodes 'rack1-*' --from +2h --for 1h
+                                           maintenance: without a group nothing runs there
+  cress reserve exam --group b --nodes n1 --from now --for 1h --dry-run
+
+\b
+Moments are clocks of the cluster's zone: now, +2h, 18:00 (the next one), 2026-12-01 18:00, 2026-12-01 18:00 Europe/Berlin.
+Only tasks with a time limit that ends before a reservation start on its nodes; what still runs there at its start is
+stopped and waits again (docs/reservations.md).
+Exit codes: 0 done, 2 bad input (no such node, say), 3 not accepted (another reservation has the nodes), or no center
+could be asked.
+"""
+
+LIST = """\
+\b
+Examples:
+  cress reservations                       all of them (the same: cress reservations list)
+  cress reservations remove exam           what runs in it goes on
+
+\b
+State: active, coming, or short (nodes of it are away, or not yet empty). FROM and UNTIL are those of the present or next
+time. Columns: name, group, nodes, resource, from, until, every, next, state, used-by, leaving.
+Exit codes: 0 done, 2 bad input (no such reservation, say), 3 no center could be asked.
+"""
+
+COLUMNS = (
+    Column("NAME", gives=True),
+    Column("GROUP", gives=True),
+    Column("NODES", gives=True),
+    Column("RESOURCE", hides=3),
+    Column("FROM"),
+    Column("UNTIL"),
+    Column("EVERY", hides=2),
+    Column("NEXT", hides=1),
+    Column("STATE"),
+    Column("USED BY", right=True),
+    Column("LEAVING", right=True, hides=4),
+)
+# Nodes that are named in one cell.
+MOST_NAMED = 3
+MAINTENANCE = "maintenance"
+
+app = typer.Typer(
+    cls=WithDefault, help="List advance reservations and maintenance windows.", epilog=LIST, rich_markup_mode=None
+)
+
+
+def reserve(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is called.")],
+    group: Annotated[
+        str, typer.Option("--group", "-g", help="The group that may use it; without one nothing runs there.")
+    ] = "",
+    nodes: Annotated[str, typer.Option(metavar="NAMES", help="These nodes: n1,n[2-5],rack1-*.")] = "",
+    number: Annotated[
+        int,
+        typer.Option(
+            "--count", metavar="N", min=0, help="So many nodes that are chosen; with --resource parts of nodes."
+        ),
+    ] = 0,
+    resource: Annotated[str, typer.Option(metavar="AMOUNTS", help="Only this of each node, such as '<4, 8G>'.")] = "",
+    requirement: Annotated[str, typer.Option(metavar="EXPR", help="The nodes to choose from satisfy this.")] = "",
+    start: Annotated[str, typer.Option("--from", metavar="MOMENT", help="Its start.")] = "now",
+    until: Annotated[str, typer.Option(metavar="MOMENT", help="Its end.")] = "",
+    length: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long it lasts, such as 4h.")] = "",
+    every: Annotated[str, typer.Option(metavar="DAYS", help="It repeats: day, week, mon-fri, mon,wed.")] = "",
+    at_end: Annotated[
+        str, typer.Option(metavar="WHAT", help="What started in it and outlasts it: keep (goes on) or stop.")
+    ] = "keep",
+    replace: Annotated[bool, typer.Option("--replace", help="Change the reservation of that name.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would be.")] = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Keep nodes for a group at a time, or for maintenance."""
+    with told("reserve"):
+        fields: ReservationKeys = {
+            "group": group, "nodes": split_names(nodes), "count": number, "resource": resource, "requirement": requirement,
+            "start": start, "until": until, "length": length, "every": every, "at_end": at_end, "replace": replace,
+            "dry_run": dry_run,
+        }  # fmt: skip
+        with connect(data) as client:
+            view = client.reserve(name, fields)
+        if as_json:
+            print_json(view)
+            return
+        for line in summary(view, dry_run=dry_run):
+            print(line)
+
+
+@app.command("list")
+def reservations(columns: Columns = "", wide: Wide = False, as_json: Json = False, data: Data = None) -> None:
+    """List advance reservations and maintenance windows."""
+    with told("reservations"):
+        with connect(data) as client:
+            page = client.reservations()
+        if as_json:
+            print_json(page)
+        elif not page.reservations:
+            print("nothing is reserved in advance (docs/reservations.md)")
+        else:
+            show(COLUMNS, [row(each) for each in page.reservations], selection_of(columns, wide=wide))
+
+
+@app.command()
+def remove(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A reservation.")],
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Remove an advance reservation, also the coming times of one that repeats; what runs in it goes on."""
+    with told("reservations remove"):
+        with connect(data) as client:
+            view = client.remove_reservation(name)
+        if as_json:
+            print_json(view)
+        else:
+            print(f"{_what(view)} removed")
+
+
+def summary(view: ReservationView, *, dry_run: bool) -> list[str]:
+    """Return what was reserved, in lines."""
+    verb = "would be" if dry_run else "is"
+    again = f", every {view.every}" if view.every else ""
+    nodes = f"{count(len(view.nodes), 'node')} ({_nodes(view, most=20)})"
+    what = f"{view.resource} × {sum(view.nodes.values())} on {nodes}" if view.resource else nodes
+    lines = [
+        f"{_what(view)}: {what} {verb} kept from {moment(view.start)} until {moment(view.until, view.start)}{again}"
+    ]
+    if view.leaving:
+        have = "has" if view.leaving == 1 else "have"
+        lines.append(
+            f"{count(view.leaving, 'running task')} {have} to stop at its start unless {'it ends' if view.leaving == 1 else 'they end'} before"
+        )
+    return lines
+
+
+def row(view: ReservationView) -> list[Cell]:
+    """Return the cells of a reservation."""
+    style = {"active": "green", "short": "yellow"}.get(view.state, "")
+    return [
+        clean(view.name),
+        clean(view.group) if view.group else (MAINTENANCE, "dim"),
+        _nodes(view),
+        view.resource or "-",
+        moment(view.start),
+        moment(view.until, view.start),
+        view.every or "-",
+        moment(view.next),
+        (view.state, style),
+        str(view.used) if view.group else "-",
+        str(view.leaving),
+    ]
+
+
+def moment(at: float | None, start: float | None = None) -> str:
+    """Return a time in the user's zone, without the day if that is the one of ``start``."""
+    if at is None:
+        return "-"
+    told = datetime.fromtimestamp(at).astimezone()
+    same = start is not None and datetime.fromtimestamp(start).astimezone().date() == told.date()
+    text = "" if same else f"{told:%Y-%m-%d} "
+    return f"{text}{told:%H:%M:%S}" if told.second else f"{text}{told:%H:%M}"
+
+
+def _what(view: ReservationView) -> str:
+    return (
+        f"reservation {clean(view.name)} of group {clean(view.group)}"
+        if view.group
+        else f"maintenance {clean(view.name)}"
+    )
+
+
+def _nodes(view: ReservationView, most: int = MOST_NAMED) -> str:
+    named = [
+        f"{clean(name)} ×{copies}" if copies > 1 else clean(name) for name, copies in list(view.nodes.items())[:most]
+    ]
+    more = len(view.nodes) - len(named)
+    return ", ".join(named) + (f" and {more:,} more" if more else "") or "-"

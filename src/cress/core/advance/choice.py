@@ -1,0 +1,291 @@
+"""The nodes of an advance reservation: those that were named are checked, others are chosen.
+
+Chosen are nodes on which nothing has to stop for it, then those where fewest tasks have to, the first registered among equals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, tzinfo
+from itertools import takewhile
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from cress.core.advance.victims import leaving, stays
+from cress.core.books import Books
+from cress.core.future.advance_reservations import Kept
+from cress.core.jobs import Attempt
+from cress.core.placing.constraints import Constraints
+from cress.core.placing.match import Match
+from cress.core.tables.arrays import Bools, Ints
+from cress.language.parser import parse_rank, parse_requirement
+from cress.model.advance import LOOKED_AT, AdvanceReservation, local, occurrences
+from cress.model.errors import InputError, NotAccepted
+from cress.model.group import DEFAULT_GROUP
+from cress.model.times import NEVER
+from cress.model.units import one_of
+
+Places = tuple[tuple[str, int], ...]
+
+
+class Found(NamedTuple):
+    """A reservation with its nodes, and the running tasks that have to stop at its start unless they end before."""
+
+    reservation: AdvanceReservation
+    attempts: list[Attempt]
+
+
+def find(core: Books, spec: AdvanceReservation) -> Found:
+    """Return a reservation with its nodes; raises ``InputError`` if it makes no sense, ``NotAccepted`` if there is no room for it."""
+    check(core, spec)
+    search = _Search(core, spec)
+    if spec.count:
+        places = search.choose(spec.count, np.ones(core.cluster.node_count, np.bool_))
+        if places is None:
+            raise NotAccepted(search.why_not(), hint="fewer of them, another time, or another requirement")
+        spec = msgspec.structs.replace(spec, places=places)
+    else:
+        for name, count in spec.places:
+            search.check(core.cluster.index[name], count)
+    return Found(spec, search.attempts(spec.places))
+
+
+def leaving_for(core: Books, spec: AdvanceReservation) -> list[Attempt]:
+    """Return the running tasks that have to stop for a reservation that has its nodes, unless they end before its start."""
+    return _Search(core, spec).attempts(spec.places)
+
+
+def check(core: Books, spec: AdvanceReservation) -> None:
+    """Raise ``InputError`` unless a reservation makes sense in this cluster."""
+    if spec.group and spec.group not in core.groups.by_name:
+        raise InputError(
+            f"there is no group {spec.group!r}", hint=one_of(spec.group, core.groups.by_name), field="group"
+        )
+    if spec.end <= spec.start:
+        raise InputError("it ends before it begins", hint="an end after its start", field="until")
+    if core.groups.wall_offset is not None and not spec.days and spec.end <= core.now + core.groups.wall_offset:
+        raise InputError("it is over already", hint="a later time", field="until")
+    if spec.amounts and len(spec.amounts) != len(core.dimensions):
+        raise InputError(
+            "its amounts are not those of this cluster", hint=", ".join(core.dimensions.names), field="resource"
+        )
+    if spec.requirement:
+        try:
+            parse_requirement(spec.requirement)
+        except InputError as error:
+            raise error.at(field="requirement") from None
+    for name, _ in spec.places:
+        if name not in core.cluster.index:
+            raise InputError(f"there is no node {name!r}", hint=one_of(name, core.cluster.index), field="nodes")
+    if not spec.places and not spec.count:
+        raise InputError("it has no nodes", hint="names of nodes, or how many", field="nodes")
+
+
+def no_reservation(core: Books, name: str) -> InputError:
+    """Return the error for a name that no reservation has."""
+    known = core.advance_reservations.by_name
+    hint = one_of(name, known) if known else "`cress reservations` lists them"
+    return InputError(f"there is no reservation {name!r}", hint=hint, field="name")
+
+
+def other_places(core: Books, kept: Kept) -> Places | None:
+    """Return the places of a reservation with others for those of its nodes that are away or cordoned; ``None`` if there are none."""
+    cluster = core.cluster
+    gone = [(f, count) for f, count in kept.places if cluster.lost[f] or cluster.cordoned[f] is not None]
+    stay = [(f, count) for f, count in kept.places if (f, count) not in gone]
+    may = np.ones(cluster.node_count, np.bool_)
+    may[[f for f, _ in kept.places]] = False
+    more = _Search(core, kept.spec).choose(sum(count for _, count in gone), may)
+    return None if more is None else (*((cluster.names[f], count) for f, count in stay), *more)
+
+
+class _Search:
+    """The nodes as they will be at the first start of a reservation, beside all other ones."""
+
+    def __init__(self, core: Books, spec: AdvanceReservation) -> None:
+        self.core = core
+        self.cluster = core.cluster
+        self.spec = spec
+        reservations = core.advance_reservations
+        offset = core.groups.wall_offset or 0
+        zone = reservations.zone_of(spec)
+        self.now = core.now + offset
+        first = next(occurrences(spec, self.now, zone), (spec.start, spec.end))
+        self.first = first
+        self.at = max(core.now, first[0] - offset)
+        self.mine = self._spans(spec, NEVER)
+        self._others: dict[str, list[tuple[int, int]]] = {}
+
+    def _spans(self, spec: AdvanceReservation, until: int) -> list[tuple[int, int]]:
+        zone = self.core.advance_reservations.zone_of(spec)
+        begin = max(self.now, spec.start)
+        most = min(until, begin + LOOKED_AT)
+        if not spec.days:
+            return [(spec.start, spec.end)]
+        return list(takewhile(lambda each: each[0] < most, occurrences(spec, self.now, zone)))
+
+    def _meeting(self, other: Kept) -> list[tuple[int, int]]:
+        """Return the times at which another reservation holds while this one does."""
+        name = other.spec.name
+        if name not in self._others:
+            theirs = self._spans(other.spec, self.mine[-1][1] if self.mine else 0)
+            mine = self.mine
+            if self.spec.days and not other.spec.days:
+                # It may be later than what is looked at of a repetition.
+                zone = self.core.advance_reservations.zone_of(self.spec)
+                mine = list(takewhile(lambda each: each[0] < other.spec.end, occurrences(self.spec, other.spec.start, zone)))  # fmt: skip
+            self._others[name] = list(_both(mine, theirs))
+        return self._others[name]
+
+    def taken(self, f: int) -> tuple[Ints, str]:
+        """Return the most that other reservations keep on a node while this one holds, and which one it meets, and when."""
+        reservations = self.core.advance_reservations
+        peak = np.zeros(self.cluster.k_count, np.int64)
+        events: list[tuple[int, int, Ints]] = []
+        met = ""
+        for other in reservations.on.get(f, ()):
+            if other.spec.name == self.spec.name:
+                continue
+            amounts = reservations.amounts_on(other, f)
+            for start, end in self._meeting(other):
+                events += [(start, 1, amounts), (end, 0, amounts)]
+                met = met or f"{other.spec.name} {said(start, end, reservations.zone_of(other.spec))}"
+        level = peak.copy()
+        for _, begins, amounts in sorted(events, key=lambda each: each[:2]):
+            level += amounts if begins else -amounts
+            peak = np.maximum(peak, level)
+        return peak, met
+
+    def check(self, f: int, count: int) -> None:
+        """Raise ``NotAccepted`` if a named node cannot have so many copies."""
+        name = self.cluster.names[f]
+        capacity = self._capacity(f)
+        wanted = self._wanted(f, count)
+        if np.any(wanted > capacity):
+            raise NotAccepted(f"node {name} has less than that", hint="fewer, or other nodes", field="nodes")
+        peak, met = self.taken(f)
+        if met and np.any(wanted > capacity - peak):
+            raise NotAccepted(f"node {name} is reserved by {met}", hint="another time, or other nodes", field="nodes")
+        if blocking := stays(self.core, f, self._as_kept(f, count), self.at):
+            job = blocking[0].job.job
+            called = f" ({job.name})" if job.name else ""
+            raise NotAccepted(
+                f"node {name} runs a task of the database job {job.counted_as}{called}, which is never stopped",
+                hint="other nodes, or end it before", field="nodes",
+            )  # fmt: skip
+
+    def choose(self, count: int, may: Bools) -> Places | None:
+        """Return places for so many copies on nodes that ``may`` have them; ``None`` if there are none."""
+        cluster = self.cluster
+        for f in range(cluster.node_count):
+            may[f] = may[f] and not cluster.lost[f] and cluster.cordoned[f] is None
+        may &= self._satisfied()
+        nodes: list[tuple[int, int, int, int]] = []
+        for f in np.flatnonzero(may).tolist():
+            most = self._most_copies(f, count)
+            if not most:
+                continue
+            free = self._free_copies(f, most)
+            victims = len(leaving(self.core, f, [self._as_kept(f, most)], self.at).attempts) if free < most else 0
+            nodes.append((victims, f, free, most))
+        chosen: dict[int, int] = {}
+        left = count
+        for _, f, free, _ in nodes:
+            if left and free:
+                chosen[f] = min(free, left)
+                left -= chosen[f]
+        for _, f, _, most in sorted(nodes):
+            more = min(left, most - chosen.get(f, 0))
+            if more:
+                chosen[f] = chosen.get(f, 0) + more
+                left -= more
+        return None if left else tuple((cluster.names[f], number) for f, number in sorted(chosen.items()))
+
+    def why_not(self) -> str:
+        """Return why there is no room for it, as a sentence."""
+        cluster = self.cluster
+        what = f"{self.spec.count} × its amounts" if self.spec.amounts else f"{self.spec.count} whole nodes"
+        there = [f for f in range(cluster.node_count) if not cluster.lost[f] and cluster.cordoned[f] is None]
+        satisfied = self._satisfied()
+        good = [f for f in there if satisfied[f]]
+        reserved = sum(1 for f in good if self.taken(f)[1])
+        told = f"there is no room for {what}: of {len(there)} nodes {len(good)} satisfy the requirement"
+        if not self.spec.requirement:
+            told = f"there is no room for {what} on {len(there)} nodes"
+        return f"{told}, {reserved} of them have other reservations at that time" if reserved else told
+
+    def attempts(self, places: Places) -> list[Attempt]:
+        """Return the running tasks that have to stop at its start unless they end before."""
+        found: dict[int, Attempt] = {}
+        for name, count in places:
+            f = self.cluster.index[name]
+            for each in leaving(self.core, f, [self._as_kept(f, count)], self.at).attempts:
+                found[each.id] = each
+        return list(found.values())
+
+    def _satisfied(self) -> Bools:
+        n = self.cluster.node_count
+        if not self.spec.requirement or not n:
+            return np.ones(n, np.bool_)
+        constraints = Constraints(parse_requirement(self.spec.requirement), parse_rank(""))
+        match = Match(self.core.matching.context, constraints.wants(0, group=self.spec.group or DEFAULT_GROUP))
+        satisfied: Bools = match.first_from_nothing()[:n] == 0
+        return satisfied
+
+    def _most_copies(self, f: int, most: int) -> int:
+        """Return how many copies a node can have at its times beside other reservations and what cannot be stopped."""
+        peak, met = self.taken(f)
+        if not self.spec.amounts:
+            free = not met and not stays(self.core, f, self._as_kept(f, 1), self.at)
+            return int(free and bool(self._capacity(f).any()))
+        most = min(most, _copies(self._capacity(f) - peak, np.array(self.spec.amounts, np.int64)))
+        while most and stays(self.core, f, self._as_kept(f, most), self.at):
+            most -= 1
+        return most
+
+    def _free_copies(self, f: int, most: int) -> int:
+        """Return how many copies a node can have without stopping anything."""
+        while most and leaving(self.core, f, [self._as_kept(f, most)], self.at)[:2] != ([], []):
+            most -= 1
+        return most
+
+    def _capacity(self, f: int) -> Ints:
+        return np.array(self.cluster.specs[f].capacity, np.int64)
+
+    def _wanted(self, f: int, count: int) -> Ints:
+        return np.array(self.spec.amounts, np.int64) * count if self.spec.amounts else self._capacity(f)
+
+    def _as_kept(self, f: int, count: int) -> Kept:
+        return Kept(self.spec, [(f, count)], 0)
+
+
+def _both(mine: list[tuple[int, int]], theirs: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the times that are in both lists, each ascending."""
+    i = j = 0
+    while i < len(mine) and j < len(theirs):
+        start, end = max(mine[i][0], theirs[j][0]), min(mine[i][1], theirs[j][1])
+        if start < end:
+            yield start, end
+        if mine[i][1] <= theirs[j][1]:
+            i += 1
+        else:
+            j += 1
+
+
+def _copies(room: Ints, amounts: Ints) -> int:
+    asked = amounts > 0
+    return max(0, int(np.min(room[asked] // amounts[asked], initial=2**31)))
+
+
+def said(start: int, end: int, zone: tzinfo) -> str:
+    """Return a time as clocks show it."""
+    begins, ends = local(start, zone), local(min(end, start + LOOKED_AT), zone)
+    last = clock(ends) if ends.date() == begins.date() else f"{ends:%Y-%m-%d} {clock(ends)}"
+    return f"from {begins:%Y-%m-%d} {clock(begins)} to {last}"
+
+
+def clock(at: datetime) -> str:
+    """Return a time of day, with seconds if it has some."""
+    return f"{at:%H:%M:%S}" if at.second else f"{at:%H:%M}"

@@ -1,0 +1,63 @@
+"""Decisions for advance reservations that hold: tasks of others leave, claims of others are dropped, lost nodes are replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cress.core.advance.choice import other_places
+from cress.core.advance.victims import leaving
+from cress.core.books import Books
+from cress.core.jobs import Attempt
+from cress.core.tables.arrays import Ints
+from cress.model.decisions import AdvanceReservationMoved, ClaimDropped, LeaseReduced, Stop
+
+
+def replaced(core: Books) -> Iterator[AdvanceReservationMoved]:
+    """Yield other nodes for those that were chosen and are away or cordoned; each is to be applied before the next one is asked for."""
+    reservations, cluster = core.advance_reservations, core.cluster
+    for kept in list(reservations.by_name.values()):
+        if not kept.spec.count or kept.spec.is_maintenance or kept.tried == cluster.loosened:
+            # Whoever cordons a node for its maintenance means that one.
+            continue
+        if not any(cluster.lost[f] or cluster.cordoned[f] is not None for f, _ in kept.places):
+            continue
+        places = other_places(core, kept)
+        if places is None:
+            kept.tried = cluster.loosened
+        else:
+            yield AdvanceReservationMoved(kept.spec.name, places)
+
+
+def cleared(core: Books) -> Iterator[Stop | ClaimDropped | LeaseReduced]:
+    """Yield what makes room for the reservations that hold now; each is to be applied before the next one is asked for."""
+    reservations, cluster = core.advance_reservations, core.cluster
+    active = reservations.active()
+    if not active:
+        return
+    seen, reservations.cleared = reservations.cleared, cluster.stamp
+    for f in sorted({f for kept in active for f, _ in kept.places}):
+        if cluster.lost[f] or cluster.node_stamp(f) <= seen:
+            continue
+        here = [kept for kept in active if any(f == place for place, _ in kept.places)]
+        for claim in [each for each in core.claims if each.tasks]:
+            count = sum(number for place, number in claim.reservation.nodes if place == f)
+            others: Ints = sum((reservations.amounts_on(each, f) for each in here if not each.is_of(claim.job.group)), np.zeros(cluster.k_count, np.int64))  # fmt: skip
+            capacity: Ints = np.array(cluster.specs[f].capacity, np.int64)
+            if count and others.any() and np.any(capacity - others < claim.job.shape.request_array * count):
+                yield ClaimDropped(claim.job.job.id, tuple(claim.tasks))
+        found = leaving(core, f, here, core.now)
+        for lease in found.leases:
+            yield LeaseReduced(lease)
+        for attempt in found.attempts:
+            yield Stop(
+                attempt.id, attempt.job.job.id, attempt.task, cluster.names[attempt.node],
+                core.now + grace_of(core, attempt), here[0].spec.name,
+            )  # fmt: skip
+
+
+def grace_of(core: Books, attempt: Attempt) -> int:
+    """Return how long a task may go on after its signal: as a victim may."""
+    most = core.options.reclaim_grace if attempt.parts else attempt.job.group.options.grace
+    return min(attempt.job.job.stop_grace, most)

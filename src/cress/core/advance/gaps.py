@@ -1,0 +1,65 @@
+"""Units that fit in no time between the repetitions of advance reservations."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cress.core.books import Books
+from cress.core.future.advance_reservations import Kept
+from cress.core.jobs import JobEntry
+from cress.core.tables.arrays import Ints
+from cress.model.times import NEVER
+
+# Jobs of which the result is remembered.
+MOST_KEPT = 10_000
+
+
+class NoGap(NamedTuple):
+    """The names of the reservations that leave a unit no time, and the longest gap between their times on one node (µs)."""
+
+    names: tuple[str, ...]
+    longest: int
+
+
+def fits_in_no_gap(core: Books, job: JobEntry) -> NoGap | None:
+    """Return the reservations that keep the next unit of a job, which has a shape with a row, off all nodes for ever; ``None`` if they do not."""
+    reservations = core.advance_reservations
+    binding = [kept for kept in reservations.by_name.values() if _binds(core, kept, job)]
+    if not binding:
+        return None
+    state = (core.cluster.usable_changes, core.cluster.loosened, job.duration, *(kept.spec.name for kept in binding))
+    known = reservations.gaps.get(job.job.id)
+    if known is None or known[0] != state:
+        if len(reservations.gaps) > MOST_KEPT:
+            reservations.gaps.clear()
+        known = reservations.gaps[job.job.id] = (state, _closes_all(core, job, binding))
+    if not known[1]:
+        return None
+    longest = max(max(kept.gap, kept.times[0][0] - core.now) for kept in binding)
+    return NoGap(tuple(sorted(kept.spec.name for kept in binding)), min(longest, NEVER))
+
+
+def _binds(core: Books, kept: Kept, job: JobEntry) -> bool:
+    """Return whether no time that a repetition leaves from now on is long enough for a task."""
+    if not kept.spec.days or kept.is_of(job.group) or not kept.times:
+        return False
+    return job.duration > max(kept.gap, kept.times[0][0] - core.now)
+
+
+def _closes_all(core: Books, job: JobEntry, binding: list[Kept]) -> bool:
+    """Return whether a unit that would fit if all nodes were empty does not fit in what these reservations leave."""
+    copies = core.fit.room_when_empty(job.shape)
+    if copies.sum() < job.shape.size:
+        return False
+    request = job.shape.request_array
+    asked = request > 0
+    left: dict[int, Ints] = {}
+    for kept in binding:
+        for f, _ in kept.places:
+            before = left.get(f, np.array(core.cluster.specs[f].capacity, np.int64))
+            left[f] = before - core.advance_reservations.amounts_on(kept, f)
+    for f, room in left.items():
+        copies[f] = min(int(copies[f]), max(0, int(np.min(room[asked] // request[asked], initial=2**31))))
+    return int(copies.sum()) < job.shape.size

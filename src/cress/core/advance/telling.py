@@ -1,0 +1,136 @@
+"""Advance reservations as the reason why a unit waits, and as people read them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cress.core.advance.choice import clock, said
+from cress.core.books import Books
+from cress.core.future.advance_reservations import Kept
+from cress.core.jobs import JobEntry
+from cress.core.kernels.holding import AMOUNTS, END, FREE, OUT
+from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_START
+from cress.core.placing.vetoes import Reserved
+from cress.model.advance import local
+from cress.model.times import DAY, MINUTE, NEVER
+from cress.model.units import format_duration
+
+# Nodes that are named.
+MOST_NAMED = 3
+
+
+def reserved_from(core: Books, job: JobEntry) -> Reserved | None:
+    """Return the reservation that keeps a unit off the nodes that have room for it now; ``None`` if one of them is not reserved.
+
+    Of several it is the one that leaves most time. If no node has room, those count that are large enough.
+    """
+    cluster = core.cluster
+    lack = cluster.lack[job.shape.row, : cluster.node_count]
+    fitting = np.flatnonzero(lack == 0).tolist()
+    within = fitting or np.flatnonzero(cluster.usable() & (lack & OUT == 0) & cluster.large(job.shape.request)).tolist()
+    found: list[tuple[int, int, Kept]] = []
+    for f in within:
+        first = first_blocked(core, job, f) if fitting else _holds_on(core, job, f)
+        if first is None:
+            return None
+        found.append((*first[:1], f, first[1]))
+    if not found:
+        return None
+    start, _, kept = max(found, key=lambda each: (each[0], -each[1]))
+    names = tuple(cluster.names[f] for at, f, each in found if each is kept)
+    begins, ends = next(times for times in kept.times if times[0] <= start < times[1])
+    shorter = max(0, start - core.now)
+    return Reserved(kept.spec.name, kept.spec.group, names, _when(core, begins, ends), shorter, job.duration < NEVER)
+
+
+def reserved_beside(core: Books, job: JobEntry) -> Reserved | None:
+    """Return the first reservation of others on a node with room, before a task that starts now would end: a gang may fit beside it in part only."""
+    cluster = core.cluster
+    until = min(core.now + job.duration, NEVER)
+    for f in np.flatnonzero(cluster.lack[job.shape.row, : cluster.node_count] == 0).tolist():
+        for start, end, kept in core.advance_reservations.next_on(job.group, f, until):
+            when, shorter = _when(core, start, end), max(0, start - core.now)
+            return Reserved(kept.spec.name, kept.spec.group, (cluster.names[f],), when, shorter, job.duration < NEVER)
+    return None
+
+
+def _holds_on(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
+    """Return the reservation of others that holds now and leaves too little of node ``f`` for a task, whatever runs there."""
+    reservations, request = core.advance_reservations, job.shape.request_array
+    left = np.array(core.cluster.specs[f].capacity, np.int64)
+    for kept in reservations.on.get(f, ()):
+        if kept.is_active(core.now) and not kept.is_of(job.group):
+            left -= reservations.amounts_on(kept, f)
+            if np.any((left < request)[request > 0]):
+                return core.now, kept
+    return None
+
+
+def first_blocked(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
+    """Return when a reservation of others leaves too little for a task that starts on node ``f`` now; ``None`` if that is not before its end."""
+    reservations, cluster, k = core.advance_reservations, core.cluster, core.cluster.k_count
+    if f not in reservations.on:
+        return None
+    reservations.refresh()
+    table, request = core.timeline.table, job.shape.request_array
+    asked = request > 0
+    kept_by = [(row, kept) for kept in reservations.on[f] if not kept.is_of(job.group) for row in kept.rows.get(f, ())]
+    for row, kept in sorted(kept_by, key=lambda each: int(table[each[0], B_START])):
+        start = max(int(table[row, B_START]), core.now)
+        if start >= core.now + job.duration:
+            break
+        free = cluster.nodes[f, FREE : FREE + k].copy()
+        for slot in cluster.slots_on(f):
+            if cluster.leases[slot, END] <= start:
+                free += cluster.leases[slot, AMOUNTS : AMOUNTS + k]
+        for other, _ in kept_by:
+            if max(int(table[other, B_START]), core.now) <= start < table[other, B_END]:
+                free -= table[other, B_AMOUNTS:]
+        if np.any((free < request)[asked]):
+            return start, kept
+    return None
+
+
+def _when(core: Books, start: int, end: int) -> str:
+    offset, zone = core.groups.wall_offset or 0, core.groups.zone
+    if start > core.now:
+        return said(start + offset, min(end, NEVER - 1) + offset if end < NEVER else NEVER, zone)
+    if end >= NEVER:
+        return "for good"
+    until, now = local(end + offset, zone), local(core.now + offset, zone)
+    day = "" if until.date() == now.date() else f"{until:%Y-%m-%d} "
+    return f"until {day}{clock(until)}"
+
+
+def say_on_node(core: Books, name: str) -> tuple[bool, str]:
+    """Return whether a node is closed for maintenance now, and what is reserved on it now or within a day; empty if nothing is."""
+    f = core.cluster.index.get(name)
+    here = core.advance_reservations.on.get(f, ()) if f is not None else ()
+    coming = sorted(
+        ((kept.times[0], kept) for kept in here if kept.times and kept.times[0][0] < core.now + DAY),
+        key=lambda each: (each[0], each[1].spec.name),
+    )
+    if not coming:
+        return False, ""
+    (start, end), kept = coming[0]
+    what = f"maintenance {kept.spec.name}"
+    if not kept.spec.is_maintenance:
+        what = f"kept for reservation {kept.spec.name} of group {kept.spec.group}"
+    return kept.spec.is_maintenance and start <= core.now, f"{what} {_when(core, start, end)}"
+
+
+def say_reserved(reserved: Reserved) -> str:
+    """Return the sentence about a reservation, and what would change it."""
+    named = list(reserved.nodes[:MOST_NAMED])
+    more = len(reserved.nodes) - len(named)
+    nodes = ", ".join(named) + (f" and {more} more" if more else "")
+    verb = "node {} is" if len(reserved.nodes) == 1 else "nodes {} are"
+    whose = (
+        f"reservation {reserved.name} of group {reserved.group}" if reserved.group else f"maintenance {reserved.name}"
+    )
+    told = f"{verb.format(nodes)} kept for {whose} {reserved.when}"
+    if not reserved.shorter:
+        return told
+    limit = reserved.shorter // MINUTE * MINUTE if reserved.shorter > MINUTE else reserved.shorter
+    given = "" if reserved.limited else "it has no time limit; "
+    return f"{told}; {given}with a time limit of at most {format_duration(limit)} it could start now"

@@ -1,0 +1,136 @@
+"""The tasks that have to leave a node for advance reservations: as few as make room, the ones that started last first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cress.core.books import Books
+from cress.core.future.advance_reservations import Kept, group_of
+from cress.core.jobs import Attempt, Part
+from cress.core.kernels.holding import AMOUNTS, END, FREE
+from cress.core.tables.arrays import Ints
+from cress.model.job import JobType
+from cress.model.times import NEVER
+
+
+class Leaving(NamedTuple):
+    """Holders that have to leave a node: tasks, and leases of workloads that give back their idle parts. ``short``: that is not enough."""
+
+    attempts: list[Attempt]
+    leases: list[int]
+    short: bool
+
+
+def yields(attempt: Attempt) -> bool:
+    """Return whether a task may be stopped for a reservation: those of databases never are."""
+    return attempt.job.job.type is not JobType.DATABASE
+
+
+class _Node:
+    """A node at a time: its free amounts, and what is held there then."""
+
+    def __init__(self, core: Books, f: int, at: int) -> None:
+        cluster, k = core.cluster, core.cluster.k_count
+        self.free: Ints = cluster.nodes[f, FREE : FREE + k].copy()
+        self.used: dict[str | None, Ints] = {}
+        self.running: list[tuple[Attempt, Ints]] = []
+        # Idle parts of leases of workloads, by lease.
+        self.idle: dict[int, tuple[str | None, Ints]] = {}
+        for holder in core.holders_on(f):
+            held: Ints = cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k].copy()
+            ends = int(cluster.leases[holder.slot, END]) <= at and at > core.now
+            if ends or (isinstance(holder, Attempt) and holder.stopping):
+                self.free += held
+                continue
+            group = group_of(holder)
+            self.used[group] = self.used.get(group, 0) + held
+            if isinstance(holder, Attempt):
+                self.running.append((holder, held))
+            elif isinstance(holder, Part) and holder.lease is not None and holder.borrower is None:
+                number = holder.lease.id
+                self.idle[number] = (group, held + (self.idle[number][1] if number in self.idle else 0))
+
+    def short(self, room: Mapping[str, Ints]) -> Ints:
+        """Return what is missing for groups to have this room, beside what they hold of it already."""
+        need = np.zeros_like(self.free)
+        for group, amounts in room.items():
+            need += np.maximum(amounts - self.used.get(group, 0), 0)
+        short: Ints = np.maximum(need - self.free, 0)
+        return short
+
+    def has(self, room: Mapping[str, Ints]) -> bool:
+        """Return whether nothing is missing."""
+        return not self.short(room).any()
+
+    def take(self, group: str, held: Ints, sign: int) -> None:
+        """Let a group hold so much less (``sign`` 1), or more (-1)."""
+        self.free = self.free + sign * held
+        self.used[group] = self.used[group] - sign * held
+
+
+def leaving(core: Books, f: int, kept: Sequence[Kept], at: int) -> Leaving:
+    """Return what has to leave node ``f`` at ``at`` for these reservations, which hold then. What ends before is gone by then; nothing is changed.
+
+    Tasks of their own groups leave only if these hold more than they have reserved, and nothing else makes room.
+    """
+    node = _Node(core, f, at)
+    room = {each.spec.group: core.advance_reservations.amounts_on(each, f) for each in kept}
+    if node.has(room):
+        return Leaving([], [], False)
+    leases = [lease for lease, (group, _) in node.idle.items() if group not in room]
+    for lease in leases:
+        node.free += node.idle[lease][1]
+    chosen: list[tuple[Attempt, Ints]] = []
+    in_turn = sorted(node.running, key=lambda each: (each[0].job.group.name in room, -each[0].start, -each[0].id))
+    for attempt, held in in_turn:
+        group = attempt.job.group.name
+        if node.has(room):
+            break
+        if not yields(attempt) or (group in room and np.all(node.used[group] <= room[group])):
+            continue
+        short = node.short(room)
+        node.take(group, held, 1)
+        if np.any(node.short(room) < short):
+            chosen.append((attempt, held))
+        else:
+            node.take(group, held, -1)
+    left = not node.has(room)
+    for attempt, held in reversed(chosen.copy()):
+        before = node.short(room)
+        node.take(attempt.job.group.name, held, -1)
+        if np.any(node.short(room) > before):
+            node.take(attempt.job.group.name, held, 1)
+        else:
+            chosen = [each for each in chosen if each[0] is not attempt]
+    return Leaving(_with_gangs(attempt for attempt, _ in chosen), leases, left)
+
+
+def _with_gangs(attempts: Iterable[Attempt]) -> list[Attempt]:
+    """Return these tasks with the other ones of their gangs, which start again as a whole."""
+    tasks: dict[int, Attempt] = {}
+    for attempt in attempts:
+        for each in attempt.job.attempts.values() if attempt.job.job.gang else (attempt,):
+            if not each.stopping:
+                tasks[each.id] = each
+    return list(tasks.values())
+
+
+def stays(core: Books, f: int, kept: Kept, at: int) -> list[Attempt]:
+    """Return the tasks on node ``f`` that cannot be stopped, go on at ``at`` and leave too little for a reservation; the first one is enough."""
+    cluster, k = core.cluster, core.cluster.k_count
+    amounts = core.advance_reservations.amounts_on(kept, f)
+    left: Ints = np.array(cluster.specs[f].capacity, np.int64)
+    found = []
+    for holder in core.holders_on(f):
+        if group_of(holder) == kept.spec.group and kept.spec.group:
+            continue
+        end = int(cluster.leases[holder.slot, END])
+        if end <= at < NEVER and at > core.now:
+            continue
+        if isinstance(holder, Attempt) and not yields(holder):
+            left -= cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k]
+            found.append(holder)
+    return found if np.any(left < amounts) else []

@@ -1,0 +1,331 @@
+"""The advance reservations of a cluster, and their bookings on the timeline.
+
+A booking is what a reservation keeps on a node beside what tasks of its group hold there already: it shrinks as they start and grows as they end.
+So it is written again when the leases of its node have changed, before the timeline is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import tzinfo
+from typing import Any
+
+import numpy as np
+
+from cress.core.future.timeline import Timeline
+from cress.core.jobs import Attempt, GroupState, Holder, JobEntry, Part
+from cress.core.kernels.holding import AMOUNTS, END
+from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_START
+from cress.core.tables.arrays import Bools, Ints
+from cress.core.tables.cluster import Cluster
+from cress.model.advance import STOP, AdvanceReservation, known, longest_gap
+from cress.model.times import NEVER
+from cress.model.zones import zone_of
+
+
+class Kept:
+    """One advance reservation: its nodes, the times (on the clock of the core) at which it holds, and its bookings by node."""
+
+    __slots__ = ("force", "gap", "places", "rows", "spec", "times", "tried")
+
+    def __init__(self, spec: AdvanceReservation, places: list[tuple[int, int]], force: int) -> None:
+        self.spec = spec
+        self.places = places
+        self.force = force
+        self.times: list[tuple[int, int]] = []
+        # The longest time between two occurrences after the first one.
+        self.gap = NEVER
+        self.rows: dict[int, list[int]] = {}
+        # ``cluster.loosened`` when no other nodes were found for lost ones.
+        self.tried = -1
+
+    def is_active(self, now: int) -> bool:
+        """Return whether it holds now."""
+        return bool(self.times) and self.times[0][0] <= now < self.times[0][1]
+
+    def is_of(self, group: GroupState) -> bool:
+        """Return whether the group may use it."""
+        return self.spec.group == group.name
+
+
+class AdvanceReservations:
+    """All of them, by name."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        timeline: Timeline,
+        holders_on: Callable[[int], Iterator[Holder]],
+        now: Callable[[], int],
+    ) -> None:
+        self.cluster = cluster
+        self.timeline = timeline
+        self._holders_on = holders_on
+        self._now = now
+        self.by_name: dict[str, Kept] = {}
+        # By node.
+        self.on: dict[int, list[Kept]] = {}
+        # Wall clock minus the clock of the core, once known.
+        self.offset: int | None = None
+        # When the next of them begins or ends.
+        self.next_change = NEVER
+        # Tasks that have to end because the time of a reservation is over, with its name.
+        self.ending: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._seen = -1
+        # The stamp of the cluster when room was last made for those that hold.
+        self.cleared = -1
+        # By job, what ``gaps`` found of it, and in which state.
+        self.gaps: dict[int, tuple[tuple[Any, ...], Any]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.by_name)
+
+    # --- changes -----------------------------------------------------------------------------------------------
+
+    def put(self, spec: AdvanceReservation, now: int) -> None:
+        """Add a reservation, or replace the one of its name."""
+        if spec.name in self.by_name:
+            self._take_out(spec.name)
+        force = 1 if spec.is_maintenance else -self._numbers.setdefault(spec.group, len(self._numbers) + 1)
+        kept = Kept(spec, [(self.cluster.index[name], count) for name, count in spec.places], force)
+        self.by_name[spec.name] = kept
+        for f, _ in kept.places:
+            self.on.setdefault(f, []).append(kept)
+        self.timeline.count_nodes((f for f, _ in kept.places), 1)
+        self.timeline.prepare = self.refresh
+        self._follow(kept, now)
+        self._changed()
+
+    def remove(self, name: str) -> None:
+        """Remove a reservation."""
+        self._take_out(name)
+        if not self.by_name:
+            self.timeline.prepare = None
+            self._numbers.clear()
+        self._find_next_change()
+        self._changed()
+
+    def _take_out(self, name: str) -> None:
+        kept = self.by_name.pop(name)
+        for f, _ in kept.places:
+            self._clear(kept, f)
+            self.on[f].remove(kept)
+            if not self.on[f]:
+                del self.on[f]
+        self.timeline.count_nodes((f for f, _ in kept.places), -1)
+
+    def set_clock(self, offset: int, now: int) -> list[tuple[Kept, int, int]]:
+        """Take over another wall clock; return the occurrences that are over by it."""
+        self.offset = offset
+        ended = []
+        for name, kept in list(self.by_name.items()):
+            active = kept.times[0] if kept.is_active(now) else None
+            self._follow(kept, now)
+            if active is not None and not kept.is_active(now):
+                ended.append((kept, active[0], now))
+            if not kept.times:
+                self.remove(name)
+        if self.by_name:
+            self._changed()
+        return ended
+
+    def over(self, now: int) -> list[tuple[Kept, int, int]]:
+        """Return the occurrences that are over by now, with their starts and ends, and go on to the next ones; those that are over for good are removed."""
+        ended = []
+        for name, kept in list(self.by_name.items()):
+            for start, end in kept.times:
+                if end <= now:
+                    ended.append((kept, start, end))
+            if kept.times and kept.times[0][1] <= now:
+                self._follow(kept, now)
+                if not kept.times:
+                    self.remove(name)
+        self._find_next_change()
+        self.cleared = -1
+        if ended:
+            self._changed()
+        return ended
+
+    def _follow(self, kept: Kept, now: int) -> None:
+        """Find its times from now on."""
+        if self.offset is None:
+            kept.times = []
+        else:
+            offset = self.offset
+            zone = self.zone_of(kept.spec)
+            kept.times = [
+                (start - offset, NEVER if end >= NEVER else end - offset)
+                for start, end in known(kept.spec, now + offset, zone)
+            ]
+            if kept.times and kept.spec.days:
+                last = kept.times[0][1]
+                kept.gap = 0 if last >= NEVER else longest_gap(kept.spec, last + offset, zone)
+        for f, _ in kept.places:
+            self._write(kept, f, now)
+        self.cleared = -1
+        self._find_next_change()
+
+    def zone_of(self, spec: AdvanceReservation) -> tzinfo:
+        """Return the zone whose clocks a reservation follows."""
+        return zone_of(spec.zone or "UTC")
+
+    def _find_next_change(self) -> None:
+        now = self._now()
+        moments = (moment for kept in self.by_name.values() if kept.times for moment in kept.times[0] if moment > now)
+        self.next_change = min(moments, default=NEVER)
+
+    def _changed(self) -> None:
+        # Nobody who failed before must be left out, and no plan that was made before may stay.
+        self.cluster.loosened += 1
+        self.cluster.usable_changes += 1
+
+    # --- bookings ----------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Write the bookings again on nodes whose leases have changed."""
+        stamp = self.cluster.stamp
+        if stamp == self._seen:
+            return
+        seen, now = self._seen, self._now()
+        for f, all_kept in self.on.items():
+            if self.cluster.node_stamp(f) > seen:
+                for kept in all_kept:
+                    self._write(kept, f, now)
+        self._seen = stamp
+
+    def _clear(self, kept: Kept, f: int) -> None:
+        for row in kept.rows.pop(f, ()):
+            self.timeline.unbook(row)
+
+    def _write(self, kept: Kept, f: int, now: int) -> None:
+        """Book what it keeps on a node beside what its group holds there."""
+        self._clear(kept, f)
+        amounts = self.amounts_on(kept, f)
+        if not kept.times or not amounts.any():
+            return
+        held = [] if kept.spec.is_maintenance else self._held(kept.spec.group, f)
+        rows = kept.rows[f] = []
+        for start, end in kept.times:
+            begin = start
+            moments = sorted({moment for moment, _ in held if start < moment < end})
+            for moment in (*moments, end):
+                used = sum((each for until, each in held if until > begin), np.zeros_like(amounts))
+                left = np.maximum(amounts - used, 0)
+                if left.any():
+                    rows.append(self.timeline.book(f, left, begin, moment, kept.force))
+                begin = moment
+
+    def _held(self, group: str, f: int) -> list[tuple[int, Ints]]:
+        """Return the ends and amounts of the leases of a group on a node."""
+        leases, k = self.cluster.leases, self.cluster.k_count
+        return [
+            (int(leases[holder.slot, END]), leases[holder.slot, AMOUNTS : AMOUNTS + k].copy())
+            for holder in self._holders_on(f)
+            if group_of(holder) == group
+        ]
+
+    def amounts_on(self, kept: Kept, f: int) -> Ints:
+        """Return all that it reserves on a node."""
+        capacity: Ints = np.array(self.cluster.specs[f].capacity, np.int64)
+        if not kept.spec.amounts:
+            return capacity
+        count = next(count for place, count in kept.places if place == f)
+        amounts: Ints = np.minimum(np.array(kept.spec.amounts, np.int64) * count, capacity)
+        return amounts
+
+    # --- questions ---------------------------------------------------------------------------------------------
+
+    def number_of(self, group: GroupState) -> int:
+        """Return the number by which a group asks the timeline; 0 if it has no reservation."""
+        return self._numbers.get(group.name, 0)
+
+    def active(self) -> Iterable[Kept]:
+        """Return those that hold now."""
+        now = self._now()
+        return [kept for kept in self.by_name.values() if kept.is_active(now)]
+
+    def active_nodes(self, group: GroupState) -> list[int]:
+        """Return the nodes on which a group has a reservation that holds now."""
+        return [f for kept in self.active() if kept.is_of(group) for f, _ in kept.places]
+
+    def sheltered_from(self, group: GroupState) -> list[int]:
+        """Return the nodes on which another group has a reservation that holds now: nobody is preempted there for this one."""
+        return [f for kept in self.active() if not kept.is_of(group) for f, _ in kept.places]
+
+    def kept_from(self, group: GroupState, until: int) -> Ints:
+        """Return, per node, the most that is kept from a group at any time before ``until``."""
+        self.refresh()
+        out = np.zeros((self.cluster.node_count, self.cluster.k_count), np.int64)
+        table = self.timeline.table
+        for f, all_kept in self.on.items():
+            for kept in all_kept:
+                if not kept.is_of(group):
+                    most = out[f] * 0
+                    for row in kept.rows.get(f, ()):
+                        if table[row, B_START] < until:
+                            most = np.maximum(most, table[row, B_AMOUNTS:])
+                    out[f] += most
+        return out
+
+    def kept_for_all(self) -> Ints:
+        """Return, per node, the most that is kept at any time for anybody."""
+        self.refresh()
+        out = np.zeros((self.cluster.node_count, self.cluster.k_count), np.int64)
+        for f, all_kept in self.on.items():
+            for kept in all_kept:
+                out[f] += np.max(
+                    [self.timeline.table[row, B_AMOUNTS:] for row in kept.rows.get(f, ())] or [out[f] * 0], axis=0
+                )
+        return out
+
+    def closed_to(self, group: GroupState, until: int) -> Bools:
+        """Return, per node, whether anything there is kept from a group at any time before ``until``."""
+        closed: Bools = np.any(self.kept_from(group, until), axis=1)
+        return closed
+
+    def closes(self, job: JobEntry, f: int) -> bool:
+        """Return whether anything on node ``f`` is kept from a job before a task of it that starts now would have to end."""
+        if f not in self.on:
+            return False
+        self.refresh()
+        until = min(self._now() + job.limit, NEVER)
+        table = self.timeline.table
+        return any(
+            table[row, B_START] < until
+            for kept in self.on[f]
+            if not kept.is_of(job.group)
+            for row in kept.rows.get(f, ())
+        )
+
+    def next_on(self, group: GroupState, f: int, until: int) -> list[tuple[int, int, Kept]]:
+        """Return the times before ``until`` at which node ``f`` is kept from a group, by their starts."""
+        self.refresh()
+        table = self.timeline.table
+        found: dict[tuple[int, int, str], Kept] = {}
+        for kept in self.on.get(f, ()):
+            if kept.is_of(group):
+                continue
+            for row in kept.rows.get(f, ()):
+                for start, end in kept.times:
+                    if start <= table[row, B_START] and table[row, B_END] <= end and start < until:
+                        found[start, end, kept.spec.name] = kept
+        return [(start, end, kept) for (start, end, _), kept in sorted(found.items(), key=lambda each: each[0])]
+
+    def stops_at_end(self, kept: Kept, start: int, group_attempts: Iterable[Attempt]) -> list[Attempt]:
+        """Return the tasks that started in an occurrence that is over now and have to end with it."""
+        if kept.spec.at_end != STOP:
+            return []
+        nodes = {f for f, _ in kept.places}
+        return [each for each in group_attempts if each.node in nodes and each.start >= start and not each.stopping]
+
+
+def group_of(holder: Holder) -> str | None:
+    """Return the group of what holds a lease; ``None`` for a stranger."""
+    if isinstance(holder, Attempt):
+        return holder.job.group.name
+    if isinstance(holder, Part):
+        if holder.lease is not None:
+            return holder.lease.workload.group.name
+        return None if holder.borrower is None else holder.borrower.job.group.name
+    return None

@@ -1,0 +1,113 @@
+"""``cress reserve`` and ``cress reservations``: what they say, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cress.cli import reservations
+from cress.cli.tables import plain
+from cress.client import ReservationView
+from tests.center.program import Center
+from tests.forked import run_cress
+
+EXAM = ReservationView(
+    name="exam", group="b", state="active", start=1796148000.0, until=1796162400.0, zone="UTC",
+    nodes={"n1": 1, "n2": 1, "n3": 1, "n4": 1}, used=3, leaving=1, by="ann",
+)  # fmt: skip
+COURSE = ReservationView(
+    name="course", group="b", start=1796148000.0, until=1796227200.0, next=1796752800.0, every="Tue", zone="UTC",
+    nodes={"n1": 2, "n2": 1}, resource="<4, 8G>", count=3, by="ann",
+)  # fmt: skip
+PATCH = ReservationView(name="patch", start=1796148000.0, until=1796151600.0, zone="UTC", nodes={"n1": 1}, leaving=2)
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_the_table_of_reservations() -> None:
+    assert plain(reservations.COLUMNS, [reservations.row(each) for each in (EXAM, COURSE, PATCH)]) == [
+        "NAME    GROUP        NODES                  RESOURCE  FROM              UNTIL             EVERY  NEXT              STATE   USED BY  LEAVING",
+        "exam    b            n1, n2, n3 and 1 more  -         2026-12-01 18:00  22:00             -      -                 active        3        1",
+        "course  b            n1 ×2, n2              <4, 8G>   2026-12-01 18:00  2026-12-02 16:00  Tue    2026-12-08 18:00  coming        0        0",
+        "patch   maintenance  n1                     -         2026-12-01 18:00  19:00             -      -                 coming        -        2",
+    ]
+
+
+def test_what_was_reserved_is_said_in_a_line() -> None:
+    assert reservations.summary(EXAM, dry_run=False) == [
+        "reservation exam of group b: 4 nodes (n1, n2, n3, n4) is kept from 2026-12-01 18:00 until 22:00",
+        "1 running task has to stop at its start unless it ends before",
+    ]
+    assert reservations.summary(COURSE, dry_run=True) == [
+        "reservation course of group b: <4, 8G> × 3 on 2 nodes (n1 ×2, n2) would be kept from 2026-12-01 18:00 until 2026-12-02 16:00, every Tue"
+    ]
+    assert reservations.summary(PATCH, dry_run=False)[1] == (
+        "2 running tasks have to stop at its start unless they end before"
+    )
+
+
+@pytest.fixture
+def center(tmp_path: Path) -> Iterator[Center]:
+    with Center(tmp_path / "data", forked=True) as running:
+        yield running
+
+
+def test_reservations_are_made_listed_and_removed_and_mistakes_are_one_sentence(center: Center) -> None:
+    def said(*arguments: str, code: int = 0) -> str:
+        done = run_cress(arguments, environment={**os.environ, "CRESS_DATA": str(center.data), "CRESS_URL": ""})
+        assert done.returncode == code, done
+        return (done.stdout + done.stderr).removesuffix("\n")
+
+    assert said("reservations") == "nothing is reserved in advance (docs/reservations.md)"
+    assert said("reserve", "exam", "--nodes", "n1", "--for", "1h", code=2) == (
+        "cress reserve: nodes: there is no node 'n1' (no node has registered yet)"
+    )
+    with center.executor("n1"):
+        for arguments, code, sentence in (
+            ("exam --nodes n2 --for 1h", 2, "nodes: there is no node 'n2' (one of n1)"),
+            ("exam --nodes m* --for 1h", 2, "nodes: no node has a name like m* (`cress nodes` lists them)"),
+            ("exam --nodes n1", 2, "for: it has no end (either for (4h), or until (a moment))"),
+            ("exam --for 1h", 2, "nodes: it has no nodes"),
+            ("exam --nodes n1 --for 1h --group x", 2, "group: there is no group 'x'"),
+            ("exam --nodes n1 --for 1h --from 2026-02-30", 2, "from: '2026-02-30' has no time of day"),
+            ("exam --nodes n1 --for 1h --every often", 2, "every: 'often' is not a repetition"),
+            ("exam --nodes n1 --for 1h --at-end never", 2, "at_end: 'never' is not one of them"),
+            ("exam --count 2 --for 1h", 3, "there is no room for 2 whole nodes on 1 nodes"),
+            ("exam --count 1 --for 1h --resource <0>", 2, "resource: "),
+            ("ex,am --nodes n1 --for 1h", 2, "name: 'ex,am' is not a name of a reservation"),
+        ):
+            told = said("reserve", *arguments.split(), code=code)
+            assert told.startswith(f"cress reserve: {sentence}"), told
+            assert "\n" not in told
+        tried = said("reserve", "exam", "--group", "default", "--nodes", "n1", "--for", "1h", "--dry-run")
+        assert re.fullmatch(r"reservation exam of group default: 1 node \(n1\) would be kept from .* until .*", tried)
+        made = said("reserve", "exam", "--group", "default", "--nodes", "n1", "--for", "1h")
+        assert " is kept from " in made
+        again = said("reserve", "exam", "--nodes", "n1", "--for", "1h", code=3)
+        assert again == "cress reserve: name: there is a reservation exam already (another name, or --replace)"
+        other = said("reserve", "patch", "--nodes", "n1", "--for", "1h", code=3)
+        assert other.startswith("cress reserve: nodes: node n1 is reserved by exam from ")
+        assert said("reservations").splitlines()[1].split()[:3] == ["exam", "default", "n1"]
+        assert center.get("/v1/nodes")["nodes"][0]["reason"].startswith(
+            "kept for reservation exam of group default until"
+        )
+        assert said("reservations", "remove", "exma", code=2) == (
+            "cress reservations remove: there is no reservation exma (did you mean exam?)"
+        )
+        assert said("reservations", "remove", "exam") == "reservation exam of group default removed"
+        kinds = center.http.get("/v1/events", params={"after": 0, "follow": "false"}).text
+        assert [kind for kind in ("reservation.made", "reservation.removed") if kind in kinds] == [
+            "reservation.made", "reservation.removed",
+        ]  # fmt: skip

@@ -1,0 +1,359 @@
+"""Advance reservations: kept for their groups at their times, backfilled before, cleared at their starts (design note 0032)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from cress.core.advance.choice import find
+from cress.core.scheduler import Scheduler
+from cress.model.advance import AdvanceReservation
+from cress.model.decisions import AdvanceReservationMoved, Stop
+from cress.model.errors import InputError, NotAccepted
+from cress.model.events import AdvanceReservationRemoved, AdvanceReserved, Outcome
+from cress.model.job import JobType
+from cress.model.times import HOUR, SECOND
+from tests.core.builders import World, group, job, node, nodes
+
+DAY = "2026-12-01"
+NOON = f"{DAY}T12:00+00:00"
+
+
+def at(clock: str, day: str = DAY) -> int:
+    """The moment of a time of day, in UTC."""
+    return round(datetime.fromisoformat(f"{day}T{clock}+00:00").timestamp()) * SECOND
+
+
+def reservation(name: str, start: str, end: str, *names: str, group: str = "", **rest: Any) -> AdvanceReservation:
+    return AdvanceReservation(
+        name=name, group=group, start=at(start), end=at(end), places=tuple((each, 1) for each in names), **rest
+    )
+
+
+def keep(world: World, spec: AdvanceReservation) -> AdvanceReservation:
+    """Have the nodes of a reservation chosen or checked, and make it."""
+    found = find(world.core, spec).reservation
+    world.observe([AdvanceReserved(found)])
+    return found
+
+
+def cluster(count: int = 1, **options: Any) -> World:
+    world = World(group("a", 8), group("b", 8), nodes=nodes(count, cpu=4), **options)
+    return world.set_clock(NOON)
+
+
+def test_a_task_that_ends_before_the_start_is_backfilled_and_a_longer_one_waits() -> None:
+    world = cluster()
+    keep(world, reservation("exam", "14:00", "16:00", "n1", group="b"))
+    world.submit(
+        job("short").group("a").limit("2h"),
+        job("long").group("a").limit("2h 1s".replace(" ", "")),
+        job("endless").group("a"),
+    )
+    world.decide()
+    assert world.started() == ["short"]
+
+
+def test_its_group_may_start_at_any_time_and_others_again_at_its_end() -> None:
+    world = cluster()
+    keep(world, reservation("exam", "14:00", "16:00", "n1", group="b"))
+    world.submit(job("mine").group("b").cpu(2), job("other").group("a").cpu(1).limit("3h")).decide()
+    assert world.started() == ["mine"]
+    world.wait(2 * 3600).decide()
+    assert world.started() == ["mine"]
+    world.wait(2 * 3600).decide()
+    assert world.started() == ["mine", "other"]
+    assert not world.core.advance_reservations.by_name
+
+
+def test_what_still_runs_at_the_start_is_stopped_and_queued_again() -> None:
+    world = cluster(2)
+    world.run(job("before").group("a").tasks(2).cpu(4).stop_grace("30s"))
+    found = find(world.core, reservation("exam", "14:00", "16:00", "n1", group="b"))
+    assert [each.node for each in found.attempts] == [0]
+    keep(world, reservation("exam", "14:00", "16:00", "n1", group="b"))
+    world.decide()
+    assert world.core.next_wakeup() == 2 * HOUR
+    world.submit(job("mine").group("b").cpu(4)).decide()
+    world.wait(7200).decide()
+    (stop,) = [each for each in world.decisions if isinstance(each, Stop)]
+    assert (stop.node, stop.reservation, stop.end - world.now) == ("n1", "exam", 15 * SECOND)
+    world.yield_victims()
+    assert world.nodes_of("mine") == ["n1"]
+    world.finish("mine")
+    # What is kept for the group stays free, although nothing of it waits.
+    assert world.nodes_of("before") == ["n2"]
+    assert world.why("before") == "node n1 is kept for reservation exam of group b until 16:00"
+    world.wait(7200).decide()
+    assert world.nodes_of("before") == ["n1", "n2"]
+
+
+def test_maintenance_keeps_everybody_off() -> None:
+    world = cluster(2)
+    keep(world, reservation("patch", "14:00", "16:00", "n1"))
+    world.run(job("other").group("a").cpu(4))
+    assert world.nodes_of("other") == ["n2"]
+    world.submit(job("next").group("b").limit("3h")).decide()
+    assert (
+        world.why("next")
+        == "node n1 is kept for maintenance patch from 2026-12-01 14:00 to 16:00; with a time limit of at most 2h it could start now"
+    )
+    world.wait(7200).decide()
+    assert world.why("next") == "node n1 is kept for maintenance patch until 16:00"
+    world.wait(7200).decide()
+    assert world.nodes_of("next") == ["n1"]
+
+
+# --- refused and chosen --------------------------------------------------------------------------------------------------
+
+
+def test_overlapping_reservations_are_refused_with_the_name_and_the_time_of_the_other() -> None:
+    world = cluster(2)
+    keep(world, reservation("exam", "14:00", "16:00", "n1", group="b"))
+    with pytest.raises(NotAccepted) as refused:
+        find(world.core, reservation("patch", "15:00", "17:00", "n2", "n1"))
+    assert refused.value.what == "node n1 is reserved by exam from 2026-12-01 15:00 to 16:00"
+    # One after the other, and on another node.
+    find(world.core, reservation("patch", "16:00", "17:00", "n1"))
+    find(world.core, reservation("patch", "15:00", "17:00", "n2"))
+
+
+@pytest.mark.parametrize(
+    ("days", "start", "clash"),
+    [
+        ((1,), "2026-12-08T14:00", True),  # the Tuesday a week later
+        ((1,), "2026-12-09T14:00", False),
+        ((0, 1, 2, 3, 4), "2027-11-30T15:30", True),  # a Tuesday almost a year later
+        ((0, 1, 2, 3, 4), "2027-11-28T15:30", False),  # a Sunday
+    ],
+)
+def test_a_repetition_is_compared_with_what_comes_much_later(days: tuple[int, ...], start: str, clash: bool) -> None:
+    begin = round(datetime.fromisoformat(f"{start}+00:00").timestamp()) * SECOND
+    once = AdvanceReservation(name="once", start=begin, end=begin + HOUR, places=(("n1", 1),))
+    weekly = reservation("weekly", "14:00", "16:00", "n1", group="b", days=days, zone="UTC")
+    for first, second in ((once, weekly), (weekly, once)):
+        world = cluster()
+        keep(world, first)
+        if clash:
+            with pytest.raises(NotAccepted, match=f"reserved by {first.name} from"):
+                find(world.core, second)
+        else:
+            find(world.core, second)
+
+
+def test_amounts_may_share_a_node_as_far_as_they_fit() -> None:
+    world = cluster(1)
+    two = world.dimensions.vector(cpu=2000)
+    keep(world, reservation("left", "14:00", "16:00", "n1", group="a", amounts=two))
+    keep(world, reservation("right", "15:00", "17:00", "n1", group="b", amounts=two))
+    with pytest.raises(NotAccepted, match="node n1 is reserved by left from"):
+        find(world.core, reservation("more", "15:30", "15:40", "n1", group="b", amounts=two))
+    world.wait(3 * 3600 + 600)
+    world.submit(job("a").group("a").tasks(3), job("b").group("b").tasks(3), job("c").tasks(1)).decide()
+    assert sorted(world.jobs_running()) == ["a", "a", "b", "b"]
+
+
+def test_nodes_are_chosen_where_fewest_tasks_have_to_stop_and_again_when_one_is_lost() -> None:
+    world = cluster(4)
+    world.run(job("endless").group("a").cpu(4).tasks(2), job("short").group("a").cpu(4).limit("1h"))
+    world.submit(job("db").type(JobType.DATABASE).group("a").cpu(4)).decide()
+    assert [world.nodes_of(each) for each in ("endless", "short", "db")] == [["n1", "n2"], ["n3"], ["n4"]]
+    spec = reservation("exam", "14:00", "16:00", group="b", count=1)
+    assert find(world.core, spec).reservation.places == (("n3", 1),)
+    two = find(world.core, reservation("exam", "14:00", "16:00", group="b", count=2))
+    assert (two.reservation.places, [each.node for each in two.attempts]) == ((("n1", 1), ("n3", 1)), [0])
+    with pytest.raises(NotAccepted, match="there is no room for 4 whole nodes on 4 nodes"):
+        find(world.core, reservation("exam", "14:00", "16:00", group="b", count=4))
+    keep(world, spec)
+    world.lose_node("n3").decide()
+    moved = [each for each in world.decisions if isinstance(each, AdvanceReservationMoved)]
+    assert moved == [AdvanceReservationMoved("exam", (("n1", 1),))]
+
+
+def test_amounts_are_chosen_in_copies_on_nodes_that_satisfy_the_requirement() -> None:
+    world = World(
+        group("b", 8), nodes=[node("n1").cpu(4), node("n2").cpu(4).where(SSD=True), node("n3").cpu(4).where(SSD=True)]
+    ).set_clock(NOON)
+    two = world.dimensions.vector(cpu=2000)
+    spec = reservation("course", "14:00", "16:00", group="b", amounts=two, count=3, requirement="SSD = True")
+    assert find(world.core, spec).reservation.places == (("n2", 2), ("n3", 1))
+
+
+def test_a_node_with_a_database_is_refused_and_the_database_goes_on() -> None:
+    world = cluster(1)
+    world.run(job("pg").type(JobType.DATABASE).group("a"))
+    with pytest.raises(NotAccepted) as refused:
+        find(world.core, reservation("patch", "14:00", "16:00", "n1"))
+    assert refused.value.what == "node n1 runs a task of the database job 1 (pg), which is never stopped"
+    # Beside it there is room.
+    find(world.core, reservation("exam", "14:00", "16:00", "n1", group="b", amounts=world.dimensions.vector(cpu=3000)))
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        (reservation("r", "14:00", "16:00", "n9"), "there is no node 'n9'"),
+        (reservation("r", "14:00", "16:00", "n1", group="c"), "there is no group 'c'"),
+        (reservation("r", "16:00", "14:00", "n1"), "it ends before it begins"),
+        (reservation("r", "10:00", "11:00", "n1"), "it is over already"),
+        (reservation("r", "14:00", "16:00"), "it has no nodes"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(spec: AdvanceReservation, what: str) -> None:
+    with pytest.raises(InputError) as refused:
+        find(cluster().core, spec)
+    assert refused.value.what == what
+
+
+# --- who may be there ----------------------------------------------------------------------------------------------------
+
+
+def test_others_may_use_what_the_group_uses_beyond_its_reservation_only() -> None:
+    world = cluster(1)
+    keep(world, reservation("exam", "12:00", "16:00", "n1", group="b", amounts=world.dimensions.vector(cpu=2000)))
+    world.submit(job("b").group("b").tasks(1), job("a").group("a").tasks(4)).decide()
+    # One core of the reservation is in use, one stays free.
+    assert world.jobs_running() == ["a", "a", "b"]
+    world.submit(job("b2").group("b").tasks(1)).decide()
+    assert world.jobs_running() == ["a", "a", "b", "b2"]
+
+
+def test_what_is_foreseen_for_others_at_its_end_does_not_keep_its_group_out() -> None:
+    world = cluster(1)
+    keep(world, reservation("exam", "12:00", "13:00", "n1", group="b"))
+    world.submit(job("waits").group("a").cpu(4)).decide()
+    world.run(job("mine").group("b").tasks(4))
+
+
+def test_its_group_goes_there_first() -> None:
+    world = cluster(3)
+    keep(world, reservation("exam", "12:00", "16:00", "n3", group="b"))
+    world.run(job("one").group("b").tasks(4), job("two").group("b").tasks(2))
+    assert (world.nodes_of("one"), world.nodes_of("two")) == (["n3"] * 4, ["n1", "n1"])
+
+
+def test_nobody_preempts_its_group_there() -> None:
+    world = World(group("a", 4), group("b", 4), nodes=nodes(2, cpu=4)).set_clock(NOON)
+    keep(world, reservation("exam", "12:00", "16:00", "n1", group="b"))
+    world.run(job("big").group("b").tasks(8))
+    world.submit(job("poor").group("a").cpu(4)).decide()
+    assert {start.node for start in world.told.values()} == {"n2"}
+
+
+def test_a_gang_waits_for_the_gap_and_starts_after_it() -> None:
+    world = cluster(2)
+    keep(world, reservation("exam", "13:00", "14:00", "n2", group="b"))
+    world.submit(job("gang").group("a").cpu(4).tasks(2).gang().limit("2h")).decide()
+    assert world.started() == []
+    assert (
+        world.why("gang")
+        == "node n2 is kept for reservation exam of group b from 2026-12-01 13:00 to 14:00; with a time limit of at most 1h it could start now"
+    )
+    world.wait(7200).decide()
+    assert world.started() == ["gang", "gang"]
+
+
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
+def test_backfill_before_a_reservation(backfill: str) -> None:
+    world = World(
+        group("a", 8, "BackFill").with_options(backfill=backfill), group("b", 8), nodes=nodes(1, cpu=4)
+    ).set_clock(NOON)
+    keep(world, reservation("exam", "13:00", "14:00", "n1", group="b"))
+    world.submit(
+        job("long").group("a").cpu(4).limit("2h"),
+        job("fits").group("a").limit("1h"),
+        job("not").group("a").limit("61m"),
+    ).decide()
+    assert world.started() == ["fits"]
+    world.wait(3600).finish("fits")
+    assert world.started() == ["fits"]
+    world.wait(3600).decide()
+    assert world.started() == ["fits", "long"]
+
+
+# --- ends, repetitions, clocks -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("at_end", "stopped"), [("keep", []), ("stop", ["n1"])])
+def test_what_outlasts_it_goes_on_or_stops(at_end: str, stopped: list[str]) -> None:
+    world = cluster(1)
+    keep(world, reservation("exam", "13:00", "14:00", "n1", group="b", at_end=at_end))
+    world.run(job("early").group("b"))
+    world.wait(3600).run(job("inside").group("b"))
+    world.wait(3600).decide()
+    stops = [each for each in world.decisions if isinstance(each, Stop)]
+    assert [each.node for each in stops] == stopped
+    assert all((each.reservation, each.job) == ("exam", world.ids["inside"]) for each in stops)
+
+
+def test_a_task_of_many_days_meets_the_next_weekly_window() -> None:
+    world = cluster(1)
+    keep(world, reservation("patch", "14:00", "16:00", "n1", days=(1,), zone="UTC"))
+    world.submit(job("ten").group("a").limit("10d"), job("hours").group("a").limit("2h")).decide()
+    assert world.started() == ["hours"]
+    assert (
+        world.why("ten")
+        == "it fits in no time between the repetitions of patch, which leave 166h at most; with a shorter time limit it could start"
+    )
+    world.finish("hours")
+    for _ in range(3):
+        world.wait(7 * 86400).submit(job(f"week{world.now}").group("a").limit("1h")).decide()
+        assert not any(start.job == world.ids["ten"] for start in world.running.values())
+    # On a second node it finds room.
+    world.add_node(node("n2").cpu(4)).decide()
+    assert world.nodes_of("ten") == ["n2"]
+
+
+def test_a_job_that_never_fits_holds_up_nobody() -> None:
+    world = cluster(1)
+    keep(world, reservation("patch", "14:00", "16:00", "n1", days=(0, 1, 2, 3, 4, 5, 6), zone="UTC"))
+    world.submit(job("endless").group("a"), job("short").group("a").limit("1h")).decide()
+    assert world.started() == ["short"]
+
+
+def test_the_clock_may_be_set_and_without_one_nothing_is_reserved() -> None:
+    world = World(group("a", 8), group("b", 8), nodes=nodes(1, cpu=4))
+    world.observe([AdvanceReserved(reservation("exam", "14:00", "16:00", "n1", group="b"))])
+    world.run(job("first").group("a"))
+    world.set_clock(f"{DAY}T15:00+00:00")
+    world.decide()
+    assert [each.node for each in world.told.values()] == ["n1"]
+    world.yield_victims()
+    world.set_clock(f"{DAY}T16:30+00:00").decide()
+    assert world.jobs_running() == ["first"]
+
+
+def test_removing_it_opens_the_node_at_once() -> None:
+    world = cluster(1)
+    keep(world, reservation("exam", "12:00", "16:00", "n1", group="b"))
+    world.submit(job("a").group("a")).decide()
+    assert world.started() == []
+    world.observe([AdvanceReservationRemoved("exam")]).decide()
+    assert world.started() == ["a"]
+
+
+def test_a_group_with_a_reservation_stays() -> None:
+    world = cluster(1)
+    keep(world, reservation("exam", "14:00", "16:00", "n1", group="b"))
+    with pytest.raises(InputError, match="group b has the advance reservation exam"):
+        world.apply(group("a", 8))
+
+
+def test_a_restored_scheduler_stops_at_the_start_what_the_first_one_would_have() -> None:
+    world = cluster(1)
+    world.run(job("before").group("a").cpu(4))
+    keep(world, reservation("exam", "14:00", "16:00", "n1", group="b", at_end="stop"))
+    other = Scheduler.restore(world.core.export())
+    # It was away at the start.
+    assert [each.reservation for each in other.decide(world.now + 3 * HOUR).items if isinstance(each, Stop)] == ["exam"]
+
+
+def test_an_outcome_of_a_stopped_task_does_not_count_as_its_own() -> None:
+    world = cluster(1)
+    world.run(job("before").group("a").cpu(4))
+    keep(world, reservation("exam", "12:00", "13:00", "n1", group="b"))
+    world.decide()
+    world.end(world.told.copy().values(), Outcome.FAILED).decide()
+    assert world.state("before").waiting == 1
