@@ -81,7 +81,7 @@ def _veto(
     clauses: tuple[tuple[str, int], ...] = (), behind: JobEntry | None = None, until: int | None = None,
     places: tuple[str, ...] = (), missing: tuple[Missing, ...] = (), bound: tuple[str, ...] = (),
     overloaded: Busy = NO_OVERLOAD,
-    licences: tuple[Shortage, ...] = (), closed: tuple[tuple[str, int], ...] = (),
+    licences: tuple[Shortage, ...] = (), closed: tuple[tuple[str, int], ...] = (), details: tuple[str, ...] = (),
 ) -> Veto:  # fmt: skip
     return Veto(
         kind=kind,
@@ -100,6 +100,7 @@ def _veto(
         overloaded=overloaded,
         licences=licences,
         closed=closed,
+        details=details,
     )
 
 
@@ -199,6 +200,7 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
         return _veto(
             job, kind, until=start, lacking=lacking, clauses=clauses, nodes=nodes,
             missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants), overloaded=_busy(core, job),
+            details=core.matching.details(job.shape),
         )  # fmt: skip
     return _veto(job, Verdict.RESERVED, behind=_blocker(core, job), until=start, nodes=nodes)
 
@@ -308,7 +310,7 @@ def _sentence(veto: Veto) -> str:
         licences=too_few(veto.licences, never=veto.never),
         closed=", ".join(f"{count} {why}" for why, count in veto.closed),
     )
-    return "; ".join((told, *map(say, veto.missing), *say_busy(veto.overloaded)))
+    return "; ".join((told, *veto.details, *map(say, veto.missing), *say_busy(veto.overloaded)))
 
 
 def too_few(licences: tuple[Shortage, ...], *, never: bool) -> str:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from cress.core.placing.clause_kinds import CLAUSES, EXTRAS
 from cress.core.placing.constraints import BY_EXPRESSION, Wants
 from cress.core.placing.context import Context
+from cress.core.placing.gang_rules import Rules
 from cress.core.placing.predicates import Condition, Predicate
 from cress.core.tables.arrays import Floats, Ints
 from cress.language.clauses import Clause
@@ -27,6 +28,8 @@ def predicates(context: Context, wants: Wants) -> list[Predicate]:
     made = [predicate(context, clause, wants) for clause in wants.hard]
     for extra in EXTRAS:
         made += extra(context, wants)
+    for each in made:
+        each.among(made)
     return made
 
 
@@ -46,7 +49,8 @@ class Match:
     """
 
     __slots__ = (
-        "_cluster", "_ordering", "_program", "_terms", "at", "dynamic", "dynamic_scores", "first", "orders",
+        "_cluster", "_ordering", "_program", "_terms", "at", "compares", "dynamic", "dynamic_scores", "first",
+        "orders",
         "predicates", "scores", "wants", "watches",
     )  # fmt: skip
 
@@ -63,6 +67,9 @@ class Match:
             for term in wants.terms
             if isinstance(term.what, Clause)
         ]
+        for _, each in self._terms:
+            each.among(self.predicates)
+        self.compares = any(each.compares for each in (*self.predicates, *(each for _, each in self._terms)))
         self.dynamic_scores = self._program.dynamic or any(each.dynamic for _, each in self._terms)
         weighed = {term.what.hard() for term in wants.terms if isinstance(term.what, Clause)}
         # The predicates of the hard clauses come first.
@@ -131,9 +138,26 @@ class Match:
         # + 0 makes 0 of -0: scores are compared by their bits.
         return total + np.float32(0)
 
+    def rules(self) -> Rules:
+        """Return what the clauses ask of all tasks of a gang together; terms of a positive weight are preferences."""
+        return rules_of(self.predicates, (term for weight, term in self._terms if weight > 0))
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether hard clauses compare the domains of all tasks of a gang."""
+        return any(each.compares for each in self.predicates)
+
     def caps(self) -> Ints:
         """Return, per node, the limit of copies that may start there together; empty: any number."""
         return least(each.caps() for each in self.predicates)
+
+
+def rules_of(hard: Iterable[Predicate], soft: Iterable[Predicate], *, empty: bool = False) -> Rules:
+    """Return what predicates ask of all tasks of a gang together; ``empty``: while no other task runs."""
+    return Rules(
+        tuple(rule for each in hard for rule in each.rules(empty=empty)),
+        tuple(rule for each in soft for rule in each.rules(empty=empty)),
+    )
 
 
 def least(bounds: Iterable[Ints | None]) -> Ints:

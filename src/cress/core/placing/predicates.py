@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
 from cress.core.placing.constraints import Wants
 from cress.core.placing.context import Context
+from cress.core.placing.gang_rules import Rule
 from cress.core.placing.relations import Whose
 from cress.core.tables.arrays import Bools, Floats, Ints
 from cress.language.clauses import Clause, brief
@@ -30,6 +31,8 @@ class Predicate(ABC):
     orders = False
     # Whether it is about all tasks of a gang together.
     binds = False
+    # Whether it compares domains: which of them count depends on all nodes.
+    compares = False
     # The tasks whose starts and ends anywhere may change its result on any node.
     watches: tuple[Whose, ...] = ()
 
@@ -52,6 +55,17 @@ class Predicate(ABC):
     def undefined(self, f: int) -> bool:
         """Return whether it excludes node ``f`` because its value is undefined there."""
         return False
+
+    def among(self, others: Sequence[Predicate]) -> None:  # noqa: B027 - most need no notice
+        """Take notice of all predicates of the unit, itself among them."""
+
+    def rules(self, *, empty: bool) -> tuple[Rule, ...]:
+        """Return what it asks of all tasks of a gang together; ``empty``: while no other task runs."""
+        return ()
+
+    def detail(self) -> str:
+        """Return a sentence about the moment for who waits for it; "" if there is nothing to tell."""
+        return ""
 
     def caps(self) -> Ints | None:
         """Return, per node of the cluster, the limit of tasks of a gang that may start there together; None: any number."""

@@ -80,7 +80,7 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     ``overloaded``: nodes that are left out for their load alone. ``closed``: of the nodes that could hold it, how many are
     away, cordoned, and so on. ``together``: the jobs that depend on it and start, or stay, together with it; those that
     still run are on the node ``together_on``, and it is to start ``beside`` them or all of them move. ``because``: the reason
-    why the job that it starts together with waits.
+    why the job that it starts together with waits. ``details`` are sentences about the domains that its clauses compare.
     """
 
     kind: Verdict
@@ -103,3 +103,4 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     together_on: str = ""
     beside: bool = False
     because: Veto | None = None
+    details: tuple[str, ...] = ()
