@@ -191,15 +191,14 @@ class Relations:
         number, name = job.job.id, Key(job.group.name, job.job.name)
         self.dependencies.remove(number, name)
         self.locations.name(data_of(job.constraints), -1)
-        selecting = self.selections.owners(number) if self.selections else ()
-        self.selections.remove(number)
+        over = self.selections.remove(number)
         if not (self.counts or self._applications or self._families):
             return
         if job.job.counted_as != number:
             self._leave(self._families, job.job.family, number)
         if job.job.application:
             self._leave(self._applications, Application(job.group.name, job.job.application), number)
-        for whose in (Own(job.job.counted_as), name, belongs_with(job), *selecting):
+        for whose in (Own(job.job.counted_as), name, belongs_with(job), *over):
             if whose in self.counts and not self._anybody(whose):
                 del self.counts[whose]
                 self._tallies.pop(whose, None)

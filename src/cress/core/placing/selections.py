@@ -110,10 +110,11 @@ class Selections:
                 among[other.job.id] = None
                 self._by_job[other.job.id] = (*self._by_job.get(other.job.id, ()), selected)
 
-    def remove(self, number: int) -> None:
-        """Remove a job that is over or leaves its group."""
+    def remove(self, number: int) -> list[Selected | Repelling]:
+        """Remove a job that is over or leaves its group; return whose tasks need not be counted any more."""
+        over: list[Selected | Repelling] = []
         if not self._named:
-            return
+            return over
         for each in self._by_job.pop(number, ()):
             self._selected[each].pop(number, None)
         for repelling in self._repels.pop(number, ()):
@@ -121,16 +122,19 @@ class Selections:
             if not self.repelling[repelling]:
                 del self.repelling[repelling]
                 self.touched.append(repelling)
+                over.append(repelling)
         for each in self._names.pop(number, ()):
             self._named[each] -= 1
             if not self._named[each]:
                 del self._named[each]
+                over.append(each)
                 for other in self._selected.pop(each):
                     left = tuple(one for one in self._by_job[other] if one != each)
                     if left:
                         self._by_job[other] = left
                     else:
                         del self._by_job[other]
+        return over
 
     # --- questions -----------------------------------------------------------------------------------------
 
