@@ -103,7 +103,7 @@ def problems(
 def _bound(value: OverDomains, there: set[str | None], counts: Counter[str | None]) -> dict[str | None, int]:
     if not value.targets:
         least = min((counts[d] for d in there), default=0)
-        return {d: least + value.most_skew for d in {*there, *counts}}
+        return dict.fromkeys({*there, *counts}, least + value.most_skew)
     named = {name.lower(): Fraction(share, SHARES) for name, share in value.targets}
     rest = [d for d in there if d not in named]
     shares = {d: named[d] if d in named else (1 - sum(named.values())) / len(rest) for d in there}

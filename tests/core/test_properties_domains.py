@@ -18,9 +18,9 @@ from cress.model.events import Outcome
 from cress.model.job import Job
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node
 from tests.core.domain_oracle import problems
+from tests.core.test_properties_constraints import attributes_of
 from tests.examples import examples
 from tests.language import plain
-from tests.core.test_properties_constraints import attributes_of
 
 CLAUSES = (
     "spread(Zone)", "spread(Zone)", "spread(Zone, 2)", 'spread(Zone, "a=50%, b=30%")', 'spread(Zone, 2, "a=60%")', "spread(Switch)",
@@ -37,11 +37,17 @@ def random_node(rng: Random, name: str) -> NodeBuilder:
 
 
 def random_job(rng: Random, name: str) -> JobBuilder:
-    made = job(name).cpu(rng.choice((1, 1, 2))).tasks(rng.choice((1, 2, 3, 5, 8))).group(rng.choice(("lab", "lab", "web")))
+    made = (
+        job(name).cpu(rng.choice((1, 1, 2))).tasks(rng.choice((1, 2, 3, 5, 8))).group(rng.choice(("lab", "lab", "web")))
+    )
     clauses = [each + rng.choice(RELAXATIONS) for each in rng.sample(CLAUSES, rng.choice((0, 1, 1, 2)))]
     if rng.random() < 0.3:
         clauses.append("SSD = True")
-    made = made.requires(" && ".join(clauses)).limit(rng.choice(("1min", "1h"))).labelled(tier=rng.choice(("db", "web", "x")))
+    made = (
+        made.requires(" && ".join(clauses))
+        .limit(rng.choice(("1min", "1h")))
+        .labelled(tier=rng.choice(("db", "web", "x")))
+    )
     made = made.spread(per_rack=4) if rng.random() < 0.1 else made
     return made.gang() if rng.random() < 0.4 else made
 
@@ -102,7 +108,11 @@ class Recount:
 
 def play(seed: int, seen: Counter[str], rounds: int = 10) -> None:
     rng = Random(seed)
-    core = World(group("lab", 99), group("web", 99, rng.choice(("FIFO", "BackFill"))), nodes=[random_node(rng, f"n{i}") for i in range(7)])
+    core = World(
+        group("lab", 99),
+        group("web", 99, rng.choice(("FIFO", "BackFill"))),
+        nodes=[random_node(rng, f"n{i}") for i in range(7)],
+    )
     recount = Recount(core)
     recount.seen = seen
     for i in range(rounds):

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 
 from msgspec.structs import replace
 
+from cress.model.distances import Distance
 from cress.model.errors import InputError, InputErrors
 from cress.model.node import Node
 from cress.model.resources import Dimensions, ResourceVector
@@ -26,6 +27,7 @@ class Builder:
         self.errors: list[InputError] = []
         self._names: dict[str, int] = {}
         self.neighbours: list[tuple[str, str]] = []
+        self.distances: tuple[Distance, ...] = ()
         self.outages: list[Outage] = []
         self.drains: list[Drain] = []
         self.licences: tuple[tuple[str, int], ...] = ()
@@ -89,4 +91,5 @@ class Builder:
             tuple(self.outages),
             self.licences,
             tuple(self.drains),
+            self.distances,
         )

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from cress.model.distances import Distance
 from cress.model.group import Group
 from cress.model.job import Condition, Job
 from cress.model.node import Node
@@ -46,6 +47,7 @@ class Cluster:
     outages: tuple[Outage, ...] = ()
     licences: tuple[tuple[str, int], ...] = ()
     drains: tuple[Drain, ...] = ()
+    distances: tuple[Distance, ...] = ()
 
     def total(self) -> ResourceVector:
         """Return the sum of the nodes' capacities."""

@@ -23,6 +23,8 @@ from cress.core.tables.licences import Licence, Licences
 from cress.core.tables.ports import Ports
 from cress.core.tables.racks import Racks
 from cress.core.tables.selected import Repelling, Selected
+from cress.language.names import key_of as key_of_name
+from cress.model.distances import Distance
 from cress.model.job import Job
 from cress.model.node import Node, Value
 from cress.model.resources import Dimensions
@@ -122,7 +124,7 @@ class Relations:
         # Domains by the key of the attribute, and the tasks in them by their owners.
         self._domains: dict[str, Domains] = {}
         self._tallies: dict[Whose, dict[str, Ints]] = {}
-        self.distances: dict[str, Distances] = {}
+        self.distances: tuple[Distance, ...] = ()
         self._applications: dict[Application, dict[int, None]] = {}
         self._families: dict[int, dict[int, None]] = {}
 
@@ -144,8 +146,23 @@ class Relations:
         """Return the domains of an attribute."""
         found = self._domains.get(key)
         if found is None:
-            found = self._domains[key] = Domains(self._values(key), self.distances.get(key))
+            found = self._domains[key] = Domains(self._values(key), self._distances_of(key))
         return found
+
+    def set_distances(self, distances: tuple[Distance, ...]) -> None:
+        """Set the whole list of distances between values of attributes."""
+        if distances != self.distances:
+            self.distances = distances
+            for key in self.compared:
+                self.forget_domains(key)
+
+    def _distances_of(self, key: str) -> Distances:
+        pairs = (
+            (one.casefold(), other.casefold(), number)
+            for by, one, other, number in self.distances
+            if key_of_name(by) == key
+        )
+        return {(min(one, other), max(one, other)): number for one, other, number in pairs}
 
     @property
     def compared(self) -> tuple[str, ...]:
