@@ -481,8 +481,8 @@ class Books:
         choices, selections = self.relations.choices, self.relations.selections
         jobs = tuple(jobs)
         if selections.repelling:
-            avoids = (each for job in jobs for each in selections.avoided(job, self._group_of(job)))
-            wants = replace(wants, avoids=tuple(dict.fromkeys(avoids)))
+            avoids = dict.fromkeys(each for job in jobs for each in selections.avoided(job, self._group_of(job)))
+            wants = replace(wants, avoids=tuple(avoids)) if avoids else wants
         if not choices:
             return wants
         return replace(wants, askers=tuple(dict.fromkeys(asker_of(choices, job, self.dimensions) for job in jobs)))

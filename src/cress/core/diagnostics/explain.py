@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from cress.core.cycle import Cycle
+from cress.core.diagnostics.smallest_change import smallest_change
 from cress.core.diagnostics.taken_ports import taken_ports
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.future.reservations import drain_due
@@ -200,7 +201,7 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
         return _veto(
             job, kind, until=start, lacking=lacking, clauses=clauses, nodes=nodes,
             missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants), overloaded=_busy(core, job),
-            details=core.matching.details(job.shape),
+            details=(*core.matching.details(job.shape), *smallest_change(core, job)),
         )  # fmt: skip
     return _veto(job, Verdict.RESERVED, behind=_blocker(core, job), until=start, nodes=nodes)
 

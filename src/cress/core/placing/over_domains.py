@@ -164,6 +164,20 @@ class Spread(OverDomain):
         return f"{has}, and may have at most {self._skew} more than {domains.names[low]} ({int(counts[low])})"
 
 
+    def change(self, places: Ints) -> str:
+        """Return the least ``most_skew`` with which a task could start on one of these nodes."""
+        asked = np.unique(self.domains.of[places])
+        asked = asked[asked < len(self.domains)]
+        counts, weights = self._counts(self._owners[0]), self.weights()
+        if weights is not None:
+            asked = asked[weights[asked] > 0]
+            bound = share_bound(weights, int(counts.sum()) + 1, 1)
+            needed = counts[asked] + 2 - bound[asked]
+        else:
+            needed = counts[asked] + 1 - least_used(counts, self.eligible())
+        return f"with most_skew {int(needed.min())} one more would start" if len(asked) else ""
+
+
 def _reached(counts: Ints, size: int) -> int:
     """Return the tasks of the least used domain when ``size - 1`` more were given to the least used ones: then the last one has most choice."""
     if not len(counts):

@@ -67,6 +67,10 @@ class Predicate(ABC):
         """Return a sentence about the moment for who waits for it; "" if there is nothing to tell."""
         return ""
 
+    def change(self, places: Ints) -> str:
+        """Return what would help a task that fits on these nodes but for this predicate; of those that compare domains."""
+        return f"without it {len(places)} node{'s' * (len(places) > 1)} would do"
+
     def caps(self) -> Ints | None:
         """Return, per node of the cluster, the limit of tasks of a gang that may start there together; None: any number."""
         return None
