@@ -154,7 +154,12 @@ def test_it_turns_soft_with_time() -> None:
 def test_a_gang_widens_in_steps() -> None:
     nodes = [node(f"n{i}").cpu(2).where(switch=f"s{i // 2}", zone="ab"[i // 4]) for i in range(8)]
     core = world(*nodes)
-    core.run(of("first", 1, 'Switch = "s0"'), of("second", 1, 'Switch = "s1"'), of("third", 1, 'Switch = "s2"'), of("last", 1, 'Switch = "s3"'))
+    core.run(
+        of("first", 1, 'Switch = "s0"'),
+        of("second", 1, 'Switch = "s1"'),
+        of("third", 1, 'Switch = "s2"'),
+        of("last", 1, 'Switch = "s3"'),
+    )
     core.submit(of("it", 4, "within(Switch) && f(x) = (Waittime > 10min)", "within(Zone)").gang()).decide()
     assert core.nodes_of("it") == []
     core.wake()
@@ -262,7 +267,10 @@ def test_a_task_that_runs_again_is_spread_again() -> None:
     ("value", "sentence"),
     [
         ({"switch": {"s1": {"s1": 1}}}, "switch.s1.s1: s1 has no distance to itself (two values)"),
-        ({"switch": {"s1": {"s2": "far"}}}, "switch.s1.s2: 'far' is not a distance (a whole number from 1 to 1,000,000)"),
+        (
+            {"switch": {"s1": {"s2": "far"}}},
+            "switch.s1.s2: 'far' is not a distance (a whole number from 1 to 1,000,000)",
+        ),
         (
             {"switch": {"s1": {"s2": 1}, "s2": {"s1": 2}}},
             "switch.s2.s1: is another distance than the other way round (one)",

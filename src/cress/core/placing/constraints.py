@@ -77,7 +77,7 @@ class Constraints:
     """
 
     __slots__ = (
-        "_made", "_spans", "by_load", "by_time", "data", "grouped", "keys", "lasting", "least", "over_domains", "owned",
+        "_last", "_made", "_spans", "by_load", "by_time", "data", "grouped", "keys", "lasting", "least", "over_domains", "owned",
         "rank",
         "requirement", "whole",
     )  # fmt: skip
@@ -110,6 +110,7 @@ class Constraints:
         # Whether there are any.
         self.by_time = self.next_change(-1) < NEVER
         self._made: dict[tuple[int, str, int], Wants] = {}
+        self._last: tuple[tuple[int, int, str, int, int], Wants] = ((0, NO_OWNER, "", 0, 0), NO_WANTS)
 
     def soft_now(self, waited: int, load: float) -> int:
         """Return the clauses whose f(x) is true after ``waited`` µs in the queue, at this load of the cluster (0 … 1)."""
@@ -143,6 +144,9 @@ class Constraints:
         group = group if self.grouped else ""
         together = size if self.over_domains else 1
         size = size if self.keys.licences else 1
+        key = (soft, owner, group, size, together)
+        if key == self._last[0]:
+            return self._last[1]
         made = self._made.get((soft, group, size)) if owner == NO_OWNER else None
         if made is not None:
             return made
@@ -165,6 +169,9 @@ class Constraints:
             made = NO_WANTS
         if owner == NO_OWNER:
             self._made[(soft, group, size)] = made
+        else:
+            # Tasks of one job start one after the other.
+            self._last = key, made
         return made
 
 

@@ -16,6 +16,9 @@ import numpy.typing as npt
 from cress.core.tables.arrays import Bools, Ints
 from cress.core.tables.domains import Domains
 
+# More than any domain has tasks.
+_MANY = 2**62
+
 Levels: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -80,7 +83,11 @@ def copied(counter: Counter) -> Counter:
 
 def least_used(counts: Ints, eligible: Bools) -> int:
     """Return the tasks of the least used domain of those that count; 0 if none does."""
-    return int(counts[eligible].min()) if eligible.any() else 0
+    if np.count_nonzero(eligible) == len(eligible) - 1 > 0:
+        # Most often all count: the last place is that of no domain.
+        return int(counts[:-1].min())
+    least = int(np.min(counts, where=eligible, initial=_MANY))
+    return 0 if least == _MANY else least
 
 
 class Filling(NamedTuple):

@@ -143,7 +143,7 @@ class Matching(NodeWatcher):
                 for shape in self.watchers(whose):
                     self._shifted[shape] = None
                     assert shape.match is not None
-                    shape.match.forget_scores()
+                    shape.match.shift_scores()
         self.touch(f)
 
     def locate(self, event: DataLocated) -> None:
@@ -158,7 +158,12 @@ class Matching(NodeWatcher):
         if self._flushed == self._start + len(self._log) and not (self._changed or self._stale or self._shifted):
             return
         # Touched nodes matter only for rows with dynamic predicates.
-        concerned = self.live if self._changed or self._stale else self._following
+        if self._changed or self._stale:
+            concerned = self.live
+        elif self._shifted:
+            concerned = self._following | self._shifted
+        else:
+            concerned = self._following
         if concerned:
             touched = np.array(list(dict.fromkeys(self._log[self._flushed - self._start :])), np.int64)
             changed = np.array(list(self._changed), np.int64)
@@ -179,6 +184,7 @@ class Matching(NodeWatcher):
         assert match is not None
         if shape in self._stale:
             match.forget_scores()
+            match.note_domains()
             everywhere = self._all(match)
             return self.exclude(shape, everywhere, match.first_excluding(everywhere, True))
         if len(changed):
@@ -186,9 +192,12 @@ class Matching(NodeWatcher):
             self._all(match)
             cleared = self.exclude(shape, changed, match.first_excluding(changed, True))
         if shape in self._shifted:
-            everywhere = self._all(match)
-            return cleared | self.exclude(shape, everywhere, match.first_excluding(everywhere, False))
-        if len(touched) and match.dynamic:
+            places = match.shifted()
+            places = self._all(match) if places is None else places
+            if len(places):
+                cleared |= self.exclude(shape, places, match.first_excluding(places, False))
+            return cleared
+        if len(touched) and match.follows_nodes:
             cleared |= self.exclude(shape, touched, match.first_excluding(touched, False))
         return cleared
 
@@ -209,12 +218,13 @@ class Matching(NodeWatcher):
         if shape.match is None:
             shape.match = Match(self.context, shape.wants)
         self.live[shape] = None
-        if shape.match.dynamic:
+        if shape.match.follows_nodes:
             self._following[shape] = None
         if shape.match.compares:
             self._comparing[shape] = None
         self._watch(shape)
         shape.match.forget_scores()
+        shape.match.note_domains()
         return shape.match.first_excluding(self._all(shape.match), True)
 
     def drop(self, shape: Shape) -> None:
@@ -239,10 +249,17 @@ class Matching(NodeWatcher):
         n = self.cluster.node_count
         if match.scores is None or len(match.scores) < n or match.at < self._start:
             match.scores = np.zeros(len(self.cluster.nodes), np.float32)
+            match.note_values()
             match.scores[:n] = match.score(np.arange(n))
-        elif match.dynamic_scores and match.at < end:
-            places = np.array(self._log[match.at - self._start :], np.int64)
-            match.scores[places] = match.score(places)
+        else:
+            shifted = match.rescored()
+            if shifted is None:
+                match.scores[:n] = match.score(np.arange(n))
+            elif len(shifted):
+                match.scores[shifted] = match.score(shifted)
+            if match.dynamic_scores and match.at < end:
+                places = np.array(self._log[match.at - self._start :], np.int64)
+                match.scores[places] = match.score(places)
         match.at = end
         return match.scores
 

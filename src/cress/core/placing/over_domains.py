@@ -14,7 +14,7 @@ from cress.core.placing.constraints import NO_OWNER, Wants
 from cress.core.placing.context import Context
 from cress.core.placing.gang_rules import Filling, OneEach, Rule, Within, least_used, share_bound
 from cress.core.placing.placement_clauses import Placed, members_with, parts_of
-from cress.core.placing.predicates import Predicate
+from cress.core.placing.predicates import DomainsSeen, Predicate
 from cress.core.placing.relations import Own, Whose
 from cress.core.tables.arrays import Bools, Floats, Ints
 from cress.core.tables.domains import Domains
@@ -39,6 +39,7 @@ class OverDomain(Placed):
         self._key = value.key
         self._by = value.by
         self._others: Sequence[Predicate] = ()
+        self._closed: tuple[tuple[int, int, Domains | None], Bools] = ((-1, -1, None), np.zeros(0, np.bool_))
         # The domains that count, after the facts that they follow from.
         self._eligible: tuple[int, Domains | None, Bools] = (-1, None, np.zeros(0, np.bool_))
 
@@ -72,8 +73,30 @@ class OverDomain(Placed):
         """Return, per domain, whether it is closed at the moment; the last one, of nodes without the attribute, is."""
         raise NotImplementedError
 
+    def closed_now(self) -> Bools:
+        """Return ``closed``, worked out once while nothing starts, ends or changes."""
+        relations = self.relations
+        now = (relations.moves, relations.facts, self.domains)
+        if self._closed[0] != now:
+            self._closed = (now, self.closed())
+        return self._closed[1]
+
     def excludes(self, places: Ints) -> Bools:
-        found: Bools = self.closed()[self.domains.of[places]]
+        found: Bools = self.closed_now()[self.domains.of[places]]
+        return found
+
+    def seen_closed(self) -> DomainsSeen:
+        return self.domains, self.closed_now()
+
+    def seen_values(self) -> DomainsSeen:
+        return self.domains, self.values()
+
+    def values(self) -> Floats:
+        """Return, per domain, its value as a term of a rank; the last one is that of nodes without the attribute."""
+        return (~self.closed_now()).astype(np.float32)
+
+    def suits(self, places: Ints) -> Floats:
+        found: Floats = self.values()[self.domains.of[places]]
         return found
 
     def never(self, places: Ints) -> Bools:
@@ -114,6 +137,12 @@ class Spread(OverDomain):
         return self.relations.tally(Own(owner), self._key)
 
     def closed(self) -> Bools:
+        if len(self._owners) == 1 and self._size == 1 and not self._targets:
+            # The most frequent case, at each start.
+            counts = self._counts(self._owners[0])
+            closed: Bools = counts >= least_used(counts, self.eligible()) + self._skew
+            closed[-1] = True
+            return closed
         closed = np.zeros(len(self.domains) + 1, np.bool_)
         weights = self.weights()
         for owner in self._owners:
@@ -121,11 +150,16 @@ class Spread(OverDomain):
             if weights is not None:
                 closed |= counts >= share_bound(weights, int(counts.sum()) + self._size, self._skew)
             else:
-                closed |= counts >= _reached(counts[self.eligible()], self._size) + self._skew
+                least = (
+                    least_used(counts, self.eligible())
+                    if self._size == 1
+                    else _reached(counts[self.eligible()], self._size)
+                )
+                closed |= counts >= least + self._skew
         closed[-1] = True
         return closed
 
-    def suits(self, places: Ints) -> Floats:
+    def values(self) -> Floats:
         """1 in the domains that come first, less in others the fuller they are; 0 on nodes without the attribute."""
         value = np.ones(len(self.domains) + 1, np.float64)
         weights = self.weights()
@@ -138,7 +172,7 @@ class Spread(OverDomain):
                 over = np.maximum(0, counts - least_used(counts, self.eligible()))
             value /= 1 + over
         value[-1] = 0
-        return value[self.domains.of[places]].astype(np.float32)
+        return value.astype(np.float32)
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
         counts = np.zeros(len(self.domains) + 1, np.int64) if empty else self._counts(self._owners[0])
@@ -162,7 +196,6 @@ class Spread(OverDomain):
             return f"{has}, and its share is {share:.3g}".replace(f"{share:.3g}", f"{100 * share:.3g} %")
         low = int(np.flatnonzero(eligible)[int(np.argmin(counts[eligible]))])
         return f"{has}, and may have at most {self._skew} more than {domains.names[low]} ({int(counts[low])})"
-
 
     def change(self, places: Ints) -> str:
         """Return the least ``most_skew`` with which a task could start on one of these nodes."""
@@ -229,11 +262,11 @@ class AwayFrom(OfJobs):
         closed[-1] = True
         return closed
 
-    def suits(self, places: Ints) -> Floats:
+    def values(self) -> Floats:
         """1 in domains without such tasks, less the more there are."""
         value = 1 / (1 + self._running())
         value[-1] = 0
-        return value[self.domains.of[places]].astype(np.float32)
+        return value.astype(np.float32)
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
         return (OneEach(self.domains),) if self._own else ()
@@ -257,12 +290,10 @@ class Near(OfJobs):
         closed[-1] = True
         return closed
 
-    def suits(self, places: Ints) -> Floats:
+    def values(self) -> Floats:
         """1 in such domains, less in others the farther they are."""
         running = self._running()
-        if self._first(running):
-            return (self.domains.of[places] < len(self.domains)).astype(np.float32)
-        return _by_distance(self.domains, np.flatnonzero(running[:-1]).tolist())[self.domains.of[places]]
+        return _by_distance(self.domains, np.flatnonzero(running[:-1]).tolist(), nobody=self._first(running))
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
         return (Within(self.domains, ()),) if self._own and (empty or self._first(self._running())) else ()
@@ -301,12 +332,10 @@ class Together(OverDomain):
         closed[-1] = True
         return closed
 
-    def suits(self, places: Ints) -> Floats:
+    def values(self) -> Floats:
         """1 in domains in use, less in others the farther they are."""
         used = self._used()
-        if not used:
-            return (self.domains.of[places] < len(self.domains)).astype(np.float32)
-        return _by_distance(self.domains, used)[self.domains.of[places]]
+        return _by_distance(self.domains, used, nobody=not used)
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
         return (Within(self.domains, () if empty else tuple(self._used())),)
@@ -353,9 +382,12 @@ def _jobs_text(jobs: str) -> str:
     return "the job itself" if parse_selector(jobs).is_self else jobs
 
 
-def _by_distance(domains: Domains, used: list[int]) -> Floats:
-    """Return, per domain, 1 where it is in use, else less the farther it is from the nearest one; 0 for none."""
+def _by_distance(domains: Domains, used: list[int], *, nobody: bool) -> Floats:
+    """Return, per domain, 1 where it is in use, else less the farther it is from the nearest one; 1 for all while ``nobody`` is anywhere."""
     found = np.zeros(len(domains) + 1, np.float32)
+    if nobody:
+        found[:-1] = 1
+        return found
     far = domains.far
     for d in range(len(domains) if used else 0):
         nearest = min(domains.distance(d, each) for each in used)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from cress.core.placing.constraints import Wants
 from cress.core.placing.context import Context
 from cress.core.placing.gang_rules import Rule
 from cress.core.placing.relations import Whose
 from cress.core.tables.arrays import Bools, Floats, Ints
+from cress.core.tables.domains import Domains
 from cress.language.clauses import Clause, brief
 from cress.language.program import Program
+
+# Domains, and a truth or a number for each of them.
+DomainsSeen: TypeAlias = tuple[Domains, npt.NDArray[Any]]
 
 
 class Predicate(ABC):
@@ -62,6 +67,14 @@ class Predicate(ABC):
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
         """Return what it asks of all tasks of a gang together; ``empty``: while no other task runs."""
         return ()
+
+    def seen_closed(self) -> DomainsSeen:
+        """Return the domains that it compares, and which of them are closed."""
+        raise NotImplementedError
+
+    def seen_values(self) -> DomainsSeen:
+        """Return the domains that it compares, and their values as a term of a rank."""
+        raise NotImplementedError
 
     def detail(self) -> str:
         """Return a sentence about the moment for who waits for it; "" if there is nothing to tell."""

@@ -115,6 +115,8 @@ class Relations:
         )
         self.node_count = 0
         self.facts = 0
+        # Grows with whatever may change how many tasks of whom run in which domain.
+        self.moves = 0
         self.counts: dict[Whose, dict[int, int]] = {}
         self.selections = Selections(
             dimensions,
@@ -194,6 +196,7 @@ class Relations:
 
     def add_job(self, job: LiveJob, relation: Relation) -> None:
         """Add a job in its group."""
+        self.moves += 1
         number = job.job.id
         self.dependencies.add(number, relation)
         self.selections.add(job.job, job.group.name, job.constraints)
@@ -205,6 +208,7 @@ class Relations:
 
     def remove_job(self, job: LiveJob) -> None:
         """Remove a job that is over or leaves its group, and the counts for it alone."""
+        self.moves += 1
         number, name = job.job.id, Key(job.group.name, job.job.name)
         self.dependencies.remove(number, name)
         self.locations.name(data_of(job.constraints), -1)
@@ -229,6 +233,7 @@ class Relations:
     def forget_counts(self) -> None:
         """Forget all counts, since jobs moved to other groups."""
         self.counts.clear()
+        self.moves += 1
         self._tallies.clear()
 
     def nodes_of(self, whose: Whose) -> Mapping[int, int]:
@@ -294,6 +299,7 @@ class Relations:
 
     def moved(self, job: LiveJob, f: int, change: int) -> tuple[Whose, ...]:
         """Count a task of the job that starts (``change`` 1) or ends (-1) on node ``f``; return the owners of the task."""
+        self.moves += 1
         own, near = Own(job.job.counted_as), belongs_with(job)
         whose: tuple[Whose, ...] = (own, Key(job.group.name, job.job.name), *(() if near == own else (near,)))
         if self.selections:
