@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,10 @@ settings.register_profile(
     "long", parent=settings.get_profile("default"), max_examples=LONGER * USUAL, derandomize=False
 )
 settings.load_profile("default")
+
+# A shell lets programs that it runs in the background ignore Ctrl-C, and what they start inherits that; programs of tests are to obey it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NO_TRACES = "CRESS_TRACES is not set: point it to the folder of the real traces to run this"
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from cress.center.compilation import Wanted
+from cress.model.options import Options
 from tests.center.program import Center, eventually
 
 
@@ -30,3 +35,20 @@ def test_what_is_compiled_already_is_not_said_to_be_compiled(tmp_path: Path) -> 
     with Center(tmp_path / "data") as center:
         center.process.send_signal(signal.SIGTERM)
         assert center.process.communicate(timeout=60)[1] == ""
+
+
+@pytest.mark.parametrize("center_is_there", [True, False])
+def test_the_compilation_ends_well_while_the_center_is_there_and_early_without_it(center_is_there: bool) -> None:
+    wanted = msgspec.msgpack.encode(Wanted((), Options())).hex().encode() + b"\n"
+    with subprocess.Popen(
+        [sys.executable, "-m", "cress.center.compilation"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(wanted)
+        process.stdin.flush()
+        if not center_is_there:
+            process.stdin.close()
+        # With its end of the pipe open, as long as it needs.
+        assert process.wait(120) == (0 if center_is_there else 1)
+        assert process.stderr.read() == b""

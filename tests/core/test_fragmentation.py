@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,8 +13,17 @@ from hypothesis import strategies as st
 from cress.center.show.jobs import why_chosen
 from cress.core.kernels.filling import fill_values
 from cress.core.scheduler import Scheduler
-from cress.model.decisions import Start
-from cress.model.events import GroupsApplied, JobCancelled, JobSubmitted, NodeAdded
+from cress.model.decisions import Preempt, Start
+from cress.model.events import (
+    GroupsApplied,
+    JobCancelled,
+    JobSubmitted,
+    NodeAdded,
+    NodeChanged,
+    NodeLost,
+    Outcome,
+    TaskEnded,
+)
 from cress.model.group import Group, Quota
 from cress.model.job import Job
 from cress.model.node import Device, Node
@@ -176,6 +186,33 @@ def test_the_kernel_chooses_as_its_plain_twin(
     assert not core.validate()
 
 
+@settings(max_examples=10, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 160, 470, 810, 1000, 2000]), st.integers(0, 9)), min_size=40, max_size=80)
+)
+def test_the_choice_is_that_of_a_scheduler_that_remembers_nothing(steps: list[tuple[int, int]]) -> None:
+    """Tasks come and end, nodes join and change, with other devices: what is kept of earlier nodes and choices changes none."""
+    nodes = [gpu_node(f"n{i}", 1 + i % 2, model=("A10", "T4")[i % 2]) for i in range(4)]
+    core = scheduler(*nodes)
+    running: list[int] = []
+    for number, (gpu, turn) in enumerate(steps, 1):
+        if turn == 0:
+            name = f"n{number % 6}"
+            node = gpu_node(name, 1 + number % 4, 8 + number % 16)
+            core.observe(0, [NodeChanged(node) if name in core.cluster.names else NodeAdded(node)])
+        elif turn == 1 and running:
+            core.observe(0, [TaskEnded(running.pop(number % len(running)))])
+        job = task(number, gpu, 1, 'GPUModel = "T4"' if turn > 6 else "")
+        core.observe(0, [JobSubmitted(job)])
+        fresh = Scheduler.restore(core.export())
+        decided = core.decide(0).items
+        assert decided == fresh.decide(0).items
+        running += [each.attempt for each in decided if isinstance(each, Start)]
+        if not decided:
+            core.observe(0, [JobCancelled(number)])
+    assert not core.validate()
+
+
 def test_a_restored_scheduler_and_one_that_replays_decide_the_same() -> None:
     nodes = [gpu_node("a", 2), gpu_node("b", 4, 32), gpu_node("c", 8, 48, "T4")]
     amounts = [470, 810, 1000, 320, 160, 650, 2000]
@@ -248,3 +285,53 @@ def test_the_decision_carries_why() -> None:
     assert start is not None
     assert start.chosen is not None
     assert start.chosen[2] == 1
+
+
+def test_every_task_of_a_gang_says_why() -> None:
+    core = scheduler(gpu_node("a", 2), gpu_node("b", 2))
+    core.observe(0, [JobSubmitted(msgspec.structs.replace(task(1, 1000), tasks=4, gang=True))])
+    starts = [each for each in core.decide(0).items if isinstance(each, Start)]
+    # Another node has an idle device too, but not for the last task.
+    assert [start.chosen and start.chosen[2] for start in starts] == [1, 1, 1, 0]
+
+
+def test_every_job_of_a_unit_says_why() -> None:
+    """A task and its dependant whose node failed start together on one node, which was chosen for both."""
+    core = scheduler(gpu_node("n1", 2))
+    core.observe(0, [JobSubmitted(task(1, 500))])
+    core.observe(0, [JobSubmitted(msgspec.structs.replace(task(2, 500), name="b", requirement='JobDependency = "t"'))])
+    core.decide(0)
+    core.observe(1, [NodeLost("n1"), NodeAdded(gpu_node("n2", 2)), NodeAdded(gpu_node("n3", 4))])
+    starts = [each for each in core.decide(1).items if isinstance(each, Start)]
+    assert [start.leader for start in starts] == [None, 1]
+    assert starts[0].chosen is not None
+    assert starts[0].chosen == starts[1].chosen
+    assert starts[0].chosen[2] == 1
+
+
+def test_a_start_in_kept_room_says_why_there_was_room() -> None:
+    group = Group(name="new", quota=Quota(scalar=10**9))
+    core = scheduler(gpu_node("a", 2), preemption="on")
+    core.observe(0, [GroupsApplied((Group(name="g", quota=Quota(scalar=1)), group))])
+    for number in (1, 2):
+        run(core, task(number, 1000))
+    core.observe(0, [JobSubmitted(msgspec.structs.replace(task(3, 2000), group="new"))])
+    victims = [each for each in core.decide(0).items if isinstance(each, Preempt)]
+    core.observe(1, [TaskEnded(each.attempt, Outcome.PREEMPTED) for each in victims])
+    (start,) = [each for each in core.decide(1).items if isinstance(each, Start) and each.job == 3]
+    assert (start.chosen, start.kept) == (None, ("preempted", 2))
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        (("preempted", 1), "chosen for the room of 1 task, which had to stop for it"),
+        (("preempted", 2), "chosen for the room of 2 tasks, which had to stop for it"),
+        (("moves", 3), "chosen for the room of 3 tasks, moved away for it"),
+        (("moved", 0), "chosen as the place to which it was moved"),
+        (("planned", 0), "chosen when its start was planned"),
+        (("of a later release", 0), ""),
+    ],
+)
+def test_what_is_said_of_kept_room(kept: tuple[str, int], said: str) -> None:
+    assert why_chosen(None, kept) == said

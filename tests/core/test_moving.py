@@ -47,6 +47,7 @@ def carry_out(world: World, plan: Plan) -> None:
         world.yield_victims()
         (start,) = [each for each in world.decisions[-3:] if isinstance(each, Start)]
         assert (start.job, start.task, start.node, start.claimed) == (move.job, move.task, move.to, True)
+        assert start.kept == ("moved", 0)
 
 
 def pinned(world: World, each: JobBuilder, name: str) -> None:

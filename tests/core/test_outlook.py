@@ -95,6 +95,33 @@ def test_a_dry_run_tells_what_the_submit_would() -> None:
     assert told(world).promise is Promise.AT_RISK
 
 
+@pytest.mark.parametrize(
+    ("requirement", "promise", "earliest"),
+    [
+        pytest.param("", Promise.FINE, HOUR, id="the empty node"),
+        pytest.param('Name = "n1"', Promise.CANNOT, 2 * HOUR, id="the full node alone"),
+        pytest.param('Name = "n1" && f(x) = (Waittime > 15min)', Promise.FINE, HOUR, id="a clause that may relax"),
+        pytest.param('Name = "n9"', Promise.UNKNOWN, None, id="no node"),
+    ],
+)
+@pytest.mark.parametrize("submitted", [False, True], ids=["a dry run", "submitted"])
+def test_clauses_that_never_relax_count(
+    requirement: str, promise: Promise, earliest: int | None, *, submitted: bool
+) -> None:
+    world = World(group("g", 4, "Urgency"), nodes=nodes(2, cpu=4))
+    world.observe([ClockSet(0)])
+    world.run(job("runs").cpu(4).group("g").limit("1h").requires('Name = "n1"'))
+    asked = wants(90 * MINUTE).requires(requirement)
+    if submitted:
+        outlook = told(world.submit(asked))
+    else:
+        found = world.core.foreseen(asked.build(99, world.dimensions))
+        assert found is not None
+        outlook = found
+    assert (outlook.promise, outlook.earliest_end) == (promise, earliest)
+    assert not world.core.validate()
+
+
 def test_what_runs_is_foreseen_from_when_it_started() -> None:
     world = clocked().run(wants(90 * MINUTE)).wait(40 * 60)
     world.decide()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from cress.core.estimator import MOST_AGAIN, Estimator
 from cress.core.run_history import GROUP_RUNS, LIMIT_WEIGHT, MOST_KEYS, MOST_RUNS, RunHistory
 from cress.model.estimates import RunEstimate
+from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.times import NEVER
 
@@ -138,6 +139,26 @@ def test_waiting_jobs_are_estimated_again_when_a_run_of_their_user_ends() -> Non
     assert [(each.jobs, each.estimate.run) for each in found] == [((2, 3), 60)]
     waiting.clear()
     assert estimator.ended(jobs[1], 60) == []
+
+
+def test_a_limit_of_nothing_is_an_estimate_too() -> None:
+    # Logs have such jobs; job files may not.
+    history = RunHistory()
+    history.add(ADA, SMALL, 0, 0)
+    assert history.estimate(ADA, SMALL, 0) == RunEstimate(0, 0, 0, 0, 1)
+    assert history.estimate(("bob", "train", "lab"), SMALL, 0).run == 0
+
+
+def test_jobs_without_a_group_are_estimated_again_with_those_that_name_the_default_one() -> None:
+    estimator = Estimator(lambda _: [])
+    first, second = (
+        Job(id=number, name="train", user="ada", group=group, request=SMALL, time_limit=HOUR)
+        for number, group in ((1, ""), (2, DEFAULT_GROUP))
+    )
+    estimator.submitted(first)
+    estimator.submitted(second)
+    (found,) = estimator.ended(first, 60)
+    assert (found.jobs, found.estimate.run) == ((1, 2), 60)
 
 
 def test_an_estimator_forgets_the_jobs_of_users_of_whom_no_run_ends() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cress.model.errors import InputError
+from cress.model.times import SECOND
 from cress.simulator import run
 from cress.simulator.fragments import FragmentLog
 from cress.simulator.frameworks import as_frameworks
@@ -118,5 +119,15 @@ def test_a_run_without_leases_says_nothing_of_fragments() -> None:
     log = FragmentLog(core)
     # An estimate that is corrected may make a loan possible: the leases are looked at, and there are none.
     core.pool.stamp += 1
-    log.look(10)
+    log.look(10, until=10 * SECOND)
     assert log.result() is None
+
+
+def test_what_leases_have_idle_counts_from_the_moment_at_which_it_changed(tmp_path: Path) -> None:
+    # The first lease is given back at 20 s, half a second after another one became idle; the next step comes at 29.5 s.
+    text = "job,submit,run,time_limit,cpu,memory,group,workload\n"
+    text += "first,0,10,20,2,2G,a,spark\nsecond,9500ms,10,20,1,1G,b,dask\nlong,0,100,200,1,1G,b,\n"
+    on = simulated(tmp_path, text)["lending=on"].analysis
+    assert on.fragments is not None
+    times = np.array([9, 11, 19, 21, 30]) * SECOND
+    assert on.fragments.idle.at(times).tolist() == [0, 0.5, 0.5, 0.25, 0]

@@ -136,6 +136,8 @@ def test_what_workers_without_tasks_leave_idle_is_lent_and_taken_back(lending: C
         ({"memory": "100GB"}, Refused, "one task is larger than every node"),
         ({"memory": "much"}, InputError, "'much' cannot be read"),
         ({"cores": 0}, InputError, "0 cores"),
+        ({"lend_after": "soon"}, InputError, "lend_after: 'soon' cannot be read"),
+        ({"lend_after": -1}, InputError, "lend_after: -1 cannot be read"),
         ({"processes": 2}, InputError, "2 processes have 1 cores"),
         ({"job_extra": {"tasks": 3}}, InputError, "the cluster itself sets tasks"),
         ({"prioritty": 3}, InputError, "a cluster has no key 'prioritty' .*priority"),

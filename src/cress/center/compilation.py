@@ -114,7 +114,9 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    # Not by ``sys.stdin``: at its end the interpreter wants the lock that a thread holds while it reads from there, and aborts.
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
     os._exit(1)
 
 

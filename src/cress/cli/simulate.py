@@ -154,6 +154,12 @@ def simulate(
     """Replay a trace in virtual time and compare policies."""
     with told("simulate", "sim", "interrupted; only complete files were left"):
         if trace == "openb":
+            others = {
+                "--cluster": cluster, "--groups": groups, "--events": events != Events.TOGETHER,
+                "--estimates": estimates != Estimates.REQUESTED, "--deadlines": deadlines, "--load": load,
+                "--frameworks": frameworks, "--compare": compare, "--seed": seed != 1, "--check": check, "--attempts": attempts,
+            }  # fmt: skip
+            _refuse(others | {"--policy": policy and online is None})
             lists = (pods, nodes, out)
             if online is None:
                 _pack(*lists, arrive=arrive, seeds=seeds, options=tuple(option or ()), as_json=as_json)
@@ -193,6 +199,20 @@ def simulate(
             _show(results, out)
         for sentence in _notes(results):
             typer.echo(sentence, err=True)
+
+
+def _refuse(given: dict[str, object]) -> None:
+    """Refuse what the trace ``openb`` does not take: the options that were given."""
+    hints = {
+        "--policy": "nothing waits there, so the policy changes nothing; with --online pods wait",
+        "--cluster": "--nodes FILE",
+        "--compare": "--option node_order=balance --option node_order=fragmentation",
+        "--load": "--arrive 1.3, or --online 0.95",
+        "--seed": "--seeds 42..51",
+    }
+    for name, value in given.items():
+        if value:
+            raise InputError(f"openb takes no {name}", hint=hints.get(name, "see docs/packing.md"), field=name)
 
 
 def _pack(

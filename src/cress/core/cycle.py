@@ -329,9 +329,9 @@ class Cycle(MakingRoom):
             for f, count in unit.nodes:
                 for _ in range(count):
                     if job.unit():
-                        self._start_unit(job, f)
+                        self._start_unit(job, f, kept=("planned", 0))
                     else:
-                        self._start_on(job, job.upcoming, f)
+                        self._start_on(job, job.upcoming, f, ("planned", 0))
             group.verdict = Verdict.PLACED
         return unit is not None
 

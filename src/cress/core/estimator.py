@@ -40,7 +40,7 @@ class Estimator:
     def submitted(self, job: Job) -> RunEstimate:
         """Return the estimate of a job that is submitted now."""
         kind = _kind(job)
-        self._waiting.setdefault((job.user, job.group), {})[job.id] = kind
+        self._waiting.setdefault(_owner(kind), {})[job.id] = kind
         self.kept += 1
         if self.kept > 2 * self._swept:
             self._sweep()
@@ -66,21 +66,28 @@ class Estimator:
 
     def ended(self, job: Job, run: int) -> list[RunEstimated]:
         """Learn from a task that ran for ``run`` µs until it ended by itself or at its limit; return what that changes."""
-        self._history.add(*_kind(job), run)
-        waiting = self._waiting.get((job.user, job.group))
+        kind = _kind(job)
+        self._history.add(*kind, run)
+        waiting = self._waiting.get(_owner(kind))
         if waiting is None:
             return []
         for number in self._settled(islice(waiting, MOST_AGAIN)):
             del waiting[number]
             self.kept -= 1
         if not waiting:
-            del self._waiting[job.user, job.group]
+            del self._waiting[_owner(kind)]
             return []
         # Jobs of one user ask for the same again and again.
         alike: dict[Kind, list[int]] = {}
         for number, (key, request, limit) in islice(waiting.items(), MOST_AGAIN):
             alike.setdefault((self._history.known(key), request, limit), []).append(number)
-        return [RunEstimated(tuple(jobs), self._history.estimate(*kind)) for kind, jobs in alike.items()]
+        return [RunEstimated(tuple(jobs), self._history.estimate(*each)) for each, jobs in alike.items()]
+
+
+def _owner(kind: Kind) -> tuple[str, str]:
+    """Return the user and group of jobs of a kind."""
+    (user, _, group), _, _ = kind
+    return user, group
 
 
 def _kind(job: Job) -> Kind:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from cress.core.jobs import Attempt
 from cress.model.times import NEVER
+
+# Entries of attempts that are over may be as many as those that run, and so many more.
+_SPARE = 64
 
 
 class ExpectedEnds:
@@ -30,8 +33,23 @@ class ExpectedEnds:
 
     def remove(self, attempt: Attempt) -> None:
         """Remove an attempt that is over."""
-        if self._running.pop(attempt.id, None) is not None:
-            self._count(attempt, -1)
+        if self._running.pop(attempt.id, None) is None:
+            return
+        self._count(attempt, -1)
+        # Their own time may come only in days.
+        if self.kept > 2 * len(self._running) + _SPARE:
+            self._heap = [entry for entry in self._heap if self._counts(*entry)]
+            heapify(self._heap)
+
+    @property
+    def kept(self) -> int:
+        """The number of entries, with those of attempts that are over."""
+        return len(self._heap)
+
+    def _counts(self, end: int, number: int) -> bool:
+        """Return whether an entry is of an attempt that runs and is expected to end at this time."""
+        attempt = self._running.get(number)
+        return attempt is not None and attempt.expected == end < attempt.last_end
 
     def move(self, attempt: Attempt, expected: int, last_end: int) -> None:
         """Expect the end of an attempt at another time."""
@@ -66,9 +84,7 @@ class ExpectedEnds:
         """Return the time at which the next attempt outlives its estimate; NEVER if none will."""
         heap = self._heap
         while heap:
-            end, number = heap[0]
-            attempt = self._running.get(number)
-            if attempt is not None and attempt.expected == end < attempt.last_end:
-                return end
+            if self._counts(*heap[0]):
+                return heap[0][0]
             heappop(heap)
         return NEVER

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from cress.core.books import Books
 from cress.core.jobs import JobEntry
 from cress.core.kernels.urgency import urgency
+from cress.core.placing.constraints import lasting_wants
+from cress.core.placing.shape import Shape
 from cress.model.estimates import RunEstimate
 from cress.model.job import Job
 from cress.model.outlook import Outlook, Promise
@@ -40,19 +42,13 @@ def _if_released(found: Outlook) -> Outlook:
 def foreseen(core: Books, job: Job, estimate: RunEstimate | None) -> Outlook | None:
     """Return the forecast for a job that is not submitted; ``None`` as in ``outlook``.
 
-    Its clauses do not count: it does not end earlier than that.
+    Of its clauses those count that say something about nodes and never relax: it does not end earlier than that.
     """
-    size = job.tasks if job.gang else 1
-    entry = JobEntry(job, core.groups.get(job.group), core.fit.shape(job.request, size), core.now, None, None, estimate)
+    entry = JobEntry(job, core.groups.get(job.group), _lasting_shape(core, job), core.now, None, None, estimate)
     entry.deadline = core.deadline_of(entry)
     if entry.deadline >= NEVER:
         return None
-    core.fit.want(entry.shape)
-    try:
-        slot = core.timeline.earliest(entry.shape, entry.duration, core.now)
-    finally:
-        core.fit.unwant(entry.shape)
-    found = _told(core, entry, core.now, None if slot is None else slot.start, in_queue=True)
+    found = _told(core, entry, core.now, _earliest(core, entry.shape, entry.duration), in_queue=True)
     # Numbers below 0 are jobs of the same submit.
     waits = job.hold or any(number < 0 or number in core.jobs for number, _ in job.after)
     return _if_released(found) if waits else found
@@ -116,8 +112,27 @@ def _start(core: Books, job: JobEntry, now: int) -> int | None:
     """Return when the rest of a job starts at the earliest: now if nothing of it waits, else when its next unit fits beside what is reserved."""
     if not job.waiting:
         return now
+    if job.constraints is not None and (job.constraints.by_time or job.constraints.by_load):
+        # Clauses that hold it up now may relax before its room comes.
+        return _earliest(core, _lasting_shape(core, job.job), job.duration)
     reservation = core.reservations.of(job)
     if reservation is not None and reservation.rows:
         return reservation.start
     slot = core.timeline.earliest(job.shape, job.duration, core.now)
+    return None if slot is None else slot.start
+
+
+def _lasting_shape(core: Books, job: Job) -> Shape:
+    """Return the shape of the first unit of a job under the clauses that never relax."""
+    wants = core.as_asked((job,), lasting_wants(job, core.dimensions))
+    return core.fit.shape(job.request, job.tasks if job.gang else 1, wants)
+
+
+def _earliest(core: Books, shape: Shape, duration: int) -> int | None:
+    """Return when a unit of a shape that perhaps no job waits with fits at the earliest."""
+    core.fit.want(shape)
+    try:
+        slot = core.timeline.earliest(shape, duration, core.now)
+    finally:
+        core.fit.unwant(shape)
     return None if slot is None else slot.start

@@ -24,6 +24,7 @@ from cress.model.decisions import (
     Claim,
     ClaimDropped,
     Decision,
+    Kept,
     Preempt,
     Start,
     Stop,
@@ -115,9 +116,9 @@ class Placements(Ledger):
             self.leases.return_slot(slot, end)
             return False
         if job.companions and job.unit():
-            # The node was chosen for the unit; each member has its own lease.
+            # The node was chosen for the unit as a whole; each member has its own lease.
             self.leases.release(slot)
-            self._start_unit(job, f)
+            self._start_unit(job, f, chosen=self.balance.choice)
         else:
             self._start(job, job.upcoming, f, slot, chosen=self.balance.choice)
         return True
@@ -133,6 +134,7 @@ class Placements(Ledger):
         claim: ClaimEntry | None = None,
         room: Place | None = None,
         chosen: Choice | None = None,
+        kept: Kept | None = None,
     ) -> None:
         """Start a task on node ``f`` in the lease that is held for it already, or in the ``room`` that is not."""
         cluster = self.cluster
@@ -145,7 +147,19 @@ class Placements(Ledger):
         rest = () if claim is None else rest_of(self, claim, f, slot, self.next_attempt)
         if job.constraints is None:
             start = Start(
-                self.next_attempt, job.job.id, task, cluster.names[f], (), leader, has, (), claimed, parts, rest, chosen
+                self.next_attempt,
+                job.job.id,
+                task,
+                cluster.names[f],
+                (),
+                leader,
+                has,
+                (),
+                claimed,
+                parts,
+                rest,
+                chosen,
+                kept,
             )
         else:
             wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
@@ -153,18 +167,19 @@ class Placements(Ledger):
             own = len(job.job.ports)
             start = Start(
                 self.next_attempt, job.job.id, task, cluster.names[f], ports[:own], leader, has, ports[own:], claimed,
-                parts, rest, chosen,
+                parts, rest, chosen, kept,
             )  # fmt: skip
         self.apply_fact(start, slot)
         self._decided.append(start)
 
-    def _start_unit(self, job: JobEntry, f: int) -> None:
+    def _start_unit(self, job: JobEntry, f: int, *, chosen: Choice | None = None, kept: Kept | None = None) -> None:
         """Start the next task of a job and its companions on one node."""
         task = job.upcoming
         members = [(job, task), *((other, each) for other, each in job.companions[task] if each in other.carried)]
         slots = self._hold_members([member for member, _ in members], f)
         for (member, its_task), slot in zip(members, slots, strict=True):
-            self._start(member, its_task, f, slot, leader=None if member is job else job.job.id)
+            leader = None if member is job else job.job.id
+            self._start(member, its_task, f, slot, leader=leader, chosen=chosen, kept=kept)
 
     def _gather(self, job: JobEntry, now: int) -> bool:
         """Stop the companions of the job's next unit that still run, unless it starts beside them; return whether it did."""
@@ -197,13 +212,14 @@ class Placements(Ledger):
         end = self.end_of(job)
         slots = [self.leases.take_slot(end) for _ in range(job.shape.size)]
         places = self.balance.place_many(job.shape, slots, end)
-        for task, f, slot in zip(job.next_tasks(len(slots)), places, slots, strict=True):
-            self._start(job, task, f, slot)
+        started = zip(job.next_tasks(len(slots)), places, slots, self.balance.choices, strict=True)
+        for task, f, slot, chosen in started:
+            self._start(job, task, f, slot, chosen=chosen)
 
-    def _start_on(self, job: JobEntry, task: int, f: int, claim: ClaimEntry | None = None) -> None:
+    def _start_on(self, job: JobEntry, task: int, f: int, kept: Kept, claim: ClaimEntry | None = None) -> None:
         """Start a task on a node that was chosen before."""
         slot = self.leases.hold(f, job.shape.row, self.end_of(job))
-        self._start(job, task, f, slot, claim=claim)
+        self._start(job, task, f, slot, claim=claim, kept=kept)
 
     def _count_pending(self) -> None:
         balance, cluster = self.balance, self.cluster
@@ -313,8 +329,9 @@ class Placements(Ledger):
         if not self.fit.has_room(claim.job.shape, nodes) or not self._may_start(claim):
             return False
         places = [f for f, count in nodes for _ in range(count)]
+        kept = why_kept(claim)
         for task, f in zip(tuple(claim.tasks), places, strict=True):
-            self._start_on(claim.job, task, f, claim)
+            self._start_on(claim.job, task, f, kept, claim)
         return True
 
     def _may_start(self, claim: ClaimEntry) -> bool:
@@ -333,3 +350,10 @@ class Placements(Ledger):
                 devices.copies_on(self.cluster, claim.job.shape.ask, f) < count for f, count in claim.reservation.nodes
             )
         )
+
+
+def why_kept(claim: ClaimEntry) -> Kept:
+    """Return why there is room for the tasks of a claim."""
+    if claim.moved is not None:
+        return "moved", 0
+    return "moves" if claim.moves else "preempted", len(claim.victims)

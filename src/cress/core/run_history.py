@@ -66,7 +66,7 @@ class RunHistory:
         if limit < NEVER:
             size = limit.bit_length()
             used, limits = self._used.get(size, (0, 0))
-            self._used[size] = (used + min(run, limit), limits + limit)
+            self._used[size] = (used + min(run, limit), limits + max(1, limit))
 
     def _row(self, key: Key) -> int:
         """Return the row of a key, of which a run has ended; a new one is that of the key whose last run is longest ago if there are too many."""

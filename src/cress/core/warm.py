@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cress.core.kernels import (
+    alike,
     balance,
     choice,
     devices,
@@ -45,7 +46,7 @@ from cress.model.times import MINUTE, SECOND
 
 # All kernels of the scheduler.
 KERNELS = Kernels(
-    balance, choice, devices, filling, fragmentation, fragments, holding, order, runs, shape_blocks, timeline, urgency,
+    alike, balance, choice, devices, filling, fragmentation, fragments, holding, order, runs, shape_blocks, timeline, urgency,
     victims, machine,
 )  # fmt: skip
 

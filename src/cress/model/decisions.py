@@ -15,6 +15,8 @@ from cress.model.resources import ResourceVector
 
 # Reasons for a choice of a node: the growth of its fragment in devices, its balance y after placing, how many other nodes fit.
 Choice: TypeAlias = tuple[float, float, int]
+# Why there was room that was kept for a task: others were ``preempted`` or made room by ``moves``, it was ``moved`` itself, or its start was ``planned``; and how many others left for it.
+Kept: TypeAlias = tuple[str, int]
 
 
 class LeasePart(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -34,6 +36,7 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     ``more_ports`` are ports that clauses of the job take beside. ``claimed``: the task was part of a ``Claim``.
     ``parts`` is what it takes from leases of workloads, its own or others; ``rest`` what stays idle in its lease (design note 0024).
     ``chosen``, with the order ``fragmentation``: the growth of the node's fragment in devices, its balance y, how many other nodes fitted.
+    ``kept``, of a task that starts in room that was kept for it: why there was room.
     """
 
     attempt: int
@@ -48,6 +51,7 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     parts: tuple[LeasePart, ...] = ()
     rest: tuple[LeasePart, ...] = ()
     chosen: Choice | None = None
+    kept: Kept | None = None
 
 
 class Claim(msgspec.Struct, frozen=True, tag=True, gc=False):

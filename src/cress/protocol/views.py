@@ -139,7 +139,7 @@ class AttemptView(View, frozen=True):
 
     ``ports`` are the numbers that it has, or had, by name, ``devices`` those of its node. While it runs, ``inside`` are the leases of its workload in which
     it runs, ``borrows`` what it has of leases of others, ``lenders`` these leases; as the API of leases names them,
-    and ``chosen`` says why the order ``fragmentation`` chose its node.
+    and ``chosen`` says why its node was chosen: by the order ``fragmentation``, or for room that was kept for it.
     """
 
     id: int

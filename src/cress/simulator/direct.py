@@ -26,7 +26,7 @@ from cress.model.decisions import Decisions, Preempt, Start, Stop
 from cress.model.events import Event, JobCancelled, JobSubmitted, NodeCordoned, Outcome, TaskEnded
 from cress.model.job import Job
 from cress.model.resources import ResourceVector
-from cress.model.times import DAY
+from cress.model.times import DAY, NEVER
 from cress.simulator.attempts import History, How, JobEnd
 from cress.simulator.dependencies import Dependencies
 from cress.simulator.fragments import FragmentLog
@@ -155,14 +155,14 @@ class DirectRun:
                 time = wake
             if time is None:
                 break
+            if log is not None:
+                log.look(now, until=time)
             now = time
             first = position
             while position < n and submit[position] == now:
                 position += 1
             before = self._starts_seen
             step(now, first, position, wake is not None and wake <= now)
-            if log is not None:
-                log.look(now)
             if devices is not None:
                 devices.look(now)
             if self._starts_seen != before or self._running.heap:
@@ -170,6 +170,8 @@ class DirectRun:
             if self._progress is not None and self.events >= self._next_report:
                 self._next_report = self.events + STRIDE
                 self._progress(self.events)
+        if log is not None:
+            log.look(now, until=NEVER)
         return self._history(now)
 
     def _together(self, now: int, first: int, last: int, woken: bool) -> None:

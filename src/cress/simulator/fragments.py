@@ -10,7 +10,7 @@ from cress.core.scheduler import Scheduler
 from cress.model.times import SECOND
 from cress.simulator.series import Ints, Steps
 
-# The least time between two looks at the leases.
+# After a look the next one is this much later: what holds only for a shorter time in between is left out.
 _PERIOD = SECOND
 
 
@@ -29,7 +29,7 @@ class Fragments:
 
 
 class FragmentLog:
-    """Looks at the leases of a scheduler while it runs: after a change, at most once a second of virtual time."""
+    """Notes the leases of a scheduler while it runs, at most once a second of virtual time."""
 
     def __init__(self, core: Scheduler) -> None:
         self._core = core
@@ -39,12 +39,12 @@ class FragmentLog:
         self._rows: list[tuple[int, int, int]] = []
         self._borrowed: dict[int, int] = {}
 
-    def look(self, now: int) -> None:
-        """Note the leases as they are, if they have changed and the last look is long enough ago."""
+    def look(self, since: int, *, until: int) -> None:
+        """Note the leases as they have been ``since`` the last step; ``until`` is the time of the next one, which may change them."""
         pool = self._core.pool
-        if pool.stamp == self._seen or now < self._next:
+        if pool.stamp == self._seen or until <= since or until < self._next:
             return
-        self._seen, self._next = pool.stamp, now + _PERIOD
+        self._seen, self._next = pool.stamp, since + _PERIOD
         idle = second = lent = 0
         for lease in pool.leases.values():
             unused = sum(part.amounts[0] for part in lease.idle.values())
@@ -52,7 +52,7 @@ class FragmentLog:
             if lease.lent:
                 second += unused
                 lent += sum(part.amounts[0] for part in lease.lent)
-        self._times.append(now)
+        self._times.append(since)
         self._rows.append((idle, second, lent))
 
     def started(self, attempt: int, position: int) -> None:

@@ -138,6 +138,7 @@ class ManagedRun:
                 time = wake
             if time is None or (time > self._moved + PATIENCE and self._is_stuck(position < n)):
                 break
+            self._log.look(now, until=time)
             now = time
             inputs = [*self._reports(now), *self._due(now)]
             first = position
@@ -145,13 +146,13 @@ class ManagedRun:
                 position += 1
             self.events += len(inputs) + position - first
             self._step(now, inputs, first, position)
-            self._log.look(now)
             self._services.look(now)
             if self._devices is not None:
                 self._devices.look(now)
             if self._progress is not None and self.events >= self._next_report:
                 self._next_report = self.events + STRIDE
                 self._progress(self.events)
+        self._log.look(now, until=NEVER)
         return self._history(now)
 
     def _is_stuck(self, more: bool) -> bool:

@@ -34,6 +34,7 @@ from cress.lifecycle.nodes.cordons import why_closed
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import AWAY, LiveAttempt, LiveNode
 from cress.lifecycle.tables.timers import DRAIN
+from cress.model.decisions import Choice, Kept
 from cress.model.errors import InputError
 from cress.model.estimates import RunEstimate
 from cress.model.groups.quota_text import SCALE, format_resource_quota
@@ -265,12 +266,21 @@ def _running(attempt: LiveAttempt, names: list[str]) -> AttemptView:
         started=moment(attempt.started),
         ports=named(names, attempt.ports),
         devices=held(attempt.devices),
-        chosen=why_chosen(attempt.chosen),
+        chosen=why_chosen(attempt.chosen, attempt.kept),
     )
 
 
-def why_chosen(chosen: tuple[float, float, int] | None) -> str:
-    """Say why a node was chosen: ``chosen for least fragmentation 0.012, balance 0.31; 14 others fit``; empty for other orders."""
+def why_chosen(chosen: Choice | None, kept: Kept | None = None) -> str:
+    """Say why a node was chosen: ``chosen for least fragmentation 0.012, balance 0.31; 14 others fit``, or for room that was kept; empty for other orders."""
+    if kept is not None:
+        why, number = kept
+        tasks = "1 task" if number == 1 else f"{number:,} tasks"
+        return {
+            "preempted": f"chosen for the room of {tasks}, which had to stop for it",
+            "moves": f"chosen for the room of {tasks}, moved away for it",
+            "moved": "chosen as the place to which it was moved",
+            "planned": "chosen when its start was planned",
+        }.get(why, "")
     if chosen is None:
         return ""
     fragments, balance, others = chosen

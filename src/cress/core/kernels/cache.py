@@ -11,6 +11,7 @@ from typing import Any
 from numba.core import caching
 
 FILES = (
+    "alike.py",
     "balance.py",
     "choice.py",
     "devices.py",

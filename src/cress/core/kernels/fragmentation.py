@@ -1,12 +1,23 @@
 """Growth of what the likely mix of shapes cannot use of the devices, and the node where it grows least (design note 0026).
 
-The mix has a row a shape: its amounts (``requests``), its parts of devices or whole ones per dimension (``asks``), its share
-(``shares``, float32, sum 1), and per node whether its clauses allow it (``may``). ``asked`` are the dimensions of which a shape asks for some, ``kinds`` are the dimensions that have devices, and
-``values`` what an idle amount of one device of each is worth to the mix (``filling``), in thousandths.
+The mix is a tuple of tables (``FIRSTS`` … ``OFTEN``). A shape has a column for each dimension with devices of which it asks for some; those of one
+dimension follow each other, by amount:
+
+* ``firsts`` and ``sizes``: per dimension with devices, where its columns begin and where its different amounts begin, and the ends of both;
+* ``amounts``: the different amounts, in thousandths; ``size_of``: the place of a shape's amount among them;
+* ``shares``: the share of the shape (float32, sum 1 over the shapes);
+* ``asked``: the dimensions of which a shape asks for some; ``needs``: per such dimension what a shape asks for;
+* ``may``: per node and column whether the clauses of the shape allow the node;
+* ``kinds``: the dimensions that have devices; ``values``: what an idle amount of one device of each is worth to the mix (``filling``), in thousandths;
+* ``often``: the weights of copies and of filling.
 
 The **fragment** of a node, in devices, is what the shape could not use of the idle devices of the kinds that it asks for, Σ share × of it:
 were one task to come next, plus ``often[0]`` × were as many of them to come as fit, so that cores and memory for
-all idle devices count; plus ``often[1]`` × Σ (idle − its value) over the devices. All figures are float32, summed in the order of the loops.
+all idle devices count; plus ``often[1]`` × Σ (idle − its value) over the devices.
+
+It is worked out for every node and shape that is placed, so its loops run over the shapes and have no branches: compilers make vector
+instructions of them. Amounts are float64, in which whole numbers up to 2⁵³ and the whole parts of their quotients are exact; the
+sums are float32, in the order of the columns.
 """
 
 from __future__ import annotations
@@ -14,6 +25,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from cress.core.kernels.alike import CHANGED, UNTIL, follow
 from cress.core.kernels.devices import (
     KIND,
     LEFT,
@@ -24,7 +36,11 @@ from cress.core.kernels.devices import (
     first_device,
     mask_at,
 )
-from cress.core.kernels.holding import FREE, REQUEST, STAMP, hold
+from cress.core.kernels.holding import FREE, REQUEST, TOTAL_STAMP, TOTAL_USED, hold
+
+# The tables of the mix, in the order of the tuple, and the rows of a scratch table that has their columns.
+FIRSTS, SIZES, AMOUNTS, SIZE_OF, SHARES, ASKED, NEEDS, MAY, KINDS, VALUES, OFTEN = range(11)
+WORK = 5
 
 ZERO = np.float32(0)
 THOUSAND = np.float32(1000)
@@ -41,26 +57,31 @@ def _idle(node, k, begin):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _usable(node, k, amount, begin):
-    """Return what the next task that asks for ``amount`` could use of them, and the number of such tasks that they hold."""
-    usable = 0
-    whole = 0
-    copies = 0
+def _usable(node, k, begin, amounts, usable, copies):
+    """Write, for each of the ``amounts``, what the next task that asks for it could use of the devices of dimension ``k``, and how many such tasks they hold."""
+    whole = np.float64(0)
+    for i in range(amounts.shape[0]):
+        usable[i] = 0.0
+        copies[i] = 0.0
     for at in range(begin, node.shape[0], WIDTH):
-        if node[at + KIND] == k:
-            left = node[at + LEFT]
-            whole += np.int64(left == WHOLE)
-            if left >= min(amount, WHOLE):
-                usable += left
-                copies += left // amount
-    if amount >= WHOLE:
-        copies = whole * WHOLE // amount
-    return (usable if copies > 0 else 0), copies
+        if node[at + KIND] != k or node[at + LEFT] <= 0:
+            continue
+        left = np.float64(node[at + LEFT])
+        if left == WHOLE:
+            whole += 1.0
+        for i in range(amounts.shape[0]):
+            fits = left >= min(amounts[i], np.float64(WHOLE))
+            usable[i] += left if fits else 0.0
+            copies[i] += np.floor(left / amounts[i]) if fits else 0.0
+    for i in range(amounts.shape[0]):
+        copies[i] = np.floor(whole * WHOLE / amounts[i]) if amounts[i] >= WHOLE else copies[i]
+        usable[i] = usable[i] if copies[i] > 0.0 else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def fragment(node, f, k_count, requests, asks, shares, may, asked, kinds, values, often):
-    """Return the fragment of a node (its row), which has the place ``f``, in devices."""
+def fragment(node, f, k_count, mix, work):
+    """Return the fragment of a node (its row), which has the place ``f``, in devices; ``work`` is scratch (``WORK`` rows)."""
+    firsts, sizes, all_amounts, all_size_of, all_shares, asked, all_needs, all_may, kinds, values, often = mix
     begin = first_device(k_count)
     total = ZERO
     for j in range(kinds.shape[0]):
@@ -68,26 +89,39 @@ def fragment(node, f, k_count, requests, asks, shares, may, asked, kinds, values
         idle = _idle(node, k, begin)
         if idle == 0:
             continue
-        before = 0
-        usable = 0
-        most = 0
-        for m in range(shares.shape[0]):
-            amount = asks[m, PARTS + k]
-            if amount == 0:
+        amounts = all_amounts[sizes[j] : sizes[j + 1]]
+        size_of = all_size_of[firsts[j] : firsts[j + 1]]
+        shares = all_shares[firsts[j] : firsts[j + 1]]
+        may = all_may[f, firsts[j] : firsts[j + 1]]
+        n = shares.shape[0]
+        usable = work[0, : amounts.shape[0]]
+        most = work[1, : amounts.shape[0]]
+        uses = work[2, :n]
+        copies = work[3, :n]
+        takes = work[4, :n]
+        _usable(node, k, begin, amounts, usable, most)
+        for m in range(n):
+            copies[m] = most[size_of[m]] * may[m]
+            uses[m] = usable[size_of[m]]
+            takes[m] = amounts[size_of[m]]
+        for i in range(asked.shape[0]):
+            if asked[i] == k and node[FREE + k] >= idle:
+                # Devices are never short of what they hold.
                 continue
-            if amount != before:
-                # Shapes that ask for the same follow each other.
-                usable, most = _usable(node, k, amount, begin)
-                before = amount
-            copies = most if may[m, f] != 0 else 0
-            for i in range(asked.shape[0]):
-                need = requests[m, asked[i]]
-                if need > 0 and copies > 0 and node[FREE + asked[i]] < copies * need:
-                    copies = max(0, node[FREE + asked[i]]) // need
+            needs = all_needs[i, firsts[j] : firsts[j + 1]]
+            free = np.float64(max(0, node[FREE + asked[i]]))
+            for m in range(n):
+                # Nothing is less than the quotient of a shape that needs nothing: infinite, or not a number.
+                fit = np.floor(free / needs[m])
+                copies[m] = min(copies[m], fit)
+        all_idle = np.float64(idle)
+        for m in range(n):
             # For the next task, and for as many as fit.
-            now = np.float32(idle - (usable if copies > 0 else 0))
-            full = np.float32(idle - copies * amount)
-            total += shares[m] * ((now + often[0] * full) / THOUSAND)
+            now = np.float32(all_idle - (uses[m] if copies[m] > 0.0 else 0.0))
+            full = np.float32(all_idle - copies[m] * takes[m])
+            uses[m] = shares[m] * ((now + often[0] * full) / THOUSAND)
+        for m in range(n):
+            total += np.float32(uses[m])
         lost = 0
         for at in range(begin, node.shape[0], WIDTH):
             if node[at + KIND] == k and node[at + LEFT] > 0:
@@ -135,40 +169,32 @@ def take(node, request, ask, k_count, kinds, values):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def repair(
-    r, nodes, node_count, rows, lack, blocked, growth, seen, before, known, requests, asks, shares, may, asked, kinds, values,
-    often,
-):  # fmt: skip
-    """Bring row ``r`` of ``growth`` up to date on every node that fits and has changed since ``seen``.
+def least_growth(r, nodes, node_count, k_count, rows, lack, blocked, state_of, growth, before, squares, weight, mix):
+    """Return the first node that fits with the least growth + ``weight`` × y, of which ``squares`` has the square; -1 if none fits.
 
-    ``before`` is the fragment of each node as it is, at the stamps ``known``.
+    ``before`` is the fragment of each state, ``growth`` how much it grows by the shape of each row; not a number where that is
+    not known yet.
     """
-    k_count = requests.shape[1]
     request = rows[r, REQUEST : REQUEST + k_count]
     ask = rows[r, REQUEST + 2 * k_count :]
     after = np.empty(nodes.shape[1], np.int64)
-    for f in range(node_count):
-        stamp = nodes[f, STAMP]
-        if seen[r, f] == stamp or (lack[r, f] | blocked[f]) != 0:
-            continue
-        if known[f] != stamp:
-            before[f] = fragment(nodes[f], f, k_count, requests, asks, shares, may, asked, kinds, values, often)
-            known[f] = stamp
-        after[:] = nodes[f]
-        take(after, request, ask, k_count, kinds, values)
-        growth[r, f] = fragment(after, f, k_count, requests, asks, shares, may, asked, kinds, values, often) - before[f]
-        seen[r, f] = stamp
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def least_growth(lack, blocked, growth, squares, node_count, weight):
-    """Return the first node that fits with the least growth + ``weight`` × y, of which ``squares`` has the square; -1 if none fits."""
+    work = np.empty((WORK, mix[SHARES].shape[0]))
+    kinds, values = mix[KINDS], mix[VALUES]
+    row = lack[r]
+    known = growth[r]
     best = -1
     least = ZERO
     for f in range(node_count):
-        if (lack[f] | blocked[f]) != 0:
+        if (row[f] | blocked[f]) != 0:
             continue
-        score = growth[f] + weight * np.sqrt(squares[f])
+        s = state_of[f]
+        if np.isnan(known[s]):
+            if np.isnan(before[s]):
+                before[s] = fragment(nodes[f], f, k_count, mix, work)
+            after[:] = nodes[f]
+            take(after, request, ask, k_count, kinds, values)
+            known[s] = fragment(after, f, k_count, mix, work) - before[s]
+        score = known[s] + weight * np.sqrt(squares[f])
         if best < 0 or score < least:
             best = f
             least = score
@@ -178,18 +204,21 @@ def least_growth(lack, blocked, growth, squares, node_count, weight):
 @njit(cache=True, nogil=True, error_model="numpy")
 def place(
     r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims, squares,
-    weight, growth, seen, before, known, requests, asks, shares, may, asked, kinds, values, often,
+    weight, growth, before, allowed, state_of, known, states, table, clock, mix,
 ):  # fmt: skip
     """Choose a node and devices for one copy of the shape of row ``r``, and hold them until ``end``; -1 if it fits nowhere."""
-    repair(
-        r, nodes, node_count, rows, lack, blocked, growth, seen, before, known, requests, asks, shares, may, asked, kinds,
-        values, often,
-    )  # fmt: skip
-    f = least_growth(lack[r], blocked, growth[r], squares, node_count, weight)
+    k_count = (totals.shape[0] - TOTAL_USED) // 2
+    if follow(
+        nodes, node_count, k_count, totals[TOTAL_STAMP], allowed, mix[ASKED], mix[KINDS], state_of, known, states, table, clock
+    ):  # fmt: skip
+        growth[:] = np.nan
+        before[:] = np.nan
+    f = least_growth(r, nodes, node_count, k_count, rows, lack, blocked, state_of, growth, before, squares, weight, mix)
     if f >= 0:
-        k_count = requests.shape[1]
-        _name_devices(slot, nodes[f], rows[r, REQUEST + 2 * k_count :], leases, k_count, kinds, values)
+        _name_devices(slot, nodes[f], rows[r, REQUEST + 2 * k_count :], leases, k_count, mix[KINDS], mix[VALUES])
         hold(slot, f, end, r, nodes, leases, totals, columns, then, dims, rows, row_count, lack)
+        clock[UNTIL] = totals[TOTAL_STAMP]
+        clock[CHANGED] = f
     return f
 
 
@@ -216,13 +245,14 @@ def _name_devices(slot, node, ask, leases, k_count, kinds, values):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def total_fragments(nodes, node_count, k_count, requests, asks, shares, may, asked, kinds, values):
-    """Return what the mix cannot use of all nodes, and their idle devices, both in devices."""
-    often = np.zeros(2, np.float32)
+def total_fragments(nodes, node_count, k_count, mix):
+    """Return what the mix cannot use of all nodes, and their idle devices, both in devices; ``often`` of the mix is to be zero."""
+    kinds = mix[KINDS]
+    work = np.empty((WORK, mix[SHARES].shape[0]))
     lost = 0.0
     idle = 0.0
     for f in range(node_count):
-        lost += fragment(nodes[f], f, k_count, requests, asks, shares, may, asked, kinds, values, often)
+        lost += fragment(nodes[f], f, k_count, mix, work)
         for j in range(kinds.shape[0]):
             idle += _idle(nodes[f], kinds[j], first_device(k_count)) / 1000.0
     return lost, idle

@@ -36,6 +36,8 @@ class Balance:
         self.by_fragments = False
         # Why the last node was chosen, of the order ``fragmentation``.
         self.choice: Choice | None = None
+        # The same for each of the last ``place_many``.
+        self.choices: list[Choice | None] = []
         self._place = PLACE[cluster.width]
         self._place_many = PLACE_MANY[cluster.width]
         self._measure = MEASURE[cluster.width]
@@ -101,7 +103,8 @@ class Balance:
         """Hold one copy of ``shape``, which has no rank, in each of the leases ``slots``; return the nodes."""
         cluster = self.cluster
         if self.by_fragments:
-            return [self._place_by_fragments(shape, slot, end, cluster.blocked) for slot in slots]
+            return self._place_many_by_fragments(shape, slots, end)
+        self.choices = [None] * len(slots)
         chosen = np.zeros(len(slots), np.int64)
         self.cursor = self._place_many(
             shape.row, np.array(slots, np.int64), chosen, end, cluster.nodes, cluster.leases, cluster.lack,
@@ -110,6 +113,13 @@ class Balance:
             self.cursor,
         )  # fmt: skip
         return chosen.tolist()
+
+    def _place_many_by_fragments(self, shape: Shape, slots: list[int], end: int) -> list[int]:
+        self.choices, places = [], []
+        for slot in slots:
+            places.append(self._place_by_fragments(shape, slot, end, self.cluster.blocked))
+            self.choices.append(self.choice)
+        return places
 
     def _place_by_fragments(self, shape: Shape, slot: int, end: int, blocked: npt.NDArray[np.int32]) -> int:
         cluster = self.cluster

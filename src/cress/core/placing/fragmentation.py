@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from cress.core.kernels import fragmentation
-from cress.core.kernels.devices import PARTS, WHOLE
+from cress.core.kernels.alike import UNTIL
+from cress.core.kernels.devices import WHOLE, WIDTH, first_device
 from cress.core.kernels.filling import fill_values
+from cress.core.kernels.fragmentation import ASKED, MAY
 from cress.core.placing.constraints import NO_WANTS, Wants, lasting_wants
-from cress.core.placing.device_requests import ask_of
 from cress.core.placing.matching import Matching
 from cress.core.placing.mix import Mix
 from cress.core.placing.shape import Shape
@@ -22,6 +26,8 @@ from cress.model.node import DISK_KIND
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 
+# States of nodes that are kept, for each node: those of now, and earlier ones that may come again.
+STATES = 3
 # Clauses that depend only on what a node is.
 _OF_NODES = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
 
@@ -34,23 +40,28 @@ class Fragmentation:
         self.mix = mix
         self._matching = matching
         self._weight = np.float32(options.fragmentation_balance)
+        # The tables of kernels; the next ones are what they are made of.
+        self._tables: tuple[Any, ...] = ()
         self._often = np.array([options.fragmentation_copies, options.fragmentation_filling], np.float32)
         # The state of the mix, of the nodes' descriptions and of their table for which the tables hold.
-        self._state = (-1, -1, -1)
+        self._state: tuple[int, int, tuple[int, ...]] = (-1, -1, ())
         self._shapes: list[Wants] = []
         k = cluster.k_count
         self._requests: Ints = np.zeros((0, k), np.int64)
-        self._asks: Ints = np.zeros((0, PARTS + k), np.int64)
         self._shares: Floats = np.zeros(0, np.float32)
         self._may: npt.NDArray[np.uint8] = np.zeros((0, 0), np.uint8)
-        self._asked: Ints = np.zeros(0, np.int64)
         self._kinds: Ints = np.zeros(0, np.int64)
         self._values: Ints = np.zeros((0, WHOLE + 1), np.int64)
-        # Per node its fragment and the stamp at which it was computed; per row and node the growth, likewise.
-        self._before: Floats = np.zeros(0, np.float32)
+        # The states of the nodes (``kernels.alike``), and of each its fragment and, per row, how much it grows.
+        self._who: dict[bytes, int] = {}
+        self._allowed_to: Ints = np.zeros(0, np.int64)
+        self._state_of: Ints = np.zeros(0, np.int64)
         self._known: Ints = np.zeros(0, np.int64)
+        self._states: Ints = np.zeros((0, 0), np.int64)
+        self._table: Ints = np.zeros(0, np.int64)
+        self._clock: Ints = np.zeros(3, np.int64)
+        self._before: Floats = np.zeros(0, np.float32)
         self._growth: Floats = np.zeros((0, 0), np.float32)
-        self._seen: Ints = np.zeros((0, 0), np.int64)
         self._owners: list[Shape | None] = []
         self._squares: Floats = np.zeros(0, np.float32)
 
@@ -75,52 +86,68 @@ class Fragmentation:
         return fragmentation.place(  # type: ignore[no-any-return]
             shape.row, slot, end, cluster.nodes, cluster.leases, cluster.lack, cluster.rows, cluster.row_count, blocked,
             cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._squares,
-            self._weight, self._growth, self._seen, self._before, self._known, self._requests, self._asks,
-            self._shares, self._may, self._asked, self._kinds, self._values, self._often,
+            self._weight, self._growth, self._before, self._allowed_to, self._state_of, self._known, self._states,
+            self._table, self._clock, self._tables,
         )  # fmt: skip
 
     def why(self, shape: Shape, f: int, fitted: int) -> Choice:
         """Return why node ``f`` was chosen by the last ``place``, when ``fitted`` nodes fitted."""
-        growth, balance = self._growth[shape.row, f].item(), np.sqrt(self._squares[f]).item()
+        growth, balance = self._growth[shape.row, self._state_of[f]].item(), np.sqrt(self._squares[f]).item()
         return round(growth, 6), round(balance, 6), fitted - 1
 
     def shares(self) -> tuple[float, float]:
         """Return what the mix cannot use of the idle devices of all nodes, and the idle devices, in devices."""
         self._follow()
         cluster = self.cluster
-        lost, idle = fragmentation.total_fragments(
-            cluster.nodes, cluster.node_count, cluster.k_count, self._requests, self._asks, self._shares, self._may,
-            self._asked, self._kinds, self._values,
-        )  # fmt: skip
+        tables = (*self._tables[:-1], np.zeros(2, np.float32))
+        lost, idle = fragmentation.total_fragments(cluster.nodes, cluster.node_count, cluster.k_count, tables)
         return float(lost), float(idle)
 
     # --- tables ----------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
         """Bring the tables up to date with the mix and with what nodes are."""
-        cluster, n = self.cluster, len(self.cluster.nodes)
-        state = (self.mix.version, self._matching.facts, n)
+        shape = self.cluster.nodes.shape
+        state = (self.mix.version, self._matching.facts, shape)
         if state == self._state:
             return
-        if len(self._known) != n:
-            self._before = np.zeros(n, np.float32)
-            self._known = np.full(n, -1, np.int64)
-            self._growth = np.zeros((len(cluster.rows), n), np.float32)
-            self._seen = np.full((len(cluster.rows), n), -1, np.int64)
         kinds = self._counted()
-        if state[0] != self._state[0] or not np.array_equal(kinds, self._kinds):
+        if state[0] != self._state[0] or shape != self._state[2] or not np.array_equal(kinds, self._kinds):
             self._kinds = kinds
             self._take_mix()
             self._may = self._allowed()
-            self._known[:] = -1
-            self._seen[:] = -1
+            self._tables = self._columns()
+            self._forget()
+            changed = np.arange(len(self.cluster.nodes))
         else:
-            may = self._allowed()
-            changed = np.any(may != self._may, axis=0) if may.shape == self._may.shape else np.ones(n, np.bool_)
-            self._known[changed] = -1
-            self._seen[:, changed] = -1
-            self._may = may
+            before, self._may = self._may, self._allowed()
+            self._tables = self._columns()
+            changed = np.flatnonzero(np.any(before != self._may, axis=0))
+        for f in changed.tolist():
+            self._allowed_to[f] = self._who.setdefault(self._tables[MAY][f].tobytes(), len(self._who))
+        self._known[changed] = -1
+        self._clock[UNTIL] = -1
         self._state = state
+
+    def _forget(self) -> None:
+        """Forget the states of all nodes."""
+        cluster, n = self.cluster, len(self.cluster.nodes)
+        # Who may use the node, the free amounts, and two words a device.
+        width = 1 + len(self._tables[ASKED]) + 2 * ((cluster.nodes.shape[1] - first_device(cluster.k_count)) // WIDTH)
+        if self._states.shape != (STATES * n, width):
+            self._states = np.zeros((STATES * n, width), np.int64)
+        if len(self._known) != n:
+            self._allowed_to = np.zeros(n, np.int64)
+            self._state_of = np.zeros(n, np.int64)
+            self._known = np.zeros(n, np.int64)
+            self._table = np.zeros(2 ** int(STATES * n).bit_length(), np.int64)
+            self._before = np.zeros(STATES * n, np.float32)
+            self._growth = np.zeros((len(cluster.rows), STATES * n), np.float32)
+        self._who.clear()
+        self._table[:] = -1
+        self._before[:] = np.nan
+        self._growth[:] = np.nan
+        self._clock[:] = (0, -1, -1)
 
     def _counted(self) -> Ints:
         """Return the dimensions of which some node counts devices one by one."""
@@ -135,9 +162,6 @@ class Fragmentation:
         counted.sort(key=lambda each: [each.request[k] for k in kinds])
         k = self.cluster.k_count
         self._requests = np.array([each.request for each in counted], np.int64).reshape(len(counted), k)
-        self._asked = np.flatnonzero(self._requests.any(axis=0))
-        asks = [ask_of(each.request, NO_WANTS) for each in counted]
-        self._asks = np.array(asks, np.int64).reshape(len(counted), PARTS + k)
         tasks = np.array([each.tasks for each in counted], np.int64)
         self._shares = (tasks / max(1, int(tasks.sum()))).astype(np.float32)
         dimensions = self.cluster.dimensions
@@ -156,6 +180,27 @@ class Fragmentation:
                 pieces = np.array([wanted[size] for size in sizes], np.float64)
                 fill_values(np.array(sizes, np.int64), pieces, self._values[j])
 
+    def _columns(self) -> tuple[Any, ...]:
+        """Return the tables of kernels: a column for each shape and dimension with devices of which it asks for some."""
+        asked = np.flatnonzero(self._requests.any(axis=0))
+        shapes: list[Ints] = []
+        amounts: list[Ints] = []
+        places: list[Ints] = []
+        for k in self._kinds.tolist():
+            asking = np.flatnonzero(self._requests[:, k])
+            different, place = np.unique(self._requests[asking, k], return_inverse=True)
+            shapes.append(asking)
+            amounts.append(different)
+            places.append(place)
+        firsts = np.cumsum([0, *map(len, shapes)])
+        sizes = np.cumsum([0, *map(len, amounts)])
+        every = _joined(shapes)
+        return (
+            firsts, sizes, _joined(amounts).astype(np.float64), _joined(places), self._shares[every], asked,
+            self._requests[every][:, asked].T.astype(np.float64, order="C"), np.ascontiguousarray(self._may[every].T),
+            self._kinds, self._values, self._often,
+        )  # fmt: skip
+
     def _allowed(self) -> npt.NDArray[np.uint8]:
         """Return, per shape of the mix and node, whether its clauses allow the node."""
         may = np.zeros((len(self._shapes), len(self.cluster.nodes)), np.uint8)
@@ -166,16 +211,13 @@ class Fragmentation:
     def _own(self, shape: Shape) -> None:
         """Forget what is known of the row of the shape if it was another's."""
         cluster, r = self.cluster, shape.row
-        if len(self._seen) != len(cluster.rows):
-            rows = len(self._seen)
+        if len(self._growth) != len(cluster.rows):
             self._growth = grown(self._growth, len(cluster.rows))
-            self._seen = grown(self._seen, len(cluster.rows))
-            self._seen[rows:] = -1
         if len(self._owners) < len(cluster.rows):
             self._owners.extend([None] * (len(cluster.rows) - len(self._owners)))
         if self._owners[r] is not shape:
             self._owners[r] = shape
-            self._seen[r] = -1
+            self._growth[r] = np.nan
 
 
 def of_nodes(request: ResourceVector, requirement: str, dimensions: Dimensions) -> Wants:
@@ -183,3 +225,7 @@ def of_nodes(request: ResourceVector, requirement: str, dimensions: Dimensions) 
     job = Job(id=0, name="", group="", request=request, requirement=requirement)
     hard = tuple(clause for clause in lasting_wants(job, dimensions).hard if clause.kind in _OF_NODES)
     return Wants(hard=hard) if hard else NO_WANTS
+
+
+def _joined(arrays: Sequence[Ints]) -> Ints:
+    return np.concatenate([np.zeros(0, np.int64), *arrays])

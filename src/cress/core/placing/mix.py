@@ -44,6 +44,7 @@ class Mix:
         # Tasks that arrived since the mix was taken.
         self.fresh = 0
         self.likely: tuple[Likely, ...] = ()
+        self._tasks = 0
         # Grows whenever the mix changes.
         self.version = 0
 
@@ -55,8 +56,7 @@ class Mix:
 
     def due(self, jobs: int) -> bool:
         """Return whether the mix is to be taken anew, in a cluster with so many jobs."""
-        known = sum(each.tasks for each in self.likely)
-        return self.fresh >= max(FIRST, min(known, self.window), jobs // JOBS_PER_TASK)
+        return self.fresh >= max(FIRST, min(self._tasks, self.window), jobs // JOBS_PER_TASK)
 
     def renew(self, waiting: Iterable[tuple[Job, int]]) -> None:
         """Take the mix of what arrived lately and of the ``waiting`` jobs, each with the number of its tasks that wait."""
@@ -71,6 +71,7 @@ class Mix:
 
     def _set(self, likely: Iterable[Likely]) -> None:
         self.likely = tuple(likely)
+        self._tasks = sum(each.tasks for each in self.likely)
         self.version += 1
 
     def export(self) -> dict[str, object]:

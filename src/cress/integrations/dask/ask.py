@@ -29,7 +29,7 @@ STOP_GRACE = "30s"
 class Ask:
     """One lease: ``cores`` and ``memory`` (bytes) for all its ``processes`` together, and the program in it.
 
-    ``keys`` are further ones of the request, ``options`` those of ``distributed.Worker``, ``tls`` the files of its ``Security``; ``death_timeout`` in seconds.
+    ``keys`` are further ones of the request, ``options`` those of ``distributed.Worker``, ``tls`` the files of its ``Security``; ``death_timeout`` in seconds (``None``: never).
     """
 
     workload: str
@@ -38,7 +38,7 @@ class Ask:
     processes: int = 1
     python: str = sys.executable
     local_directory: str = ""
-    death_timeout: float = 60.0
+    death_timeout: float | None = 60.0
     keys: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     tls: Mapping[str, str] = field(default_factory=dict)
@@ -93,7 +93,7 @@ def made(
     cores: float,
     memory: str | int,
     processes: int,
-    death_timeout: Duration,
+    death_timeout: Duration | None,
     env: Mapping[str, str] | None,
     job_extra: Mapping[str, Any] | None,
     keys: Mapping[str, Any],
@@ -119,16 +119,23 @@ def made(
             raise InputError(f"a cluster has no key {name!r}", hint=one_of(name, sorted(KEYS)), field=name)
     if env:
         given["environment"] = {**given.get("environment", {}), **env}
-    seconds = _parsed(parse_timedelta, death_timeout, "death_timeout", "a duration such as 60s")
     return Ask(
         workload=workload,
         cores=cores,
         memory=int(amount),
         processes=int(processes),
-        death_timeout=seconds,
+        death_timeout=seconds_of(death_timeout, "death_timeout"),
         keys=given,
         **more,
     )
+
+
+def seconds_of(duration: Duration | None, name: str) -> float | None:
+    """Return a duration as Dask writes it, in seconds; ``name`` is its keyword. Raises ``InputError``."""
+    if duration is None:
+        return None
+    seconds: float = _parsed(parse_timedelta, duration, name, "a duration such as 60s")
+    return seconds
 
 
 def _parsed(parse: Any, value: object, name: str, hint: str) -> Any:

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Unpack
 
-from dask.utils import parse_bytes, parse_timedelta
+from dask.utils import parse_bytes
 from distributed import Scheduler, Security, Status
 from distributed.deploy.adaptive import Adaptive
 from distributed.deploy.cluster import Cluster
@@ -25,7 +25,7 @@ from cress.client.errors import ClientError
 from cress.client.job_keywords import Duration
 from cress.client.lease_keywords import LeaseKeys
 from cress.integrations.dask.adapting import LeaseAdaptive
-from cress.integrations.dask.ask import Ask, made
+from cress.integrations.dask.ask import Ask, made, seconds_of
 from cress.integrations.dask.holder import Holder
 from cress.integrations.dask.lease import WorkerLease
 from cress.integrations.dask.lending import Lending
@@ -67,7 +67,7 @@ class CressCluster(SpecCluster):
         env: Mapping[str, str] | None = None,
         python: str = sys.executable,
         local_directory: str | Path = "",
-        death_timeout: Duration = 60.0,
+        death_timeout: Duration | None = 60.0,
         lend_after: Duration | None = 5.0,
         host: str | None = None,
         interface: str | None = None,
@@ -102,7 +102,7 @@ class CressCluster(SpecCluster):
             options=options,
             tls=_tls(security),
         )
-        self._lend_after = None if lend_after is None else parse_timedelta(lend_after, default="seconds")
+        self._lend_after = seconds_of(lend_after, "lend_after")
         self._place: dict[str, Any] = {"url": url, "token": token, "data": data}
         self._holder: Holder | None = None
         self._leases: dict[int, WorkerLease] = {}

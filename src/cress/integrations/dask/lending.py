@@ -11,7 +11,6 @@ from typing import Any
 from distributed import Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from cress.client import LeaseView
 from cress.client.errors import ClientError
 from cress.integrations.dask.ask import Ask
 from cress.integrations.dask.holder import Holder
@@ -56,7 +55,10 @@ class Lending(SchedulerPlugin):
             try:
                 await self._look()
             except ClientError as error:
-                logger.warning("what is used of leases could not be told: %s", error)
+                logger.warning("the center could not be told what is used of leases: %s", error)
+            except Exception:
+                # Without further reports, what has been lent would not be taken back when tasks come.
+                logger.exception("the center could not be told what is used of leases")
             try:
                 await asyncio.wait_for(self._news.wait(), EVERY)
             except TimeoutError:
@@ -64,42 +66,46 @@ class Lending(SchedulerPlugin):
             self._news.clear()
 
     async def _look(self) -> None:
-        now, words = asyncio.get_running_loop().time(), []
+        """Report the leases that have become idle or busy; what could not be reported is found again by the next look."""
+        now, reports = asyncio.get_running_loop().time(), []
         workers = {str(each.name): each for each in self._scheduler.workers.values()}
         held = [each for each in self._leases() if each.view is not None and each.view.state == "held"]
         for lease in held:
             there = [workers[name] for name in lease.workers if name in workers]
             busy = len(there) < len(lease.workers) or any(each.processing or each.actors for each in there)
             since = self._since[lease] = math.inf if busy else min(self._since.get(lease, now), now)
-            memory = sum(int(each.metrics.get("memory", 0)) for each in there)
-            words.append(self._word(lease, now - since >= self._after, memory, busy=busy))
+            told = self._told_memory(lease)
+            if busy and told is not None:
+                reports.append(self._report_busy(lease))
+            elif now - since >= self._after:
+                memory = idle_memory(self._holder.ask, sum(int(each.metrics.get("memory", 0)) for each in there))
+                if told is None or not told / 2 <= memory <= told:
+                    reports.append(self._report_idle(lease, memory))
         for lease in set(self._since) - set(held):
             self._forget(lease)
-        await asyncio.gather(*(self._holder.use(view, amounts) for view, amounts in filter(None, words)))
+        for outcome in await asyncio.gather(*reports, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
 
-    def _word(
-        self, lease: WorkerLease, idle: bool, memory: int, *, busy: bool
-    ) -> tuple[LeaseView, dict[str, str | float]] | None:
-        """Return what is to be told of a lease, if it is news."""
-        ask, view = self._holder.ask, lease.view
+    def _told_memory(self, lease: WorkerLease) -> int | None:
+        """Return the memory with which a lease was last reported idle; ``None`` if it counts as used as a whole."""
+        assert lease.view is not None
+        attempt, memory = self._told.get(lease, (None, None))
+        # One that was taken and given again counts as used.
+        return memory if attempt == lease.view.attempt else None
+
+    async def _report_busy(self, lease: WorkerLease) -> None:
+        assert lease.view is not None
+        ask = self._holder.ask
+        await self._holder.use(lease.view, {"cpu": ask.cores, "memory": ask.memory})
+        self._forget(lease)
+
+    async def _report_idle(self, lease: WorkerLease, memory: int) -> None:
+        view, ask = lease.view, self._holder.ask
         assert view is not None
-        attempt, told = self._told.get(lease, (None, 0))
-        if attempt != view.attempt:
-            # It was taken and given again: all of it counts as used.
-            told = 0
-        if busy:
-            if not told:
-                return None
-            self._forget(lease)
-            return view, {"cpu": ask.cores, "memory": ask.memory}
-        if not idle:
-            return None
-        wanted = idle_memory(ask, memory)
-        if told and told / 2 <= wanted <= told:
-            return None
-        self._told[lease] = view.attempt, wanted
+        await self._holder.use(view, {"cpu": min(ask.cores, IDLE_CORES * ask.processes), "memory": memory})
+        self._told[lease] = view.attempt, memory
         self._lenders |= dict.fromkeys(lease.workers, lease)
-        return view, {"cpu": min(ask.cores, IDLE_CORES * ask.processes), "memory": wanted}
 
     def _forget(self, lease: WorkerLease) -> None:
         self._since.pop(lease, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cress.lifecycle.tables.tracked import Row
-from cress.model.decisions import Choice
+from cress.model.decisions import Choice, Kept
 from cress.model.events import Outcome
 from cress.model.family import Database, Service
 from cress.model.job import Condition, Job
@@ -25,7 +25,7 @@ class LiveAttempt(Row, kw_only=True):
     ``devices`` are those of the node that it has.
     ``leader`` is the job that it was started together with after a failure of their node. ``ready_at`` (the machine's clock)
     is since when it is ready, of a service or database; ``unwell`` what its last failed check came to.
-    ``chosen`` is why its node was, as in ``Start``.
+    ``chosen`` and ``kept`` are why its node was, as in ``Start``.
     """
 
     id: int
@@ -45,6 +45,7 @@ class LiveAttempt(Row, kw_only=True):
     ready_at: int | None = None
     unwell: str = ""
     chosen: Choice | None = None
+    kept: Kept | None = None
 
 
 class LiveJob(Row, kw_only=True):

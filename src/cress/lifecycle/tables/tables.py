@@ -98,6 +98,7 @@ def place(tables: Tables, start: Start, utc: int) -> LiveAttempt:
         devices=start.devices,
         leader=start.leader,
         chosen=start.chosen,
+        kept=start.kept,
     )
     tables.attempts.put(start.attempt, attempt)
     return attempt
