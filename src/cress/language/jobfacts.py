@@ -100,7 +100,11 @@ def substituted(expression: Expression, facts: dict[str, Expression]) -> Express
 
     match expression:
         case Name(key=key) if key.startswith(JOB):
-            return facts.get(key, Name(UNDEFINED, UNDEFINED, expression.at))
+            known = facts.get(key)
+            if isinstance(known, (Number, Text, Truth)):
+                # People want to read what was asked, and the value.
+                return replace(known, stands_for=str(expression))
+            return Name(UNDEFINED, f"{expression} ({UNDEFINED})", expression.at)
         case Defined(name=Name(key=key)) if key.startswith(JOB):
             return Truth(key in facts)
         case Not() | Negative():
