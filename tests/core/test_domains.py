@@ -94,13 +94,13 @@ def test_all_versions_of_a_service_are_spread_together() -> None:
 WHY = {
     "spread": (
         "aab", (of("it", 12, "spread(Zone)"),),
-        "no node satisfies spread(Zone) (2 of 3 nodes do not; 1 lack cpu); Zone a has 5 of its 9 tasks, and may have at most 1 more than b (4); "
-        "with most_skew 2 one more would start",
+        ("no node satisfies spread(Zone) (2 of 3 nodes do not; 1 lack cpu); Zone a has 5 of its 9 tasks, and may have at most 1 more than b (4); "
+         "with most_skew 2 one more would start"),
     ),
     "shares": (
         "aab", (of("it", 12, 'spread(Zone, "a=40%")'),),
-        'no node satisfies spread(Zone, "a=40%") (2 of 3 nodes do not; 1 lack cpu); Zone a has 4 of its 8 tasks, and its share is 40 %; '
-        "with most_skew 2 one more would start",
+        ('no node satisfies spread(Zone, "a=40%") (2 of 3 nodes do not; 1 lack cpu); Zone a has 4 of its 8 tasks, and its share is 40 %; '
+         "with most_skew 2 one more would start"),
     ),
     "away": (
         "aab", (of("db", 2, "spread(Zone)"), of("it", 1, 'away_from("d*", Zone)')),

@@ -473,7 +473,7 @@ class Books:
 
     @property
     def is_asked(self) -> bool:
-        """Whether nodes that choose, or jobs that keep away, ask anything of jobs."""
+        """The answer whether nodes that choose, or jobs that keep away, ask anything of jobs."""
         return bool(self.relations.choices or self.relations.selections.repelling)
 
     def as_asked(self, jobs: Iterable[Job], wants: Wants) -> Wants:

@@ -39,7 +39,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OverDomains:
-    """What a clause about domains asks, the values of the attribute ``by`` (``key`` is what it is found by).
+    """The request of a clause about domains, the values of the attribute ``by`` (``key`` is what it is found by).
 
     ``jobs`` is the text of a selector. SPREAD: the tasks of a domain exceed those of the least used one by at most
     ``most_skew``; with ``targets`` (values of the attribute and shares in thousandths of a percent) its share.

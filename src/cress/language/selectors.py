@@ -41,7 +41,7 @@ class Selector:
 
     @property
     def is_self(self) -> bool:
-        """Whether it is the job itself that is meant."""
+        """The answer whether the job itself is meant."""
         return not self.name and not self.labels and self.condition is None
 
     def among(self, group: str) -> str:

@@ -188,7 +188,7 @@ class Match:
 
     @property
     def has_rules(self) -> bool:
-        """Whether hard clauses compare the domains of all tasks of a gang."""
+        """The answer whether hard clauses compare the domains of all tasks of a gang."""
         return any(each.compares for each in self.predicates)
 
     def caps(self) -> Ints:
