@@ -12,6 +12,7 @@ from benchmarks import (
     bottleneck,
     bulk,
     centers,
+    constraints,
     containers,
     core,
     deadlines,
@@ -43,6 +44,7 @@ from benchmarks.result import Result
 PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "core": core.results,
     "matching": matching.results,
+    "constraints": constraints.results,
     "urgency": urgency.results,
     "families": families.results,
     "live": live.results,

@@ -36,6 +36,16 @@ def test_a_file_says_who_is_whose_neighbour_and_who_stands_where() -> None:
     }
 
 
+def test_distances_are_those_of_values_of_any_attribute() -> None:
+    topology = parse_topology("distances:\n  switch:\n    s1: {s2: 1, s3: 4}\n    s2: {s1: 1}\n", "t")
+    assert topology.distances == (("switch", "s1", "s2", 1), ("switch", "s1", "s3", 4))
+    with pytest.raises(InputError) as caught:
+        parse_topology("racks: {r1: {}}\ndistances:\n  switch:\n    s1:\n      s2: far\n", "t")
+    assert str(caught.value) == (
+        "t:5: distances.switch.s1.s2: 'far' is not a distance (a whole number from 1 to 1,000,000)"
+    )
+
+
 def test_names_are_names_whatever_yaml_makes_of_them() -> None:
     text = '{"racks": {"1": {"neighbours": ["02"]}, "02": {"nodes": ["0x10", "on"]}}}'
     topology = parse_topology(text, "racks.json")

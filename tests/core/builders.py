@@ -179,6 +179,10 @@ class JobBuilder(_Amounts):
     def tolerates(self, *names: str) -> JobBuilder:
         return self._set(tolerates=names)
 
+    def labelled(self, **labels: str) -> JobBuilder:
+        """Its labels."""
+        return self._set(labels=tuple(sorted(labels.items())))
+
     def ends_with_its_node(self) -> JobBuilder:
         """A task that is lost with its node does not run again."""
         return self._set(job_failure=False)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.placing.gangs import Room, room_for
+from cress.core.placing.gangs import room_for
 from cress.core.tables.racks import Racks
 
 
@@ -22,7 +22,8 @@ def racks_of(names: str, *pairs: str) -> Racks:
 
 
 def test_bounds_per_rack_close_the_other_nodes_of_the_rack() -> None:
-    room = Room(racks_of("aab"), np.array([2, 2, 1]), per_rack=2)
+    room = room_for(racks_of("aab"), np.array([2, 2, 1]), 2, per_rack=2)
+    assert room is not None
     assert room.total == 3
     room.take(1)
     assert room.closed().tolist() == [False, False, False]

@@ -75,10 +75,10 @@ def test_a_rank_may_as_well() -> None:
 def test_what_it_waits_for_is_told_with_its_own_values() -> None:
     core = world().submit(job("it").group("lab").user("eve").requires("Job.User in Owners && f(x) = (Waittime > 1h)"))
     core.decide()
-    assert core.why("it") == 'no node satisfies "eve" in Owners (3 of 3 nodes do not)'
+    assert core.why("it") == 'no node satisfies Job.User ("eve") in Owners (3 of 3 nodes do not)'
     now = core.core.constraints(core.state("it").job.id)
     assert now is not None
-    assert now.requirement == '"eve" in Owners && Resource = <1>'
+    assert now.requirement == 'Job.User ("eve") in Owners && Resource = <1>'
 
 
 def test_users_do_not_share_what_is_known_of_nodes_and_jobs_of_one_user_do() -> None:

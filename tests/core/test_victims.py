@@ -68,7 +68,7 @@ def _waiting(world: World, random_: random.Random, size: int = 1, name: str = "u
 
 def _compare(world: World, unit: JobEntry, excluded: frozenset[int] = frozenset()) -> str:
     """Hold the core's plan against the plain one; what it came to."""
-    got = find_eviction(world.core, unit)
+    got = find_eviction(world.core, unit, [unit.group])
     expected = PlainSearch(world.core, unit, excluded).plan()
     if expected is None:
         assert got is None
@@ -130,7 +130,8 @@ def test_where_small_victims_use_up_what_a_group_can_spare_the_largest_goes() ->
     world.submit(job("small").cpu(1).memory("1G").tasks(4).group("old").priority(0)).decide()
     world.submit(job("unit").cpu(1).memory("12G").group("new"))
     assert _compare(world, world.state("unit")) == "found"
-    plan = find_eviction(world.core, world.state("unit"))
+    unit = world.state("unit")
+    plan = find_eviction(world.core, unit, [unit.group])
     assert plan is not None
     assert [each.job for each in plan.attempts] == [world.state("big")]
 

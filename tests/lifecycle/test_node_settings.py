@@ -162,7 +162,9 @@ def test_a_node_chooses_its_jobs_over_what_its_executor_says_and_all_know_it(wor
 def test_each_job_of_a_submit_is_judged_by_what_it_says_of_itself(world: World) -> None:
     join(world, accepts='Job.User = "ann"')
     both = Submit(jobs=(job(requirement="Job.Tasks < 2"), job(2, requirement="Job.Tasks < 2")))
-    assert world.refuse(both).startswith("jobs[1].requirement: no node that is large enough could ever satisfy 2 < 2")
+    assert world.refuse(both).startswith(
+        "jobs[1].requirement: no node that is large enough could ever satisfy Job.Tasks (2) < 2"
+    )
     both = Submit(jobs=(job(), job(user="eve")))
     assert 'could ever satisfy what n1 accepts: Job.User = "ann"' in world.refuse(both)
     assert len(world.submit(job(), job())) == 2

@@ -51,6 +51,38 @@ def ran_on(cluster: Cluster, job: int) -> str:
         return client.task(job, 0).attempts[-1].node
 
 
+def test_tasks_are_spread_and_jobs_keep_away_from_each_other(home: Cluster) -> None:
+    web = submitted(
+        home,
+        "name: web\ncommand: sleep 60\ntasks: 2\nresource: <0.1, 10M>\nlabels: {tier: web}\nspread: {by: rack, most_skew: 1}\n",
+    )
+    with home.client() as client:
+        wait_until(lambda: client.job(web).tasks.running == 2, "both tasks")
+        assert {client.task(web, i).attempts[-1].node for i in range(2)} == {"node1", "node2"}
+        away = submitted(
+            home, 'name: db\ncommand: "true"\nresource: <0.1, 10M>\naway_from: {jobs: tier=web, by: rack}\n'
+        )
+        wait_until(lambda: "tasks of tier=web run in Rack r1, r2" in client.job(away).reason, "the reason")
+        assert home.cress("cancel", str(web)).returncode == 0
+    assert ran_on(home, away) in {"node1", "node2"}
+
+
+def test_a_node_takes_the_jobs_that_the_operator_lets_it_accept(home: Cluster) -> None:
+    text = 'command: "true"\nresource: <0.1, 10M>\nrequirement: Name = "node1"\n'
+    done = home.cress("nodes", "set", "node1", 'accepts=Job.Labels.tier = "db"')
+    assert done.returncode == 0, done.stderr
+    try:
+        waits = submitted(home, text + "hold: true\nlabels: {tier: db}\n")
+        refused = home.cress("submit", str(home.file("other.yaml", text)))
+        assert refused.returncode == 3
+        assert 'what node1 accepts: Job.Labels.tier = "db"' in refused.stderr
+        assert home.cress("release", str(waits)).returncode == 0
+        assert ran_on(home, waits) == "node1"
+    finally:
+        assert home.cress("nodes", "set", "node1", "accepts-").returncode == 0
+    assert ran_on(home, submitted(home, text)) == "node1"
+
+
 def test_a_requirement_is_held_and_a_rank_followed(home: Cluster) -> None:
     required = submitted(home, 'command: "true"\nrequirement: zone = "eu" && Rack = "r2"\n')
     ranked = submitted(home, 'command: "true"\nrequirement: SSD = True\nrank: 2 × (Rack = "r2") + CPU\n')

@@ -129,8 +129,9 @@ class Listener:
     def arrange(self, topology: Topology) -> None:
         """Set the racks of the nodes whose executors do not name their own."""
         committer = self._committer
-        if committer.machine.neighbours != topology.neighbours:
-            committer.post(SetRacks(neighbours=topology.neighbours))
+        known = committer.machine
+        if (known.neighbours, known.distances) != (topology.neighbours, topology.distances):
+            committer.post(SetRacks(neighbours=topology.neighbours, distances=topology.distances))
         committer.carry_out(committer.sessions.arrange(topology.racks))
 
     async def stop(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from cress.center.yaml_file import document, is_empty, is_kind, read_text
+from cress.model.distances import Distance, parse_distances
 from cress.model.errors import InputError, InputErrors
 from cress.model.units import closest
 
@@ -23,10 +24,14 @@ _PLAIN = re.compile(r"[^\[\],\s]+")
 
 
 class Topology(msgspec.Struct, frozen=True):
-    """``neighbours`` are pairs of racks, each once and in order; ``racks`` the racks of nodes by name."""
+    """``neighbours`` are pairs of racks, each once and in order; ``racks`` the racks of nodes by name.
+
+    ``distances`` are those between values of attributes, each once and in order.
+    """
 
     neighbours: tuple[tuple[str, str], ...] = ()
     racks: dict[str, str] = {}
+    distances: tuple[Distance, ...] = ()
 
 
 def read_topology(path: Path) -> Topology:
@@ -40,7 +45,7 @@ def parse_topology(text: str, file: str) -> Topology:
     reader.read(document(text, file, HINT))
     if reader.errors:
         raise reader.errors[0] if len(reader.errors) == 1 else InputErrors(reader.errors)
-    return Topology(tuple(sorted(reader.pairs)), reader.racks)
+    return Topology(tuple(sorted(reader.pairs)), reader.racks, reader.distances)
 
 
 class _Reader:
@@ -51,6 +56,7 @@ class _Reader:
         self.errors: list[InputError] = []
         self.pairs: set[tuple[str, str]] = set()
         self.racks: dict[str, str] = {}
+        self.distances: tuple[Distance, ...] = ()
 
     def wrong(self, node: Any, field: str, what: str, hint: str) -> None:
         line = int(node.start_mark.line) + 1
@@ -66,7 +72,9 @@ class _Reader:
         racks: dict[str, Any] = {}
         seen = False
         for key, value in whole.value:
-            if key.value != "racks" or seen:
+            if key.value == "distances":
+                self._distances(value)
+            elif key.value != "racks" or seen:
                 self.wrong(
                     key, str(key.value), "is given twice" if seen and key.value == "racks" else "is not known", HINT
                 )
@@ -76,10 +84,19 @@ class _Reader:
             else:
                 seen = True
                 racks = self._names(value)
-        if not seen:
+        if not seen and not any(key.value == "distances" for key, _ in whole.value):
             self.wrong(whole, "racks", "is missing", HINT)
         for name, value in racks.items():
             self._rack(name, value, racks)
+
+    def _distances(self, value: Any) -> None:
+        """Read ``{switch: {s1: {s2: 1, s3: 4}}}``."""
+        try:
+            self.distances = parse_distances(plain_of(value))
+        except InputError as error:
+            for each in error.errors if isinstance(error, InputErrors) else [error]:
+                place = _place(value, each.field)
+                self.wrong(place, f"distances.{each.field}" if each.field else "distances", each.what, each.hint)
 
     def _names(self, mapping: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -161,3 +178,20 @@ class _Reader:
         other = self.racks.setdefault(name, rack)
         if other != rack:
             self.wrong(place, field, f"node {name} stands in rack {other} already", "each node in one rack")
+
+
+def plain_of(node: Any) -> object:
+    """Return the mappings and texts of a part of the file."""
+    if is_kind(node, "map"):
+        return {str(plain_of(key)): plain_of(value) for key, value in node.value}
+    return "" if is_empty(node) else str(node.value)
+
+
+def _place(node: Any, field: str) -> Any:
+    """Return the part of the file that a field below ``node`` names, as far as there is one."""
+    for name in field.split("."):
+        found = next((value for key, value in node.value if key.value == name), None) if is_kind(node, "map") else None
+        if found is None:
+            break
+        node = found
+    return node

@@ -140,6 +140,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         *deadlines.facts_of(view, now),
         ("Application", view.application),
         ("Workload", view.workload),
+        ("Labels", ", ".join(f"{name}={text}" for name, text in view.labels.items())),
         ("Ports", ports_of(view.ports) if view.ports else ""),
         ("Spread", _spread(view)),
         ("Licences", ", ".join(f"{number} {name}" for name, number in view.licences.items())),

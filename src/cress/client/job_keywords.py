@@ -43,7 +43,7 @@ class RunKeys(TypedDict, total=False):
     ``environment``: variables.
     ``secrets``: ``{"DB_PASSWORD": "db"}`` or ``{"key.pem": {"secret": "db", "as": "file"}}`` (docs/secrets.md).
     ``directory``: where they start; the current directory if it is not given. ``requirement`` and ``rank``: of nodes
-    (docs/constraints.md). ``licences``: those that each takes (``"matlab"``, ``{"matlab": 2}``). ``runtime``: process or container. ``files`` are brought before the start, ``outputs`` saved
+    (docs/constraints.md). ``spread``, ``away_from``, ``near``, ``within``: ``"zone"``, ``{"by": "zone", "most_skew": 2}``, or a list; ``labels``: ``{"tier": "db"}``. ``licences``: those that each takes (``"matlab"``, ``{"matlab": 2}``). ``runtime``: process or container. ``files`` are brought before the start, ``outputs`` saved
     after success (docs/files.md).
     """
 
@@ -64,6 +64,11 @@ class RunKeys(TypedDict, total=False):
     exclusive_disk: Any
     max_per_node: int
     max_per_rack: int
+    spread: Any
+    away_from: Any
+    near: Any
+    within: Any
+    labels: Mapping[str, str]
     licences: Licences
     tolerates: str | list[str]
     application: str

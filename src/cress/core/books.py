@@ -167,13 +167,30 @@ class Books:
         """Add a job."""
         self.jobs[job.job.id] = job
         job.group.jobs += 1
-        if job.constraints is not None or job.job.application or self.relations.dependencies.followed:
+        if self._is_related(job):
             self.relations.add_job(job, relation_of(job.job, job.constraints, job.group.name))
+            self._ask_others()
 
     def forget_relations(self, job: JobEntry) -> None:
         """Drop the index entries of a job that is over, or that leaves its group."""
-        if job.constraints is not None or job.job.application or self.relations.dependencies.followed:
+        if self._is_related(job):
             self.relations.remove_job(job)
+            self._ask_others()
+
+    def _is_related(self, job: JobEntry) -> bool:
+        """Return whether relations have to know of a job: it asks for others, or others may ask for it."""
+        relations = self.relations
+        related = job.constraints is not None or job.job.application or relations.dependencies.followed
+        return bool(related or relations.selections)
+
+    def _ask_others(self) -> None:
+        """Match waiting jobs anew from which others began, or ceased, to keep away."""
+        if not self.relations.selections.touched:
+            return
+        for number in self.relations.selections.take_touched():
+            other = self.jobs.get(number)
+            if other is not None and (other.queued or other.claims):
+                self._refit(other)
 
     def drop_if_over(self, job: JobEntry) -> None:
         """Drop a job if none of its tasks waits or runs any more."""
@@ -208,7 +225,7 @@ class Books:
 
     def add_claim(self, claim: ClaimEntry) -> None:
         """Add a claim of a unit whose tasks have left their queue."""
-        if (claim.job.constraints is not None or self.relations.choices) and not claim.job.queued:
+        if (claim.job.constraints is not None or self.is_asked) and not claim.job.queued:
             self.reshape(claim.job, self.shape_of(claim.job, claim.job.shape.size))
         self.claims.append(claim)
         claim.job.claims.append(claim)
@@ -407,7 +424,7 @@ class Books:
         job.queued = True
         self.arrivals += 1
         size = job.unit_size if job.job.gang else job.shape.size
-        if job.constraints is not None or job.companions or job.shape.wants is not NO_WANTS or self.relations.choices:
+        if job.constraints is not None or job.companions or job.shape.wants is not NO_WANTS or self.is_asked:
             self.reshape(job, self.shape_of(job, size))
             self.relaxing.note(job, self.now)
         elif job.shape.size != size or job.shape.row < 0:
@@ -503,12 +520,26 @@ class Books:
         wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name, size)
         return job.job.request, self.as_asked((job.job,), wants)
 
+    @property
+    def is_asked(self) -> bool:
+        """The answer whether nodes that choose, or jobs that keep away, ask anything of jobs."""
+        return bool(self.relations.choices or self.relations.selections.repelling)
+
     def as_asked(self, jobs: Iterable[Job], wants: Wants) -> Wants:
-        """Return the wants of a unit of these jobs with what nodes that choose see of them, if there are such nodes."""
-        choices = self.relations.choices
+        """Return the wants of a unit of these jobs with what others ask of them, if they do: nodes that choose, jobs that keep away."""
+        choices, selections = self.relations.choices, self.relations.selections
+        jobs = tuple(jobs)
+        if selections.repelling:
+            avoids = dict.fromkeys(each for job in jobs for each in selections.avoided(job, self._group_of(job)))
+            wants = replace(wants, avoids=tuple(avoids)) if avoids else wants
         if not choices:
             return wants
         return replace(wants, askers=tuple(dict.fromkeys(asker_of(choices, job, self.dimensions) for job in jobs)))
+
+    def _group_of(self, job: Job) -> str:
+        """Return the name of the group of a job, which may have moved, or will be submitted to it."""
+        live = self.jobs.get(job.id)
+        return live.group.name if live is not None else job.group or DEFAULT_GROUP
 
     def unit_as_asked(self, job: JobEntry, wants: Wants) -> Wants:
         """Return ``as_asked`` for the next unit of a job and its companions."""

@@ -298,6 +298,7 @@ class Ledger(Books):
 
     def _racks_set(self, event: RacksSet) -> None:
         self.relations.racks.set_neighbours(event.neighbours)
+        self.relations.set_distances(event.distances)
         self.matching.redo_racks()
         self.plans.reconsider()
         # The room for gangs may grow although no clause changes on any node.

@@ -40,7 +40,7 @@ from cress.core.kernels.victims import (
     lose,
     name_victims,
 )
-from cress.core.placing.gangs import by_racks, caps_by_racks
+from cress.core.placing.gangs import Room, by_domains, rooms_when_empty
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.core.tree.amounts import Amounts
@@ -325,26 +325,25 @@ class _Search:
         """
         shape = self.job.shape
         levels, best = self.levels, None
-        if not by_racks(shape):
+        if not by_domains(shape):
             self.levels = levels.copy()
             plan = self._plan_within(self.fit.caps(shape), beyond)
             self.levels = levels
             return plan
-        for caps in caps_by_racks(self.relations, shape, self.fit.room_when_empty(shape)):
+        for room in rooms_when_empty(self.relations, shape, self.fit.room_when_empty(shape)):
             self.levels = levels.copy()
-            plan = self._plan_within(caps, beyond)
+            plan = self._plan_within(room.open_copies(), beyond, room)
             if plan is not None and (best is None or len(plan.attempts) < len(best.attempts)):
                 best = plan
         self.levels = levels
         return best
 
-    def _plan_within(self, caps: Ints, beyond: bool) -> Eviction | None:
+    def _plan_within(self, caps: Ints, beyond: bool, room: Room | None = None) -> Eviction | None:
         """Place one copy after the other, each at the smallest cost; then give back the victims that are not needed."""
         shape = self.job.shape
         request, lack = shape.request_array, self.cluster.lack[shape.row]
-        # The clauses of a single task decide alone; only a gang fills racks by itself.
-        per_rack = shape.wants.per_rack if shape.size > 1 else 0
-        rack_of = self.relations.racks.of[: len(self.levels)]
+        # The clauses of a single task decide alone; only a gang fills racks and other domains by itself.
+        left = [] if room is None else room.left
         placed = np.zeros(len(self.levels), np.int64)
         taken = np.zeros(len(self.table), np.bool_)
         lost, gone = np.zeros_like(self.spare), np.zeros_like(self.left)
@@ -359,8 +358,11 @@ class _Search:
             if f == NO_NODE:
                 return None
             placed[f] += 1
-            if per_rack and placed[rack_of == rack_of[f]].sum() == per_rack:
-                caps[rack_of == rack_of[f]] = 0
+            if room is not None:
+                number = int(room.of[f])
+                left[number] -= 1
+                if not left[number]:
+                    caps[room.of == number] = 0
             for v in chosen[:count].tolist():
                 order.append(v)
                 taken[v] = True

@@ -27,6 +27,7 @@ from cress.core.tables.data_locations import Places
 from cress.core.tables.devices import mask_of, widened
 from cress.model.advance import AdvanceReservation
 from cress.model.decisions import LeasePart
+from cress.model.distances import Distance
 from cress.model.estimates import RunEstimate
 from cress.model.group import Group
 from cress.model.job import Job
@@ -114,6 +115,7 @@ def export_state(core: Cycle) -> State:
         "licences": dict(core.relations.licences.counts),
         "racks": list(core.relations.racks.names),
         "neighbours": plain(core.relations.racks.neighbours),
+        "distances": plain(core.relations.distances),
         "loads": core.loads.export(),
         "data": plain(core.relations.locations.export()),
         "strangers": [[f, list(seen)] for f in range(cluster.node_count) if (seen := core.relations.ports.seen(f))],
@@ -252,6 +254,8 @@ def _restore_nodes(core: Cycle, state: State) -> None:
     cluster = core.cluster
     # Racks keep their numbers, although nodes may have left the first ones.
     core.relations.racks.set_neighbours(msgspec.convert(state["neighbours"], tuple[tuple[str, str], ...]))
+    # Releases before this one had no distances.
+    core.relations.set_distances(msgspec.convert(state.get("distances", ()), tuple[Distance, ...]))
     for name in state["racks"]:
         core.relations.racks.number(name)
     for entry in state["nodes"]:

@@ -84,7 +84,20 @@ def only_on(node: str) -> tuple[Clause, ...]:
 
 
 # Source E, (iii) to (viii): conditions first, then the kinds as they come there.
-_ORDER = (Kind.CONDITION, Kind.RESOURCE, Kind.ADJACENT, Kind.PORT, Kind.DISK, Kind.NODES, Kind.DATA, Kind.DEPENDENCY)
+_ORDER = (
+    Kind.CONDITION,
+    Kind.RESOURCE,
+    Kind.ADJACENT,
+    Kind.PORT,
+    Kind.DISK,
+    Kind.NODES,
+    Kind.DATA,
+    Kind.DEPENDENCY,
+    Kind.WITHIN,
+    Kind.NEAR,
+    Kind.AWAY,
+    Kind.SPREAD,
+)
 
 
 def in_order(requirement: Requirement) -> Requirement:

@@ -8,9 +8,11 @@ from cress.language.names import (
     JOB,
     JOB_ATTRIBUTES,
     JOB_FACTS,
+    LABELS,
     MOMENT,
     NODES,
     PLACEMENT,
+    PLACING,
     QUOTE,
     has_difference,
     is_quantity,
@@ -64,6 +66,10 @@ EXAMPLES = {
     "NetworkAdjacent": "NetworkAdjacent = True",
     "JobDependency": "JobDependency = A",
     "IssueAsWhole": "IssueAsWhole = True && f(x) = (Waittime > 5min); without f(x) it is `gang` of the job itself",
+    "spread": 'spread(Zone), spread(Zone, 2), or spread(Zone, "a=50%, b=30%")',
+    "away_from": 'away_from("db"), or away_from("tier=db", Rack)',
+    "near": 'near("db", Zone)',
+    "within": "within(Switch)",
 }
 # Comparisons for which nothing comes before or after.
 EQUALITIES = ("=", "!=", "is", "is not")
@@ -186,13 +192,15 @@ class Checker:
             self._arity(call)
             for each in call.arguments:
                 self.condition(each)
-        elif is_truth(call):
+        elif is_truth(call) or call.function in PLACING.values():
             self._call(call)
         else:
             self.number(call, measure_in(call))
             raise self.wrong(call, f"{call} is a number, not a condition", f"{call} >= …")
 
     def _arity(self, call: Call) -> None:
+        if call.function in PLACING.values():
+            raise self._placement(call.function, call.at, "")
         function = SET if call.function == IN_SET else FUNCTIONS[call.function]
         if not function.least <= len(call.arguments) <= function.most:
             few, many = function.least, function.most
@@ -302,6 +310,8 @@ class Checker:
             raise self.wrong(
                 name, f"{name} says nothing about a node", f"it is `{JOB_ATTRIBUTES[name.key]}` of the job itself"
             )
+        if name.key.startswith(LABELS) and name.key != LABELS:
+            return
         if name.key.startswith(JOB) and name.key.removeprefix(JOB) not in JOB_FACTS:
             near = closest(name.written.rpartition(".")[2], JOB_FACTS.values())
             if near or "." in name.key.removeprefix(JOB):

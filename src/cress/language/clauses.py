@@ -31,11 +31,30 @@ class Kind(Enum):
     DEPENDENCY = "dependency"
     DATA = "data"
     WHOLE = "whole"
+    SPREAD = "spread"
+    AWAY = "away"
+    NEAR = "near"
+    WITHIN = "within"
+
+
+@dataclass(frozen=True, slots=True)
+class OverDomains:
+    """The request of a clause about domains, the values of the attribute ``by`` (``key`` is what it is found by).
+
+    ``jobs`` is the text of a selector. SPREAD: the tasks of a domain exceed those of the least used one by at most
+    ``most_skew``; with ``targets`` (values of the attribute and shares in thousandths of a percent) its share.
+    """
+
+    key: str
+    by: str = field(compare=False)
+    jobs: str = ""
+    most_skew: int = 1
+    targets: tuple[tuple[str, int], ...] = ()
 
 
 # RESOURCE: raw amounts by dimension; PORT: the port; DISK: how many; DEPENDENCY: "job" or "group/job"; DATA: its name;
-# WHOLE: the least number of tasks that start together; else None.
-ClauseValue: TypeAlias = tuple[tuple[str, int], ...] | int | str | None
+# WHOLE: the least number of tasks that start together; SPREAD, AWAY, NEAR, WITHIN: OverDomains; else None.
+ClauseValue: TypeAlias = tuple[tuple[str, int], ...] | int | str | OverDomains | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cress.language.functions import FUNCTIONS
+from cress.language.names import PLACING
 
 # The lexer is contextual: inside the list of ``in (…)``, behind ``Resource =`` and ``JobDependency =`` other rules hold.
 GRAMMAR = r"""
@@ -67,7 +68,7 @@ _OPEN: "("
 _CLOSE: ")"
 _COMMA: ","
 %ignore /\s+/
-""".replace("functions", "|".join(FUNCTIONS))
+""".replace("functions", "|".join((*FUNCTIONS, *(name.replace("_", "[-_]?") for name in PLACING.values()))))
 
 # Names of terminals for the people who read "… is expected".
 WORDS = {

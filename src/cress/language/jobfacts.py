@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from cress.language.clauses import Clause, Rank, Requirement, Term
-from cress.language.names import JOB, UNDEFINED, key_of
+from cress.language.names import JOB, LABELS, UNDEFINED, key_of
 from cress.language.tree import (
     And,
     Arithmetic,
@@ -52,6 +52,7 @@ def facts_of(job: Job, dimensions: Dimensions, group: str) -> dict[str, Expressi
     facts: dict[str, Expression] = {JOB + key: Text(value) for key, value in texts.items() if value}
     numbers = {"priority": job.priority, "tasks": job.tasks}
     facts |= {JOB + key: Number(str(value)) for key, value in numbers.items()}
+    facts |= {LABELS + key_of(key): Text(value) for key, value in job.labels}
     facts[JOB + "gang"] = Truth(job.gang)
     if job.time_limit is not None:
         facts[JOB + "timelimit"] = Number(f"{job.time_limit / SECOND:.6f}".rstrip("0").rstrip("."))
@@ -99,7 +100,11 @@ def substituted(expression: Expression, facts: dict[str, Expression]) -> Express
 
     match expression:
         case Name(key=key) if key.startswith(JOB):
-            return facts.get(key, Name(UNDEFINED, UNDEFINED, expression.at))
+            known = facts.get(key)
+            if isinstance(known, (Number, Text, Truth)):
+                # People want to read what was asked, and the value.
+                return replace(known, stands_for=str(expression))
+            return Name(UNDEFINED, f"{expression} ({UNDEFINED})", expression.at)
         case Defined(name=Name(key=key)) if key.startswith(JOB):
             return Truth(key in facts)
         case Not() | Negative():

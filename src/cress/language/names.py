@@ -51,6 +51,10 @@ PLACEMENT = {
     ISSUE_AS_WHOLE: "IssueAsWhole",
 }
 
+# Clauses that are written as functions, and how each is spelled.
+SPREAD, AWAY_FROM, NEAR, WITHIN = "spread", "awayfrom", "near", "within"
+PLACING = {SPREAD: "spread", AWAY_FROM: "away_from", NEAR: "near", WITHIN: "within"}
+
 # Lists of what may have patterns of names.
 NAMES = ("name", "hostname", NODES, DATA_LOCALITY)
 
@@ -70,6 +74,8 @@ JOB_ATTRIBUTES = {
 
 # What a job knows of itself: its names begin with ``Job.``. Amounts of one task follow the names of dimensions.
 JOB = "job."
+# Its labels: ``Job.Labels.Tier``.
+LABELS = JOB + "labels."
 JOB_FACTS = {
     "user": "User",
     "group": "Group",

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from cress.language.checks import EXAMPLES, Checker, measure_in
 from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Rank, Requirement, Term
+from cress.language.domain_clauses import domain_clause, is_domain_clause
 from cress.language.names import (
     DATA_LOCALITY,
     DEPENDED_JOB,
@@ -27,6 +28,7 @@ from cress.language.syntax import parse_raw
 from cress.language.tree import (
     And,
     Arithmetic,
+    Call,
     Compare,
     Expression,
     In,
@@ -176,6 +178,8 @@ class _Reader:
         return weight + 0.0, raw
 
     def _clause(self, raw: Raw, relaxation: Relaxation | None) -> Clause | None:
+        if isinstance(raw, Call) and is_domain_clause(raw):
+            return domain_clause(self.text, self.checker, raw, relaxation)
         if isinstance(raw, Resource):
             return Clause(Kind.RESOURCE, raw, raw.amounts, relaxation)
         if isinstance(raw, In) and isinstance(raw.subject, Name) and raw.subject.key in (NODES, DATA_LOCALITY):
@@ -302,7 +306,9 @@ def _flat(raw: Raw) -> bool:
 def _places(raw: Raw) -> bool:
     """Return whether ``raw`` is a whole placement clause."""
     subject = raw.left if isinstance(raw, Compare) else raw.subject if isinstance(raw, In) else raw
-    return isinstance(raw, Resource) or (isinstance(subject, Name) and subject.key in PLACEMENT)
+    return (
+        isinstance(raw, Resource) or is_domain_clause(raw) or (isinstance(subject, Name) and subject.key in PLACEMENT)
+    )
 
 
 def _factor(raw: Raw) -> float | None:

@@ -8,7 +8,7 @@ from lark import Lark, Token, Transformer, v_args
 
 from cress.language.addresses import looks_like_addresses, parse_span
 from cress.language.grammar import GRAMMAR
-from cress.language.names import JOB_DEPENDENCY, QUOTE, SPELLING, key_of, spelling_of
+from cress.language.names import JOB_DEPENDENCY, PLACING, QUOTE, SPELLING, key_of, spelling_of
 from cress.language.raw import Raw, Relaxes, Wrong
 from cress.language.tree import (
     IN_SET,
@@ -126,6 +126,7 @@ class Rules(Transformer):  # type: ignore[type-arg]
 
     def call(self, function: Token, *arguments: Raw) -> Raw:
         name = function.lower()
+        name = PLACING.get(key_of(name), name)
         if name == "regexp" and len(arguments) == 2 and isinstance(arguments[1], Text):
             arguments = (arguments[0], _pattern(arguments[1]))
         return Call(name, arguments, int(function.start_pos or 0))

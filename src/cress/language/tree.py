@@ -22,19 +22,26 @@ TRUTH_FUNCTIONS = frozenset(("regexp", "startswith", "endswith", "contains", IN_
 EXTREMES = frozenset(("min", "max"))
 
 
+def _shown(value: str, stands_for: str) -> str:
+    """Return the text of a constant, for people behind the attribute of the job whose value it is."""
+    return f"{stands_for} ({value})" if stands_for else value
+
+
 @dataclass(frozen=True, slots=True)
 class Number:
     """A number as it was written, with its unit: ``4.10``, ``2.6.32``, ``8G``, ``15s``, ``80%``.
 
-    ``of``: the key of the dimension of which it is an amount; "": only its place tells.
+    ``of``: the key of the dimension of which it is an amount; "": only its place tells. ``stands_for``: the attribute of
+    the job whose value it is, as it was written.
     """
 
     text: str
     at: int = field(default=0, compare=False, repr=False)
     of: str = ""
+    stands_for: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
-        return self.text
+        return _shown(self.text, self.stands_for)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +52,11 @@ class Text:
     at: int = field(default=0, compare=False, repr=False)
     # As it stood between the quotes; only of a text that was read.
     written: str = field(default="", compare=False, repr=False)
+    # As of a number.
+    stands_for: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
-        return '"' + self.value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return _shown('"' + self.value.replace("\\", "\\\\").replace('"', '\\"') + '"', self.stands_for)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +76,11 @@ class Truth:
 
     value: bool
     at: int = field(default=0, compare=False, repr=False)
+    # As of a number.
+    stands_for: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
-        return str(self.value)
+        return _shown(str(self.value), self.stands_for)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from cress.lifecycle.tables.tables import General, Tables
 from cress.lifecycle.tables.terms import Terms
 from cress.lifecycle.tables.timers import Timers
 from cress.lifecycle.tables.user_load import UserLoad
+from cress.model.distances import Distance
 from cress.model.events import Event, JobSubmitted
 from cress.model.job import Job, JobType
 from cress.model.outlook import Outlook
@@ -105,6 +106,11 @@ class Context:
     def neighbours(self) -> tuple[tuple[str, str], ...]:
         """The pairs of racks that are neighbours."""
         return self.general.neighbours
+
+    @property
+    def distances(self) -> tuple[Distance, ...]:
+        """The distances between values of attributes."""
+        return self.general.distances
 
     def take_id(self, count: int = 1) -> int:
         """Return the first of so many new ids of jobs."""

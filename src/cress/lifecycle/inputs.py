@@ -11,6 +11,7 @@ from cress.core.moving.plan import Move
 from cress.model.access import JoinToken, Token, User
 from cress.model.advance import AdvanceReservation
 from cress.model.bounds import Amount
+from cress.model.distances import Distance
 from cress.model.group import Group
 from cress.model.job import Job
 from cress.model.node import Load, Local, Node, Value
@@ -215,9 +216,10 @@ class Ports(_Input, frozen=True):
 
 
 class SetRacks(_Input, frozen=True):
-    """The whole list of pairs of racks that are neighbours, as the topology file has them."""
+    """The whole list of pairs of racks that are neighbours, and of distances between values of attributes, as the topology file has them."""
 
     neighbours: tuple[tuple[str, str], ...]
+    distances: tuple[Distance, ...] = ()
 
 
 class LoadReported(_Input, frozen=True):

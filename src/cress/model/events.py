@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from cress.model.advance import AdvanceReservation
+from cress.model.distances import Distance
 from cress.model.estimates import RunEstimate
 from cress.model.group import Group
 from cress.model.job import Job
@@ -154,10 +155,14 @@ class PortsSeen(msgspec.Struct, frozen=True, tag=True):
     ports: tuple[int, ...]
 
 
-class RacksSet(msgspec.Struct, frozen=True, tag=True):
-    """The whole list of pairs of racks that are neighbours; the order within a pair means nothing."""
+class RacksSet(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The whole list of pairs of racks that are neighbours, and of distances; the order within a pair means nothing.
+
+    A distance is an attribute of nodes, two of its values, and a number above 0.
+    """
 
     neighbours: tuple[tuple[str, str], ...]
+    distances: tuple[Distance, ...] = ()
 
 
 class LoadSeen(msgspec.Struct, frozen=True, tag=True):

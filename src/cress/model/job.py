@@ -73,6 +73,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``is_lease`` is a lease of its workload, which it keeps until it ends; it is not preempted in its first ``min_time`` microseconds.
     At first its holder uses ``uses`` of each by itself (``None``: all of it); unless it is heard of every ``term`` microseconds, all of them end (0: they do not).
 
+    ``labels`` are names and texts, by which clauses of other jobs select it.
+
     ``tolerates`` are the names that nodes may repel by without keeping it off.
 
     ``movable``: its tasks may be stopped and begin anew on another node (design note 0027); ``None``: only those of a service.
@@ -115,6 +117,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     term: int = 0
     movable: bool | None = None
     tolerates: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def kind(self) -> str:

@@ -113,6 +113,7 @@ class JobView(View, frozen=True):
     max_per_node: int = 0
     max_per_rack: int = 0
     licences: dict[str, int] = {}
+    labels: dict[str, str] = {}
     application: str = ""
     workload: str = ""
     job_failure: bool = True

@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from msgspec.structs import replace
 
 from cress.model.advancetext import ReservationText
+from cress.model.distances import Distance
 from cress.model.errors import InputError, InputErrors
 from cress.model.node import Node
 from cress.model.resources import Dimensions, ResourceVector
@@ -27,6 +28,7 @@ class Builder:
         self.errors: list[InputError] = []
         self._names: dict[str, int] = {}
         self.neighbours: list[tuple[str, str]] = []
+        self.distances: tuple[Distance, ...] = ()
         self.outages: list[Outage] = []
         self.drains: list[Drain] = []
         self.reservations: list[ReservationText] = []
@@ -92,4 +94,5 @@ class Builder:
             self.licences,
             tuple(self.drains),
             tuple(self.reservations),
+            self.distances,
         )

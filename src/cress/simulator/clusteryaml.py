@@ -10,6 +10,7 @@ from cress.core.placing.node_choices import check_choice
 from cress.model import devicefile
 from cress.model.attributes import plain
 from cress.model.devices import capacity_with, check_devices, facts_of
+from cress.model.distances import parse_distances
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import totals
 from cress.model.jobfile.reader import below
@@ -24,7 +25,7 @@ from cress.simulator.clusterreservations import read_reservations
 from cress.simulator.workload import Cluster
 from cress.simulator.yamltext import check_keys, line_of, parse_yaml, plain_text
 
-TOP_KEYS = ("dimensions", "nodes", "neighbours", "outages", "drains", "licences", "reservations")
+TOP_KEYS = ("dimensions", "nodes", "neighbours", "distances", "outages", "drains", "licences", "reservations")
 NODE_KEYS = (
     "name",
     "count",
@@ -59,6 +60,7 @@ def read(text: str, file: str) -> Cluster:
             continue
         _add_yaml_node(builder, entry)
     _neighbours(builder, document)
+    _distances(builder, document)
     read_changes(builder, document)
     _licences(builder, document)
     read_reservations(builder, document)
@@ -207,6 +209,19 @@ def _neighbours(builder: Builder, document: Any) -> None:
                 InputError("is not a list of pairs", hint="[[r1, r2], [r2, r3]]", line=line, field="neighbours")
             )
             return
+
+
+def _distances(builder: Builder, document: Any) -> None:
+    """Read the distances between values of attributes."""
+    given = document.get("distances")
+    if given is None:
+        return
+    try:
+        builder.distances = parse_distances(given)
+    except InputError as error:
+        for each in mistakes(error):
+            field = f"distances.{each.field}" if each.field else "distances"
+            builder.wrong(InputError(each.what, hint=each.hint, line=line_of(document, "distances"), field=field))
 
 
 def _licences(builder: Builder, document: Any) -> None:

@@ -389,8 +389,8 @@ class LifecyclePath:
         self._machine = Machine(cluster.dimensions, options, workload.zone)
         self._workload = workload
         inputs: list[Input] = [NodeJoined(node=node, boot=BOOT) for node in cluster.nodes]
-        if cluster.neighbours:
-            inputs.append(SetRacks(neighbours=cluster.neighbours))
+        if cluster.neighbours or cluster.distances:
+            inputs.append(SetRacks(neighbours=cluster.neighbours, distances=cluster.distances))
         if cluster.licences:
             inputs.append(SetLicences(counts=cluster.licences))
         begin = workload.begin

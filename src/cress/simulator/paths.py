@@ -56,8 +56,8 @@ class DirectPath:
         self._workload = workload
         self._order = order
         events: list[Event] = [ClockSet(workload.utc + workload.begin), *map(NodeAdded, cluster.nodes)]
-        if cluster.neighbours:
-            events.append(RacksSet(cluster.neighbours))
+        if cluster.neighbours or cluster.distances:
+            events.append(RacksSet(cluster.neighbours, cluster.distances))
         if cluster.licences:
             events.append(LicencesSet(cluster.licences))
         self.core.observe(workload.begin, [*events, GroupsApplied(groups)])

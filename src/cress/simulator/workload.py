@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.model.advancetext import ReservationText
+from cress.model.distances import Distance
 from cress.model.group import Group
 from cress.model.job import Condition, Job
 from cress.model.node import Node
@@ -48,6 +49,7 @@ class Cluster:
     licences: tuple[tuple[str, int], ...] = ()
     drains: tuple[Drain, ...] = ()
     reservations: tuple[ReservationText, ...] = ()
+    distances: tuple[Distance, ...] = ()
 
     def total(self) -> ResourceVector:
         """Return the sum of the nodes' capacities."""

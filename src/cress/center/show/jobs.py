@@ -154,6 +154,7 @@ def _as_submitted(spec: Job) -> dict[str, Any]:
         "max_per_node": spec.max_per_node,
         "max_per_rack": spec.max_per_rack,
         "licences": dict(spec.licences),
+        "labels": dict(spec.labels),
         "workload": spec.workload,
         "job_failure": spec.job_failure,
     }

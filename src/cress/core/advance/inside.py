@@ -10,14 +10,14 @@ from cress.core.jobs import JobEntry
 from cress.core.kernels.devices import MUST
 from cress.core.kernels.holding import AMOUNTS, FREE, OUT, USABLE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
-from cress.core.placing.gangs import by_racks
+from cress.core.placing.gangs import by_domains
 from cress.core.tables.arrays import Ints
 
 
 def copies_inside(core: Books, job: JobEntry) -> dict[int, int]:
     """Return the copies of a unit that fit into what is left of its group's reservations, by node; empty if the unit does not fit as a whole."""
     shape, cluster, k = job.shape, core.cluster, core.cluster.k_count
-    if job.companions or by_racks(shape) or (shape.size > 1 and shape.ask[MUST]):
+    if job.companions or by_domains(shape) or (shape.size > 1 and shape.ask[MUST]):
         return {}
     request = shape.request_array
     asked = request > 0

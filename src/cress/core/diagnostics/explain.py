@@ -13,6 +13,7 @@ from cress.core.advance.gaps import fits_in_no_gap
 from cress.core.advance.telling import reserved_beside, reserved_from, say_reserved
 from cress.core.books import Books
 from cress.core.cycle import Cycle
+from cress.core.diagnostics.smallest_change import smallest_change
 from cress.core.diagnostics.taken_ports import taken_ports
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.future.reservations import drain_due
@@ -111,7 +112,7 @@ def _veto(
     clauses: tuple[tuple[str, int], ...] = (), behind: JobEntry | None = None, until: int | None = None,
     places: tuple[str, ...] = (), missing: tuple[Missing, ...] = (), bound: tuple[str, ...] = (),
     overloaded: Busy = NO_OVERLOAD,
-    licences: tuple[Shortage, ...] = (), closed: tuple[tuple[str, int], ...] = (),
+    licences: tuple[Shortage, ...] = (), closed: tuple[tuple[str, int], ...] = (), details: tuple[str, ...] = (),
 ) -> Veto:  # fmt: skip
     return Veto(
         kind=kind,
@@ -130,6 +131,7 @@ def _veto(
         overloaded=overloaded,
         licences=licences,
         closed=closed,
+        details=details,
     )
 
 
@@ -275,6 +277,7 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
         return _veto(
             job, kind, until=start, lacking=lacking, clauses=clauses, nodes=nodes,
             missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants), overloaded=_busy(core, job),
+            details=(*core.matching.details(job.shape), *smallest_change(core, job)),
         )  # fmt: skip
     blocker = _blocker(core, job)
     if blocker is None and core.advance_reservations and (beside := reserved_beside(core, job)) is not None:
@@ -391,7 +394,7 @@ def _sentence(veto: Veto) -> str:
         reserved=say_reserved(veto.reserved) if veto.reserved is not None else "",
         gap=format_duration(veto.gap // MINUTE * MINUTE if veto.gap > MINUTE else veto.gap),
     )
-    return "; ".join((told, *map(say, veto.missing), *say_busy(veto.overloaded)))
+    return "; ".join((told, *veto.details, *map(say, veto.missing), *say_busy(veto.overloaded)))
 
 
 def _reached(veto: Veto) -> str:

@@ -48,7 +48,18 @@ class NodeMatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # E, (iii) to (viii): clauses about a node itself, amounts, then those that follow other tasks.
-_ORDER = (Kind.CONDITION, Kind.RESOURCE, Kind.ADJACENT, Kind.PORT, Kind.DISK, Kind.DEPENDENCY)
+_ORDER = (
+    Kind.CONDITION,
+    Kind.RESOURCE,
+    Kind.ADJACENT,
+    Kind.PORT,
+    Kind.DISK,
+    Kind.DEPENDENCY,
+    Kind.WITHIN,
+    Kind.NEAR,
+    Kind.AWAY,
+    Kind.SPREAD,
+)
 
 
 def current_constraints(core: Books, job: JobEntry) -> CurrentConstraints:

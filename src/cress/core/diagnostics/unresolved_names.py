@@ -17,7 +17,8 @@ from cress.core.placing.data_clauses import DataLocality
 from cress.core.placing.vetoes import Absent, Missing
 from cress.core.tables.data_locations import is_local
 from cress.core.tables.dependencies import key_of
-from cress.language.clauses import Clause, Kind, Rank
+from cress.core.tables.selected import Selected
+from cress.language.clauses import Clause, Kind, OverDomains, Rank
 from cress.language.namepatterns import is_pattern
 from cress.language.names import (
     DATA_LOCALITY,
@@ -33,6 +34,7 @@ from cress.language.names import (
     amount_of,
 )
 from cress.language.questions import patterns_in
+from cress.language.selectors import parse_selector
 from cress.language.tree import Compare, Defined, Expression, In, Name, Number, Text, Truth, parts
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
@@ -81,6 +83,8 @@ def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Miss
             found += _unmatched(core.matching.context, clause.expression)
         if clause.kind is Kind.DATA:
             found += _of_data(core, str(clause.value))
+        if isinstance(clause.value, OverDomains):
+            found += _of_domains(core, clause.kind, clause.value, group)
         if clause.kind is Kind.DEPENDENCY:
             key = key_of(str(clause.value), group)
             if not core.relations.dependencies.named(key):
@@ -90,6 +94,24 @@ def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Miss
             elif not core.relations.counted(key):
                 found.append(Missing(Absent.TASK, str(clause.value)))
     return tuple(found)
+
+
+def _of_domains(core: Books, kind: Kind, value: OverDomains, group: str) -> Iterator[Missing]:
+    """Yield the attribute of a clause over domains if no node has it, and a job that it must be near if there is none."""
+    yield from missing_names(core.matching.context, (Name(value.key, value.by),))
+    selector = parse_selector(value.jobs) if value.jobs else None
+    if kind is not Kind.NEAR or selector is None or selector.is_self:
+        return
+    selected = Selected(group, value.jobs)
+    if not core.relations.selections.any_of(selected):
+        # Nobody names it yet: it is about to be submitted.
+        there = any(
+            core.relations.selections.would_select(selected, job.job, job.group.name) for job in core.jobs.values()
+        )
+    else:
+        there = bool(core.relations.selections.jobs_of(selected))
+    if not there:
+        yield Missing(Absent.JOB, value.jobs)
 
 
 def _unmatched(context: Context, expression: Expression) -> Iterator[Missing]:

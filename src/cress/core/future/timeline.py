@@ -14,7 +14,7 @@ from cress.core.kernels import timeline as loops
 from cress.core.kernels.holding import END, NODE, NONE
 from cress.core.kernels.timeline import ASKER, B_AMOUNTS, B_END, B_FORCE
 from cress.core.placing.fit import Fit
-from cress.core.placing.gangs import by_racks, gang_room
+from cress.core.placing.gangs import by_domains, gang_room
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Ints, grown
 from cress.core.tables.cluster import Cluster
@@ -201,8 +201,8 @@ class Timeline:
         return None if f < 0 else Slot(time, [(f, 1)])
 
     def _earliest_gang(self, shape: Shape, duration: int, now: int, before: int, asker: int) -> Slot | None:
-        if by_racks(shape):
-            return self._earliest_by_racks(shape, duration, now, before, asker)
+        if by_domains(shape):
+            return self._earliest_by_domains(shape, duration, now, before, asker)
         t = self._earliest_together(shape, duration, now, before, asker)
         if t >= NEVER:
             return None
@@ -216,7 +216,7 @@ class Timeline:
             cluster.nodes, cluster.node_count, cluster.leases, self.table, view, cluster.k_count,
         )  # fmt: skip
 
-    def _earliest_by_racks(self, shape: Shape, duration: int, now: int, before: int, asker: int) -> Slot | None:
+    def _earliest_by_domains(self, shape: Shape, duration: int, now: int, before: int, asker: int) -> Slot | None:
         """Find the earliest fit of a gang whose racks are counted or compared, at one of the known ends of leases and bookings.
 
         Room grows as leases end, so the first end with enough of it is found by halving. A booking that begins later may
@@ -230,19 +230,19 @@ class Timeline:
         # Room in all racks together is a necessary condition.
         at_least = self._earliest_together(shape, duration, now, before, asker)
         times = times[(times >= at_least) & (times < min(before, NEVER))]
-        found = self._first_by_racks(shape, times, duration, now, asker)
+        found = self._first_by_domains(shape, times, duration, now, asker)
         if found is None and booked.any():
             some = times[:: 1 + len(times) // MOST_TIMES].tolist()
-            found = next((slot for t in some if (slot := self._slot_by_racks(shape, t, duration, now, asker))), None)
+            found = next((slot for t in some if (slot := self._slot_by_domains(shape, t, duration, now, asker))), None)
         return found
 
-    def _first_by_racks(self, shape: Shape, times: Ints, duration: int, now: int, asker: int) -> Slot | None:
+    def _first_by_domains(self, shape: Shape, times: Ints, duration: int, now: int, asker: int) -> Slot | None:
         """Return the fit at the first of these times at which racks have room; ``None`` if they have none at the last one."""
         found: Slot | None = None
         low, high = 0, len(times) - 1
         while low <= high:
             middle = (low + high) // 2 if found is not None else high
-            slot = self._slot_by_racks(shape, int(times[middle]), duration, now, asker)
+            slot = self._slot_by_domains(shape, int(times[middle]), duration, now, asker)
             if slot is not None:
                 found, high = slot, middle - 1
             elif found is None:
@@ -251,7 +251,7 @@ class Timeline:
                 low = middle + 1
         return found
 
-    def _slot_by_racks(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Slot | None:
+    def _slot_by_domains(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Slot | None:
         copies = self._all_copies(shape, t, duration, now, asker)
         room = gang_room(self.fit.relations, shape, copies) if copies.sum() >= shape.size else None
         nodes = room.first(shape.size) if room is not None else None

@@ -10,7 +10,7 @@ from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.holding import EXCLUDED, FREE, USABLE
 from cress.core.moving.plan import Budget, Goal
 from cress.core.moving.trial import Trial
-from cress.core.placing.gangs import by_racks, caps_by_racks, gang_room
+from cress.core.placing.gangs import by_domains, gang_room, rooms_when_empty
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 
@@ -24,12 +24,11 @@ def make_place(trial: Trial, job: JobEntry, budget: Budget, spare: dict[int, int
     turns out to be needless stays.
     """
     shape = job.shape
-    if not by_racks(shape):
+    if not by_domains(shape):
         return _Search(trial, job, budget, spare, None).place()
     best: tuple[int, int, int] | None = None
-    choices = [
-        caps.copy() for caps in caps_by_racks(trial.core.relations, shape, trial.core.fit.room_when_empty(shape))
-    ]
+    empty = trial.core.fit.room_when_empty(shape)
+    choices = [room.open_copies() for room in rooms_when_empty(trial.core.relations, shape, empty)]
     for i, caps in enumerate(choices):
         found = _Search(trial, job, budget, spare, caps).place()
         if found is not None:
@@ -61,7 +60,7 @@ class _Search:
         return max(0, min(room, int(self.limit[f]), devices.copies_on(cluster, shape.ask, f)))
 
     def _found(self) -> Place | None:
-        if by_racks(self.shape):
+        if by_domains(self.shape):
             room = gang_room(self.trial.core.relations, self.shape, self.copies)
             return None if room is None else room.first(self.shape.size)
         left, place = self.shape.size, []

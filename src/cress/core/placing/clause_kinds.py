@@ -9,6 +9,13 @@ from __future__ import annotations
 from cress.core.placing.data_clauses import data_predicate
 from cress.core.placing.licence_clauses import licence_predicates
 from cress.core.placing.node_choices import choice_predicates
+from cress.core.placing.over_domains import (
+    avoiding_predicates,
+    away_predicate,
+    near_predicate,
+    spread_predicate,
+    within_predicate,
+)
 from cress.core.placing.placement_clauses import (
     adjacency_predicate,
     dependency_predicate,
@@ -25,5 +32,9 @@ CLAUSES: dict[Kind, Maker] = {
     Kind.ADJACENT: adjacency_predicate,
     Kind.DEPENDENCY: dependency_predicate,
     Kind.DATA: data_predicate,
+    Kind.SPREAD: spread_predicate,
+    Kind.AWAY: away_predicate,
+    Kind.NEAR: near_predicate,
+    Kind.WITHIN: within_predicate,
 }
-EXTRAS: tuple[ExtraMaker, ...] = (placement_predicates, licence_predicates, choice_predicates)
+EXTRAS: tuple[ExtraMaker, ...] = (placement_predicates, licence_predicates, choice_predicates, avoiding_predicates)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from cress.core.tables.licences import Amounts, times
+from cress.core.tables.selected import Avoid
 from cress.language.clauses import Clause, Kind, Rank, Requirement, Term
 from cress.language.jobfacts import Facts, facts_of, for_job, keys_in, names_jobs
 from cress.language.parser import parse_rank, parse_requirement
@@ -27,6 +28,8 @@ Asker: TypeAlias = tuple[Facts, tuple[str, ...]]
 
 # Kinds of clauses that are expressions.
 BY_EXPRESSION = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
+# Kinds of clauses that compare domains.
+OVER_DOMAINS = (Kind.SPREAD, Kind.AWAY, Kind.NEAR, Kind.WITHIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Wants:
     ``group`` the name of its group if the names of other jobs are relative to it. ``parts`` are the wants of the members
     of a unit of several jobs, in which ``hard`` has been joined from theirs, ``members`` their requests. ``apart``: nodes
     with fewer tasks of the owner come first, before any rank. ``askers`` are what nodes that choose see of the jobs of the unit. ``licences`` are those that all tasks of the unit take together.
+    ``together`` tasks start at once, if a clause compares domains. ``avoids``: other jobs keep away from it, so it keeps away from them.
     """
 
     hard: tuple[Clause, ...] = ()
@@ -52,6 +56,8 @@ class Wants:
     licences: Amounts = ()
     members: tuple[ResourceVector, ...] = ()
     askers: tuple[Asker, ...] = ()
+    together: int = 1
+    avoids: tuple[Avoid, ...] = ()
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __hash__(self) -> int:
@@ -71,7 +77,8 @@ class Constraints:
     """
 
     __slots__ = (
-        "_made", "_spans", "by_load", "by_time", "data", "grouped", "keys", "lasting", "least", "owned", "rank",
+        "_last", "_made", "_spans", "by_load", "by_time", "data", "grouped", "keys", "lasting", "least", "over_domains", "owned",
+        "rank",
         "requirement", "whole",
     )  # fmt: skip
 
@@ -83,8 +90,10 @@ class Constraints:
         self.by_load = any(each is not None and each.by_load for each in relaxations)
         kinds = {clause.kind for clause in requirement.clauses}
         kinds.update(term.what.kind for term in rank.terms if isinstance(term.what, Clause))
-        self.owned = bool(keys.apart or keys.per_node or keys.per_rack or Kind.ADJACENT in kinds)
-        self.grouped = Kind.DEPENDENCY in kinds
+        of_tasks = kinds.intersection((Kind.ADJACENT, *OVER_DOMAINS))
+        self.owned = bool(keys.apart or keys.per_node or keys.per_rack or of_tasks)
+        self.grouped = not kinds.isdisjoint((Kind.DEPENDENCY, Kind.AWAY, Kind.NEAR))
+        self.over_domains = not kinds.isdisjoint(OVER_DOMAINS)
         asked = [*requirement.clauses, *(term.what for term in rank.terms if isinstance(term.what, Clause))]
         # The data of DataLocality clauses, hard or soft.
         self.data = tuple(dict.fromkeys(str(each.value) for each in asked if each.kind is Kind.DATA))
@@ -101,6 +110,7 @@ class Constraints:
         # Whether there are any.
         self.by_time = self.next_change(-1) < NEVER
         self._made: dict[tuple[int, str, int], Wants] = {}
+        self._last: tuple[tuple[int, int, str, int, int], Wants] = ((0, NO_OWNER, "", 0, 0), NO_WANTS)
 
     def soft_now(self, waited: int, load: float) -> int:
         """Return the clauses whose f(x) is true after ``waited`` µs in the queue, at this load of the cluster (0 … 1)."""
@@ -132,7 +142,11 @@ class Constraints:
         """Return the wants while the clauses ``soft`` are soft, for ``size`` tasks of the job ``owner`` of ``group`` at once."""
         owner = owner if self.owned else NO_OWNER
         group = group if self.grouped else ""
+        together = size if self.over_domains else 1
         size = size if self.keys.licences else 1
+        key = (soft, owner, group, size, together)
+        if key == self._last[0]:
+            return self._last[1]
         made = self._made.get((soft, group, size)) if owner == NO_OWNER else None
         if made is not None:
             return made
@@ -149,12 +163,15 @@ class Constraints:
                 hard.append(clause.hard())
         made = replace(
             self.keys, hard=tuple(hard), terms=tuple(terms), owner=owner, group=group,
-            licences=times(self.keys.licences, size),
+            licences=times(self.keys.licences, size), together=together,
         )  # fmt: skip
         if made == NO_WANTS:
             made = NO_WANTS
         if owner == NO_OWNER:
             self._made[(soft, group, size)] = made
+        else:
+            # Tasks of one job start one after the other.
+            self._last = key, made
         return made
 
 

@@ -14,7 +14,9 @@ class Context:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.relations = Relations()
+        self.relations = Relations(
+            cluster.dimensions, lambda key: [has.get(key) for has in self.columns.attributes[: cluster.node_count]]
+        )
         self._columns: Columns | None = None
         # Measured loads, by the index of the node.
         self._loads: dict[int, Load] = {}
@@ -33,7 +35,12 @@ class Context:
     def set_node(self, f: int, node: Node) -> bool:
         """Add node ``f``, or take over its new description; return whether its rack changed."""
         if self._columns is not None:
+            has = self._columns.attributes
+            before = dict(has[f]) if f < len(has) and self.relations.compared else {}
             self._columns.set_node(f, node)
+            for key in self.relations.compared:
+                if f >= self.relations.node_count or before.get(key) != has[f].get(key):
+                    self.relations.forget_domains(key)
         return self.relations.set_node(f, node)
 
     def set_load(self, f: int, load: Load | None) -> None:

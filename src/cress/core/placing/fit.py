@@ -24,7 +24,7 @@ from cress.core.kernels.holding import (
 )
 from cress.core.placing.constraints import NO_WANTS, Wants
 from cress.core.placing.device_requests import ask_of
-from cress.core.placing.gangs import by_racks, gang_room, holds_together
+from cress.core.placing.gangs import NO_RULES, by_domains, gang_room, holds_together
 from cress.core.placing.matching import Matching
 from cress.core.placing.shape import Shape
 from cress.core.tables import devices
@@ -225,6 +225,12 @@ class Fit:
         caps = self.caps(shape)
         return np.minimum(copies, caps[: self.cluster.node_count]) if len(caps) else copies
 
+    def _holds_together(self, shape: Shape, copies: Ints, *, clauses: bool) -> bool:
+        """Return whether a unit of the shape finds room in ``copies`` per node; ``clauses``: in racks and domains as they ask."""
+        wants = shape.wants if clauses else NO_WANTS
+        rules = shape.match.rules() if clauses and shape.match is not None and by_domains(shape) else NO_RULES
+        return holds_together(self.relations, copies, wants, shape.size, rules)
+
     def within_reach(self, shape: Shape) -> bool:
         """Return whether the shape could fit after ends of tasks: its clauses allow nodes that are large enough when empty.
 
@@ -255,7 +261,7 @@ class Fit:
         then, f = shape.closed
         if then != now or (clauses and f >= 0 and cluster.lack[shape.row, f] & EXCLUDED):
             copies = self.room_when_empty(shape)
-            holds = holds_together(self.relations.racks, copies, shape.wants if clauses else NO_WANTS, shape.size)
+            holds = self._holds_together(shape, copies, clauses=clauses)
             f = int(np.argmax(copies > 0)) if holds else NONE
             shape.closed = now, f
         if not clauses and f != NONE:
@@ -277,7 +283,7 @@ class Fit:
             copies[self.excluded(shape)] = 0
             caps = self.caps(shape)
             copies = np.minimum(copies, caps[: self.cluster.node_count]) if len(caps) else copies
-        holds = holds_together(self.relations.racks, copies, shape.wants if clauses else NO_WANTS, shape.size)
+        holds = self._holds_together(shape, copies, clauses=clauses)
         return int(np.argmax(copies > 0)) if holds else NONE
 
     def copies_free(self, shape: Shape) -> int:
@@ -290,7 +296,7 @@ class Fit:
         caps = self.caps_now(shape)
         if len(caps):
             copies = np.minimum(copies, caps[: self.cluster.node_count])
-        if by_racks(shape) and gang_room(self.relations, shape, copies) is None:
+        if by_domains(shape) and gang_room(self.relations, shape, copies) is None:
             return 0
         return int(copies.sum())
 
@@ -312,7 +318,8 @@ class Fit:
             copies[~self._matching.ever(wants)] = 0
             caps = self._matching.caps_when_empty(wants)
             copies = np.minimum(copies, caps) if len(caps) else copies
-        return holds_together(self.relations.racks, copies, wants, size)
+        rules = self._matching.rules_when_empty(wants) if size > 1 and wants is not NO_WANTS else NO_RULES
+        return holds_together(self.relations, copies, wants, size, rules)
 
     def fits_now(self, request: ResourceVector) -> bool:
         """Return whether the free amounts of some usable node hold one copy of ``request``."""

@@ -1,18 +1,21 @@
-"""Room for gangs whose tasks are counted per node and per rack: the nodes that stay open, however copies are placed.
+"""Room for gangs whose tasks are counted per node, per rack, or per other domain: the nodes that stay open, however copies are placed.
 
 Nodes are in racks, racks in the cluster, and each has a limit of copies: with such nested bounds tasks can be
 placed one after the other, each on any open node, and all of them find a place. A copy on an open node takes one from
-its node, its rack and the cluster, so exactly one less is left.
+its node, its rack and the cluster, so exactly one less is left. Where domains of several attributes are compared, the tasks of each
+set of nodes that are alike are settled before, which is such a bound as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import combinations, islice
 
 import numpy as np
 import numpy.typing as npt
 
 from cress.core.placing.constraints import Wants
+from cress.core.placing.gang_rules import AtMost, Rules, Within, copied, fill
 from cress.core.placing.placement_clauses import is_adjacent, near_whom, would_be_adjacent
 from cress.core.placing.relations import Relations
 from cress.core.placing.shape import Shape
@@ -21,39 +24,46 @@ from cress.core.tables.racks import Racks
 
 # Choices of racks that are tried for a gang that needs preemption.
 MOST_CHOICES = 8
+NO_RULES = Rules()
 
 
 class Room:
-    """The copies that nodes can still take: ``copies`` (int64, per node), and per rack at most ``per_rack`` (0: any number)."""
+    """The copies that nodes can still take: ``copies`` (int64, per node), and ``left`` in all nodes ``of`` one number.
 
-    def __init__(self, racks: Racks, copies: Ints, per_rack: int = 0) -> None:
-        self.racks = racks
+    The numbers are those of racks, or of nodes in the same domains of all attributes that are compared.
+    """
+
+    def __init__(self, of: Ints, copies: Ints, left: list[int]) -> None:
+        self.of = of[: len(copies)]
         self.copies = copies.copy()
-        self.left = racks.room(copies, per_rack)
+        self.left = left
 
     @property
     def total(self) -> int:
         """Return the number of copies that find a place."""
         return sum(self.left)
 
-    def keep(self, racks: Iterable[int]) -> None:
-        """Close all other racks."""
-        kept = set(racks)
+    def keep(self, numbers: Iterable[int]) -> None:
+        """Close all others."""
+        kept = set(numbers)
         self.left = [each if r in kept else 0 for r, each in enumerate(self.left)]
 
     def is_open(self, f: int) -> bool:
         """Return whether node ``f`` can take one more copy."""
-        return bool(self.copies[f] > 0) and self.left[self.racks.rack_of(f)] > 0
+        return bool(self.copies[f] > 0) and self.left[self.of[f]] > 0
 
     def closed(self) -> npt.NDArray[np.bool_]:
         """Return, per node, whether it can take no further copy."""
-        of = self.racks.of[: len(self.copies)]
-        return (self.copies <= 0) | (np.array([*self.left, 0], np.int64)[of] <= 0)
+        return (self.copies <= 0) | (np.array([*self.left, 0], np.int64)[self.of] <= 0)
+
+    def open_copies(self) -> Ints:
+        """Return the copies that nodes can still take, each alone."""
+        return np.where(self.closed(), 0, self.copies)
 
     def take(self, f: int) -> None:
         """Place a copy on node ``f``, which is open."""
         self.copies[f] -= 1
-        self.left[self.racks.rack_of(f)] -= 1
+        self.left[self.of[f]] -= 1
 
     def first(self, size: int) -> list[tuple[int, int]] | None:
         """Return nodes for ``size`` copies, filled in their order; ``None`` if there is not room for all."""
@@ -62,7 +72,7 @@ class Room:
         places: list[tuple[int, int]] = []
         left = self.left.copy()
         for f in np.flatnonzero(self.copies).tolist():
-            r = self.racks.rack_of(f)
+            r = int(self.of[f])
             count = min(int(self.copies[f]), left[r], size)
             if count > 0:
                 places.append((f, count))
@@ -78,7 +88,7 @@ def room_for(
 
     ``adjacent``: in racks that are near each other, and near those ``used`` by tasks that it belongs with.
     """
-    room = Room(racks, copies, per_rack)
+    room = Room(racks.of, copies, racks.room(copies, per_rack))
     if adjacent:
         chosen = racks.choose(room.left, size, used)
         if chosen is None:
@@ -87,9 +97,11 @@ def room_for(
     return room if room.total >= size else None
 
 
-def by_racks(shape: Shape) -> bool:
-    """Return whether the racks of a gang are counted, or must be near each other."""
-    return shape.size > 1 and bool(shape.wants.per_rack or is_adjacent(shape.wants))
+def by_domains(shape: Shape) -> bool:
+    """Return whether the racks or other domains of a gang are counted, or must be near each other."""
+    if shape.size == 1:
+        return False
+    return bool(shape.wants.per_rack or is_adjacent(shape.wants) or (shape.match is not None and shape.match.has_rules))
 
 
 def gang_room(relations: Relations, shape: Shape, copies: Ints) -> Room | None:
@@ -99,6 +111,8 @@ def gang_room(relations: Relations, shape: Shape, copies: Ints) -> Room | None:
     """
     wants = shape.wants
     copies = np.minimum(copies, shape.size)
+    if shape.match is not None and (rules := shape.match.rules()):
+        return next(ruled_rooms(relations, wants, shape.size, copies, rules), None)
     must = is_adjacent(wants)
     if must or would_be_adjacent(wants):
         used = near_whom(relations, wants)
@@ -108,29 +122,111 @@ def gang_room(relations: Relations, shape: Shape, copies: Ints) -> Room | None:
     return room_for(relations.racks, copies, shape.size, wants.per_rack)
 
 
-def caps_by_racks(relations: Relations, shape: Shape, room: Ints) -> Iterator[Ints]:
-    """Yield, per choice of racks that could hold the gang when empty, the tasks that each node may take.
+def rooms_when_empty(relations: Relations, shape: Shape, copies: Ints) -> Iterator[Room]:
+    """Yield, per choice of racks and domains that could hold the gang when empty, the room there; the best first.
 
-    ``room`` is the number that each node takes when empty. Tightest racks first, ``MOST_CHOICES`` of them at most.
+    ``copies`` is the number that each node takes when empty. ``MOST_CHOICES`` of them at most.
     """
     size, wants = shape.size, shape.wants
-    of = relations.racks.of[: len(room)]
-    per_rack = relations.racks.room(room, wants.per_rack)
+    if shape.match is not None and (rules := shape.match.rules()):
+        yield from islice(ruled_rooms(relations, wants, size, np.minimum(copies, size), rules), MOST_CHOICES)
+        return
+    racks = relations.racks
+    per_rack = racks.room(copies, wants.per_rack)
     if not is_adjacent(wants):
-        yield room
+        yield Room(racks.of, copies, per_rack)
         return
     used = near_whom(relations, wants)
-    near = relations.racks.near_all(used)
+    near = racks.near_all(used)
     choices = [[r] for _, _, r in sorted((r not in used, per_rack[r], r) for r in near if per_rack[r] >= size)]
     if not choices:
-        chosen = relations.racks.choose(per_rack, size, used)
+        chosen = racks.choose(per_rack, size, used)
         choices = [] if chosen is None else [chosen]
-    for racks in choices[:MOST_CHOICES]:
-        yield np.where(np.isin(of, racks), room, 0)
+    for chosen in choices[:MOST_CHOICES]:
+        room = Room(racks.of, np.where(np.isin(racks.of[: len(copies)], chosen), copies, 0), per_rack.copy())
+        yield room
 
 
-def holds_together(racks: Racks, copies: Ints, wants: Wants, size: int) -> bool:
-    """Return whether a gang of ``size`` finds room in ``copies`` per node, in racks that are near each other if they must be."""
+def holds_together(relations: Relations, copies: Ints, wants: Wants, size: int, rules: Rules = NO_RULES) -> bool:
+    """Return whether a gang of ``size`` finds room in ``copies`` per node, in racks and domains as its clauses ask."""
+    if rules.hard:
+        hard = Rules(rules.hard)
+        return next(ruled_rooms(relations, wants, size, np.minimum(copies, size), hard, used=False), None) is not None
     if not (wants.per_rack or is_adjacent(wants)):
         return int(copies.sum()) >= size
+    racks = relations.racks
     return room_for(racks, np.minimum(copies, size), size, wants.per_rack, adjacent=is_adjacent(wants)) is not None
+
+
+def ruled_rooms(
+    relations: Relations, wants: Wants, size: int, copies: Ints, rules: Rules, *, used: bool = True
+) -> Iterator[Room]:
+    """Yield the rooms of a gang with rules, the best first: one for each choice of its domains that holds it.
+
+    ``used``: it must be near what runs already.
+    """
+    racks = relations.racks
+    hard = [each.counter(size) for each in rules.hard if not isinstance(each, Within)]
+    soft = [each.counter(size) for each in rules.soft if not isinstance(each, Within)]
+    if wants.per_rack:
+        bound = np.full(len(racks) + 1, wants.per_rack, np.int64)
+        hard.append(AtMost(racks.of[: len(copies)], np.zeros_like(bound), bound))
+    for within in _chosen(rules, size, copies):
+        for near in _adjacent(relations, wants, size, within, used=used):
+            filled = fill(near, size, [copied(each) for each in hard], [copied(each) for each in soft])
+            if filled is not None:
+                of, left = filled
+                yield Room(of, near, left)
+
+
+def _chosen(rules: Rules, size: int, copies: Ints) -> Iterator[Ints]:
+    """Yield the copies in the domains that the gang must be within, the best choice first, and its preferences before the rest."""
+    if int(copies.sum()) < size:
+        return
+    asked = [each for each in rules.hard if isinstance(each, Within)]
+    preferred = [each for each in rules.soft if isinstance(each, Within)]
+    ways = [copies]
+    for each in asked:
+        ways = [way for before in ways for way in _in_one(each, size, before)]
+    if not preferred:
+        yield from ways
+        return
+    found = [(*_tightest(preferred[0], size, way), i) for i, way in enumerate(ways[:MOST_CHOICES])]
+    for _, inside, _ in sorted(found, key=lambda each: (each[0], each[2])):
+        tight = inside
+        for other in preferred[1:]:
+            tight = _tightest(other, size, tight)[1]
+        yield tight
+    yield from ways
+
+
+def _in_one(rule: Within, size: int, copies: Ints) -> Iterator[Ints]:
+    """Yield the copies in each domain that holds the gang: those in use first, then the tightest."""
+    room = rule.domains.total(copies).tolist()[:-1]
+    of = rule.domains.of[: len(copies)]
+    for _, _, d in sorted((d not in rule.used, each, d) for d, each in enumerate(room) if each >= size):
+        yield np.where(of == d, copies, 0)
+
+
+def _tightest(rule: Within, size: int, copies: Ints) -> tuple[tuple[int, int, int], Ints]:
+    """Return the number of the fewest and nearest domains that hold the gang, their distances and copies, and the copies in them."""
+    domains = rule.domains
+    room = domains.total(copies).tolist()[:-1]
+    chosen = domains.tightest(room, size, rule.used)
+    if chosen is None:
+        return (len(room) + 1, 0, 0), copies
+    inside = np.where(np.isin(domains.of[: len(copies)], chosen), copies, 0)
+    length = sum(domains.distance(a, b) for a, b in combinations(chosen, 2))
+    return (len(chosen), length, sum(room[d] for d in chosen)), inside
+
+
+def _adjacent(relations: Relations, wants: Wants, size: int, copies: Ints, *, used: bool) -> Iterator[Ints]:
+    """Yield the copies in racks near each other, if the gang wants that; the rest as well if it only prefers it."""
+    must = is_adjacent(wants)
+    if must or (used and would_be_adjacent(wants)):
+        near = near_whom(relations, wants) if used else ()
+        room = room_for(relations.racks, copies, size, wants.per_rack, adjacent=True, used=near)
+        if room is not None:
+            yield room.open_copies()
+    if not must:
+        yield copies

@@ -14,7 +14,8 @@ import numpy as np
 from cress.core.kernels.holding import exclude
 from cress.core.placing.constraints import NO_WANTS, Wants
 from cress.core.placing.context import Context
-from cress.core.placing.match import Firsts, Match, least, predicates
+from cress.core.placing.gang_rules import Rules
+from cress.core.placing.match import Firsts, Match, least, predicates, rules_of
 from cress.core.placing.relations import LiveJob, Own, Whose
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Bools, Floats, Ints
@@ -49,6 +50,9 @@ class Matching(NodeWatcher):
         self.facts = 0
         self._changed: dict[int, None] = {}
         self._stale: dict[Shape, None] = {}
+        # Shapes of which only dynamic predicates are evaluated again, and live shapes that compare domains.
+        self._shifted: dict[Shape, None] = {}
+        self._comparing: dict[Shape, None] = {}
         # Nodes in the order in which something on them changed; ``_start`` changes were forgotten before.
         self._log: list[int] = []
         self._start = 0
@@ -71,13 +75,25 @@ class Matching(NodeWatcher):
     def change(self, f: int) -> None:
         """Note that the description or the presence of node ``f`` changed."""
         self.facts += 1
+        self._eligible_may_change()
         if self.live:
             self._changed[f] = None
             self.touch(f)
 
+    def opened(self, f: int) -> None:
+        """Note that node ``f`` was cordoned, or is so no longer."""
+        self._eligible_may_change()
+
+    def _eligible_may_change(self) -> None:
+        """Evaluate shapes again that compare domains: which of them count may have changed."""
+        self.relations.facts += 1
+        for shape in self._comparing:
+            self.redo(shape)
+
     def facts_changed(self) -> None:
         """Forget which nodes could ever satisfy which wants."""
         self.facts += 1
+        self._eligible_may_change()
 
     def touch(self, f: int) -> None:
         """Note a change on node ``f``: its free amounts, its tasks, its ports."""
@@ -125,23 +141,29 @@ class Matching(NodeWatcher):
         if self._watchers or self.relations.counts:
             for whose in self.relations.moved(job, f, change):
                 for shape in self.watchers(whose):
-                    self.redo(shape)
+                    self._shifted[shape] = None
                     assert shape.match is not None
-                    shape.match.forget_scores()
+                    shape.match.shift_scores()
         self.touch(f)
 
     def locate(self, event: DataLocated) -> None:
         """Take over the location of data, or forget it."""
         self.relations.locations.told(event.data, event.places, event.problem)
+        self._eligible_may_change()
         for shape in self.watchers(DataOf(event.data)):
             self.redo(shape)
 
     def flush(self) -> None:
         """Bring the rows of all live shapes up to date with the changes since the last call."""
-        if self._flushed == self._start + len(self._log) and not self._changed and not self._stale:
+        if self._flushed == self._start + len(self._log) and not (self._changed or self._stale or self._shifted):
             return
         # Touched nodes matter only for rows with dynamic predicates.
-        concerned = self.live if self._changed or self._stale else self._following
+        if self._changed or self._stale:
+            concerned = self.live
+        elif self._shifted:
+            concerned = self._following | self._shifted
+        else:
+            concerned = self._following
         if concerned:
             touched = np.array(list(dict.fromkeys(self._log[self._flushed - self._start :])), np.int64)
             changed = np.array(list(self._changed), np.int64)
@@ -150,6 +172,7 @@ class Matching(NodeWatcher):
                 self.cluster.loosened += 1
         self._changed.clear()
         self._stale.clear()
+        self._shifted.clear()
         if len(self._log) > LOG:
             self._start += len(self._log)
             self._log.clear()
@@ -161,13 +184,20 @@ class Matching(NodeWatcher):
         assert match is not None
         if shape in self._stale:
             match.forget_scores()
+            match.note_domains()
             everywhere = self._all(match)
             return self.exclude(shape, everywhere, match.first_excluding(everywhere, True))
         if len(changed):
             match.forget_scores()
             self._all(match)
             cleared = self.exclude(shape, changed, match.first_excluding(changed, True))
-        if len(touched) and match.dynamic:
+        if shape in self._shifted:
+            places = match.shifted()
+            places = self._all(match) if places is None else places
+            if len(places):
+                cleared |= self.exclude(shape, places, match.first_excluding(places, False))
+            return cleared
+        if len(touched) and match.follows_nodes:
             cleared |= self.exclude(shape, touched, match.first_excluding(touched, False))
         return cleared
 
@@ -188,10 +218,13 @@ class Matching(NodeWatcher):
         if shape.match is None:
             shape.match = Match(self.context, shape.wants)
         self.live[shape] = None
-        if shape.match.dynamic:
+        if shape.match.follows_nodes:
             self._following[shape] = None
+        if shape.match.compares:
+            self._comparing[shape] = None
         self._watch(shape)
         shape.match.forget_scores()
+        shape.match.note_domains()
         return shape.match.first_excluding(self._all(shape.match), True)
 
     def drop(self, shape: Shape) -> None:
@@ -200,6 +233,8 @@ class Matching(NodeWatcher):
         self._following.pop(shape, None)
         self._watch_no_more(shape)
         self._stale.pop(shape, None)
+        self._shifted.pop(shape, None)
+        self._comparing.pop(shape, None)
 
     def _all(self, match: Match) -> Ints:
         if len(match.first) < len(self.cluster.nodes):
@@ -214,10 +249,17 @@ class Matching(NodeWatcher):
         n = self.cluster.node_count
         if match.scores is None or len(match.scores) < n or match.at < self._start:
             match.scores = np.zeros(len(self.cluster.nodes), np.float32)
+            match.note_values()
             match.scores[:n] = match.score(np.arange(n))
-        elif match.dynamic_scores and match.at < end:
-            places = np.array(self._log[match.at - self._start :], np.int64)
-            match.scores[places] = match.score(places)
+        else:
+            shifted = match.rescored()
+            if shifted is None:
+                match.scores[:n] = match.score(np.arange(n))
+            elif len(shifted):
+                match.scores[shifted] = match.score(shifted)
+            if match.dynamic_scores and match.at < end:
+                places = np.array(self._log[match.at - self._start :], np.int64)
+                match.scores[places] = match.score(places)
         match.at = end
         return match.scores
 
@@ -262,6 +304,15 @@ class Matching(NodeWatcher):
         asked = (each for each in predicates(self.context, wants) if each.of_nodes)
         counts = ((each.text, int(np.count_nonzero(each.never(places)))) for each in asked)
         return tuple((text, count) for text, count in counts if count)
+
+    def details(self, shape: Shape) -> tuple[str, ...]:
+        """Return what predicates that compare domains say of the moment."""
+        found = (each.detail() for each in shape.match.predicates) if shape.match is not None else ()
+        return tuple(dict.fromkeys(each for each in found if each))
+
+    def rules_when_empty(self, wants: Wants) -> Rules:
+        """Return the rules of a gang with these wants while none of its tasks, and no other, runs."""
+        return rules_of(predicates(self.context, wants), (), empty=True)
 
     def binding(self, wants: Wants) -> tuple[str, ...]:
         """Return the constraints that bind all tasks of a gang together: spread and adjacency."""

@@ -284,8 +284,8 @@ def parts_of(wants: Wants) -> tuple[Wants, ...]:
     return wants.parts or (wants,)
 
 
-def _with(clause: Clause, wants: Wants) -> list[Wants]:
-    """Return the members that have a clause, hard or soft."""
+def members_with(clause: Clause, wants: Wants) -> list[Wants]:
+    """Return the members of a unit that have a clause, hard or soft."""
     parts = parts_of(wants)
     return [each for each in parts if clause in each.hard] or list(parts[:1])
 
@@ -297,12 +297,12 @@ def port_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
 
 def adjacency_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
     """Return the predicate of ``NetworkAdjacent = True``."""
-    return Adjacent(context.relations, (each.owner for each in _with(clause, wants)), str(clause))
+    return Adjacent(context.relations, (each.owner for each in members_with(clause, wants)), str(clause))
 
 
 def dependency_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
     """Return the predicate of ``JobDependency = …``."""
-    keys = dict.fromkeys(key_of(str(clause.value), each.group) for each in _with(clause, wants))
+    keys = dict.fromkeys(key_of(str(clause.value), each.group) for each in members_with(clause, wants))
     return Depends(context, keys, str(clause))
 
 

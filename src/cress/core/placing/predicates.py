@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from cress.core.placing.constraints import Wants
 from cress.core.placing.context import Context
+from cress.core.placing.gang_rules import Rule
 from cress.core.placing.relations import Whose
 from cress.core.tables.arrays import Bools, Floats, Ints
+from cress.core.tables.domains import Domains
 from cress.language.clauses import Clause, brief
 from cress.language.program import Program
+
+# Domains, and a truth or a number for each of them.
+DomainsSeen: TypeAlias = tuple[Domains, npt.NDArray[Any]]
 
 
 class Predicate(ABC):
@@ -30,6 +36,8 @@ class Predicate(ABC):
     orders = False
     # Whether it is about all tasks of a gang together.
     binds = False
+    # Whether it compares domains: which of them count depends on all nodes.
+    compares = False
     # The tasks whose starts and ends anywhere may change its result on any node.
     watches: tuple[Whose, ...] = ()
 
@@ -52,6 +60,29 @@ class Predicate(ABC):
     def undefined(self, f: int) -> bool:
         """Return whether it excludes node ``f`` because its value is undefined there."""
         return False
+
+    def among(self, others: Sequence[Predicate]) -> None:  # noqa: B027 - most need no notice
+        """Take notice of all predicates of the unit, itself among them."""
+
+    def rules(self, *, empty: bool) -> tuple[Rule, ...]:
+        """Return what it asks of all tasks of a gang together; ``empty``: while no other task runs."""
+        return ()
+
+    def seen_closed(self) -> DomainsSeen:
+        """Return the domains that it compares, and which of them are closed."""
+        raise NotImplementedError
+
+    def seen_values(self) -> DomainsSeen:
+        """Return the domains that it compares, and their values as a term of a rank."""
+        raise NotImplementedError
+
+    def detail(self) -> str:
+        """Return a sentence about the moment for who waits for it; "" if there is nothing to tell."""
+        return ""
+
+    def change(self, places: Ints) -> str:
+        """Return what would help a task that fits on these nodes but for this predicate; of those that compare domains."""
+        return f"without it {len(places)} node{'s' * (len(places) > 1)} would do"
 
     def caps(self) -> Ints | None:
         """Return, per node of the cluster, the limit of tasks of a gang that may start there together; None: any number."""

@@ -6,18 +6,28 @@ Counts are made when they are first needed, and kept up to date from then on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
+import numpy as np
+
 from cress.core.placing.constraints import Constraints, data_of
+from cress.core.placing.selections import LiveJob as SelectableJob
+from cress.core.placing.selections import Selections
+from cress.core.tables.arrays import Ints
 from cress.core.tables.choices import NodeChoices
 from cress.core.tables.data_locations import DataOf, Locations
 from cress.core.tables.dependencies import Dependencies, Key, Relation
+from cress.core.tables.domains import Distances, Domains
 from cress.core.tables.licences import Licence, Licences
 from cress.core.tables.ports import Ports
 from cress.core.tables.racks import Racks
+from cress.core.tables.selected import Repelling, Selected
+from cress.language.names import key_of as key_of_name
+from cress.model.distances import Distance
 from cress.model.job import Job
-from cress.model.node import Node
+from cress.model.node import Node, Value
+from cress.model.resources import Dimensions
 
 _T = TypeVar("_T")
 
@@ -73,7 +83,10 @@ class Application(NamedTuple):
     kind: str = "application"
 
 
-Whose: TypeAlias = Own | Application | Key | Licence | DataOf
+Whose: TypeAlias = Own | Application | Key | Licence | DataOf | Selected | Repelling
+
+
+_NO_TALLIES: dict[str, Ints] = {}
 
 
 def belongs_with(job: LiveJob) -> Whose:
@@ -84,9 +97,13 @@ def belongs_with(job: LiveJob) -> Whose:
 
 
 class Relations:
-    """The relations of one cluster; ``jobs`` are the live ones, as the ledger has them."""
+    """The relations of one cluster; ``jobs`` are the live ones, as the ledger has them.
 
-    def __init__(self) -> None:
+    ``values`` gives the value of an attribute, by its key, on each node. ``facts`` grows whenever nodes may have begun, or ceased, to be
+    eligible: their descriptions, their presence, cordons, where data lies.
+    """
+
+    def __init__(self, dimensions: Dimensions, values: Callable[[str], Iterable[Value | None]]) -> None:
         self.jobs: Mapping[int, LiveJob] = {}
         self.racks = Racks()
         self.ports = Ports()
@@ -97,7 +114,19 @@ class Relations:
             lambda: ((number, Key(job.group.name, job.job.name)) for number, job in self.jobs.items())
         )
         self.node_count = 0
+        self.facts = 0
+        # Grows with whatever may change how many tasks of whom run in which domain.
+        self.moves = 0
         self.counts: dict[Whose, dict[int, int]] = {}
+        self.selections = Selections(
+            dimensions,
+            lambda: (SelectableJob(job.job, job.group.name, job.constraints) for job in self.jobs.values()),
+        )
+        self._values = values
+        # Domains by the key of the attribute, and the tasks in them by their owners.
+        self._domains: dict[str, Domains] = {}
+        self._tallies: dict[Whose, dict[str, Ints]] = {}
+        self.distances: tuple[Distance, ...] = ()
         self._applications: dict[Application, dict[int, None]] = {}
         self._families: dict[int, dict[int, None]] = {}
 
@@ -113,12 +142,64 @@ class Relations:
         self.node_count = max(self.node_count, f + 1)
         return moved
 
+    # --- domains -------------------------------------------------------------------------------------------
+
+    def domains(self, key: str) -> Domains:
+        """Return the domains of an attribute."""
+        found = self._domains.get(key)
+        if found is None:
+            found = self._domains[key] = Domains(self._values(key), self._distances_of(key))
+        return found
+
+    def set_distances(self, distances: tuple[Distance, ...]) -> None:
+        """Set the whole list of distances between values of attributes."""
+        if distances != self.distances:
+            self.distances = distances
+            for key in self.compared:
+                self.forget_domains(key)
+
+    def _distances_of(self, key: str) -> Distances:
+        pairs = (
+            (one.casefold(), other.casefold(), number)
+            for by, one, other, number in self.distances
+            if key_of_name(by) == key
+        )
+        return {(min(one, other), max(one, other)): number for one, other, number in pairs}
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The attributes whose domains are in use."""
+        return tuple(self._domains)
+
+    def forget_domains(self, key: str) -> None:
+        """Forget the domains of an attribute, since a node has another value, or there are more nodes."""
+        if self._domains.pop(key, None) is not None:
+            for tallies in self._tallies.values():
+                tallies.pop(key, None)
+
+    def tally(self, whose: Whose, key: str) -> Ints:
+        """Return the number of such tasks per domain of an attribute; the last one is that on nodes without it."""
+        domains = self.domains(key)
+        kept = self._tallies.get(whose, {}).get(key)
+        if kept is not None:
+            return kept
+        nodes = self.nodes_of(whose)
+        places = np.fromiter(nodes, np.int64, len(nodes))
+        found: Ints = np.bincount(
+            domains.of[places], np.fromiter(nodes.values(), np.int64, len(nodes)), len(domains) + 1
+        ).astype(np.int64)
+        if whose in self.counts:
+            self._tallies.setdefault(whose, {})[key] = found
+        return found
+
     # --- jobs ----------------------------------------------------------------------------------------------
 
     def add_job(self, job: LiveJob, relation: Relation) -> None:
         """Add a job in its group."""
+        self.moves += 1
         number = job.job.id
         self.dependencies.add(number, relation)
+        self.selections.add(job.job, job.group.name, job.constraints)
         self.locations.name(data_of(job.constraints), 1)
         if job.job.application:
             self._applications.setdefault(Application(job.group.name, job.job.application), {})[number] = None
@@ -127,18 +208,21 @@ class Relations:
 
     def remove_job(self, job: LiveJob) -> None:
         """Remove a job that is over or leaves its group, and the counts for it alone."""
+        self.moves += 1
         number, name = job.job.id, Key(job.group.name, job.job.name)
         self.dependencies.remove(number, name)
         self.locations.name(data_of(job.constraints), -1)
+        over = self.selections.remove(number)
         if not (self.counts or self._applications or self._families):
             return
         if job.job.counted_as != number:
             self._leave(self._families, job.job.family, number)
         if job.job.application:
             self._leave(self._applications, Application(job.group.name, job.job.application), number)
-        for whose in (Own(job.job.counted_as), name, belongs_with(job)):
+        for whose in (Own(job.job.counted_as), name, belongs_with(job), *over):
             if whose in self.counts and not self._anybody(whose):
                 del self.counts[whose]
+                self._tallies.pop(whose, None)
 
     @staticmethod
     def _leave(table: dict[_T, dict[int, None]], key: _T, number: int) -> None:
@@ -149,6 +233,8 @@ class Relations:
     def forget_counts(self) -> None:
         """Forget all counts, since jobs moved to other groups."""
         self.counts.clear()
+        self.moves += 1
+        self._tallies.clear()
 
     def nodes_of(self, whose: Whose) -> Mapping[int, int]:
         """Return the nodes on which such tasks run, and their numbers."""
@@ -177,6 +263,8 @@ class Relations:
                 return [self.jobs[number] for number in self._applications.get(whose, ())]
             case Key():
                 return [self.jobs[number] for number in self.dependencies.named(whose)]
+            case Selected() | Repelling():
+                return [self.jobs[number] for number in self.selections.jobs_of(whose)]
             case Licence() | DataOf():
                 return []
 
@@ -189,6 +277,8 @@ class Relations:
                 return whose in self._applications
             case Key():
                 return self.dependencies.is_named(whose)
+            case Selected() | Repelling():
+                return self.selections.any_of(whose)
             case Licence() | DataOf():
                 return False
 
@@ -209,8 +299,11 @@ class Relations:
 
     def moved(self, job: LiveJob, f: int, change: int) -> tuple[Whose, ...]:
         """Count a task of the job that starts (``change`` 1) or ends (-1) on node ``f``; return the owners of the task."""
+        self.moves += 1
         own, near = Own(job.job.counted_as), belongs_with(job)
         whose: tuple[Whose, ...] = (own, Key(job.group.name, job.job.name), *(() if near == own else (near,)))
+        if self.selections:
+            whose += self.selections.owners(job.job.id)
         for each in whose:
             counts = self.counts.get(each)
             if counts is not None:
@@ -219,4 +312,6 @@ class Relations:
                     counts[f] = number
                 else:
                     del counts[f]
+            for key, tally in self._tallies.get(each, _NO_TALLIES).items():
+                tally[self._domains[key].of[f]] += change
         return whose

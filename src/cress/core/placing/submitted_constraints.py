@@ -16,6 +16,15 @@ from cress.model.job import Job
 from cress.model.jobfile.clauses import ClauseText
 from cress.model.jobfile.job import JobSpec, below
 
+# Keys of job files that become clauses of a kind of their own.
+_KEYS = {
+    Kind.DISK: "exclusive_disk",
+    Kind.SPREAD: "spread",
+    Kind.AWAY: "away_from",
+    Kind.NEAR: "near",
+    Kind.WITHIN: "within",
+}
+
 
 def constrained(specs: Sequence[JobSpec]) -> list[Job]:
     """Return the jobs of one submit with their requirements and ranks, in the language's canonical spelling.
@@ -85,6 +94,6 @@ def key_for(clauses: Sequence[Clause]) -> str:
         if clause.kind is Kind.NODES and isinstance(clause.expression, In):
             subject = clause.expression.subject
             return "data_locality" if isinstance(subject, Name) and subject.key == DATA_LOCALITY else "nodes"
-        if clause.kind is Kind.DISK:
-            return "exclusive_disk"
+        if clause.kind in _KEYS:
+            return _KEYS[clause.kind]
     return "requirement"

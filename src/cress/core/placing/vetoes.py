@@ -113,7 +113,7 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     still run are on the node ``together_on``, and it is to start ``beside`` them or all of them move. ``because``: the reason
     why the job that it starts together with waits. ``reserved``: what is reserved in advance on the nodes that have room; ``gap``: the longest time (µs) that
     reservations leave. ``reached``: the limit on running jobs that keeps it
-    from starting.
+    from starting. ``details`` are sentences about the domains that its clauses compare.
     """
 
     kind: Verdict
@@ -141,3 +141,4 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     reserved: Reserved | None = None
     gap: int = 0
     reached: Reached | None = None
+    details: tuple[str, ...] = ()

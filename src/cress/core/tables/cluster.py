@@ -66,6 +66,9 @@ class NodeWatcher:
     def change(self, f: int) -> None:
         """Note that the description or the presence of node ``f`` changed."""
 
+    def opened(self, f: int) -> None:
+        """Note that node ``f`` was cordoned, or is so no longer."""
+
     def touch(self, f: int) -> None:
         """Note that free amounts or tasks on node ``f`` changed."""
 
@@ -280,6 +283,7 @@ class Cluster:
         """Cordon the node (for a reason), or end that (``None``)."""
         self.cordoned[f] = reason
         self._set_usable(f)
+        self.watcher.opened(f)
 
     def set_overload(self, f: int, what: str | None) -> None:
         """Mark the node as overloaded (by these measurements), or not (``None``)."""

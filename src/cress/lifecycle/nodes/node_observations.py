@@ -44,7 +44,8 @@ def take(context: Context, word: LoadReported | LocateData | DataFound | SetLice
             context.observe(LicencesSet(word.counts))
         case SetRacks():
             context.general.neighbours = word.neighbours
-            context.observe(RacksSet(word.neighbours))
+            context.general.distances = word.distances
+            context.observe(RacksSet(word.neighbours, word.distances))
 
 
 def forget_load(context: Context, node: LiveNode) -> None:

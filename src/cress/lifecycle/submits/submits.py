@@ -203,7 +203,7 @@ class Hopeless:
         # All that its constraints are made of.
         key: tuple[object, ...] = (job.request, job.requirement, job.rank, job.ports, job.licences, job.type)
         key = (*key, job.max_per_node, job.max_per_rack, job.application, job.tasks if job.gang else 0)
-        if self._core.relations.choices or names_itself(job):
+        if self._core.is_asked or names_itself(job):
             # What it says of itself matters as well.
             key = (
                 *key,
@@ -215,6 +215,7 @@ class Hopeless:
                 job.time_limit,
                 job.workload,
                 job.tolerates,
+                job.labels,
             )
         if key not in self._known:
             self._known[key] = self._core.never_fits(job)

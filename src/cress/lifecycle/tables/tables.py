@@ -12,18 +12,20 @@ from cress.lifecycle.tables.timers import Key
 from cress.lifecycle.tables.tracked import Journal, Row, Table
 from cress.model.access import JoinToken, Token, User
 from cress.model.decisions import Start
+from cress.model.distances import Distance
 from cress.model.records import JobState
 from cress.model.revisions import Revision
 from cress.model.secrets import Secret
 
 
 class General(Row, kw_only=True):
-    """The single row of general values: the next id of a job, the epoch, the clocks' difference (µs), racks that are neighbours."""
+    """The single row of general values: the next id of a job, the epoch, the clocks' difference (µs), racks that are neighbours, distances."""
 
     next_job: int = 1
     epoch: int = 0
     wall_offset: int | None = None
     neighbours: tuple[tuple[str, str], ...] = ()
+    distances: tuple[Distance, ...] = ()
 
 
 class Tables:

@@ -15,7 +15,7 @@ import msgspec
 from cress.model.errors import InputError
 from cress.model.family import Missed, Overlap
 from cress.model.job import JobType, OnPartition
-from cress.model.jobfile import checks, clauses, families, files, licences, secrets, values
+from cress.model.jobfile import checks, clauses, domains, families, files, licences, secrets, values
 from cress.model.jobfile.schemas import (
     AFTER,
     ARRAY,
@@ -24,16 +24,20 @@ from cress.model.jobfile.schemas import (
     CLAUSE_TRUTH,
     COMMAND,
     DURATION,
+    LABELS,
     LICENCES,
+    OF_JOBS,
     PATH,
     PORTS,
     SECRETS,
     SIZE,
+    SPREAD,
     STEPS,
     TEXT,
     TEXTS,
     TIMETABLE,
     TRUTH,
+    WITHIN,
     WORD,
     Schema,
     count,
@@ -262,6 +266,31 @@ TABLE = (
         "max_per_rack", count(1, MAX_TASKS), values.tasks, into=JOB,
         about="the maximum number of tasks of the job on one rack",
         default="any number",
+    ),
+    Key(
+        "spread", SPREAD, domains.spread, into=CLAUSES,
+        about="tasks are [spread over the values of an attribute](constraints.md#spread) of the nodes: `zone`, `{by: zone, most_skew: 2}`, `{by: zone, targets: {a: 50%, b: 30%}}`; several in a list. With `soft: true`, `soft: 5min` or f(x) a preference, at once or later",
+        default="none",
+    ),
+    Key(
+        "away_from", OF_JOBS, domains.away_from, into=CLAUSES,
+        about="on no node, or with `by: rack` in no rack, where tasks of [these jobs](constraints.md#near-and-away) run: a name (`db`, `web-*`), labels (`tier=db`), `self`, or `{jobs: db, by: zone, soft: 5min}`; several in a list",
+        default="none",
+    ),
+    Key(
+        "near", OF_JOBS, domains.near, into=CLAUSES,
+        about="only on nodes, or with `by: zone` in zones, where a task of these jobs runs; as `away_from`",
+        default="none",
+    ),
+    Key(
+        "within", WITHIN, domains.within, into=CLAUSES,
+        about="all tasks [within one value of an attribute](constraints.md#topology): `switch`, or `[{by: switch, soft: 10min}, zone]`; a gang goes to the tightest one",
+        default="none",
+    ),
+    Key(
+        "labels", LABELS, domains.labels, into=JOB,
+        about="labels of the job, by which other jobs select it: `{tier: db}`; in conditions `Job.Labels.tier`",
+        default="none",
     ),
     Key(
         "licences", LICENCES, licences.licences, into=JOB,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from cress.model.job import Condition
-from cress.model.jobfile import checks, families, files, licences, secrets
+from cress.model.jobfile import checks, domains, families, files, licences, secrets
 from cress.model.jobfile.ports import MAX_PORTS
 from cress.model.jobfile.values import MAX_AFTER, MAX_REPLICAS, MAX_TASKS
 
@@ -106,6 +106,36 @@ LICENCES: Schema = {
             "additionalProperties": count(1, licences.MOST),
             "minProperties": 1,
             "maxProperties": licences.MAX_LICENCES,
+        },
+    ]
+}
+_DOMAIN_VALUES: dict[str, Schema] = {
+    "by": WORD,
+    "jobs": TEXT,
+    "most_skew": count(1, domains.MOST_SKEW),
+    "targets": {"type": "object", "additionalProperties": {"type": ["string", "number"]}, "minProperties": 1},
+    "soft": {"type": ["boolean", "string", "number"]},
+    "weight": {"type": ["number", "string"]},
+}
+
+
+def _over_domains(keys: tuple[str, ...], **aliases: str) -> Schema:
+    """A clause over domains: a text, a mapping with these keys, or a list of both."""
+    known = {key: _DOMAIN_VALUES[key] for key in keys} | {key: _DOMAIN_VALUES[of] for key, of in aliases.items()}
+    one: Schema = {"anyOf": [TEXT, mapping(known)]}
+    return {"anyOf": [*one["anyOf"], {"type": "array", "items": one, "minItems": 1, "maxItems": domains.MOST_CLAUSES}]}
+
+
+SPREAD: Schema = _over_domains(domains.SPREAD_KEYS)
+OF_JOBS: Schema = _over_domains(domains.JOBS_KEYS, job="jobs")
+WITHIN: Schema = _over_domains(domains.WITHIN_KEYS)
+LABELS: Schema = {
+    "anyOf": [
+        *TEXTS["anyOf"],
+        {
+            "type": "object",
+            "additionalProperties": {"type": ["string", "number", "boolean"]},
+            "maxProperties": domains.MOST_LABELS,
         },
     ]
 }

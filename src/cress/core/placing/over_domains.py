@@ -1,0 +1,428 @@
+"""Predicates that compare domains, the values of an attribute: ``spread``, ``away_from``, ``near``, ``within``.
+
+All of them count tasks per domain. For a task that starts alone they say which domains are open at the moment; a gang is judged by its end, so
+its predicates close what is closed however its tasks are given out, and the rest is in their rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from cress.core.placing.constraints import NO_OWNER, Wants
+from cress.core.placing.context import Context
+from cress.core.placing.gang_rules import Filling, OneEach, Rule, Within, least_used, share_bound
+from cress.core.placing.placement_clauses import Placed, members_with, parts_of
+from cress.core.placing.predicates import DomainsSeen, Predicate
+from cress.core.placing.relations import Own, Whose
+from cress.core.tables.arrays import Bools, Floats, Ints
+from cress.core.tables.domains import Domains
+from cress.core.tables.selected import Avoid, Selected
+from cress.language.clauses import Clause, OverDomains, brief
+from cress.language.domain_clauses import WHOLE
+from cress.language.selectors import parse_selector
+
+# Names of domains, or of jobs, in a reason.
+MOST_SHOWN = 5
+
+
+class OverDomain(Placed):
+    """A predicate over the domains of one attribute."""
+
+    compares = True
+    binds = True
+
+    def __init__(self, context: Context, value: OverDomains, text: str) -> None:
+        super().__init__(context.relations, text)
+        self._context = context
+        self._key = value.key
+        self._by = value.by
+        self._others: Sequence[Predicate] = ()
+        self._closed: tuple[tuple[int, int, Domains | None], Bools] = ((-1, -1, None), np.zeros(0, np.bool_))
+        # The domains that count, after the facts that they follow from.
+        self._eligible: tuple[int, Domains | None, Bools] = (-1, None, np.zeros(0, np.bool_))
+
+    def among(self, others: Sequence[Predicate]) -> None:
+        self._others = [each for each in others if each.of_nodes and not each.compares]
+
+    @property
+    def domains(self) -> Domains:
+        """The domains of the attribute."""
+        return self.relations.domains(self._key)
+
+    def eligible(self) -> Bools:
+        """Return, per domain, whether it counts: it has a node that is there, not cordoned, and allowed whatever runs."""
+        domains = self.domains
+        facts, seen, found = self._eligible
+        if facts != self.relations.facts or seen is not domains:
+            cluster = self._context.cluster
+            n = cluster.node_count
+            closed = np.array([each is not None for each in cluster.cordoned[:n]], np.bool_)
+            there = ~(np.array(cluster.lost[:n], np.bool_) | closed)
+            places = np.flatnonzero(there)
+            for each in self._others:
+                places = places[~each.never(places)]
+            found = np.zeros(len(domains) + 1, np.bool_)
+            found[domains.of[places]] = True
+            found[-1] = False
+            self._eligible = (self.relations.facts, domains, found)
+        return found
+
+    def closed(self) -> Bools:
+        """Return, per domain, whether it is closed at the moment; the last one, of nodes without the attribute, is."""
+        raise NotImplementedError
+
+    def closed_now(self) -> Bools:
+        """Return ``closed``, worked out once while nothing starts, ends or changes."""
+        relations = self.relations
+        now = (relations.moves, relations.facts, self.domains)
+        if self._closed[0] != now:
+            self._closed = (now, self.closed())
+        return self._closed[1]
+
+    def excludes(self, places: Ints) -> Bools:
+        found: Bools = self.closed_now()[self.domains.of[places]]
+        return found
+
+    def seen_closed(self) -> DomainsSeen:
+        return self.domains, self.closed_now()
+
+    def seen_values(self) -> DomainsSeen:
+        return self.domains, self.values()
+
+    def values(self) -> Floats:
+        """Return, per domain, its value as a term of a rank; the last one is that of nodes without the attribute."""
+        return (~self.closed_now()).astype(np.float32)
+
+    def suits(self, places: Ints) -> Floats:
+        found: Floats = self.values()[self.domains.of[places]]
+        return found
+
+    def never(self, places: Ints) -> Bools:
+        found: Bools = self.domains.of[places] == len(self.domains)
+        return found
+
+    def shown_domains(self, numbers: Iterable[int]) -> str:
+        """Return the names of domains for people."""
+        names = [self.domains.names[d] for d in numbers]
+        more = len(names) - MOST_SHOWN
+        return ", ".join(names[:MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+class Spread(OverDomain):
+    """The limit of tasks in a domain: by the least used one that counts, or by the shares of the domains."""
+
+    def __init__(self, context: Context, clause: Clause, value: OverDomains, wants: Wants) -> None:
+        super().__init__(context, value, brief(clause))
+        self._owners = tuple(dict.fromkeys(each.owner for each in members_with(clause, wants)))
+        self.watches = tuple(map(Own, self._owners))
+        self._skew = value.most_skew
+        self._targets = {name.casefold(): share for name, share in value.targets}
+        self._size = wants.together
+
+    def weights(self) -> Ints | None:
+        """Return the shares of the domains, as whole numbers; ``None`` without targets."""
+        if not self._targets:
+            return None
+        domains = self.domains
+        named = np.array([self._targets.get(name.casefold(), -1) for name in domains.names] + [0], np.int64)
+        eligible = self.eligible()
+        rest = int(np.count_nonzero((named < 0) & eligible))
+        # The others share what is left of the whole, in equal parts.
+        found = np.where(named < 0, WHOLE - sum(self._targets.values()), named * max(1, rest))
+        return np.where(eligible, found, 0)
+
+    def _counts(self, owner: int) -> Ints:
+        return self.relations.tally(Own(owner), self._key)
+
+    def closed(self) -> Bools:
+        if len(self._owners) == 1 and self._size == 1 and not self._targets:
+            # The most frequent case, at each start.
+            counts = self._counts(self._owners[0])
+            closed: Bools = counts >= least_used(counts, self.eligible()) + self._skew
+            closed[-1] = True
+            return closed
+        closed = np.zeros(len(self.domains) + 1, np.bool_)
+        weights = self.weights()
+        for owner in self._owners:
+            counts = self._counts(owner)
+            if weights is not None:
+                closed |= counts >= share_bound(weights, int(counts.sum()) + self._size, self._skew)
+            else:
+                least = (
+                    least_used(counts, self.eligible())
+                    if self._size == 1
+                    else _reached(counts[self.eligible()], self._size)
+                )
+                closed |= counts >= least + self._skew
+        closed[-1] = True
+        return closed
+
+    def values(self) -> Floats:
+        """1 in the domains that come first, less in others the fuller they are; 0 on nodes without the attribute."""
+        value = np.ones(len(self.domains) + 1, np.float64)
+        weights = self.weights()
+        for owner in self._owners:
+            counts = self._counts(owner)
+            if weights is not None:
+                over = np.maximum(0, counts + 1 - share_bound(weights, int(counts.sum()) + 1, 1))
+                over[weights == 0] += 1
+            else:
+                over = np.maximum(0, counts - least_used(counts, self.eligible()))
+            value /= 1 + over
+        value[-1] = 0
+        return value.astype(np.float32)
+
+    def rules(self, *, empty: bool) -> tuple[Rule, ...]:
+        counts = np.zeros(len(self.domains) + 1, np.int64) if empty else self._counts(self._owners[0])
+        return (Filling(self.domains, counts, self.eligible(), self._skew, self.weights()),)
+
+    def detail(self) -> str:
+        """Return how the tasks are spread, and which domain they wait for."""
+        domains, counts, eligible = self.domains, self._counts(self._owners[0]), self.eligible()
+        total = int(counts.sum())
+        if not eligible.any() or not total:
+            return ""
+        closed = self.closed()
+        full = [d for d in np.flatnonzero(closed[:-1] & eligible[:-1]).tolist() if counts[d]]
+        if not full:
+            return ""
+        d = max(full, key=lambda d: (int(counts[d]), -d))
+        has = f"{self._by} {domains.names[d]} has {int(counts[d])} of its {total} task{'s' * (total > 1)}"
+        weights = self.weights()
+        if weights is not None:
+            share = weights[d] / max(1, int(weights.sum()))
+            return f"{has}, and its share is {share:.3g}".replace(f"{share:.3g}", f"{100 * share:.3g} %")
+        low = int(np.flatnonzero(eligible)[int(np.argmin(counts[eligible]))])
+        return f"{has}, and may have at most {self._skew} more than {domains.names[low]} ({int(counts[low])})"
+
+    def change(self, places: Ints) -> str:
+        """Return the least ``most_skew`` with which a task could start on one of these nodes."""
+        asked = np.unique(self.domains.of[places])
+        asked = asked[asked < len(self.domains)]
+        counts, weights = self._counts(self._owners[0]), self.weights()
+        if weights is not None:
+            asked = asked[weights[asked] > 0]
+            bound = share_bound(weights, int(counts.sum()) + 1, 1)
+            needed = counts[asked] + 2 - bound[asked]
+        else:
+            needed = counts[asked] + 1 - least_used(counts, self.eligible())
+        return f"with most_skew {int(needed.min())} one more would start" if len(asked) else ""
+
+
+def _reached(counts: Ints, size: int) -> int:
+    """Return the tasks of the least used domain when ``size - 1`` more were given to the least used ones: then the last one has most choice."""
+    if not len(counts):
+        return 0
+    low, high = int(counts.min()), int(counts.min()) + size - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if int(np.maximum(0, middle - counts).sum()) < size:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+class OfJobs(OverDomain):
+    """A predicate about the tasks of the jobs that a selector selects, or of the job itself."""
+
+    def __init__(self, context: Context, clause: Clause, value: OverDomains, wants: Wants) -> None:
+        super().__init__(context, value, brief(clause))
+        self._whose: dict[Whose, None] = {}
+        # Whether the tasks of the job itself are among them.
+        self._own = False
+        selections = context.relations.selections
+        for member in members_with(clause, wants):
+            if parse_selector(value.jobs).is_self:
+                self._whose[Own(member.owner)] = None
+                self._own = True
+            else:
+                selected = Selected(member.group, value.jobs)
+                self._whose[selected] = None
+                job = context.relations.job_of(member.owner) if member.owner != NO_OWNER else None
+                self._own |= job is not None and selections.selects(selected, job.job.id)
+        self.watches = tuple(self._whose)
+        self._jobs = value.jobs
+        self._size = wants.together
+
+    def _running(self) -> Ints:
+        found = np.zeros(len(self.domains) + 1, np.int64)
+        for whose in self._whose:
+            found += self.relations.tally(whose, self._key)
+        return found
+
+
+class AwayFrom(OfJobs):
+    """The predicate "no task of these jobs runs in the domain"."""
+
+    def closed(self) -> Bools:
+        closed = self._running() > 0
+        closed[-1] = True
+        return closed
+
+    def values(self) -> Floats:
+        """1 in domains without such tasks, less the more there are."""
+        value = 1 / (1 + self._running())
+        value[-1] = 0
+        return value.astype(np.float32)
+
+    def rules(self, *, empty: bool) -> tuple[Rule, ...]:
+        return (OneEach(self.domains),) if self._own else ()
+
+    def detail(self) -> str:
+        used = np.flatnonzero(self._running()[:-1]).tolist()
+        if self._key == "name" or not used:
+            return ""
+        return f"tasks of {_jobs_text(self._jobs)} run in {self._by} {self.shown_domains(used)}"
+
+
+class Near(OfJobs):
+    """The predicate "a task of these jobs runs in the domain"; of a job that is one of them the first task may be anywhere."""
+
+    def _first(self, running: Ints) -> bool:
+        return self._own and not running.any()
+
+    def closed(self) -> Bools:
+        running = self._running()
+        closed = np.zeros(len(running), np.bool_) if self._first(running) else running == 0
+        closed[-1] = True
+        return closed
+
+    def values(self) -> Floats:
+        """1 in such domains, less in others the farther they are."""
+        running = self._running()
+        return _by_distance(self.domains, np.flatnonzero(running[:-1]).tolist(), nobody=self._first(running))
+
+    def rules(self, *, empty: bool) -> tuple[Rule, ...]:
+        return (Within(self.domains, ()),) if self._own and (empty or self._first(self._running())) else ()
+
+    def detail(self) -> str:
+        used = np.flatnonzero(self._running()[:-1]).tolist()
+        if not used:
+            return "" if self._own else f"no task of {_jobs_text(self._jobs)} runs"
+        return (
+            ""
+            if self._key == "name"
+            else f"tasks of {_jobs_text(self._jobs)} run in {self._by} {self.shown_domains(used)}"
+        )
+
+
+class Together(OverDomain):
+    """The predicate "all tasks of the job are in one domain"; the tightest one that holds a gang."""
+
+    orders = True
+
+    def __init__(self, context: Context, clause: Clause, value: OverDomains, wants: Wants) -> None:
+        super().__init__(context, value, brief(clause))
+        self._owners = tuple(dict.fromkeys(each.owner for each in members_with(clause, wants)))
+        self.watches = tuple(map(Own, self._owners))
+
+    def _used(self) -> list[int]:
+        used: dict[int, None] = {}
+        for owner in self._owners:
+            used.update(dict.fromkeys(np.flatnonzero(self.relations.tally(Own(owner), self._key)[:-1]).tolist()))
+        return sorted(used)
+
+    def closed(self) -> Bools:
+        used = self._used()
+        closed = np.full(len(self.domains) + 1, bool(used))
+        closed[used] = False
+        closed[-1] = True
+        return closed
+
+    def values(self) -> Floats:
+        """1 in domains in use, less in others the farther they are."""
+        used = self._used()
+        return _by_distance(self.domains, used, nobody=not used)
+
+    def rules(self, *, empty: bool) -> tuple[Rule, ...]:
+        return (Within(self.domains, () if empty else tuple(self._used())),)
+
+    def detail(self) -> str:
+        used = self._used()
+        return f"its tasks run in {self._by} {self.shown_domains(used)}" if used else ""
+
+
+class KeptOff(OverDomain):
+    """The predicate "no task of the jobs that keep away from this one runs in the domain"."""
+
+    def __init__(self, context: Context, avoid: Avoid) -> None:
+        self._whose, by = avoid
+        super().__init__(context, OverDomains(self._whose.key, by), "")
+        self.watches = (self._whose,)
+
+    binds = False
+
+    @property
+    def text(self) -> str:
+        """Return the jobs that keep away, for people."""
+        jobs = self.relations.selections.jobs_of(self._whose)
+        some = ", ".join(map(str, jobs[:MOST_SHOWN])) + (
+            f" and {len(jobs) - MOST_SHOWN} more" * (len(jobs) > MOST_SHOWN)
+        )
+        several = len(jobs) > 1
+        return f"the distance to job{'s' * several} {some}, which keep{'s' * (not several)} away from {_jobs_text(self._whose.jobs)} by {self._by}"
+
+    @text.setter
+    def text(self, text: str) -> None:
+        """Ignore the text of the base class: this one follows the jobs."""
+
+    def closed(self) -> Bools:
+        closed = self.relations.tally(self._whose, self._key) > 0
+        closed[-1] = False
+        return closed
+
+    def never(self, places: Ints) -> Bools:
+        return np.zeros(len(places), np.bool_)
+
+
+def _jobs_text(jobs: str) -> str:
+    return "the job itself" if parse_selector(jobs).is_self else jobs
+
+
+def _by_distance(domains: Domains, used: list[int], *, nobody: bool) -> Floats:
+    """Return, per domain, 1 where it is in use, else less the farther it is from the nearest one; 1 for all while ``nobody`` is anywhere."""
+    found = np.zeros(len(domains) + 1, np.float32)
+    if nobody:
+        found[:-1] = 1
+        return found
+    far = domains.far
+    for d in range(len(domains) if used else 0):
+        nearest = min(domains.distance(d, each) for each in used)
+        found[d] = np.float32(1 - nearest / (far + 1) if far > 1 or not nearest else 0)
+    found[used] = 1
+    return found
+
+
+def _value(clause: Clause) -> OverDomains:
+    assert isinstance(clause.value, OverDomains)
+    return clause.value
+
+
+def spread_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+    """Return the predicate of ``spread(…)``."""
+    return Spread(context, clause, _value(clause), wants)
+
+
+def away_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+    """Return the predicate of ``away_from(…)``."""
+    return AwayFrom(context, clause, _value(clause), wants)
+
+
+def near_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+    """Return the predicate of ``near(…)``."""
+    return Near(context, clause, _value(clause), wants)
+
+
+def within_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+    """Return the predicate of ``within(…)``."""
+    return Together(context, clause, _value(clause), wants)
+
+
+def avoiding_predicates(context: Context, wants: Wants) -> Iterable[Predicate]:
+    """Yield the predicates of other jobs that keep away from the members of a unit."""
+    avoids = dict.fromkeys((*wants.avoids, *(each for part in parts_of(wants) for each in part.avoids)))
+    for avoid in avoids:
+        yield KeptOff(context, avoid)

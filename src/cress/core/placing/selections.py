@@ -1,0 +1,196 @@
+"""Jobs that clauses of other jobs select, and jobs that others keep away from.
+
+Which jobs a selector selects is settled when a job comes, so that starts and ends only count. What is kept follows from the live
+jobs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from cress.core.placing.constraints import Constraints
+from cress.core.tables.selected import Avoid, Repelling, Selected
+from cress.language.clauses import Clause, Kind, OverDomains
+from cress.language.columns import Columns
+from cress.language.jobfacts import facts_of, keys_in_expression, substituted
+from cress.language.program import Program
+from cress.language.selectors import ANY_GROUP, Selector, parse_selector
+from cress.model.job import Job
+from cress.model.resources import Dimensions
+
+
+def domain_clauses(constraints: Constraints | None) -> Iterator[OverDomains]:
+    """Yield what the clauses over domains ask, hard or soft."""
+    if constraints is not None:
+        asked: list[Clause] = [*constraints.requirement.clauses]
+        asked += (term.what for term in constraints.rank.terms if isinstance(term.what, Clause))
+        yield from (each.value for each in asked if isinstance(each.value, OverDomains))
+
+
+def _repels(constraints: Constraints | None, group: str) -> dict[Repelling, str]:
+    """Return what a job keeps away from for good, in its own group, and how the attribute is written."""
+    found: dict[Repelling, str] = {}
+    for clause in () if constraints is None else constraints.requirement.clauses:
+        value = clause.value
+        if clause.kind is Kind.AWAY and clause.relaxation is None and isinstance(value, OverDomains):
+            selector = parse_selector(value.jobs)
+            if not selector.is_self and selector.among(group) in (group, ANY_GROUP):
+                found[Repelling(group, value.jobs, value.key)] = value.by
+    return found
+
+
+class LiveJob(NamedTuple):
+    """A live job, its group, and its constraints."""
+
+    job: Job
+    group: str
+    constraints: Constraints | None
+
+
+class Selections:
+    """The selectors of live jobs with the jobs that they select; ``live`` gives all live jobs by id.
+
+    ``touched`` are the groups and selectors whose jobs others began, or ceased, to keep away from.
+    """
+
+    def __init__(self, dimensions: Dimensions, live: Callable[[], Iterable[LiveJob]]) -> None:
+        self._dimensions = dimensions
+        self._live = live
+        # How many live jobs name each selector, and the jobs selected.
+        self._named: dict[Selected, int] = {}
+        self._selected: dict[Selected, dict[int, None]] = {}
+        self._by_job: dict[int, tuple[Selected, ...]] = {}
+        # The jobs that repel, and what each of them does.
+        self.repelling: dict[Repelling, dict[int, str]] = {}
+        self._repels: dict[int, tuple[Repelling, ...]] = {}
+        self._names: dict[int, tuple[Selected, ...]] = {}
+        self.touched: list[Repelling] = []
+        self._columns: Columns | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._named)
+
+    # --- jobs ----------------------------------------------------------------------------------------------
+
+    def add(self, job: Job, group: str, constraints: Constraints | None) -> None:
+        """Add a live job."""
+        if self._named:
+            self._by_job[job.id] = tuple(each for each in self._named if self.would_select(each, job, group))
+            for each in self._by_job[job.id]:
+                self._selected[each][job.id] = None
+        names = {
+            Selected(group, value.jobs): None
+            for value in domain_clauses(constraints)
+            if value.jobs and not parse_selector(value.jobs).is_self
+        }
+        if not names:
+            return
+        self._names[job.id] = tuple(names)
+        for each in names:
+            self._name(each)
+        repels = _repels(constraints, group)
+        if repels:
+            self._repels[job.id] = tuple(repels)
+            for repelling, by in repels.items():
+                if repelling not in self.repelling:
+                    self.touched.append(repelling)
+                self.repelling.setdefault(repelling, {})[job.id] = by
+
+    def _name(self, selected: Selected) -> None:
+        count = self._named.get(selected, 0)
+        self._named[selected] = count + 1
+        if count:
+            return
+        among = self._selected[selected] = {}
+        for other in self._live():
+            if self.would_select(selected, other.job, other.group):
+                among[other.job.id] = None
+                self._by_job[other.job.id] = (*self._by_job.get(other.job.id, ()), selected)
+
+    def remove(self, number: int) -> list[Selected | Repelling]:
+        """Remove a job that is over or leaves its group; return whose tasks need not be counted any more."""
+        over: list[Selected | Repelling] = []
+        if not self._named:
+            return over
+        for each in self._by_job.pop(number, ()):
+            self._selected[each].pop(number, None)
+        for repelling in self._repels.pop(number, ()):
+            del self.repelling[repelling][number]
+            if not self.repelling[repelling]:
+                del self.repelling[repelling]
+                self.touched.append(repelling)
+                over.append(repelling)
+        for each in self._names.pop(number, ()):
+            self._named[each] -= 1
+            if not self._named[each]:
+                del self._named[each]
+                over.append(each)
+                for other in self._selected.pop(each):
+                    left = tuple(one for one in self._by_job[other] if one != each)
+                    if left:
+                        self._by_job[other] = left
+                    else:
+                        del self._by_job[other]
+        return over
+
+    # --- questions -----------------------------------------------------------------------------------------
+
+    def jobs_of(self, whose: Selected | Repelling) -> list[int]:
+        """Return the live jobs selected, or those that repel, by id."""
+        table: Mapping[Selected | Repelling, Iterable[int]] = (
+            self._selected if isinstance(whose, Selected) else self.repelling  # type: ignore[assignment]
+        )
+        return sorted(table.get(whose, ()))
+
+    def any_of(self, whose: Selected | Repelling) -> bool:
+        """Return whether a live job names such a selector, or repels."""
+        return whose in (self._named if isinstance(whose, Selected) else self.repelling)
+
+    def owners(self, number: int) -> tuple[Selected | Repelling, ...]:
+        """Return the owners that the tasks of a job have beside itself: those that select it, and those that it repels."""
+        return (*self._by_job.get(number, ()), *self._repels.get(number, ()))
+
+    def selects(self, selected: Selected, number: int) -> bool:
+        """Return whether a live job is among those selected."""
+        return number in self._selected.get(selected, ())
+
+    def avoided(self, job: Job, group: str) -> tuple[Avoid, ...]:
+        """Return what others make a job of this group keep away from."""
+        return tuple(
+            (repelling, min(by.values()))
+            for repelling, by in sorted(self.repelling.items())
+            if repelling.group == group and self.would_select(Selected(group, repelling.jobs), job, group)
+        )
+
+    def take_touched(self) -> list[int]:
+        """Return the live jobs for which it changed what they keep away from, and forget it."""
+        touched, self.touched = self.touched, []
+        found: dict[int, None] = {}
+        for repelling in dict.fromkeys(touched):
+            for other in self._live():
+                if other.group == repelling.group and self.would_select(
+                    Selected(other.group, repelling.jobs), other.job, other.group
+                ):
+                    found[other.job.id] = None
+        return sorted(found)
+
+    def would_select(self, selected: Selected, job: Job, group: str) -> bool:
+        """Return whether a selector selects a job of this group."""
+        selector = parse_selector(selected.jobs)
+        among = selector.among(selected.group)
+        if among not in (ANY_GROUP, group):
+            return False
+        return selector.names(job) if selector.condition is None else self._fulfils(selector, job, group)
+
+    def _fulfils(self, selector: Selector, job: Job, group: str) -> bool:
+        assert selector.condition is not None
+        facts = facts_of(job, self._dimensions, group)
+        asked = {key: facts[key] for key in keys_in_expression(selector.condition) if key in facts}
+        if self._columns is None:
+            self._columns = Columns(self._dimensions)
+        # Of a node that has nothing: only the job is asked for.
+        nodes = np.zeros((1, 2 * len(self._dimensions)), np.int64)
+        return Program(self._columns, substituted(selector.condition, asked)).truth(nodes, 0) == 1

@@ -1,0 +1,135 @@
+"""Clauses over the domains of an attribute, from their functions: ``spread``, ``away_from``, ``near``, ``within``."""
+
+from __future__ import annotations
+
+import re
+
+from cress.language.checks import EXAMPLES, Checker
+from cress.language.clauses import Clause, Kind, OverDomains
+from cress.language.names import AWAY_FROM, LOADS, NEAR, PLACEMENT, PLACING, SPREAD, WITHIN, amount_of, key_of
+from cress.language.raw import Raw
+from cress.language.relaxation import Relaxation
+from cress.language.selectors import HINT, parse_selector
+from cress.language.tree import Call, Name, Number, Text
+from cress.language.trouble import trouble
+from cress.model.errors import InputError
+
+MOST_SKEW = 1_000_000
+MOST_TARGETS = 256
+# A percent, in thousandths.
+PERCENT = 1_000
+WHOLE = 100 * PERCENT
+
+_KINDS = {"spread": Kind.SPREAD, "away_from": Kind.AWAY, "near": Kind.NEAR, "within": Kind.WITHIN}
+_TARGET = re.compile(r"\s*([^=,]*[^=,\s])\s*=\s*([0-9]{1,3}(?:\.[0-9]{1,3})?)\s*%\s*")
+# The attribute of what stands without one: each node is a domain.
+_NODE = Name("name", "Name")
+
+
+def is_domain_clause(raw: object) -> bool:
+    """Return whether an expression is one of these functions."""
+    return isinstance(raw, Call) and raw.function in _KINDS
+
+
+def domain_clause(text: str, checker: Checker, call: Call, relaxation: Relaxation | None) -> Clause:
+    """Return the clause of such a function. Raises InputError, which points at the character."""
+    arguments = list(call.arguments)
+    example = EXAMPLES[call.function]
+    jobs = ""
+    if call.function in (PLACING[AWAY_FROM], PLACING[NEAR]):
+        jobs = _jobs(text, checker, call, arguments.pop(0), example)
+    by = arguments.pop(0) if arguments else _NODE
+    if not isinstance(by, Name):
+        raise checker.wrong(by, f"{by} is not an attribute of nodes", example)
+    if by.key in PLACEMENT or by.key in LOADS or by.key.startswith("job.") or amount_of(by.key)[1]:
+        raise checker.wrong(by, f"{by} is no attribute with a few values", example)
+    if call.function == PLACING[SPREAD]:
+        skew, targets = _spread(text, checker, arguments, example)
+        return _made(call, by, OverDomains(by.key, str(by), "", skew, targets), relaxation)
+    if arguments:
+        raise checker.wrong(arguments[0], f"{call.function} takes no more than that", example)
+    if call.function == PLACING[WITHIN] and by.key == "name":
+        raise checker.wrong(call, "all tasks on one node are no domain", 'near("self"), or an attribute: within(Rack)')
+    return _made(call, by, OverDomains(by.key, str(by), jobs), relaxation)
+
+
+def _jobs(text: str, checker: Checker, call: Call, first: Raw, example: str) -> str:
+    if isinstance(first, Name):
+        # As in a list, a word needs no quotes.
+        return first.written
+    if not isinstance(first, Text) or not first.value.strip():
+        raise checker.wrong(first, f"{call.function} takes a text that selects jobs", example)
+    try:
+        parse_selector(first.value.strip())
+    except InputError as error:
+        raise trouble(text, first.at, error.what, error.hint or HINT) from None
+    return first.value.strip()
+
+
+def _spread(text: str, checker: Checker, arguments: list[Raw], example: str) -> tuple[int, tuple[tuple[str, int], ...]]:
+    skew = 1
+    if arguments and isinstance(arguments[0], Number):
+        number = arguments.pop(0)
+        assert isinstance(number, Number)
+        skew = int(number.text) if number.text.isdecimal() and len(number.text) < 8 else 0
+        if not 1 <= skew <= MOST_SKEW:
+            raise checker.wrong(number, f"{number} is not a difference of tasks", f"1 to {MOST_SKEW:,}")
+    if not arguments:
+        return skew, ()
+    shares, *more = arguments
+    if more or not isinstance(shares, Text):
+        raise checker.wrong(more[0] if more else shares, "spread takes an attribute, a number and shares", example)
+    try:
+        return skew, parse_targets(shares.value)
+    except InputError as error:
+        raise trouble(text, shares.at, error.what, error.hint) from None
+
+
+def parse_targets(text: str) -> tuple[tuple[str, int], ...]:
+    """``a=50%, b=30%``: values and their shares, in thousandths of a percent. Raises InputError."""
+    hint = "such as a=50%, b=30%; the others share the rest"
+    found: dict[str, tuple[str, int]] = {}
+    parts = text.split(",")
+    if len(parts) > MOST_TARGETS:
+        raise InputError(f"{len(parts)} shares are too many", hint=f"at most {MOST_TARGETS}")
+    for part in parts:
+        match = _TARGET.fullmatch(part)
+        if match is None:
+            raise InputError(f"{part.strip()!r} is not a share", hint=hint)
+        whole, _, rest = match[2].partition(".")
+        if match[1].casefold() in found:
+            raise InputError(f"{match[1]} has two shares", hint=hint)
+        found[match[1].casefold()] = match[1], int(whole) * PERCENT + int(f"{rest:0<3}")
+    total = sum(share for _, share in found.values())
+    if not 0 < total <= WHOLE:
+        raise InputError(f"the shares are {total / PERCENT:g} % together", hint="above 0, at most 100 %")
+    return tuple(found.values())
+
+
+def targets_text(targets: tuple[tuple[str, int], ...]) -> str:
+    """Return the text of shares that ``parse_targets`` reads."""
+    return ", ".join(f"{value}={share / PERCENT:g}%" for value, share in targets)
+
+
+def _made(call: Call, by: Name, value: OverDomains, relaxation: Relaxation | None) -> Clause:
+    """Return the clause, in its canonical form."""
+    arguments: list[Raw] = [Text(value.jobs)] if value.jobs else []
+    if not value.jobs or by.key != _NODE.key:
+        arguments.append(Name(by.key, by.written))
+    if value.most_skew != 1:
+        arguments.append(Number(str(value.most_skew)))
+    if value.targets:
+        arguments.append(Text(targets_text(value.targets)))
+    return Clause(_KINDS[call.function], Call(call.function, tuple(arguments)), value, relaxation)
+
+
+def clause_text(kind: str, by: str, jobs: str = "", most_skew: int = 1, targets: str = "") -> str:
+    """Return the text of such a clause."""
+    arguments = [str(Text(jobs))] if jobs else []
+    if by:
+        arguments.append(str(Name(key_of(by), by)))
+    if most_skew != 1:
+        arguments.append(str(most_skew))
+    if targets:
+        arguments.append(str(Text(targets)))
+    return f"{kind}({', '.join(arguments)})"

@@ -1,0 +1,149 @@
+"""Random clusters with jobs that spread, keep away and stay near: a plain oracle recounts every start."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cress.core.scheduler import Scheduler
+from cress.core.state import promised_state
+from cress.language.clauses import Clause
+from cress.language.columns import attributes_of
+from cress.language.parser import parse_requirement
+from cress.model.decisions import Start
+from cress.model.events import Outcome
+from cress.model.job import Job
+from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node
+from tests.core.domain_oracle import problems
+from tests.examples import examples
+from tests.language import plain
+
+CLAUSES = (
+    "spread(Zone)", "spread(Zone)", "spread(Zone, 2)", 'spread(Zone, "a=50%, b=30%")', 'spread(Zone, 2, "a=60%")', "spread(Switch)",
+    'away_from("self", Switch)', 'away_from("tier=db", Zone)', 'away_from("j1*", Switch)', 'away_from("tier=web")',
+    'near("tier=db", Zone)', 'near("self", Zone)', 'near("j2", Switch)', "within(Zone)", "within(Switch)",
+)  # fmt: skip
+RELAXATIONS = ("", "", "", "", " && f(x) = (Waittime > 20s)", " && f(x) = True")
+
+
+def random_node(rng: Random, name: str) -> NodeBuilder:
+    made = node(name).cpu(rng.choice((1, 2, 4, 8))).where(switch=rng.choice(("s1", "s2", "s3", "s4")))
+    made = made.where(ssd=rng.random() < 0.7).rack(rng.choice(("", "r1", "r2")))
+    return made.where(zone=rng.choice(("a", "b", "B", "c"))) if rng.random() < 0.9 else made
+
+
+def random_job(rng: Random, name: str) -> JobBuilder:
+    made = (
+        job(name).cpu(rng.choice((1, 1, 2))).tasks(rng.choice((1, 2, 3, 5, 8))).group(rng.choice(("lab", "lab", "web")))
+    )
+    clauses = [each + rng.choice(RELAXATIONS) for each in rng.sample(CLAUSES, rng.choice((0, 1, 1, 2)))]
+    if rng.random() < 0.3:
+        clauses.append("SSD = True")
+    made = (
+        made.requires(" && ".join(clauses))
+        .limit(rng.choice(("1min", "1h")))
+        .labelled(tier=rng.choice(("db", "web", "x")))
+    )
+    made = made.spread(per_rack=4) if rng.random() < 0.1 else made
+    return made.gang() if rng.random() < 0.4 else made
+
+
+def hard_now(it: Job, waited: int) -> list[Clause]:
+    clauses = parse_requirement(it.requirement, stored=True).clauses
+    return [each for each in clauses if each.relaxation is None or not each.relaxation.holds(waited, 0.0)]
+
+
+class Recount:
+    """Holds the starts of each pass against the oracle."""
+
+    def __init__(self, core: World) -> None:
+        self.core = core
+        self.seen: Counter[str] = Counter()
+
+    def decide(self) -> None:
+        """Run passes one by one, each of which starts one unit."""
+        core = self.core
+        while True:
+            since = {number: each.since for number, each in core.core.jobs.items()}
+            specs = {number: each.job for number, each in core.core.jobs.items()}
+            groups = {number: each.group.name for number, each in core.core.jobs.items()}
+            before = set(core.running)
+            core.decide(1)
+            new = [core.running[number] for number in core.running.keys() - before]
+            if new:
+                self.check(new, since, specs, groups)
+            if not core.more:
+                return
+
+    def check(self, new: list[Start], since: dict[int, int], specs: dict[int, Job], groups: dict[int, str]) -> None:
+        core = self.core
+        cluster = core.core.cluster
+        nodes = {spec.name: spec for spec in cluster.specs}
+        closed = [name for f, name in enumerate(cluster.names) if cluster.lost[f] or cluster.cordoned[f] is not None]
+        running = [(specs[start.job], start.node) for start in core.running.values()]
+        by_job: dict[int, list[str]] = defaultdict(list)
+        for start in new:
+            by_job[start.job].append(start.node)
+        for number, names in by_job.items():
+            it = specs[number]
+            hard = hard_now(it, core.now - since[number])
+            allowed = [
+                name
+                for name, spec in nodes.items()
+                if all(
+                    plain.truth(each.expression, plain.World(attributes_of(spec), {}, {})) is True
+                    for each in hard
+                    if each.kind.value == "condition"
+                )
+            ]
+            found = problems(it, hard, names, running, nodes, closed, allowed, groups)
+            assert not found, f"{it.name} ({it.requirement}) on {names}: {found}"
+            for each in hard:
+                self.seen[("gang " if it.gang else "") + each.kind.value] += 1
+
+
+def play(seed: int, seen: Counter[str], rounds: int = 10) -> None:
+    rng = Random(seed)
+    core = World(
+        group("lab", 99),
+        group("web", 99, rng.choice(("FIFO", "BackFill"))),
+        nodes=[random_node(rng, f"n{i}") for i in range(7)],
+    )
+    recount = Recount(core)
+    recount.seen = seen
+    for i in range(rounds):
+        what = rng.random()
+        if what < 0.25:
+            core.change_node(random_node(rng, f"n{rng.randrange(7)}"))
+        elif what < 0.4:
+            core.cordon(f"n{rng.randrange(7)}", rng.choice(("repair", "")))
+        elif what < 0.5:
+            core.add_node(random_node(rng, f"m{i}"))
+        core.submit(random_job(rng, f"j{i}"))
+        again = Scheduler.restore(json.loads(json.dumps(core.core.export())))
+        assert promised_state(again) == promised_state(core.core)
+        expected = again.decide(core.now, 1).items
+        before = len(core.decisions)
+        recount.decide()
+        assert core.decisions[before : before + len(expected)] == list(expected)
+        if rng.random() < 0.6 and core.running:
+            some = [each for each in core.running.values() if each.attempt not in core.told]
+            core.end(rng.sample(some, min(len(some), rng.choice((1, 3)))), Outcome.SUCCEEDED)
+        core.wait(rng.choice((1, 30)))
+
+
+def test_no_start_violates_a_hard_clause_and_a_restored_core_decides_the_same() -> None:
+    seen: Counter[str] = Counter()
+
+    @examples(40)
+    @given(st.integers(0, 2**32))
+    def check(seed: int) -> None:
+        play(seed, seen)
+
+    check()
+    kinds = ("spread", "away", "near", "within", "gang spread", "gang away", "gang within")
+    assert all(seen[kind] > 3 for kind in kinds), seen
