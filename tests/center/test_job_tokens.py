@@ -36,7 +36,10 @@ class Site:
         self.attempts: dict[int, LiveAttempt] = {7: attempt()}
         self.jobs = {5: live_job(), 6: live_job(6)}
         self.users: dict[str, User] = {}
-        machine = SimpleNamespace(attempts=self.attempts, jobs=self.jobs, tables=SimpleNamespace(users=self.users))
+        core = SimpleNamespace(groups=SimpleNamespace(configured=()))
+        machine = SimpleNamespace(
+            attempts=self.attempts, jobs=self.jobs, tables=SimpleNamespace(users=self.users), core=core
+        )
         committer: Any = SimpleNamespace(machine=machine)
         self.tokens = JobTokens(committer, secret, "https://center:1", ca, others)
         self.callers = Callers(committer, "ann", job_tokens=self.tokens)

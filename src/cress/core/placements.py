@@ -357,13 +357,20 @@ class Placements(Ledger):
         stays = job.held_since is not None and not self.fit.fitting(job.shape)
         if not stays:
             self._count_pending()
-            if not self.balance.holds_back(job.shape):
+            if not self.balance.holds_back(job.shape, self._rows_that_may_start()):
                 return False
         if job.held_since is None:
             job.held_since = now
         group.verdict = Verdict.GATE
         self._wake_at(job.held_since + hold)
         return True
+
+    def _rows_that_may_start(self) -> set[int] | None:
+        """Return the rows of the shapes of units that no limit on running jobs keeps from starting; ``None`` without such limits."""
+        if not any(group.counters for group in self.groups):
+            return None
+        rows = {job.shape.row for group in self.groups for job in within(group, group.policy)}
+        return rows | {claim.job.shape.row for claim in self.claims}
 
     def broken_bound(self, job: JobEntry) -> Bound | None:
         """Return the MaxQuota that a unit would break, or what it would take of what others keep; what it would have inside its workload's lease is counted already."""

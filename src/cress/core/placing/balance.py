@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import numpy as np
 import numpy.typing as npt
 
@@ -167,10 +169,10 @@ class Balance:
         np.divide(up, down, out=squares, where=down > 0)
         return squares
 
-    def holds_back(self, shape: Shape) -> bool:
+    def holds_back(self, shape: Shape, others: Container[int] | None = None) -> bool:
         """Return the decision of the balance gate: y would rise on every node feasible for ``shape``, and fall on one of them with another.
 
-        The other is a waiting unit of another shape that fits there.
+        The other is a waiting unit of another shape that fits there, in one of the rows ``others``; ``None``: in any.
         """
         cluster = self.cluster
         n = cluster.node_count
@@ -180,6 +182,8 @@ class Balance:
             return False
         for other in self.fit.row_shapes[: cluster.row_count]:
             if other is None or other is shape or not other.waiting or not cluster.rows[other.row, FITTING]:
+                continue
+            if others is not None and other.row not in others:
                 continue
             both = feasible & (cluster.lack[other.row, :n] == 0)
             if np.any(self.squares(other)[both] < before[both]):
