@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.core.placing.vetoes import Verdict
 from cress.model.events import ClockSet, Outcome
 from cress.model.times import HOUR, MINUTE
 from tests.core.builders import GroupBuilder, JobBuilder, World, group, job, nodes
@@ -66,6 +67,23 @@ def test_a_job_that_can_wait_has_its_quota_from_the_time_that_is_named() -> None
     assert moments[-1] < 3 * HOUR + 46 * MINUTE
     world.finish("full")
     assert world.started()[2:] == ["below"]
+
+
+@pytest.mark.parametrize(("order", "quota"), [("deadline", 2), ("urgency", 3)], ids=["above its quota", "at its quota"])
+def test_behind_a_blocked_unit_a_group_below_its_quota_goes_on_although_one_that_is_not_comes_before_it(
+    order: str, quota: int
+) -> None:
+    world = World(
+        edf("a", quota), edf("b", 4), edf("c", 9), nodes=nodes(1, cpu=8),
+        order=order, behind_blocked="quota_only", preemption="off", drain_after=240 * HOUR,
+    )  # fmt: skip
+    world.observe([ClockSet(0)])
+    world.run(of("a", "a has 3 cores", 3, limit="9h"), of("c", "c has 1 core", 1, limit="9h"))
+    world.submit(of("c", "blocked", 8, due=HOUR), of("a", "held", 1, due=2 * HOUR), of("b", "below", 1, due=5 * HOUR))
+    world.decide()
+    assert world.started()[2:] == ["below"]
+    assert world.veto("held").kind is Verdict.QUOTA
+    assert world.veto("held").behind == world.veto("blocked").job
 
 
 STEPS = st.lists(

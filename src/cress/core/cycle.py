@@ -144,8 +144,7 @@ class Cycle(MakingRoom):
             if group.preempted_at is not None and self._cools(group, now):
                 continue
             if blocked and self._is_held_to_quota(group, blocked):
-                if groups.tree.inner:
-                    # One that is below its quota may come later.
+                if self.others_may_be_below_quota():
                     continue
                 return False
             if self._offer(group, ahead, now):
@@ -162,6 +161,10 @@ class Cycle(MakingRoom):
             if self.leases.endless:
                 self._maybe_drain(offered, ahead, now)
         return False
+
+    def others_may_be_below_quota(self) -> bool:
+        """Return whether groups below their quotas may come after one that is not: in a tree, and where deadlines order the groups."""
+        return bool(self.groups.tree.inner) or self._order is not None
 
     def _is_held_to_quota(self, group: GroupState, blocked: list[JobEntry]) -> bool:
         """Return whether blocked units let only groups below their quotas go on, and this one is not."""

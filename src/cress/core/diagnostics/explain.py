@@ -178,7 +178,7 @@ def _never(core: Cycle, job: JobEntry, request: ResourceVector, wants: Wants) ->
 def _unvisited(core: Cycle, job: JobEntry) -> Veto:
     """Return the veto of a group that the last pass did not reach."""
     blocked = core.last_blocked
-    if blocked is not None and core.groups.tree.inner and job.group.held_behind is not None:
+    if blocked is not None and core.others_may_be_below_quota() and job.group.held_behind is not None:
         blocked = job.group.held_behind
     if blocked is not None and not below_quota_against(job.group, blocked.group):
         return _behind_blocked(job, blocked)
