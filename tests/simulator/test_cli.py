@@ -280,25 +280,6 @@ def _seconds(*arguments: str) -> float:
     return end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime
 
 
-@pytest.mark.long
-def test_the_logs_are_replayed_in_seconds(tmp_path: Path, traces: Path) -> None:
-    """Whole command, start-up included; twice the promised time for a busy machine."""
-    for name, promised in (("KTH-SP2", 2.0), ("SDSC-SP2", 3.0)):
-        log = traces / "swf" / f"{name}.swf.gz"
-        arguments = (
-            "simulate",
-            str(log),
-            "--policy",
-            "BackFill",
-            "--events",
-            "one-by-one",
-            "--out",
-            str(tmp_path / name),
-        )
-        best = min(_seconds(*arguments) for _ in range(2))
-        assert best < 2 * promised, f"{name}: {best:.2f} s"
-
-
 def on_a_terminal(columns: int, *arguments: object, **environment: str) -> tuple[int, str]:
     """Exit code of the command and what a terminal of that width got, control sequences included."""
     import pty
