@@ -50,7 +50,8 @@ def free_port() -> int:
 class Cluster:
     """A center on a short folder of its own, and executors that are added to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, forks_center: bool = True) -> None:
+        self._forks_center = forks_center
         # Short: the path of a Unix socket has at most 107 bytes.
         self.folder = Path(tempfile.mkdtemp(prefix="cr", dir="/tmp"))
         self.data = self.folder / "d"
@@ -75,8 +76,8 @@ class Cluster:
         self._ports = self.port("url"), self.port("executor_url")
 
     def _start_center(self, *arguments: str) -> subprocess.Popen[bytes] | ForkedCress:
-        """`cress center`, forked unless a library must be loaded before it."""
-        if "LD_PRELOAD" in self.environment:
+        """`cress center`, forked unless it shall be a program of its own, or a library must be loaded before it."""
+        if not self._forks_center or "LD_PRELOAD" in self.environment:
             return self.start("center", *arguments, log="center.log")
         return ForkedCress(["center", *arguments], self.folder / "center.log", self.environment)
 
