@@ -86,6 +86,17 @@ def test_behind_a_blocked_unit_a_group_below_its_quota_goes_on_although_one_that
     assert world.veto("held").behind == world.veto("blocked").job
 
 
+def test_a_group_just_at_its_quota_is_not_above_it_so_its_nearer_deadline_has_one_task_more() -> None:
+    world = clocked(edf("honest", 8), edf("liar", 4, late="urgent"), cpu=12)
+    world.run(of("honest", "one", 1), of("honest", "two", 7), of("liar", "hurried", 4, due=MINUTE))
+    world.submit(of("honest", "waits", 1), of("liar", "lies", 1, due=MINUTE).tasks(2)).decide()
+    world.finish("one")
+    assert world.started()[3:] == ["lies"]
+    world.finish("two")
+    # Above its quota it comes after the other one, which is below its own.
+    assert world.started()[4:] == ["waits", "lies"]
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(["honest", "liar"]), st.integers(1, 6), st.integers(1, 90)),
@@ -97,10 +108,13 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, never_lends=st.booleans(), late=st.sampled_from(["best_effort", "urgent"]))
-def test_who_puts_a_minute_on_everything_gets_no_task_that_a_group_that_does_not_lend_can_start(
+def test_who_puts_a_minute_on_everything_gets_no_second_task_beyond_his_quota_that_a_group_that_does_not_lend_can_start(
     steps: list[tuple[str, int, int]], never_lends: bool, late: str
 ) -> None:
-    """The honest group has no deadlines, or a threshold of 0: of what becomes free while it is below its quota and waits, it has all."""
+    """The honest group has no deadlines, or a threshold of 0: while it is below its quota and waits, nobody above the own quota starts anything.
+
+    Who is just at his quota is not above it, so one task more may start by its deadline.
+    """
     honest = edf("honest", 8, late=late, **({"urgency_threshold": "0"} if never_lends else {}))
     world = clocked(honest, edf("liar", 4, late=late), cpu=1, count=12)
     for number, (what, count, minutes) in enumerate(steps):
@@ -115,4 +129,4 @@ def test_who_puts_a_minute_on_everything_gets_no_task_that_a_group_that_does_not
         world.decide()
         waits = any(state.waiting for state in world.core.jobs.values() if state.group.name == "honest")
         if world.running_of("liar") > before:
-            assert world.running_of("honest") >= 8 or not waits
+            assert world.running_of("honest") >= 8 or not waits or world.running_of("liar") <= 4 + 1
