@@ -78,11 +78,11 @@ class Peers:
             self.listening.append(center)
 
     def stands_by(self, center: Peer) -> None:
-        """A center leads no more."""
+        """A center leads no more. One that slept may have begun an epoch that was over: then another one leads."""
         if center in self.listening:
             self.listening.remove(center)
         if self.cluster.center is center:
-            self.cluster.center = None
+            self.cluster.center = self.listening[-1] if self.listening else None
 
     # --- executors -------------------------------------------------------------------------------------------
 
