@@ -14,6 +14,7 @@ from cress.center.access.rights import Caller, may_call
 from cress.center.start_materials import Starting
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.access import Role, User
+from cress.model.group import Group, Quota
 from cress.model.job import Job
 from cress.model.run import Run
 from cress.store.base import StoreError
@@ -29,6 +30,15 @@ def attempt(number: int = 7, job: int = 5, task: int = 0, node: str = "n1") -> L
     return LiveAttempt(id=number, job=job, task=task, node=node, placed=1)
 
 
+# Two levels: who administers the outer group administers those in it.
+GROUPS = (
+    Group(name="all", quota=Quota(scalar=4), admins=("ann",)),
+    Group(name="lab", quota=Quota(scalar=2), parent="all"),
+    Group(name="g", quota=Quota(scalar=1), parent="lab"),
+    Group(name="web", quota=Quota(scalar=2), admins=("bob",)),
+)
+
+
 class Site:
     """A machine with one running attempt, and the tokens of its center."""
 
@@ -36,7 +46,7 @@ class Site:
         self.attempts: dict[int, LiveAttempt] = {7: attempt()}
         self.jobs = {5: live_job(), 6: live_job(6)}
         self.users: dict[str, User] = {}
-        core = SimpleNamespace(groups=SimpleNamespace(configured=()))
+        core = SimpleNamespace(groups=SimpleNamespace(configured=GROUPS))
         machine = SimpleNamespace(
             attempts=self.attempts, jobs=self.jobs, tables=SimpleNamespace(users=self.users), core=core
         )
@@ -47,6 +57,12 @@ class Site:
 
     def caller(self, text: str = "") -> Caller | None:
         return self.callers.of_token(text or self.text, "10.0.0.1")
+
+
+def test_who_administers_a_group_administers_those_in_it() -> None:
+    caller = Site().caller()
+    assert caller is not None
+    assert caller.administers == {"all", "lab", "g"}
 
 
 def test_a_token_is_that_of_one_attempt_while_it_lives() -> None:

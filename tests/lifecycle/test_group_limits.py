@@ -277,3 +277,20 @@ def test_limits_follow_jobs_that_move_to_another_group() -> None:
     made.step(ApplyGroups(groups=(other,), moves=(("lab", "other"),), by="eve"))
     assert made.machine.group_load.of("other") == 2
     assert "2 of at most 2 jobs" in made.refuse(Submit(jobs=(job(group="other"),)))
+
+
+def test_in_a_tree_what_is_closed_or_full_above_counts_below_and_each_group_can_be_changed() -> None:
+    made = World(followed=True)
+    made.join("n1")
+    all_ = Group(name="all", quota=Quota(scalar=4000), limits=Limits(jobs=2))
+    lab, web = (Group(name=name, quota=Quota(scalar=2000), parent="all") for name in ("lab", "web"))
+    made.step(ApplyGroups(groups=(all_, lab, web), by="eve"))
+    made.submit(job(group="lab"), job(group="web"))
+    assert "group all has 2 of at most 2 jobs" in made.refuse(Submit(jobs=(job(group="lab"),)))
+    made.step(SetGroup(name="all", values=(("MaxJobs", None), ("Submit", "closed")), by="eve"))
+    assert "group all is closed" in made.refuse(Submit(jobs=(job(group="lab"),)))
+    made.step(SetGroup(name="all", values=(("Submit", None),), by="eve"))
+    made.step(SetGroup(name="lab", values=(("MaxJobsPerUser", "1"),), by="eve"))
+    assert "in group lab 1 of at most 1 jobs" in made.refuse(Submit(jobs=(job(group="lab"),)))
+    told = made.refuse(SetGroup(name="lab", values=(("ResourceQuota", "3"),)))
+    assert "the groups in all have quotas of 5 cores together, its own is 4 cores" in told

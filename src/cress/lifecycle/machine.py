@@ -252,7 +252,7 @@ class Machine(Context):
             raise NotAccepted(f"group {each.name} is not configured, its quota follows the cluster", hint=hint)
         if old is None:
             raise InputError(f"there is no group {each.name!r}", hint=one_of(each.name, core.groups.by_name))
-        new = changed(old, each.values, accounting=core.options.accounting, dimensions=core.dimensions)
+        new = changed(old, each.values, configured, accounting=core.options.accounting, dimensions=core.dimensions)
         groups = tuple(new if group is old else group for group in configured)
         return ApplyGroups(groups=groups, zone=core.groups.own_zone, by=each.by)
 

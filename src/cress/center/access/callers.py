@@ -8,6 +8,7 @@ import os
 import pwd
 import socket
 import struct
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cress.center.access.job_tokens import PREFIX as JOB_PREFIX
@@ -39,7 +40,10 @@ class Callers:
         self._owner = owner
         self._visibility = visibility
         # The groups by their administrators, of the groups as they were then.
-        self._admins_of: tuple[tuple[Group, ...], dict[str, frozenset[str]]] = ((), {})
+        # The groups as configured, and from them: whom each user administers by name, and which groups are below each.
+        self._seen: tuple[Group, ...] = ()
+        self._admins_of: dict[str, set[str]] = {}
+        self._inside: dict[str, set[str]] = {}
 
     def of_secret(self, address: str) -> Caller:
         """Return the caller who knows the secret of the data directory."""
@@ -111,15 +115,16 @@ class Callers:
         return None if role is Role.NONE else Caller(name, role, self._administers(user), how, address)
 
     def _administers(self, user: User) -> frozenset[str]:
-        """Return the groups that a user administers: those of the user (``cress users set``), and those that name the user (``Admins``)."""
+        """Return the groups that a user administers: those of the user (``cress users set``), those that name the user (``Admins``), and all in them."""
         configured = self._committer.machine.core.groups.configured
-        if self._admins_of[0] is not configured:
-            found: dict[str, set[str]] = {}
+        if self._seen is not configured:
+            self._seen, self._inside = configured, _inside(configured)
+            self._admins_of = {}
             for group in configured:
                 for name in group.admins:
-                    found.setdefault(name, set()).add(group.name)
-            self._admins_of = configured, {name: frozenset(groups) for name, groups in found.items()}
-        return self._admins_of[1].get(user.name, frozenset()).union(user.administers)
+                    self._admins_of.setdefault(name, set()).add(group.name)
+        own = self._admins_of.get(user.name, set()).union(user.administers)
+        return frozenset(own).union(*(self._inside.get(name, ()) for name in own))
 
     def sight(self, caller: Caller) -> Sight:
         """Return the jobs that a caller sees."""
@@ -128,6 +133,18 @@ class Callers:
             known = self._committer.machine.core.groups
             groups = [each.name for each in known if {caller.user, EVERYONE} & {*each.spec.users}]
         return sight(caller, self._visibility, groups)
+
+
+def _inside(groups: Iterable[Group]) -> dict[str, set[str]]:
+    """Return the names of the groups below each group that has any."""
+    parents = {group.name: group.parent for group in groups}
+    found: dict[str, set[str]] = {}
+    for name, parent in parents.items():
+        above = parent
+        while above:
+            found.setdefault(above, set()).add(name)
+            above = parents.get(above, "")
+    return found
 
 
 def peer_of(connected: socket.socket) -> int | None:

@@ -8,7 +8,17 @@ import msgspec
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.group import Group
-from cress.model.groups.conf import KEYWORDS, NAME, PRIORITY, SUBMIT, USED, ZONE, group_values, parse_groups
+from cress.model.groups.conf import (
+    KEYWORDS,
+    NAME,
+    PRIORITY,
+    SUBMIT,
+    USED,
+    ZONE,
+    format_groups,
+    group_values,
+    parse_groups,
+)
 from cress.model.groups.limits import BY_KEYWORD
 from cress.model.option_text import camel_case, find_option, group_options, plain_key
 from cress.model.resources import Dimensions
@@ -35,8 +45,8 @@ def canonical(keyword: str) -> str:
     raise InputError(f"{keyword[:40]!r} cannot be set", hint=one_of(keyword, names), field=keyword[:40])
 
 
-def changed(group: Group, values: Values, *, accounting: str, dimensions: Dimensions) -> Group:
-    """Return a group with other values of these keywords. Raises InputError(s), each with its keyword as the field."""
+def changed(group: Group, values: Values, groups: Iterable[Group], *, accounting: str, dimensions: Dimensions) -> Group:
+    """Return a group with other values of these keywords, beside the other ``groups``. Raises InputError(s), each with its keyword as the field."""
     texts = {plain_key(keyword): (keyword, text) for keyword, text in _texts(group, accounting, dimensions)}
     for keyword, value in values:
         name = canonical(keyword)
@@ -45,9 +55,12 @@ def changed(group: Group, values: Values, *, accounting: str, dimensions: Dimens
         texts.pop(plain_key(name), None)
         if value is not None:
             texts[plain_key(name)] = (name, value)
+    block = "".join(f"{keyword}: {text}\n" for keyword, text in texts.values())
+    # Whether it may be so depends on the groups above and below it.
+    others = [each for each in groups if each.name != group.name]
     try:
         parsed = parse_groups(
-            "".join(f"{keyword}: {text}\n" for keyword, text in texts.values()),
+            block + "\n" + format_groups(others, dimensions=dimensions, accounting=accounting),
             dimensions=dimensions,
             file="",
             accounting=accounting,
