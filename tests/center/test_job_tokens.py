@@ -60,9 +60,10 @@ class Site:
 
 
 def test_who_administers_a_group_administers_those_in_it() -> None:
-    caller = Site().caller()
-    assert caller is not None
-    assert caller.administers == {"all", "lab", "g"}
+    callers = Site().callers
+    assert callers._administers(User(name="ann")) == {"all", "lab", "g"}
+    assert callers._administers(User(name="bob", administers=("lab",))) == {"web", "lab", "g"}
+    assert callers._administers(User(name="eve")) == set()
 
 
 def test_a_token_is_that_of_one_attempt_while_it_lives() -> None:
