@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cress.language.clauses import Clause
 from cress.language.columns import attributes_of
 from cress.language.parser import parse_requirement
-from cress.model.decisions import Decision, Start
+from cress.model.decisions import Claim, Decision, Start
 from cress.model.events import Event, JobSubmitted, TaskAdopted
 from cress.model.job import Job
 from cress.model.node import Load, Node
@@ -59,14 +59,23 @@ def hard_now(job: Job, waited: int, load: float) -> list[Clause]:
 
 def checked(seen: Counter[str]) -> Callable[[Player, list[Decision]], Callable[[], None]]:
     """Looks at the starts of one pass before they enter the account: the nodes are as the pass found them."""
+    # Since when claimed tasks wait: once they have started, their job waits since another time.
+    claimed: dict[tuple[int, int], int] = {}
 
     def watch(player: Player, items: list[Decision]) -> Callable[[], None]:
         account, core = player.account, player.core
         load = load_of(account, core.cluster.balanced)
         for start in items:
+            if isinstance(start, Claim):
+                claimed.update(((start.job, task), core.jobs[start.job].since) for task in start.tasks)
             if isinstance(start, Start):
                 job = account.jobs[start.job]
-                hard = hard_now(job, player.now - core.jobs[job.id].since, load)
+                since = (
+                    claimed.pop((job.id, start.task), core.jobs[job.id].since)
+                    if start.claimed
+                    else core.jobs[job.id].since
+                )
+                hard = hard_now(job, player.now - since, load)
                 world = world_of(account, account.nodes[start.node])
                 for clause in hard:
                     assert plain.truth(clause.expression, world) is True, f"{start}: {clause}"
