@@ -166,3 +166,9 @@ def test_an_estimator_forgets_the_jobs_of_users_of_whom_no_run_ends() -> None:
     for number in range(1, 10 * MOST_AGAIN):
         estimator.submitted(Job(id=number, name="x", user="ada", group="lab", request=SMALL))
     assert estimator.kept <= 2 * MOST_AGAIN
+
+
+def test_after_runs_of_jobs_with_a_limit_of_zero_one_more_is_expected_to_take_no_time() -> None:
+    history = RunHistory()
+    history.add(ADA, SMALL, 0, 0)
+    assert history.estimate(("bob", "test", "web"), SMALL, 0) == RunEstimate(0, 0, 0, 0)
