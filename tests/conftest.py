@@ -24,7 +24,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
-    "long", parent=settings.get_profile("default"), max_examples=LONGER * USUAL, derandomize=False
+    "long",
+    parent=settings.get_profile("default"),
+    max_examples=LONGER * USUAL,
+    derandomize=False,
+    # What it finds comes again by ``@reproduce_failure`` with what is printed.
+    print_blob=True,
 )
 settings.load_profile("default")
 
