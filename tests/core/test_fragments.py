@@ -164,6 +164,17 @@ def test_the_owner_takes_back_what_it_lent_and_the_borrower_waits_again() -> Non
     assert "no node has enough free" in world.why("borrower")
 
 
+def test_a_task_that_borrows_of_its_own_workload_after_a_move_does_not_yield_to_its_own_job() -> None:
+    world = cluster(lease_idle=60 * SECOND)
+    world.run(of("a", "owner", 4, workload="w")).finish("owner")
+    world.submit(of("b", "array", 3, workload="w").tasks(2)).decide()
+    assert loan_of(world, "array") == 3
+    world.apply(group("a", 9), group("c", 9), moves={"b": "a"})
+    world.decide()
+    assert not [each for each in world.decisions if isinstance(each, Preempt)]
+    assert len(world.state("array").attempts) == 1
+
+
 def test_only_borrowers_that_are_needed_give_back_those_that_lose_least_work() -> None:
     world = cluster(cpu=6)
     world.run(of("a", "first", 6, workload="w")).finish("first")

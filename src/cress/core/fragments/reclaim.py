@@ -55,7 +55,8 @@ def _reclaim_on(core: Books, job: JobEntry, workload: Workload, f: int) -> Recla
         for part in lease.lent:
             borrower = part.borrower
             assert borrower is not None
-            if borrower.stopping:
+            # One that was moved to the group of the workload it borrows of may be of the same job: nothing would be won.
+            if borrower.stopping or borrower.job is job:
                 continue
             if borrower.id not in brings:
                 borrowers.append(borrower)
