@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
+from itertools import chain
 from typing import TypeVar
 
 from cress.core.tree.amounts import Amounts, GroupKey, InnerGroup, add_amounts
@@ -179,12 +180,15 @@ class Tree:
         if self.clock is None:
             return NEVER
         waiting: dict[str, tuple[int, bool]] = {}
-        for node in (*groups, *self.upwards):
+        for node in chain(groups, self.upwards):
             if node.key is not None and node.memory is not None and not node.below_quota:
                 level = "" if node.parent is None else node.parent.name
                 count, changes = waiting.get(level, (0, False))
-                waiting[level] = (count + 1, changes or node.memory.changes())
-        return self.clock.next_tick() if any(n > 1 and changes for n, changes in waiting.values()) else NEVER
+                changes = changes or node.memory.changes()
+                if count and changes:
+                    return self.clock.next_tick()
+                waiting[level] = (count + 1, changes)
+        return NEVER
 
 
 def holds(node: Amounts) -> list[int]:
