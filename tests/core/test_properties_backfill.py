@@ -151,6 +151,7 @@ def test_conservative_on_many_nodes_too(seed: int, custom: int) -> None:
         group_count=1,
         policies=(SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.BACKFILL),
         balance_gate="off",
+        limited=False,
     ),
     story=operations({kind: weight for kind, weight in EVERYTHING.items() if kind not in ("groups", "clock")}),
 )
