@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 
+from benchmarks.openb import openb_folder
 from benchmarks.result import Result
 from cress.simulator.clusterfile import load_cluster
 from cress.simulator.packing.runs import run_order
@@ -117,11 +116,9 @@ def _read(path: Path) -> list[Row]:
 
 def results() -> Iterator[Result]:
     """Yield what is allocated of the GPUs with each list, means over the seeds, by the default order and by the published policy."""
-    traces = os.environ.get("CRESS_TRACES")
-    if not traces:
-        print("no real pods: set CRESS_TRACES to the folder that holds openb/", file=sys.stderr)
+    folder = openb_folder()
+    if folder is None:
         return
-    folder = Path(traces) / "openb"
     rows, nodes = (_read(folder / f"openb_{each}.csv.gz") for each in ("pod_list_default", "node_list_gpu_node"))
     cluster = load_cluster(folder / "openb_node_list_gpu_node.csv.gz")
     for name in LISTS:

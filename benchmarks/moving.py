@@ -6,16 +6,13 @@ skipped. With moving, a round is planned and carried out after every ``EVERY`` p
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.openb import ARRIVED
+from benchmarks.openb import ARRIVED, openb_folder
 from benchmarks.result import Result
 from cress.core.moving import movable, steps
 from cress.core.moving.plan import Budget, Goal, Plan
@@ -184,11 +181,9 @@ def speed(cluster: Cluster) -> Iterator[Result]:
 
 def results() -> Iterator[Result]:
     """Yield figures of one full cluster, then of pods that come and go."""
-    traces = os.environ.get("CRESS_TRACES")
-    if not traces:
-        print("no real pods: set CRESS_TRACES to the folder that holds openb/", file=sys.stderr)
+    folder = openb_folder()
+    if folder is None:
         return
-    folder = Path(traces) / "openb"
     nodes = load_cluster(folder / "openb_node_list_gpu_node.csv.gz")
     for place, name in enumerate(LISTS):
         work = load_workload(str(folder / f"openb_pod_list_{name}.csv.gz"), nodes, 1)

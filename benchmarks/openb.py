@@ -66,13 +66,20 @@ def panel(title: str, runs: dict[str, Sequence[PackingRun]]) -> Panel:
     return Panel(title, [float(i + 1) for i in points], lines)
 
 
-def results() -> Iterator[Result]:
-    """Yield percents of the GPUs, the published ones first, then how fast pods are decided; write the plot."""
+def openb_folder() -> Path | None:
+    """Return the folder of the real pods and nodes; without it, say so on standard error."""
     traces = os.environ.get("CRESS_TRACES")
     if not traces:
         print("no real pods: set CRESS_TRACES to the folder that holds openb/", file=sys.stderr)
+        return None
+    return Path(traces) / "openb"
+
+
+def results() -> Iterator[Result]:
+    """Yield percents of the GPUs, the published ones first, then how fast pods are decided; write the plot."""
+    folder = openb_folder()
+    if folder is None:
         return
-    folder = Path(traces) / "openb"
     cluster = load_cluster(folder / "openb_node_list_gpu_node.csv.gz")
     with (folder / "published_gpu_allocation.csv").open() as file:
         published = list(csv.DictReader(file))
