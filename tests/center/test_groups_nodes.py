@@ -191,5 +191,9 @@ def test_a_tree_of_groups_through_the_api(tmp_path: Path) -> None:
         assert shown["web"]["share_of_parent"] == pytest.approx(2 / 3, abs=1e-5)
         again = await center.call("PUT", "/v1/groups", {"text": page["text"]})
         assert again["changes"] == 0
+        await center.call("POST", "/v1/groups/all", {"values": {"Submit": "closed", "MaxJobs": "5"}})
+        page = await center.get("/v1/groups")
+        (above,) = [group for group in page["groups"] if group["name"] == "all"]
+        assert (above["closed"], above["limits"], above["closed_since"] > 0) == (True, {"MaxJobs": "5"}, True)
 
     inside(tmp_path, story)

@@ -113,8 +113,9 @@ async def change(request: Request, name: str, dry_run: Annotated[bool, Query()] 
         raise Forbidden(f"{caller.user} may not change group {name[:40]}: its administrators and admins may")
     body = await read(request, GroupBody)
     core = committer.machine.core
-    if name not in core.groups.by_name:
-        raise InputError(f"there is no group {name[:40]!r}", hint=one_of(name, core.groups.by_name))
+    known = (*core.groups.by_name, *core.groups.tree.inner)
+    if name not in known:
+        raise InputError(f"there is no group {name[:40]!r}", hint=one_of(name, known))
     keywords = [canonical(keyword) for keyword in body.values]
     if not changes_group(caller, name, keywords):
         others = ", ".join(each for each in keywords if each not in OF_ADMINS)

@@ -23,50 +23,51 @@ from cress.protocol.views import GroupView
 
 def group_view(committer: Committer, group: GroupState, waiting: int, priority: str) -> GroupView:
     """Return a group with its use and its limits."""
-    core = committer.machine.core
     return GroupView(
-        name=group.name,
-        quota=_amounts(group, group.quota, core.dimensions),
-        used=_amounts(group, group.used, core.dimensions),
-        ratio=round(float(group.ratio()), 6),
         policy=group.spec.policy.value,
-        weight=group.spec.weight,
         users=group.spec.users,
         running=len(group.attempts),
         waiting=waiting,
         priority=priority,
         cooling=group.preempted_at is not None and committer.clock.now() < group.cools_until(),
-        timetable=_timetable(group, core.dimensions),
-        until=moment(next_change(group.spec, committer.clock.utc(), core.groups.zone) or 0),
         jobs=committer.machine.group_load.of(group.name),
         running_jobs=len({attempt.job.job.counted_as for attempt in group.attempts.values()}),
-        limits=limit_values(group.spec.limits, core.options.accounting, core.dimensions),
-        closed=group.spec.closed,
-        closed_since=moment(group.spec.closed_at),
-        admins=group.spec.admins,
-        preempt_priority=group.spec.preempt_priority,
-        **_in_tree(core, group),
+        **_of_any(committer, group),
     )
 
 
 def inner_view(committer: Committer, group: InnerGroup, leaves: list[GroupView]) -> GroupView:
     """Return a group with groups in it; ``leaves`` are those in it that take jobs."""
-    core = committer.machine.core
     return GroupView(
-        name=group.name,
-        quota=_amounts(group, group.quota, core.dimensions),
-        used=_amounts(group, group.used, core.dimensions),
-        ratio=round(float(group.ratio()), 6),
         policy="",
-        weight=group.spec.weight,
         users=(),
         running=sum(each.running for each in leaves),
         waiting=sum(each.waiting for each in leaves),
-        timetable=_timetable(group, core.dimensions),
-        until=moment(next_change(group.spec, committer.clock.utc(), core.groups.zone) or 0),
+        jobs=sum(each.jobs for each in leaves),
+        running_jobs=sum(each.running_jobs for each in leaves),
         inner=True,
-        **_in_tree(core, group),
+        **_of_any(committer, group),
     )
+
+
+def _of_any(committer: Committer, group: Amounts) -> dict[str, Any]:
+    """Return the fields of a view that groups with and without groups in them have alike."""
+    core, spec = committer.machine.core, group.spec
+    return {
+        "name": group.name,
+        "quota": _amounts(group, group.quota, core.dimensions),
+        "used": _amounts(group, group.used, core.dimensions),
+        "ratio": round(float(group.ratio()), 6),
+        "weight": spec.weight,
+        "timetable": _timetable(group, core.dimensions),
+        "until": moment(next_change(spec, committer.clock.utc(), core.groups.zone) or 0),
+        "limits": limit_values(spec.limits, core.options.accounting, core.dimensions),
+        "closed": spec.closed,
+        "closed_since": moment(spec.closed_at),
+        "admins": spec.admins,
+        "preempt_priority": spec.preempt_priority,
+        **_in_tree(core, group),
+    }
 
 
 def _in_tree(core: Scheduler, group: Amounts) -> dict[str, Any]:
