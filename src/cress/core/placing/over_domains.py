@@ -104,8 +104,8 @@ class OverDomain(Placed):
         return found
 
     def shown_domains(self, numbers: Iterable[int]) -> str:
-        """Return the names of domains for people."""
-        names = [self.domains.names[d] for d in numbers]
+        """Return the names of domains for people, in the same order however the nodes came: r2 before r10."""
+        names = sorted((self.domains.names[d] for d in numbers), key=lambda name: (len(name), name))
         more = len(names) - MOST_SHOWN
         return ", ".join(names[:MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
