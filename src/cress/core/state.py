@@ -20,7 +20,7 @@ from cress.core.groups.policies.ranked_backfill import RankedBackfill
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Reservation, Stranger
 from cress.core.kernels.holding import AMOUNTS, END
 from cress.core.kernels.timeline import B_END
-from cress.core.placing.constraints import constraints_of
+from cress.core.placing.kinds import constraints_of
 from cress.core.placing.mix import Likely
 from cress.core.placing.vetoes import Verdict
 from cress.core.tables.data_locations import Places
@@ -416,7 +416,7 @@ def _attempt(core: Cycle, attempt: Attempt) -> State:
     if attempt.stopping:
         entry["last_end"] = attempt.last_end
     held, amounts = _held(core, attempt), list(attempt.amounts)
-    if held != amounts or amounts != list(attempt.job.job.request) or entry["devices"][1]:
+    if held != amounts or amounts != list(attempt.job.job.request_of(attempt.task)) or entry["devices"][1]:
         # It has exclusive disks, which may have changed since, or was adopted with other amounts than its job's.
         entry["held"], entry["amounts"] = held, amounts
     return {**entry, **export_use(core, attempt)}
@@ -457,7 +457,7 @@ def _restore_attempt(core: Cycle, entry: State) -> None:
     cluster = core.cluster
     mask, alone = entry["devices"]
     f = entry["node"]
-    asked = tuple(entry.get("amounts", job.job.request))
+    asked = tuple(entry.get("amounts", job.job.request_of(entry["task"])))
     amounts = tuple(entry["held"]) if "held" in entry else widened(cluster, f, asked, mask) if alone else asked
     slot = core.leases.hold_amounts(f, amounts, entry["end"], mask, alone)
     charge = tuple(entry["charge"])

@@ -21,7 +21,8 @@ from cress.core.groups.limits import Bound
 from cress.core.groups.running_limits import head_of, limit_reached, that_may_start
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import USABLE
-from cress.core.placing.constraints import NO_WANTS, Wants, lasting_wants
+from cress.core.placing.constraints import NO_WANTS, Wants
+from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.vetoes import Missing, Verdict, Veto
 from cress.core.tables.licences import Shortage
 from cress.core.tables.measured_load import NO_OVERLOAD, Busy, say_busy

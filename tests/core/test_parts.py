@@ -1,0 +1,144 @@
+"""Gangs with parts: kinds of tasks with their own requests, which start together or not at all (design note 0035)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.builders import JobBuilder, World, group, job, node, nodes
+
+
+def train(driver: JobBuilder | None = None, workers: JobBuilder | None = None) -> JobBuilder:
+    """One driver with much memory and some workers with a GPU each."""
+    return job("train").parts(
+        driver or job("driver").cpu(2).memory("48G"),
+        workers or job("workers").cpu(2).memory("8G").needs(gpu=1).tasks(3),
+    )
+
+
+def cluster(**options: object) -> World:
+    return World(
+        group("default", 100),
+        nodes=[
+            node("big").cpu(8).memory("64G"),
+            node("g1").cpu(8).memory("32G").gpus(2),
+            node("g2").cpu(8).memory("32G").gpus(2),
+        ],
+        dimensions=("gpu",),
+        **options,
+    )
+
+
+def places(world: World, name: str) -> list[tuple[int, str]]:
+    return [(start.task, start.node) for start in world.starts if start.job == name]
+
+
+def test_all_parts_start_at_once_each_where_its_own_request_fits():
+    world = cluster()
+    world.submit(train()).decide()
+    assert places(world, "train") == [(0, "big"), (1, "g1"), (2, "g1"), (3, "g2")]
+    assert {start.at for start in world.starts} == {0}
+    held = {world.core.attempts[each].task: world.core.attempts[each].amounts for each in world.running}
+    assert held[0][:2] == (2000, 48 * 2**30)
+    assert held[1][:2] == (2000, 8 * 2**30)
+
+
+def test_while_one_part_has_no_room_none_starts():
+    world = cluster()
+    world.run(job("other").cpu(1).needs(gpu=2))
+    world.submit(train()).decide()
+    assert places(world, "train") == []
+    world.finish("other")
+    assert [task for task, _ in places(world, "train")] == [0, 1, 2, 3]
+
+
+CASES = [
+    # The driver fits everywhere, the workers on one node only: they get it.
+    (
+        [job("driver").cpu(4), job("workers").cpu(4).tasks(2)],
+        "n1",
+        [node("n1").cpu(8).where(Fast=True), node("n2").cpu(4)],
+        [(0, "n2"), (1, "n1"), (2, "n1")],
+    ),
+    # Two requests share a node, to the last core.
+    (
+        [job("driver").cpu(3), job("workers").cpu(5)],
+        "",
+        [node("n1").cpu(8)],
+        [(0, "n1"), (1, "n1")],
+    ),
+    # As many of one kind as fit beside the other.
+    (
+        [job("driver").cpu(6), job("workers").cpu(2).tasks(5)],
+        "",
+        [node("n1").cpu(8), node("n2").cpu(8)],
+        None,
+    ),
+    (
+        [job("driver").cpu(6), job("workers").cpu(2).tasks(6)],
+        "",
+        [node("n1").cpu(8), node("n2").cpu(8)],
+        [],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("parts", "only", "there", "expected"), CASES)
+def test_parts_share_what_is_there(parts, only, there, expected):
+    world = World(group("default", 100), nodes=there)
+    asked = [each.requires("Fast = True") if only and each.name == "workers" else each for each in parts]
+    world.submit(job("train").parts(*asked)).decide()
+    found = places(world, "train")
+    if expected is None:
+        assert len(found) == 6
+    else:
+        assert found == expected
+
+
+def test_parts_that_ask_for_the_same_are_a_plain_gang():
+    plain = World(group("default", 100), nodes=nodes(4, cpu=8, memory="16G"))
+    parts = World(group("default", 100), nodes=nodes(4, cpu=8, memory="16G"))
+    one = job("a").cpu(3).memory("2G")
+    plain.submit(one.named("train").tasks(5).gang()).decide()
+    parts.submit(job("train").parts(one.named("x").tasks(2), one.named("y").tasks(3))).decide()
+    assert places(plain, "train") == places(parts, "train")
+
+
+def test_quotas_count_all_parts():
+    world = World(group("small", 4), group("large", 12), nodes=nodes(4, cpu=4))
+    world.run(job("train").parts(job("driver").cpu(1), job("workers").cpu(4).tasks(3)).group("small"))
+    assert world.core.groups.get("small").used == [13_000]
+    assert world.core.groups.get("small").above_quota
+
+
+def test_the_head_is_not_delayed_by_jobs_behind_it():
+    world = World(group("default", 100, policy="BackFill"), nodes=nodes(2, cpu=4))
+    world.run(job("first").cpu(4).limit(10))
+    world.submit(job("train").parts(job("driver").cpu(2), job("workers").cpu(3).tasks(1)).limit(10)).decide()
+    assert places(world, "train") == []
+    # It would still run when the gang may start, on the node that the gang needs.
+    world.submit(job("long").cpu(2).limit(20), job("short").cpu(2).limit(10)).decide()
+    assert places(world, "long") == []
+    assert places(world, "short") == [(0, "n2")]
+    world.wait(10)
+    world.finish("first").extend(world.finish("short"))
+    assert [task for task, _ in places(world, "train")] == [0, 1]
+
+
+def test_a_lost_task_restarts_the_whole_gang():
+    world = cluster()
+    world.submit(train()).decide()
+    world.lose_node("g2").decide()
+    assert sorted(start.task for start in world.told.values()) == [0, 1, 2]
+    world.add_node(node("g2").cpu(8).memory("32G").gpus(2))
+    for task in (0, 1, 2):
+        world.finish("train", task, again=True)
+    assert [task for task, _ in places(world, "train")] == [0, 1, 2, 3] * 2
+
+
+def test_the_rest_of_a_gang_of_which_tasks_succeeded_starts_alone():
+    world = cluster()
+    world.submit(train()).decide()
+    world.finish("train", 0)
+    for task in (1, 2, 3):
+        world.finish("train", task, again=True)
+    assert [task for task, _ in places(world, "train")] == [0, 1, 2, 3, 1, 2, 3]
