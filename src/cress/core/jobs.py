@@ -206,10 +206,10 @@ class JobEntry(TimesLeft):
             self.waits[task] = now
 
     def next_unit(self) -> list[int] | None:
-        """Return the tasks of its next unit, or of its claim if none waits; ``None``: all of them."""
-        if self.waiting == self.job.tasks:
-            return None
-        return self.next_tasks(self.waiting) if self.waiting or not self.claims else list(self.claims[0].tasks)
+        """Return the tasks of a gang that wait, or of its claim if none does; ``None``: all of them, or all run."""
+        if not self.waiting:
+            return list(self.claims[0].tasks) or None if self.claims else None
+        return None if self.waiting == self.job.tasks else self.next_tasks(self.waiting)
 
     def by_kind(self, tasks: Iterable[int]) -> list[int]:
         """Return tasks of a gang in the order of their kinds, as places of its shape are."""

@@ -35,7 +35,7 @@ class Bookable(Protocol):
 
 
 class RoomAt(Room):
-    """What nodes have for the kinds of a gang during [t, t + duration), beside leases and bookings; what is taken is booked for the time of the question.
+    """Room of nodes for the kinds of a gang during [t, t + duration), beside leases and bookings; what is taken is booked for the time of the question.
 
     ``prefer``: of a kind, the nodes in the order in which it is to get them; without it as they registered.
     """

@@ -71,7 +71,7 @@ class Wants:
 
 
 class KindWants(NamedTuple):
-    """What the tasks of one kind want: ``size`` of them start together. ``number`` is that of the kind in its job."""
+    """Wants of the tasks of one kind, of which ``size`` start together. ``number`` is that of the kind in its job."""
 
     number: int
     request: ResourceVector

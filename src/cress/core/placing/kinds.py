@@ -40,7 +40,7 @@ class Kind:
 
     @property
     def tasks(self) -> int:
-        """The number of its tasks."""
+        """Return the number of its tasks."""
         return sum(map(len, self.spans))
 
     def has(self, task: int) -> bool:
@@ -105,7 +105,7 @@ class KindsConstraints(Constraints):
 
     @property
     def lasting_kinds(self) -> tuple[KindWants, ...]:
-        """What all its tasks want that never relaxes."""
+        """Return what all its tasks want that never relaxes."""
         return tuple(
             KindWants(
                 number,

@@ -31,7 +31,7 @@ class Asked(NamedTuple):
 
 
 class Room(ABC):
-    """What nodes have for the kinds of one gang; ``kinds`` in their order."""
+    """Room of nodes for the kinds of one gang; ``kinds`` in their order."""
 
     def __init__(self, kinds: Sequence[Asked]) -> None:
         self.kinds = kinds
