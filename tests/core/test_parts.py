@@ -142,3 +142,48 @@ def test_the_rest_of_a_gang_of_which_tasks_succeeded_starts_alone():
     for task in (1, 2, 3):
         world.finish("train", task, again=True)
     assert [task for task, _ in places(world, "train")] == [0, 1, 2, 3, 1, 2, 3]
+
+
+WAITING = [
+    # What the first part with too few places lacks, and how many places each such part has.
+    (
+        [job("driver").cpu(1), job("workers").cpu(3).tasks(3)],
+        [job("other").cpu(4)],
+        "not enough nodes have enough free for all its tasks; of 3 nodes 1 lack cpu; part workers: 2 of 3 places",
+    ),
+    (
+        [job("driver").cpu(2).tasks(2), job("workers").cpu(3).tasks(2)],
+        [job("a").cpu(3).tasks(2), job("b").cpu(2)],
+        "not enough nodes have enough free for all its tasks; of 3 nodes 2 lack cpu; part driver: 1 of 2 places; part workers: 0 of 2 places",
+    ),
+    (
+        [job("driver").cpu(2), job("workers").cpu(2).tasks(3)],
+        [job("a").cpu(1).tasks(3).spread(per_node=1)],
+        "not enough nodes have enough free for all its tasks; of 3 nodes each has room for some of them only; each part has room by itself, but not all of them together",
+    ),
+    (
+        [job("driver").cpu(2), job("workers").cpu(1).tasks(3).requires("Fast = True")],
+        [job("a").cpu(2)],
+        "not enough nodes have enough free for all its tasks; of 3 nodes each has room for some of them only (of 3 nodes 2 do not satisfy Fast = True); part workers: 2 of 3 places",
+    ),
+]
+
+
+@pytest.mark.parametrize(("parts", "others", "sentence"), WAITING)
+def test_the_reason_names_the_parts_without_room(parts, others, sentence):
+    there = [node("n1").cpu(4).where(Fast=True), *(node(f"n{i}").cpu(4) for i in (2, 3))]
+    world = World(group("default", 100), nodes=there, node_order="first")
+    world.run(*others)
+    world.submit(job("train").parts(*parts)).decide()
+    assert world.why("train") == sentence
+
+
+def test_a_part_that_can_never_run_is_named():
+    world = cluster()
+    world.submit(job("train").parts(job("driver").cpu(2), job("workers").cpu(9).tasks(2))).decide()
+    assert world.why("train") == (
+        "no node of this cluster is large enough for it, even when empty; it is part workers for which that holds"
+    )
+    assert world.veto("train").never
+    world.submit(job("wide").parts(job("driver").cpu(8).tasks(2), job("workers").cpu(7).tasks(2))).decide()
+    assert world.why("wide") == "all nodes of this cluster together are too small for all its tasks at once"

@@ -41,7 +41,7 @@ class Kind:
     @property
     def tasks(self) -> int:
         """Return the number of its tasks."""
-        return sum(map(len, self.spans))
+        return self.job.tasks
 
     def has(self, task: int) -> bool:
         """Return whether a task is of this kind."""
@@ -51,20 +51,26 @@ class Kind:
 @lru_cache(maxsize=4096)
 def kinds_of(job: Job, dimensions: Dimensions) -> tuple[Kind, ...]:
     """Return the kinds of tasks of a job, in the order of its parts; none if it has no parts."""
-    found: dict[tuple[object, ...], Kind] = {}
+    spans: dict[tuple[ResourceVector, str, str], list[range]] = {}
     first = 0
     for part in job.parts:
         span = range(first, first + part.tasks)
+        spans.setdefault((part.request, part.requirement, part.rank), []).append(span)
         first = span.stop
-        key = (part.request, part.requirement, part.rank)
-        if key not in found:
-            # Licences are those of all tasks together.
-            alone = msgspec.structs.replace(
-                job, request=part.request, requirement=part.requirement, rank=part.rank, parts=(), licences=()
-            )
-            found[key] = Kind(alone, constraints_of_one_kind(alone, dimensions), [])
-        found[key].spans.append(span)
-    return tuple(found.values())
+    found: list[Kind] = []
+    for (request, requirement, rank), numbers in spans.items():
+        # Licences are those of all tasks together.
+        alone = msgspec.structs.replace(
+            job,
+            request=request,
+            requirement=requirement,
+            rank=rank,
+            tasks=sum(map(len, numbers)),
+            parts=(),
+            licences=(),
+        )
+        found.append(Kind(alone, constraints_of_one_kind(alone, dimensions), numbers))
+    return tuple(found)
 
 
 class KindsConstraints(Constraints):

@@ -12,9 +12,10 @@ import numpy as np
 from cress.core.admission import check_job as check_amounts
 from cress.core.admission import check_licences, check_takes_jobs
 from cress.core.diagnostics.explain import say_amount, too_few
+from cress.core.diagnostics.short_parts import named, never_part
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.placing.constraints import Wants, names_itself
-from cress.core.placing.kinds import constraints_of, kinds_of, lasting_wants
+from cress.core.placing.kinds import constraints_of, lasting_wants
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.submitted_constraints import key_for
 from cress.core.tables.dependencies import Relation
@@ -295,15 +296,13 @@ def _never(context: Context, job: Job) -> NotAccepted:
 def _never_in_parts(context: Context, job: Job) -> NotAccepted:
     """Return the error of a gang of which one part could never run, or not all of them together."""
     core = context.core
-    for kind in kinds_of(job, core.dimensions):
-        if core.never_fits(kind.job):
-            wants = core.as_asked((kind.job,), lasting_wants(kind.job, core.dimensions))
-            error = _never_alike(context, kind.job, wants)
-            name = job.part_of(kind.spans[0].start)
-            assert name is not None
-            return NotAccepted(
-                f"part {name[0].name}: {error.what}", hint=error.hint, field=f"parts.{name[0].name}.{error.field}"
-            )
+    found = never_part(core, job)
+    if found is not None:
+        kind, wants = found
+        error = _never_alike(context, kind.job, wants)
+        name = named(job, kind).split()[1]
+        what = error.what.replace("for the gang", "for its tasks")
+        return NotAccepted(f"part {name}: {what}", hint=error.hint, field=f"parts.{name}.{error.field}")
     what = "all nodes together are too small for all parts at once"
     return NotAccepted(what, hint="see `cress nodes` for what the nodes offer", field="parts")
 
