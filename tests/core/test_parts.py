@@ -157,7 +157,7 @@ WAITING = [
         "not enough nodes have enough free for all its tasks; of 3 nodes 2 lack cpu; part driver: 1 of 2 places; part workers: 0 of 2 places",
     ),
     (
-        [job("driver").cpu(2), job("workers").cpu(2).tasks(3)],
+        [job("driver").cpu(3), job("workers").cpu(2).tasks(3)],
         [job("a").cpu(1).tasks(3).spread(per_node=1)],
         "not enough nodes have enough free for all its tasks; of 3 nodes each has room for some of them only; each part has room by itself, but not all of them together",
     ),

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from heapq import heapify, heappop
@@ -227,7 +227,7 @@ class Books:
     def add_claim(self, claim: ClaimEntry) -> None:
         """Add a claim of a unit whose tasks have left their queue."""
         if (claim.job.constraints is not None or self.is_asked) and not claim.job.queued:
-            self.reshape(claim.job, self.shape_of(claim.job, claim.job.shape.size))
+            self.reshape(claim.job, self.shape_of(claim.job, claim.job.shape.size, claim.tasks))
         self.claims.append(claim)
         claim.job.claims.append(claim)
         claim.job.group.claims.append(claim)
@@ -498,12 +498,12 @@ class Books:
 
     # --- constraints -------------------------------------------------------------------------------------------
 
-    def shape_of(self, job: JobEntry, size: int) -> Shape:
-        """Return the shape of ``size`` tasks of the job, or of its next unit, under its current constraints."""
-        request, wants = self.asked_by(job, size)
+    def shape_of(self, job: JobEntry, size: int, tasks: Sequence[int] = ()) -> Shape:
+        """Return the shape of ``size`` tasks of the job, or of its next unit, under its current constraints; ``tasks``: of a gang with parts these."""
+        request, wants = self.asked_by(job, size, tasks)
         return self.fit.shape(request, size, wants)
 
-    def asked_by(self, job: JobEntry, size: int = 1) -> tuple[ResourceVector, Wants]:
+    def asked_by(self, job: JobEntry, size: int = 1, tasks: Sequence[int] = ()) -> tuple[ResourceVector, Wants]:
         """Return the amounts and the current constraints of that shape."""
         companions = job.unit()
         if companions:
@@ -521,7 +521,7 @@ class Books:
         if job.constraints is None:
             return job.job.request, self.as_asked((job.job,), NO_WANTS)
         if isinstance(job.constraints, KindsConstraints):
-            kinds = job.constraints.of_tasks(job.next_unit(), job.soft, job.job.counted_as, job.group.name)
+            kinds = job.constraints.of_tasks(tasks or job.next_unit(), job.soft, job.job.counted_as, job.group.name)
             request, wants = request_and_wants(kinds, job.job.licences)
             return request, self.as_asked((job.job,), wants)
         wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name, size)

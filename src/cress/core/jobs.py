@@ -15,6 +15,7 @@ from cress.core.placing.kinds import KindsConstraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
 from cress.core.running_jobs import Owned, QueuedJobs, RunningJobs
+from cress.core.tables.arrays import Ints
 from cress.core.tree.amounts import Amounts, add_amounts
 from cress.core.tree.tree import Tree
 from cress.model.decisions import LeasePart
@@ -588,6 +589,13 @@ class ClaimEntry:
         self.leased = leased
         # ``cluster.loosened`` when it was last tried.
         self.tried = -1
+
+    def needs(self) -> dict[int, Ints]:
+        """Return the amounts that its tasks need, by node."""
+        found: dict[int, Ints] = {}
+        for shape, f, count in self.job.shape.copies(self.reservation.nodes):
+            found[f] = found.get(f, 0) + shape.request_array * count
+        return found
 
 
 class GroupState(Amounts):

@@ -124,8 +124,6 @@ class MakingRoom(Placements):
     def _preempt_for(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
         """Step g: find victims for the group's blocked unit, stop them, and claim their resources for the unit."""
         mode = group.options.preemption
-        if job.shape.kinds:
-            return False
         # A unit of several jobs preempts nobody, except a leader alone that starts beside its companions.
         if mode == "off" or (
             job.companions and job.unit() and (job.upcoming not in job.homes or job.shape.wants.parts)

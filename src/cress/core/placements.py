@@ -478,11 +478,11 @@ class Placements(Ledger):
         """Return whether a claimed unit that starts now leaves what is reserved in advance for others."""
         job, cluster = claim.job, self.cluster
         kept = self.advance_reservations.kept_from(job.group, self.now + min(job.limit, NEVER))
-        asked = job.shape.request_array > 0
-        return all(
-            bool(np.all((cluster.nodes[f, FREE : FREE + cluster.k_count] - kept[f] - job.shape.request_array * count)[asked] >= 0))
-            for f, count in claim.reservation.nodes
-        )  # fmt: skip
+        for f, needed in claim.needs().items():
+            left = cluster.nodes[f, FREE : FREE + cluster.k_count] - kept[f] - needed
+            if np.any(left[needed > 0] < 0):
+                return False
+        return True
 
     def _may_start(self, claim: ClaimEntry) -> bool:
         """Return whether no other claim competes for the room: its victims are gone, or no other claim is on its nodes."""
@@ -493,11 +493,13 @@ class Placements(Ledger):
 
     def _lost_its_devices(self, claim: ClaimEntry) -> bool:
         """Return whether the victims are gone and other tasks got their devices: bookings keep amounts only."""
+        shape = claim.job.shape
         return (
-            devices.cares(self.cluster, claim.job.shape.ask)
+            any(devices.cares(self.cluster, each.ask) for each in shape.kinds or (shape,))
             and not any(victim in self.leaving for victim in claim.victims)
             and any(
-                devices.copies_on(self.cluster, claim.job.shape.ask, f) < count for f, count in claim.reservation.nodes
+                devices.copies_on(self.cluster, each.ask, f) < count
+                for each, f, count in shape.copies(claim.reservation.nodes)
             )
         )
 

@@ -172,19 +172,7 @@ def restore_state(core: Cycle, state: State) -> None:
     for job in core.jobs.values():
         if core.can_wait(job):
             core.queue(job)
-    for entry in state["claims"]:
-        reservation = _restore_reservation(core, entry["reservation"])
-        job = reservation.job
-        charge = core.charge_of(job, reservation.nodes)
-        # Releases before this one kept no times of units and tasks.
-        since = entry.get("since", job.queued_at)
-        leased = msgspec.convert(entry.get("leased", ()), tuple[LeasePart, ...])
-        core.add_claim(
-            ClaimEntry(
-                job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"], since, leased,
-                entry.get("moved"), entry.get("moves", False),
-            )
-        )  # fmt: skip
+    _restore_claims(core, state)
     kept = state["reservations"]
     core.reservations.loosened = kept["loosened"]
     core.reservations.kept = [_restore_reservation(core, entry) for entry in kept["kept"]]
@@ -375,6 +363,26 @@ def _restore_job(core: Cycle, entry: State) -> None:
     job.homes = dict(entry.get("homes", ()))
     job.was_on = dict(entry.get("was_on", ()))
     core.add_job(job)
+
+
+def _restore_claims(core: Cycle, state: State) -> None:
+    for entry in state["claims"]:
+        claimant = core.jobs[entry["reservation"]["job"]]
+        if claimant.job.parts and not claimant.queued:
+            # Its places are those of its kinds of tasks.
+            core.reshape(claimant, core.shape_of(claimant, claimant.shape.size, entry["tasks"]))
+        reservation = _restore_reservation(core, entry["reservation"])
+        job = reservation.job
+        charge = core.charge_of(job, reservation.nodes)
+        # Releases before this one kept no times of units and tasks.
+        since = entry.get("since", job.queued_at)
+        leased = msgspec.convert(entry.get("leased", ()), tuple[LeasePart, ...])
+        core.add_claim(
+            ClaimEntry(
+                job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"], since, leased,
+                entry.get("moved"), entry.get("moves", False),
+            )
+        )  # fmt: skip
 
 
 def _restore_units(core: Cycle, state: State) -> None:
