@@ -73,7 +73,7 @@ def test_a_part_that_no_node_could_run_is_refused_where_it_stands(bare: Cluster)
     bare.start_executor("n1", "<4, 1G>")
     text = "name: t\nparts:\n  driver: {command: sleep 1}\n  workers:\n    tasks: 2\n    resource: <8, 64M>\n    command: sleep 1\n"
     with bare.client() as client:
-        wait_until(lambda: client.nodes(), "n1")
+        wait_until(client.nodes, "n1")
     refused = bare.cress("submit", bare.file("t.yaml", text))
     assert refused.returncode != 0
     assert "t.yaml:6: parts.workers.resource: part workers: one task is larger than every node" in refused.stderr
