@@ -187,3 +187,119 @@ def test_a_part_that_can_never_run_is_named():
     assert world.veto("train").never
     world.submit(job("wide").parts(job("driver").cpu(8).tasks(2), job("workers").cpu(7).tasks(2))).decide()
     assert world.why("wide") == "all nodes of this cluster together are too small for all its tasks at once"
+
+
+def test_a_group_below_its_quota_takes_room_for_all_parts_or_for_none():
+    world = World(group("a", 8), group("b", 4), nodes=nodes(3, cpu=4))
+    world.run(job("fill").cpu(1).tasks(12).group("b"))
+    world.submit(job("train").parts(job("driver").cpu(3), job("workers").cpu(2).tasks(2)).group("a")).decide()
+    # Seven cores: no victim more.
+    assert len(world.told) == 7
+    assert world.why("train") == "preempted tasks are making room for it on n1, n2"
+    restored = world.core.clone()
+    assert restored.validate() == []
+    world.yield_victims()
+    assert places(world, "train") == [(0, "n1"), (1, "n2"), (2, "n2")]
+    assert world.used("a") == 7
+    assert world.used("b") == 5
+
+
+def test_what_is_claimed_for_parts_is_kept_through_a_restore_and_dropped_when_it_is_lost():
+    world = World(group("a", 8), group("b", 4), nodes=nodes(3, cpu=4))
+    world.run(job("fill").cpu(1).tasks(12).group("b"))
+    world.submit(job("train").parts(job("driver").cpu(3), job("workers").cpu(2).tasks(2)).group("a")).decide()
+    world.core = world.core.clone()
+    world.yield_victims()
+    assert [task for task, _ in places(world, "train")] == [0, 1, 2]
+
+
+def test_no_victims_where_they_would_not_do():
+    world = World(group("a", 12), group("b", 8), nodes=[node("n1").cpu(4).where(Fast=True), *nodes(2, cpu=4)[1:]])
+    world.run(job("keep").cpu(3).group("a").requires("Fast = True"))
+    world.run(job("fill").cpu(1).tasks(5).group("b"))
+    parts = job("driver").cpu(1), job("workers").cpu(2).tasks(1).requires("Fast = True")
+    world.submit(job("train").parts(*parts).group("a")).decide()
+    assert not world.told
+
+
+def test_a_relaxed_requirement_of_one_part_lets_the_gang_start():
+    there = [node("n1").cpu(4).where(Fast=True), node("n2").cpu(4)]
+    world = World(group("default", 100), nodes=there)
+    soft = "Fast = True && f(x) = (Waittime > 5min)"
+    world.submit(job("train").parts(job("driver").cpu(1), job("workers").cpu(3).tasks(2).requires(soft))).decide()
+    assert places(world, "train") == []
+    world.wait(300, 1).decide()
+    assert sorted(places(world, "train")) == [(0, "n1"), (1, "n1"), (2, "n2")]
+
+
+def test_a_rank_of_one_part_chooses_among_the_nodes_that_leave_room():
+    there = [node(f"n{i}").cpu(4).where(Speed=i) for i in (1, 2, 3)]
+    world = World(group("default", 100), nodes=there)
+    world.submit(
+        job("train").parts(job("driver").cpu(1).ranks("Speed"), job("workers").cpu(4).tasks(2).ranks("0 - Speed"))
+    )
+    world.decide()
+    assert places(world, "train") == [(0, "n3"), (1, "n1"), (2, "n2")]
+
+
+def test_at_most_so_many_tasks_on_one_node_counts_all_parts():
+    world = World(group("default", 100), nodes=nodes(3, cpu=8))
+    world.submit(job("train").parts(job("driver").cpu(1), job("workers").cpu(2).tasks(2)).spread(per_node=1)).decide()
+    assert sorted(node for _, node in places(world, "train")) == ["n1", "n2", "n3"]
+    world.submit(job("more").parts(job("driver").cpu(1), job("workers").cpu(2).tasks(3)).spread(per_node=1)).decide()
+    assert places(world, "more") == []
+
+
+def test_licences_are_taken_for_all_tasks_together():
+    world = World(group("default", 100), nodes=nodes(2, cpu=8)).licences(matlab=3)
+    world.run(job("other").cpu(1).licences(matlab=1))
+    world.submit(job("train").parts(job("driver").cpu(1), job("workers").cpu(2).tasks(2)).licences(matlab=1)).decide()
+    assert world.why("train") == "it waits for 3 of licence matlab: 1 of 3 in use"
+    world.finish("other")
+    assert len(places(world, "train")) == 3
+
+
+def test_parts_of_devices_find_their_place_beside_each_other():
+    world = World(group("default", 100), nodes=[node("n1").cpu(8).gpus(2)], dimensions=("gpu",))
+    half, whole = job("driver").cpu(1).needs(gpu=0.5), job("workers").cpu(2).needs(gpu=1)
+    world.submit(job("train").parts(half, whole)).decide()
+    assert len(places(world, "train")) == 2
+    world.finish("train")
+    # By amounts three halves and one half would fit; but a whole one needs a device of its own.
+    world.submit(job("more").parts(half.tasks(2), whole, job("third").cpu(3).needs(gpu=0.5))).decide()
+    assert places(world, "more") == []
+
+
+def test_a_gang_that_no_known_end_frees_has_nodes_drained_for_it():
+    world = World(group("default", 100, policy="BackFill"), nodes=nodes(2, cpu=4), drain_after=60_000_000)
+    world.run(job("endless").cpu(2).tasks(2).spread(per_node=1))
+    world.submit(job("train").parts(job("driver").cpu(1), job("workers").cpu(2).tasks(3))).decide()
+    world.submit(job("before").cpu(1)).decide()
+    assert "before" in world.started()
+    world.wait(61).decide()
+    world.submit(job("small").cpu(1)).decide()
+    assert world.why("train") == "no known end makes room for it, so n2, n1 is kept free for it"
+    assert world.why("small") == "it fits, but would delay job 2 of group default"
+    world.finish("endless").extend(world.finish("before"))
+    assert [task for task, _ in places(world, "train")] == [0, 1, 2, 3]
+
+
+def test_conservative_backfill_plans_a_gang_with_parts():
+    world = World(group("default", 100, policy="BackFill").with_options(backfill="conservative"), nodes=nodes(2, cpu=4))
+    world.run(job("first").cpu(4).limit(10))
+    world.submit(job("train").parts(job("driver").cpu(2), job("workers").cpu(3)).limit(10)).decide()
+    assert world.veto("train").until == 10_000_000
+    world.submit(job("long").cpu(2).limit(20), job("short").cpu(2).limit(10)).decide()
+    assert world.started() == ["first", "short"]
+    world.wait(10)
+    world.finish("first").extend(world.finish("short"))
+    assert [task for task, _ in places(world, "train")] == [0, 1]
+
+
+def test_a_cancelled_gang_frees_all_parts():
+    world = cluster()
+    world.run(train())
+    world.cancel("train").decide()
+    assert len(world.told) == 4
+    world.yield_victims()
+    assert world.core.groups.get("default").used == [0]

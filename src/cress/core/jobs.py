@@ -566,6 +566,7 @@ class ClaimEntry:
         "moved",
         "moves",
         "reservation",
+        "shape",
         "since",
         "tasks",
         "tried",
@@ -587,13 +588,15 @@ class ClaimEntry:
         self.expected = expected
         self.since = since
         self.leased = leased
+        # That of its job, or if the next unit of that is one of several jobs, that of the claimed tasks.
+        self.shape = job.shape
         # ``cluster.loosened`` when it was last tried.
         self.tried = -1
 
     def needs(self) -> dict[int, Ints]:
         """Return the amounts that its tasks need, by node."""
         found: dict[int, Ints] = {}
-        for shape, f, count in self.job.shape.copies(self.reservation.nodes):
+        for shape, f, count in self.shape.copies(self.reservation.nodes):
             found[f] = found.get(f, 0) + shape.request_array * count
         return found
 

@@ -172,7 +172,8 @@ class Placements(Ledger):
         end = self.end_of(job)
         asked = tuple(claim.tasks) if claim is not None else job.next_unit()
         tasks = job.by_kind(range(job.job.tasks) if asked is None else asked)
-        places = [(kind, f) for kind, f, count in job.shape.copies(nodes) for _ in range(count)]
+        shape = job.shape if claim is None else claim.shape
+        places = [(kind, f) for kind, f, count in shape.copies(nodes) for _ in range(count)]
         slots = [NONE] * len(places)
         for i in devices.in_turn([kind.ask for kind, _ in places]):
             kind, f = places[i]
@@ -303,7 +304,8 @@ class Placements(Ledger):
 
     def _start_on(self, job: JobEntry, task: int, f: int, kept: Kept, claim: ClaimEntry | None = None) -> None:
         """Start a task on a node that was chosen before."""
-        slot = self.leases.hold(f, job.shape.row, self.end_of(job))
+        shape = job.shape if claim is None else claim.shape
+        slot = self.leases.hold(f, shape.row, self.end_of(job))
         self._start(job, task, f, slot, claim=claim, kept=kept)
 
     def _count_pending(self) -> None:
@@ -400,7 +402,7 @@ class Placements(Ledger):
         if not any(group.counters for group in self.groups):
             return None
         rows = {job.shape.row for group in self.groups for job in within(group, group.policy)}
-        return rows | {claim.job.shape.row for claim in self.claims}
+        return rows | {claim.shape.row for claim in self.claims}
 
     def broken_bound(self, job: JobEntry) -> Bound | None:
         """Return the MaxQuota that a unit would break, or what it would take of what others keep; what it would have inside its workload's lease is counted already."""
@@ -458,7 +460,7 @@ class Placements(Ledger):
         if self._lost_its_devices(claim):
             self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
             return False
-        if not self.fit.has_room(claim.job.shape, nodes) or not self._may_start(claim):
+        if not self.fit.has_room(claim.shape, nodes) or not self._may_start(claim):
             return False
         if self.advance_reservations and not self._beside_reservations(claim):
             if not any(victim in self.leaving for victim in claim.victims):
@@ -466,7 +468,7 @@ class Placements(Ledger):
                 self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
             return False
         kept = why_kept(claim)
-        if claim.job.shape.kinds:
+        if claim.shape.kinds:
             self._start_at(claim.job, nodes, kept, claim)
             return True
         places = [f for f, count in nodes for _ in range(count)]
@@ -493,7 +495,7 @@ class Placements(Ledger):
 
     def _lost_its_devices(self, claim: ClaimEntry) -> bool:
         """Return whether the victims are gone and other tasks got their devices: bookings keep amounts only."""
-        shape = claim.job.shape
+        shape = claim.shape
         return (
             any(devices.cares(self.cluster, each.ask) for each in shape.kinds or (shape,))
             and not any(victim in self.leaving for victim in claim.victims)

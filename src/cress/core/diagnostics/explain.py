@@ -76,7 +76,7 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         )
     if job.has_claimed:
         claim = next(claim for claim in job.claims if claim.tasks)
-        places = tuple(core.cluster.names[f] for f, _ in claim.reservation.nodes)
+        places = tuple(dict.fromkeys(core.cluster.names[f] for f, _ in claim.reservation.nodes))
         return _veto(job, Verdict.VICTIMS, until=claim.expected, places=places)
     if job.later and not job.queued and not (job.job.gang and job.attempts):
         times = job.later.values()
@@ -265,7 +265,7 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
     if planned is not None:
         return _veto(job, Verdict.PLANNED, until=planned)
     if job.drain and drain_due(job, core.now):
-        return _veto(job, Verdict.DRAINING, places=tuple(cluster.names[f] for f, _ in job.drain))
+        return _veto(job, Verdict.DRAINING, places=tuple(dict.fromkeys(cluster.names[f] for f, _ in job.drain)))
     if job is job.group.offered and job.group.verdict is Verdict.QUOTA:
         return _behind_blocked(job, core.last_blocked)
     reserved = core.reservations.of(job)

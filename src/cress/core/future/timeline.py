@@ -60,11 +60,11 @@ class Timeline:
 
     # --- bookings ------------------------------------------------------------------------------------------
 
-    def reserve(self, reservation: Reservation, duration: int) -> None:
-        """Book the reservation's nodes from its start for ``duration``, in force at once."""
+    def reserve(self, reservation: Reservation, duration: int, shape: Shape | None = None) -> None:
+        """Book the reservation's nodes from its start for ``duration``, in force at once; for copies of ``shape``, by default that of its job."""
         end = min(reservation.start + duration, NEVER)
-        for shape, f, count in reservation.job.shape.copies(reservation.nodes):
-            amounts = shape.request_array if count == 1 else shape.request_array * count
+        for kind, f, count in (shape or reservation.job.shape).copies(reservation.nodes):
+            amounts = kind.request_array if count == 1 else kind.request_array * count
             reservation.rows.append(self.book(f, amounts, reservation.start, end, 0))
         self.enforce(reservation, True)
 
