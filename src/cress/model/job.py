@@ -159,6 +159,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return sum(request[dimension] * tasks for request, tasks in self.requests)
 
     @property
+    def mean_request(self) -> ResourceVector:
+        """Return what one of its tasks asks for; of a gang with parts the mean, so that it is right for all of them together."""
+        return self.request if not self.parts else tuple(self.total(k) // self.tasks for k in range(len(self.request)))
+
+    @property
     def kind(self) -> str:
         """Return its type in words: that of its tasks, or ``lease``."""
         return LEASE if self.is_lease else self.type.value

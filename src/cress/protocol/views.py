@@ -84,7 +84,7 @@ class JobView(View, frozen=True):
     task is expected to run, of a job that is alive in a group that plans with estimates. ``within`` is the deadline of each run of a cron
     job, in seconds from its start on.
 
-    ``parts`` are those of a gang that has any, in the order of their tasks; its ``resource`` is then the least of each amount that a task of it asks for.
+    ``parts`` are those of a gang that has any, in the order of their tasks; its ``resource`` is then the mean of what its tasks ask for.
 
     ``family`` is the job that it is a member of, as number ``index``. A service or database has ``service``, a cron job
     ``cron``, a dag ``dag`` (its ``tasks`` count steps), as long as they are alive; a dag afterwards too.

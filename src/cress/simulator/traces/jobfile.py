@@ -17,12 +17,11 @@ import numpy as np
 from cress.model.critical_path import longest_behind
 from cress.model.errors import InputError, InputErrors
 from cress.model.family import Dag, Database, Service
-from cress.model.job import Job, JobType
+from cress.model.job import JobType
 from cress.model.jobfile.job import JobSpec, type_of
 from cress.model.jobfile.reader import plain
 from cress.model.jobfile.submit import read_jobs
 from cress.model.jobfile.values import mistakes
-from cress.model.resources import ResourceVector
 from cress.model.units import parse_count, parse_duration
 from cress.simulator.files import text_of
 from cress.simulator.tidying import tidy
@@ -160,7 +159,7 @@ class _Reader:
         dags = [dag_of(self._specs, i) for i in self._rows]
         n = len(jobs)
         column = {key: np.array([each.values[key] for each in times], dtype=np.int64) for key in SIMULATED}
-        asked = [_per_task(job) for job in jobs]
+        asked = [job.mean_request for job in jobs]
         requests = sorted(set(asked))
         groups = sorted({job.group for job in jobs})
         users = sorted({each.user for each in times})
@@ -225,8 +224,3 @@ def _located(error: InputError, document: Mapping[str, Any], file: str) -> Input
         else:
             break
     return error.at(file=file, line=line)
-
-
-def _per_task(job: Job) -> ResourceVector:
-    """Return what one task asks for; of a gang with parts the mean, so that what all of them ask for is measured rightly."""
-    return job.request if not job.parts else tuple(job.total(k) // job.tasks for k in range(len(job.request)))
