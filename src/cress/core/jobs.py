@@ -175,7 +175,11 @@ class JobEntry(TimesLeft):
     def waiting_work(self) -> int:
         """Return the work of its waiting tasks, in µs of a millicore; 0 if nothing is known of how long they run."""
         mean = self.limit if self.estimate is None else min(self.limit, self.estimate.mean)
-        return 0 if mean >= NEVER else mean * (self.job.total(0) * self.waiting // self.job.tasks)
+        if mean >= NEVER:
+            return 0
+        if self.job.parts:
+            return mean * (self.job.total(0) * self.waiting // self.job.tasks)
+        return mean * self.job.request[0] * self.waiting
 
     @property
     def upcoming(self) -> int:

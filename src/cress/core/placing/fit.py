@@ -164,6 +164,8 @@ class Fit:
 
     def excludes_any(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
         """Return whether a clause excludes one of these nodes at the moment."""
+        if not shape.kinds:
+            return any(self.cluster.lack[shape.row, f] & EXCLUDED for f, _ in nodes)
         return any(self.cluster.lack[each.row, f] & EXCLUDED for each, f, _ in shape.copies(nodes))
 
     def caps(self, shape: Shape) -> Ints:

@@ -65,6 +65,10 @@ class Shape:
 
     def copies(self, nodes: Iterable[tuple[int, int]]) -> Iterator[tuple[Shape, int, int]]:
         """Yield the places of a unit with the shape of the tasks there."""
-        for kind, places in zip(self.kinds or (self,), self.by_kind(nodes), strict=True):
+        if not self.kinds:
+            for f, count in nodes:
+                yield self, f, count
+            return
+        for kind, places in zip(self.kinds, self.by_kind(nodes), strict=True):
             for f, count in places:
                 yield kind, f, count
