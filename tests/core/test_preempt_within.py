@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 
 from cress.core.placing.vetoes import Verdict
+from cress.core.scheduler import Scheduler
 from cress.model.decisions import Preempt
 from cress.model.events import ClockSet
 from cress.model.job import JobType
@@ -185,7 +188,8 @@ def test_a_task_keeps_the_points_that_it_gained_by_waiting() -> None:
 
 def by_deadlines(cpu: float, **options: str) -> World:
     """A group with the policy Urgency, and the wall clock at 0 when the core begins."""
-    world = World(ours(policy="Urgency", **options), nodes=nodes(1, cpu=cpu), max_per_round=1.0)
+    group_of = group("ours", 4, "Urgency").with_options(preempt_within="lower_priority", **options)
+    world = World(group_of, nodes=nodes(1, cpu=cpu), max_per_round=1.0)
     return world.observe([ClockSet(0)])
 
 
@@ -219,6 +223,28 @@ def test_an_equally_urgent_job_takes_nothing(margin: str) -> None:
     world.run(of_ours("one").limit("1h").deadline(HOUR + MINUTE))
     world.submit(of_ours("two").limit("1h").deadline(HOUR + MINUTE)).decide()
     assert world.victims() == []
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_who_was_due_keeps_its_room_for_as_long_as_it_waited_for_its_turn(restored: bool) -> None:
+    """Low is first in the queue; of those behind it one after the other took its room in the moment in which it got it."""
+    world = World(ours(policy="FIFO"), nodes=nodes(1, cpu=4), drain_after=20 * SECOND)
+    world.run(of_ours("before", 5, 4)).submit(of_ours("low", 0, 4)).decide()
+    world.wait(5).submit(of_ours("high", 3, 4)).decide()
+    world.wait(25).finish("before")
+    assert world.jobs_running() == ["low"]
+    assert world.victims() == []
+    if restored:
+        world.core = Scheduler.restore(json.loads(json.dumps(world.core.export())))
+    assert world.wake() == (30 + 20) * SECOND
+    assert world.victims() == ["low"]
+
+
+def test_who_was_not_due_yields_at_once() -> None:
+    world = World(ours(policy="FIFO"), nodes=nodes(1, cpu=4), drain_after=20 * SECOND)
+    world.run(of_ours("before", 5, 4)).submit(of_ours("low", 0, 4), of_ours("high", 3, 4)).decide()
+    world.wait(19).finish("before")
+    assert world.victims() == ["low"]
 
 
 # --- limits ----------------------------------------------------------------------------------------------------------

@@ -428,6 +428,7 @@ class Ledger(Books):
         number = fact.attempt
         self.next_attempt = max(self.next_attempt, number + 1)
         attempt = Attempt(number, job, fact.task, f, slot, self.now, charge, self.expected_end(job))
+        attempt.due = fact.due
         self.attempts[number] = attempt
         self.expected.add(attempt)
         job.attempts[number] = attempt

@@ -150,7 +150,7 @@ class MakingRoom(Placements):
             eviction = self._evict_within(group, job, ahead, now, entitled)
         if eviction is None or not self._within_round(len(eviction.attempts)):
             group.no_victims = state
-            group.retry_victims_at = min(self._next_victim_at(now), now + LOOK_AGAIN if urgent else NEVER)
+            group.retry_victims_at = min(self._next_victim_at(group, now), now + LOOK_AGAIN if urgent else NEVER)
             self._wake_at(group.retry_victims_at)
             return False
         if mode == "observe":
@@ -219,14 +219,16 @@ class MakingRoom(Placements):
         under_way = sum(not attempt.job.cancelled for attempt in self.leaving.values())
         return not under_way or under_way + number <= self.options.max_per_round * len(self.attempts)
 
-    def _next_victim_at(self, now: int) -> int:
-        """Return the time at which the next running task has run long enough to be a victim."""
+    def _next_victim_at(self, own: GroupState, now: int) -> int:
+        """Return the time at which the next running task has run long enough to be a victim of a unit of the group ``own``."""
         times = [
             attempt.start + group.options.min_runtime
             for group in self.groups
             if group.options.min_runtime
             for attempt in group.attempts.values()
         ]
+        if own.options.preempt_within != "off":
+            times += [attempt.keeps_until for attempt in own.attempts.values() if attempt.due]
         holders = [lease.holder for lease in self.pool.leases.values() if lease.holder is not None]
         times += [
             each.start + each.job.job.min_time + each.job.group.options.min_runtime

@@ -416,6 +416,8 @@ def _attempt(core: Cycle, attempt: Attempt) -> State:
     }
     if attempt.stopping:
         entry["last_end"] = attempt.last_end
+    if attempt.due:
+        entry["due"] = True
     held, amounts = _held(core, attempt), list(attempt.amounts)
     if held != amounts or amounts != list(attempt.job.job.request) or entry["devices"][1]:
         # It has exclusive disks, which may have changed since, or was adopted with other amounts than its job's.
@@ -466,7 +468,7 @@ def _restore_attempt(core: Cycle, entry: State) -> None:
     if entry["stopping"]:
         attempt.last_end = entry.get("last_end", attempt.expected)
     core.expected.add(attempt)
-    attempt.amounts, attempt.ports = asked, tuple(entry["ports"])
+    attempt.amounts, attempt.ports, attempt.due = asked, tuple(entry["ports"]), entry.get("due", False)
     core.relations.ports.take(attempt.node, attempt.ports)
     core.relations.licences.hold(job.job.licences)
     core.attempts[attempt.id] = attempt
