@@ -271,7 +271,7 @@ class Ledger(Books):
 
     def _node_cordoned(self, event: NodeCordoned) -> None:
         f = self.cluster.index[event.name]
-        self.cluster.cordon(f, event.reason if event.cordoned else None)
+        self.cluster.cordon(f, event.reason if event.cordoned else None, away=event.cordoned and event.away)
         self.void_claims(f)
 
     def _node_changed(self, event: NodeChanged) -> None:

@@ -66,6 +66,7 @@ def export_state(core: Cycle) -> State:
             {
                 "node": plain(spec),
                 "cordoned": cluster.cordoned[f],
+                "away": f in cluster.away,
                 "lost": cluster.lost[f],
                 "gone": plain(cluster.gone.get(f, ())),
             }
@@ -261,7 +262,7 @@ def _restore_nodes(core: Cycle, state: State) -> None:
         core.relations.racks.number(name)
     for entry in state["nodes"]:
         f = cluster.add_node(msgspec.convert(entry["node"], Node))
-        cluster.cordon(f, entry["cordoned"])
+        cluster.cordon(f, entry["cordoned"], away=entry.get("away", False))
         if entry.get("gone"):
             cluster.set_gone(f, cluster.devices[f], msgspec.convert(entry["gone"], tuple[Device, ...]))
         if entry["lost"]:
