@@ -134,6 +134,27 @@ def test_where_borrowed_room_is_too_little_lower_priorities_of_its_own_give_the_
     assert world.started()[-1] == "high"
 
 
+@pytest.mark.parametrize(
+    ("base", "victims"),
+    [
+        pytest.param(6, [], id="it would be above quota × B there"),
+        pytest.param(1, ["low", "theirs"], id="without low it is not"),
+    ],
+)
+def test_what_others_borrowed_is_taken_only_as_far_as_the_quota_allows_on_the_nodes_found(
+    base: int, victims: list[str]
+) -> None:
+    """Four cores cost a quarter of a server on n1, and all of n2, where the victims are."""
+    world = World(
+        ours().exactly(1_000_000), group("theirs").exactly(300_000), group("third").exactly(2_000_000),
+        nodes=[node("n1").cpu(16), node("n2").cpu(4)], accounting="dominant", node_order="first",
+    )  # fmt: skip
+    world.run(of_ours("base", 9, base), job("third").cpu(16 - base).group("third"))
+    world.run(of_ours("low", 0, 1), job("theirs").cpu(3).group("theirs"))
+    world.submit(of_ours("high", 5, 4)).decide()
+    assert sorted(world.victims()) == victims
+
+
 def test_a_group_at_or_above_its_quota_takes_from_itself_only() -> None:
     world = World(ours(2), group("theirs", 1), nodes=nodes(1, cpu=6))
     world.run(of_ours("low", 0).tasks(3), job("theirs").cpu(1).tasks(3).group("theirs"))
