@@ -163,15 +163,17 @@ class Cycle(MakingRoom):
         return False
 
     def others_may_be_below_quota(self) -> bool:
-        """Return whether groups below their quotas may come after one that is not: in a tree, and where deadlines order the groups."""
-        return bool(self.groups.tree.inner) or self._order is not None
+        """Return whether groups below their quotas may come after one that is not: in a tree, where deadlines order the groups, and where quotas name kinds of nodes."""
+        return bool(self.groups.tree.inner) or self._order is not None or bool(self.groups.kinds)
 
     def _is_held_to_quota(self, group: GroupState, blocked: list[JobEntry]) -> bool:
         """Return whether blocked units let only groups below their quotas go on, and this one is not."""
         if not self._quota_only:
             return False
+        head = head_of(group) if self.groups.kinds else None
+        shape = None if head is None else head.shape
         # In a flat list all of them say the same.
-        behind = next((each for each in reversed(blocked) if not below_quota_against(group, each.group)), None)
+        behind = next((each for each in reversed(blocked) if not below_quota_against(group, each.group, shape)), None)
         if behind is None:
             return False
         group.visited = 0
@@ -325,7 +327,7 @@ class Cycle(MakingRoom):
             return False
         if ahead.jobs or self.reservations.kept:
             self.reservations.heed(self._heeded(group, ahead, now), now)
-            if self._must_wait(group):
+            if self._must_wait(group, job):
                 group.verdict = Verdict.QUOTA
                 self.last_blocked = ahead.jobs[0]
                 return False
@@ -358,7 +360,7 @@ class Cycle(MakingRoom):
     def _offer_planned(self, group: GroupState, ahead: Ahead, now: int) -> bool:
         """Start the first waiting unit whose planned start has come."""
         self.reservations.heed([job for job in self._heeded(group, ahead, now) if job.group is not group], now)
-        if self._must_wait(group):
+        if self._must_wait(group, head_of(group)):
             group.offered = head_of(group)
             group.verdict = Verdict.QUOTA
             self.last_blocked = ahead.jobs[0]

@@ -9,6 +9,7 @@ from cress.core.fragments.search import find_loan, may_use, own_room, returnable
 from cress.core.future.reservations import Ahead
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import yielding_to
+from cress.core.groups.lenders_of_kinds import entitled_to
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.kernels.holding import NONE
 from cress.core.placements import Placements
@@ -167,6 +168,8 @@ class MakingRoom(Placements):
 
     def _takers(self, group: GroupState, job: JobEntry, tasks: int) -> list[Amounts]:
         """Return the groups, that of the unit and those that it is in, that need preemption and may take so many tasks from their siblings."""
+        if group.kinds is not None:
+            return [node for node in group.path() if entitled_to(self, job, node, tasks).nodes.any()]
         takers = [node for node in group.path() if node.needs_preemption()]
         if takers:
             charge = charge_of_tasks(job, tasks, self.cluster)
@@ -193,7 +196,7 @@ class MakingRoom(Placements):
     def _evict_by_urgency(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> Eviction | None:
         """Return less urgent victims, beside the reservations of the units ahead: of groups above their quota if the group is not, then its own."""
         self.reservations.heed(self._heeded(group, ahead, now), now)
-        if self._must_wait(group):
+        if self._must_wait(group, job):
             return None
         charge = charge_of_tasks(job, job.shape.size, self.cluster)
         others = group.jobs < len(self.jobs)
@@ -208,7 +211,7 @@ class MakingRoom(Placements):
     ) -> Eviction | None:
         """Return victims of lower priority in the unit's own group, beside the reservations of the units ahead."""
         self.reservations.heed(self._heeded(group, ahead, now), now)
-        if self._must_wait(group):
+        if self._must_wait(group, job):
             return None
         if group.options.preempt_within != "off":
             return find_eviction_within(self, job, entitled)

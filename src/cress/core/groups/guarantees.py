@@ -31,10 +31,12 @@ class Guarantees:
             return self._forbids_in_tree(job, unit)
         if not self._demands:
             self._demands = {each.name: _demand(each, self._cluster) for each in self._groups}
-        others = [self._demands[each.name] for each in self._groups if each is not group and each.dims == group.dims]
+        others = [each for each in self._groups if each is not group]
         capacity = capacity_in(group, self._cluster)
         return any(
-            amount + sum(demand[i] for demand in others) > capacity[i]
+            amount
+            + sum(self._demands[each.name][at] for each in others if (at := place_in(each, group, i)) is not None)
+            > capacity[i]
             for i, (amount, quota) in enumerate(zip(unit, group.quota, strict=True))
             if amount > quota
         )
@@ -47,7 +49,9 @@ class Guarantees:
             while need > node.quota[i]:
                 siblings = node.parent.children if node.parent is not None else outermost
                 need += sum(
-                    self._demand_in_tree(each)[i] for each in siblings if each is not node and each.dims == node.dims
+                    self._demand_in_tree(each)[at]
+                    for each in siblings
+                    if each is not node and (at := place_in(each, node, i)) is not None
                 )
                 if node.parent is None:
                     if need > capacity_in(job.group, self._cluster)[i]:
@@ -80,18 +84,33 @@ class Guarantees:
 def capacity_in(group: Amounts, cluster: Cluster) -> tuple[int, ...]:
     """Return the capacity of the cluster in the measures of a group."""
     total = cluster.capacity()
-    if group.dims:
-        return tuple(total[k] for k in group.dims)
-    return (total[0],) if group.options.accounting == "cpu" else (MILLION * cluster.usable_count,)
+    kinds = group.kinds.capacity() if group.kinds is not None else ()
+    if group.vector:
+        return (*(total[k] for k in group.dims), *kinds)
+    return ((total[0],) if group.options.accounting == "cpu" else (MILLION * cluster.usable_count,)) + kinds
+
+
+def place_in(other: Amounts, group: Amounts, i: int) -> int | None:
+    """Return the place of measure ``i`` of a group in another one; ``None`` if the amounts cannot be added."""
+    if i >= group.base:
+        return i - group.base + other.base
+    return i if other.sort == group.sort else None
 
 
 def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
-    """Return the least charge of so many tasks: as on the nodes where one costs least."""
+    """Return the least charge of so many tasks: as on the nodes where one costs least.
+
+    Of a kind of node it costs something only where the clauses of the job, or its size, leave it no other.
+    """
     group = job.group
-    if not group.dims and group.options.accounting == "cpu":
+    if group.kinds is not None:
+        charge = group.base_charge(job.job.request, cluster.largest_capacity())
+        charge += group.kinds.least(job.job.request, job.shape.wants)
+        return tuple(amount * tasks for amount in charge)
+    if not group.vector and group.options.accounting == "cpu":
         one = job.cpu_charge[0] if job.cpu_charge else cluster.least_charge(job.job.request, core_share)
         return (one * tasks,)
-    return tuple(amount * tasks for amount in group.charge(job.job.request, cluster.largest_capacity()))
+    return tuple(amount * tasks for amount in group.base_charge(job.job.request, cluster.largest_capacity()))
 
 
 def _demand(group: Amounts, cluster: Cluster, most: list[int] | None = None) -> list[int]:

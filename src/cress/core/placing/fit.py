@@ -51,7 +51,7 @@ class Fit:
 
     def __init__(self, cluster: Cluster, matching: Matching) -> None:
         self.cluster = cluster
-        self._matching = matching
+        self.matching = matching
         self.relations = matching.relations
         self.shapes: dict[tuple[ResourceVector, int, Wants | None], Shape] = {}
         self.row_shapes: list[Shape | None] = [None] * len(cluster.rows)
@@ -86,7 +86,7 @@ class Fit:
         shape.waiting -= 1
         shape.used_at = self.cluster.stamp
         if shape.match is not None and not shape.waiting:
-            self._matching.drop(shape)
+            self.matching.drop(shape)
 
     def give_row(self, shape: Shape) -> None:
         """Compute the row of ``shape``, and keep it up to date from now on."""
@@ -106,7 +106,7 @@ class Fit:
         if shape.wants is NO_WANTS:
             self.cluster.lack[r, :n] = 0
         else:
-            self.cluster.lack[r, :n] = self._matching.take(shape).astype(np.int32) << CLAUSE_BIT
+            self.cluster.lack[r, :n] = self.matching.take(shape).astype(np.int32) << CLAUSE_BIT
         holding.fill_row(r, self.cluster.nodes, n, self.cluster.totals, self.cluster.rows, self.cluster.lack)
 
     def set_aside(self, shape: Shape) -> npt.NDArray[np.int32]:
@@ -118,11 +118,11 @@ class Fit:
         assert shape.match is not None
         aside = self.cluster.blocked
         if shape.wants.apart:
-            aside = self._set_aside(shape, aside, self._matching.fewest(shape.wants.owner))
+            aside = self._set_aside(shape, aside, self.matching.fewest(shape.wants.owner))
         for order in shape.match.order(len(self.cluster.nodes)):
             aside = self._set_aside(shape, aside, order)
         if shape.wants.terms:
-            aside = self._set_aside(shape, aside, self._matching.scores(shape.match))
+            aside = self._set_aside(shape, aside, self.matching.scores(shape.match))
         return aside
 
     def _set_aside(self, shape: Shape, blocked: npt.NDArray[np.int32], scores: Floats) -> npt.NDArray[np.int32]:
@@ -204,7 +204,7 @@ class Fit:
 
     def ever_fits(self, request: ResourceVector, wants: Wants = NO_WANTS) -> bool:
         """Return whether some present node, cordoned or not, is large enough when empty and satisfies ``wants``."""
-        return bool(np.any(self._large(request, wants) & self._matching.ever(wants)))
+        return bool(np.any(self._large(request, wants) & self.matching.ever(wants)))
 
     def _large(self, request: ResourceVector, wants: Wants) -> Bools:
         large = self.cluster.large(request)
@@ -315,10 +315,10 @@ class Fit:
         """Return whether the present nodes that satisfy ``wants`` hold ``size`` copies together when they are empty."""
         copies = self._copies_when_empty(np.array(request, np.int64), ask_of(request, wants), size)
         if wants is not NO_WANTS:
-            copies[~self._matching.ever(wants)] = 0
-            caps = self._matching.caps_when_empty(wants)
+            copies[~self.matching.ever(wants)] = 0
+            caps = self.matching.caps_when_empty(wants)
             copies = np.minimum(copies, caps) if len(caps) else copies
-        rules = self._matching.rules_when_empty(wants) if size > 1 and wants is not NO_WANTS else NO_RULES
+        rules = self.matching.rules_when_empty(wants) if size > 1 and wants is not NO_WANTS else NO_RULES
         return holds_together(self.relations, copies, wants, size, rules)
 
     def fits_now(self, request: ResourceVector) -> bool:
@@ -330,4 +330,4 @@ class Fit:
 
     def rematch(self) -> None:
         """Match all shapes again from scratch, since names of jobs now refer to other jobs."""
-        self._matching.redo_all(shape for shape in self.row_shapes if shape is not None)
+        self.matching.redo_all(shape for shape in self.row_shapes if shape is not None)
