@@ -258,7 +258,9 @@ def check_groups(core: Books, event: GroupsApplied) -> None:
             raise InputError(f"group {group.name!r} is given twice", hint="each name once", field="Name")
     kinds = measures_in(event.groups, core.dimensions)
     if len(kinds) > MOST_KINDS:
-        raise InputError(f"quotas of {len(kinds)} kinds of nodes", hint=f"at most {MOST_KINDS} together", field="ResourceQuota")
+        raise InputError(
+            f"quotas of {len(kinds)} kinds of nodes", hint=f"at most {MOST_KINDS} together", field="ResourceQuota"
+        )
     for problem in problems(event.groups, accounting=core.options.accounting, dimensions=core.dimensions):
         raise InputError(
             f"group {problem.group}: {problem.keyword}: {problem.what}", hint=problem.hint, field=problem.keyword

@@ -65,7 +65,6 @@ class RunningTasks:
         self.table[[attempt.slot for attempt in new]] = rows
         self._last = max(attempt.id for attempt in new)
 
-
     def _charged(self, charge: tuple[int, ...], m: int, kinds: int) -> int:
         """Return what a task is charged in column ``m``."""
         if m >= self.base:

@@ -54,7 +54,9 @@ def _others(core: Books, group: Amounts, j: int) -> Iterator[str]:
     for more, each in beyond[:_MOST_TOLD]:
         if more > 0:
             used, quota = _number(core, measure, each.used[each.base + j]), each.quota[each.base + j]
-            yield f"group {each.name} {used} " + (f"of its {_number(core, measure, quota)}" if quota else "without a quota")
+            yield f"group {each.name} {used} " + (
+                f"of its {_number(core, measure, quota)}" if quota else "without a quota"
+            )
 
 
 def _number(core: Books, measure: str, amount: int) -> str:

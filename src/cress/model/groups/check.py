@@ -99,7 +99,9 @@ def _unknown_kind(
             dimension, kind = split(measure)
             known = kinds_of(dimension, nodes, dimensions)
             what = f"group {group.name} has a quota of {measure}, and no node with {dimension} is of the kind {kind}"
-            return what, one_of(kind, known) if known else "no node says its kind: a device's model, or the label NodeType"
+            return what, one_of(
+                kind, known
+            ) if known else "no node says its kind: a device's model, or the label NodeType"
     return None
 
 

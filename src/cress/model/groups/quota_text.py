@@ -161,7 +161,9 @@ def _parse_measures(text: str, dimensions: Dimensions) -> tuple[tuple[str, int],
         except InputError as error:
             raise error.at(field=measure) from None
         if not kinds[measure]:
-            raise InputError("0 of a kind of node says nothing", hint="leave it out, or an amount above 0", field=measure)
+            raise InputError(
+                "0 of a kind of node says nothing", hint="leave it out, or an amount above 0", field=measure
+            )
     vector = parse_vector(f"<{','.join(others)}>", dimensions) if others else ()
     amounts = {name: amount for name, amount in zip(dimensions.names, vector, strict=False) if amount}
     amounts |= {name: kinds[name] for name in sorted(kinds, key=lambda name: place_of(name, dimensions))}
