@@ -9,7 +9,6 @@ from cress.core.fragments.search import find_loan, may_use, own_room, returnable
 from cress.core.future.reservations import Ahead
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import yielding_to
-from cress.core.groups.lenders_of_kinds import entitled_to
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.kernels.holding import NONE
 from cress.core.placements import Placements
@@ -22,6 +21,7 @@ from cress.core.preemption import (
     find_eviction_within,
 )
 from cress.core.tree.amounts import Amounts
+from cress.core.victims_by_kind import entitled_to
 from cress.model.decisions import (
     LeaseReduced,
     WouldPreempt,

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from cress.core.books import Books
 from cress.core.groups.guarantees import charge_of_tasks
-from cress.core.groups.lenders_of_kinds import groups_that_yield_kinds, keep_to_kinds
 from cress.core.groups.lenders import Yielding, yielding_to
 from cress.core.jobs import Attempt, GroupState, JobEntry
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
@@ -46,6 +45,7 @@ from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.core.tree.amounts import Amounts
 from cress.core.tree.kinds import spare_by_kind
+from cress.core.victims_by_kind import groups_that_yield_kinds, keep_to_kinds
 from cress.model.decisions import LeasePart
 from cress.model.group import PreemptivePolicy
 from cress.model.times import NEVER

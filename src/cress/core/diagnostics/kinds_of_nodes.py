@@ -1,4 +1,4 @@
-"""What a waiting unit is told about quotas per kind of node (design note 0034)."""
+"""Sentences for waiting units about quotas per kind of node (design note 0034)."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class Groups:
         tree.upwards = []
         for spec in from_the_leaves(groups) if inner else groups:
             node: Amounts = tree.inner[spec.name] if spec.name in inner else self.by_name[spec.name]
-            node.kinds = self.kinds if self.kinds else None
+            node.kinds = self.kinds or None
             if isinstance(node, InnerGroup):
                 node.set_options(spec, resolve_options(self.options, spec))
                 tree.upwards.append(node)

@@ -92,7 +92,7 @@ class Amounts:
 
     @property
     def sort(self) -> tuple[int, ...]:
-        """What the base measures are: those of groups of one sort can be added; kinds of nodes can always."""
+        """The sort of the base measures: those of groups of one sort can be added; kinds of nodes always can."""
         return self.dims if self.dims or not self.vector else (-1,)
 
     @property

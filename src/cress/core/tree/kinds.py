@@ -1,4 +1,4 @@
-"""What groups are entitled to on nodes of the kinds that quotas name (design note 0034)."""
+"""Rights of groups on nodes of the kinds that quotas name (design note 0034)."""
 
 from __future__ import annotations
 
