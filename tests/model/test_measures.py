@@ -26,7 +26,7 @@ GIB = 2**30
         ("<40,160G,gpu(A100)=8>", {"cpu": 40_000, "memory": 160 * GIB, "gpu(A100)": 8_000}, None),
         ("<gpu(A100)=8>", {"gpu(A100)": 8_000}, None),
         ("gpu(A100)=8, gpu(T4)=0.5", {"gpu(A100)": 8_000, "gpu(T4)": 500}, "<gpu(A100)=8,gpu(T4)=0.5>"),
-        ("< GPU( T4 )=1, gpu(A100)=2, 4>", {"cpu": 4_000, "gpu(A100)": 2_000, "gpu(T4)": 1_000}, "<4,gpu(A100)=2,gpu(T4)=1>"),
+        ("< GPU( T4 )=1, gpu(A100)=2, cpu=4>", {"cpu": 4_000, "gpu(A100)": 2_000, "gpu(T4)": 1_000}, "<4,gpu(A100)=2,gpu(T4)=1>"),
         ("<4,gpu=8,gpu(A100)=2>", {"cpu": 4_000, "gpu": 8_000, "gpu(A100)": 2_000}, None),
         ("<memory(fat)=64G,cpu(fat)=8>", {"cpu(fat)": 8_000, "memory(fat)": 64 * GIB}, "<cpu(fat)=8,memory(fat)=64G>"),
         ("<gpu(NVIDIA A100-SXM4)=1>", {"gpu(NVIDIA A100-SXM4)": 1_000}, None),
@@ -47,8 +47,9 @@ def test_a_measure_is_a_dimension_with_a_kind(text: str, amounts: dict[str, int]
         ("<gpu(A100)>", "gpu(A100): an amount is missing (gpu(A100)=8)"),
         ("<gpu(A100)=1,GPU(A100)=2>", "gpu(A100): gpu(A100) is given twice (each kind of node once)"),
         ("<gpu(A100=1>", "gpu(A100: 'gpu(A100' is not a measure (a dimension with a kind of node such as gpu(A100))"),
+        ("<gpu(A100)=1,4>", "'4' follows a part with a name (parts with names come last)"),
         ("gpu(A100)=1>", "'gpu(A100)=1>' has only one angle bracket (<40,160G,gpu(A100)=8>)"),
-        ("<gpu(A100)=much>", "gpu(A100): 'much' is not an amount"),
+        ("<gpu(A100)=much>", "gpu(A100): 'much' does not begin with a number"),
     ],
 )  # fmt: skip
 def test_mistakes_say_where_they_are(value: str, told: str) -> None:

@@ -146,6 +146,8 @@ def _parse_measures(text: str, dimensions: Dimensions) -> tuple[tuple[str, int],
     for part in inner.split(","):
         key, _, value = part.partition("=")
         if "(" not in key:
+            if kinds and "=" not in part:
+                raise InputError(f"{part.strip()!r} follows a part with a name", hint="parts with names come last")
             others.append(part)
             continue
         try:
