@@ -55,9 +55,7 @@ def test_a_measure_is_a_dimension_with_a_kind(text: str, amounts: dict[str, int]
 def test_mistakes_say_where_they_are(value: str, told: str) -> None:
     with pytest.raises(InputErrors) as found:
         parse_groups(f"Name: a\nResourceQuota: {value}\n", dimensions=D, accounting="dominant")
-    assert str(found.value.errors[0]).startswith(f"Group.conf:2: ResourceQuota: {told}"), (
-        found.value.errors[0]
-    )
+    assert str(found.value.errors[0]).startswith(f"Group.conf:2: ResourceQuota: {told}"), found.value.errors[0]
 
 
 def test_in_the_accounting_cpu_there_are_no_kinds() -> None:

@@ -14,6 +14,7 @@ ResourceQuota: <4,gpu(A100)=1,gpu(T4)=1>
 Name: batch
 ResourceQuota: <4,gpu(T4)=1>
 MaxQuota: <8,gpu(T4)=1>
+SchedPolicy: BackFill
 """
 
 

@@ -61,7 +61,10 @@ class RunningTasks:
             for attempt in new
         ]  # fmt: skip
         for m in range(measures):
-            rows[:, R_CHARGE + m] = [self._charged(attempt.charge, m, kinds) for attempt in new]
+            if kinds:
+                rows[:, R_CHARGE + m] = [self._charged(attempt.charge, m, kinds) for attempt in new]
+            else:
+                rows[:, R_CHARGE + m] = [attempt.charge[m] if m < len(attempt.charge) else 0 for attempt in new]
         self.table[[attempt.slot for attempt in new]] = rows
         self._last = max(attempt.id for attempt in new)
 

@@ -31,15 +31,19 @@ class Guarantees:
             return self._forbids_in_tree(job, unit)
         if not self._demands:
             self._demands = {each.name: _demand(each, self._cluster) for each in self._groups}
-        others = [each for each in self._groups if each is not group]
         capacity = capacity_in(group, self._cluster)
         return any(
-            amount
-            + sum(self._demands[each.name][at] for each in others if (at := place_in(each, group, i)) is not None)
-            > capacity[i]
+            amount + self._demand_of_others(group, i) > capacity[i]
             for i, (amount, quota) in enumerate(zip(unit, group.quota, strict=True))
             if amount > quota
         )
+
+    def _demand_of_others(self, group: GroupState, i: int) -> int:
+        """Return the demand of the other groups in a measure of one."""
+        others = (each for each in self._groups if each is not group)
+        if i < group.base:
+            return sum(self._demands[each.name][i] for each in others if each.sort == group.sort)
+        return sum(self._demands[each.name][i - group.base + each.base] for each in others)
 
     def _forbids_in_tree(self, job: JobEntry, unit: tuple[int, ...]) -> bool:
         group: Amounts = job.group

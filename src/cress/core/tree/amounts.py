@@ -40,6 +40,8 @@ class Amounts:
         self.quota: list[int] = [1]
         self.dims: tuple[int, ...] = ()
         self.vector = False
+        # The sort of the base measures: those of groups of one sort can be added; kinds of nodes always can.
+        self.sort: tuple[int, ...] = ()
         self.base = 1
         # The measures with a kind that count for all groups, if there are any, and those that ``quota`` was set with.
         self.kinds: NodeKinds | None = None
@@ -89,11 +91,6 @@ class Amounts:
         if len(self.quota) == 1:
             return self.used[0] > self.quota[0]
         return any(used > quota for used, quota in zip(self.used, self.quota, strict=True) if quota)
-
-    @property
-    def sort(self) -> tuple[int, ...]:
-        """The sort of the base measures: those of groups of one sort can be added; kinds of nodes always can."""
-        return self.dims if self.dims or not self.vector else (-1,)
 
     @property
     def claims_above_quota(self) -> bool:
@@ -201,6 +198,7 @@ class Amounts:
         if (dims, vector, kinds) == (self.dims, self.vector, self._kinds):
             return False
         self.dims, self.vector, self._kinds = dims, vector, kinds
+        self.sort = dims if dims or not vector else (-1,)
         self.base = len(self.quota) - len(kinds)
         self.used = [0] * len(self.quota)
         self.leaving = self.used.copy()
