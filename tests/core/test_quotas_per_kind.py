@@ -218,6 +218,15 @@ def test_behind_a_blocked_unit_a_group_below_its_quota_of_the_kind_goes_on() -> 
             assert world.veto("back").kind is Verdict.QUOTA
 
 
+def test_a_group_below_its_quota_of_the_kind_goes_first() -> None:
+    """``own`` has twice its T4s, ``other`` less than its cores; a free A100 is ``own``'s all the same."""
+    world = cluster(group("own", "<64,gpu(A100)=4,gpu(T4)=2>"), group("other", "<64>"), preemption="off")
+    world.run(wants("t", "T4", 4).group("own"), wants("a", "A100", 8).group("other"))
+    world.submit(wants("more", "A100").group("other"), wants("back", "A100").group("own")).decide()
+    world.finish("a", 0)
+    assert world.starts[-1].job == "back"
+
+
 # --- bounds ------------------------------------------------------------------------------------------------------
 
 

@@ -48,12 +48,11 @@ def test_a_group_gets_its_kind_back_and_no_more(tmp_path: Path) -> None:
     assert code == 0, err
     (summary,) = json.loads(out)
     assert summary["preemptions"] == 2
-    rows = [line.split(",") for line in (tmp_path / "out" / "attempts.csv").read_text().splitlines()]
-    job, start, node = (rows[0].index(name) for name in ("job", "start", "node"))
-    back = [(row[start], row[node]) for row in rows[1:] if row[job] == "back"]
-    assert [each for each in back if each[0] == "10"] == [("10", "a"), ("10", "a")]
-    # The third one waits until a device is free.
-    assert len(back) == 3
+    rows = [line.split(",") for line in (tmp_path / "out" / "configured" / "jobs.csv").read_text().splitlines()]
+    jobs = {row[0]: dict(zip(rows[0], row, strict=True)) for row in rows[1:]}
+    # Two start at 10 s, the third one when they end.
+    assert (jobs["back"]["start"], jobs["back"]["end"]) == ("10", "110")
+    assert {name: job["preemptions"] for name, job in jobs.items()} == {"t": "0", "ba": "2", "bt": "0", "back": "0"}
     # Of the cores of the cluster, and of the cores of fat nodes, which are all the group's.
     assert (summary["groups"]["vision"]["quota_share"], summary["groups"]["batch"]["quota_share"]) == (0.5, 1.0)
 

@@ -15,6 +15,7 @@ from cress.core.jobs import ClaimEntry, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
 from cress.core.making_room import MakingRoom
 from cress.core.placing.vetoes import Verdict
+from cress.core.tree.kinds import is_guaranteed
 from cress.core.tree.tree import below_quota_against
 from cress.core.unit_homes import choose_homes
 from cress.model.decisions import (
@@ -182,10 +183,17 @@ class Cycle(MakingRoom):
 
     def _groups_in_order(self, now: int) -> Iterable[GroupState]:
         if self._order is None:
-            return self.groups.in_order()
+            found = self.groups.in_order()
+            return self._owed_first(found) if self.groups.kinds and not self.groups.tree.inner else found
         groups, change = self._order(self.groups.in_order(), now)
         self._wake_at(change)
         return groups
+
+    def _owed_first(self, groups: Iterable[GroupState]) -> list[GroupState]:
+        """Put the groups first that are guaranteed their next unit: where quotas name kinds of nodes, used / quota alone does not say so."""
+        heads = ((group, head_of(group)) for group in groups)
+        owed = [(head is not None and not is_guaranteed(group, head.shape), group) for group, head in heads]
+        return [group for _, group in sorted(owed, key=lambda each: each[0])]
 
     def _follow_heads(self, ahead: Ahead) -> None:
         """Bring what depends on heads that are overdue, and on units that move, up to date."""

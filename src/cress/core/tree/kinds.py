@@ -48,19 +48,23 @@ def entitled(group: Amounts, request: ResourceVector, least: tuple[int, ...], ta
     return Entitled(nodes, named)
 
 
-def below_for(group: Amounts, shape: Shape) -> bool:
-    """Return whether a group is below its quota for a unit of this shape on some node of a kind that it names and that the unit may take."""
+def is_guaranteed(group: Amounts, shape: Shape) -> bool:
+    """Return whether a unit of this shape is what a group is guaranteed, on some node that it may take: the group is below its quota in every measure in which the unit is charged there.
+
+    What it has of a kind that it does not name is borrowed.
+    """
     kinds, base = group.kinds, group.base
     assert kinds is not None, "no quota names a kind of node"
-    named = named_kinds(group, shape.request)
-    if not named.any() or any(group.used[i] >= group.quota[i] for i in range(base)):
+    if any(group.used[i] >= group.quota[i] for i in range(base)):
         return False
+    charged = [j for j, k in enumerate(kinds.dims) if shape.request[k]]
+    below = [j for j in charged if group.used[base + j] < group.quota[base + j]]
+    if not charged or not (base or below):
+        return base > 0
     masks = kinds.masks()
-    nodes = masks[named].any(axis=0) & kinds.open_to(shape)
-    for j in np.flatnonzero(named).tolist():
-        if group.used[base + j] >= group.quota[base + j]:
-            nodes &= ~masks[j]
-    return bool(nodes.any())
+    others = [j for j in charged if j not in below]
+    nodes = kinds.open_to(shape) & ~masks[others].any(axis=0)
+    return bool((nodes if base else nodes & masks[below].any(axis=0)).any())
 
 
 def yields_somewhere(group: Amounts, kinds: Bools) -> bool:

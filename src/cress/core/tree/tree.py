@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from cress.core.placing.shape import Shape
 from cress.core.tree.amounts import Amounts, GroupKey, InnerGroup, add_amounts
-from cress.core.tree.kinds import below_for
+from cress.core.tree.kinds import is_guaranteed
 from cress.core.tree.memory import Clock, Memory
 from cress.model.times import NEVER
 
@@ -235,5 +235,5 @@ def below_quota_against(group: Amounts, other: Amounts, shape: Shape | None = No
 
 
 def is_below(group: Amounts, shape: Shape | None) -> bool:
-    """Return whether a group is below its quota; where quotas name kinds of nodes, for a unit of this shape on a node that it may take."""
-    return group.below_quota or (group.kinds is not None and shape is not None and below_for(group, shape))
+    """Return whether a group is below its quota; where quotas name kinds of nodes, or is guaranteed a unit of this shape."""
+    return group.below_quota or (group.kinds is not None and shape is not None and is_guaranteed(group, shape))
