@@ -236,7 +236,8 @@ class Account:
                 f"{decision}: not of lower priority or urgency"
             )
             return
-        quota = core.groups.by_name[group].quota
+        state = core.groups.by_name[group]
+        quota = state.quota
         together = self.running_of(victim.job.id) if victim.job.gang else [decision.attempt]
         told = {each: self.running[each].told for each in together}
         for each in together:
@@ -245,6 +246,10 @@ class Account:
         for each in together:
             self.running[each].told = told[each]
         assert any(have > limit for have, limit in zip(used, quota, strict=True)), f"{group} is not above its quota"
+        lost = list(map(sum, zip(*(self.charge(self.running[each], core) for each in together), strict=True)))
+        for i in range(state.base, len(quota)):
+            # Of a kind of node that it is guaranteed it loses only what is beyond that.
+            assert not lost[i] or not quota[i] or used[i] > quota[i], f"{group} is not above its quota of a kind"
 
     # questions
 
@@ -276,14 +281,24 @@ class Account:
 
     def charge(self, each: Running, core: Scheduler) -> list[int]:
         """What a running task costs its group, in the measures of the group's quota (G)."""
-        dims = core.groups.by_name[self.group_of[each.job.id]].dims
-        if dims:
-            return [each.amounts[k] for k in dims]
+        group = core.groups.by_name[self.group_of[each.job.id]]
+        kinds = self.charge_of_kinds(each, core)
+        if group.vector:
+            return [each.amounts[k] for k in group.dims] + kinds
         pairs = list(zip(each.amounts, self.nodes[each.node].capacity, strict=True))
         if self.accounting == "cpu":
             cores = self.nodes[each.node].capacity[0]
             return [max(each.amounts[0], *(-(-cores * need // have) for need, have in pairs if need and have), 0)]
-        return [max((-(-1_000_000 * need // have) for need, have in pairs if need and have), default=0)]
+        return [max((-(-1_000_000 * need // have) for need, have in pairs if need and have), default=0), *kinds]
+
+    def charge_of_kinds(self, each: Running, core: Scheduler) -> list[int]:
+        """What a running task costs in the measures with a kind of node, by the label of its node."""
+        found = []
+        for name in core.groups.kinds.names:
+            dimension, _, kind = name.rstrip(")").partition("(")
+            label = dict(core.cluster.specs[core.cluster.index[each.node]].attributes).get("NodeType")
+            found.append(each.amounts[core.dimensions.index[dimension]] if label == kind else 0)
+        return found
 
     def used(self, group: str, core: Scheduler, leaving: bool = True, user: str | None = None) -> list[int]:
         """What a group (or one user of it) holds; without what was told to stop unless ``leaving``."""

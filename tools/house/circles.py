@@ -36,6 +36,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "combined_restarts",
         "unit_homes",
         "adoption",
+        "victims_by_kind",
         "preemption",
         "moving",
         "ledger",

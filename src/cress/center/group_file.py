@@ -91,6 +91,7 @@ def checked_quotas(machine: Machine, parsed: ParsedGroups, accounting: str) -> t
         len(nodes),
         accounting=accounting,
         dimensions=machine.core.dimensions,
+        nodes=[node.node for node in nodes],
         file=parsed.file,
         lines=parsed.lines,
     )

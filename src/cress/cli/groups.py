@@ -180,7 +180,7 @@ def row(group: GroupView) -> list[Cell]:
     return [
         (group.name, "dim") if group.cooling else group.name,
         _quota(group),
-        group.used,
+        _used(group),
         ratio,
         str(group.running),
         str(group.waiting),
@@ -189,6 +189,14 @@ def row(group: GroupView) -> list[Cell]:
         " ".join(group.users),
         _limits(group),
     ]
+
+
+def _used(group: GroupView) -> str:
+    """The use of a group; beside a number, what it has of the kinds of nodes that others are guaranteed."""
+    if group.used.startswith("<"):
+        return group.used
+    kinds = ", ".join(f"{name}={kind.used}" for name, kind in group.kinds.items())
+    return f"{group.used} ({kinds})" if kinds else group.used
 
 
 def tree_rows(groups: Sequence[GroupView], *, drawn: bool) -> list[list[Cell]]:

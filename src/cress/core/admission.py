@@ -40,6 +40,7 @@ from cress.model.events import (
     ZoneSet,
 )
 from cress.model.group import DEFAULT_GROUP, MAX_GROUP_NAME_LENGTH, Group, Quota
+from cress.model.groups.measures import MOST_KINDS, measures_in, split
 from cress.model.groups.tree import NO_QUOTA, inner_names, leaf_names, leaves_below, problems
 from cress.model.job import Job
 from cress.model.resources import Dimensions, ResourceVector
@@ -260,6 +261,11 @@ def check_groups(core: Books, event: GroupsApplied) -> None:
         _group(group, core, inner)
         if names.count(group.name) > 1:
             raise InputError(f"group {group.name!r} is given twice", hint="each name once", field="Name")
+    kinds = measures_in(event.groups, core.dimensions)
+    if len(kinds) > MOST_KINDS:
+        raise InputError(
+            f"quotas of {len(kinds)} kinds of nodes", hint=f"at most {MOST_KINDS} together", field="ResourceQuota"
+        )
     for problem in problems(event.groups, accounting=core.options.accounting, dimensions=core.dimensions):
         raise InputError(
             f"group {problem.group}: {problem.keyword}: {problem.what}", hint=problem.hint, field=problem.keyword
@@ -326,7 +332,7 @@ def _quota(quota: Quota, name: str, core: Books) -> None:
     if quota.amounts and core.options.accounting != "dominant":
         raise InputError("a quota of several dimensions", hint="one number with accounting=cpu", field=name)
     for dimension, amount in quota.amounts or (("", quota.scalar),):
-        if dimension and dimension not in core.dimensions.index:
+        if dimension and split(dimension)[0] not in core.dimensions.index:
             raise InputError(f"unknown dimension {dimension!r}", hint=", ".join(core.dimensions.names), field=name)
         if not 0 < amount < 2**60:
             raise InputError(f"a quota of {amount}", hint="above 0, below 2^60", field=name)

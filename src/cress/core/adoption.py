@@ -53,7 +53,7 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
     if not job.cancelled:
         _take_out(core, job, fact.task)
     group = job.group
-    charge = group.charge(fact.amounts, core.cluster.specs[f].capacity)
+    charge = group.charge(fact.amounts, core.cluster.specs[f].capacity, f)
     attempt = Attempt(fact.attempt, job, fact.task, f, slot, fact.since, charge, end)
     core.expected.add(attempt)
     if core.limits_count and group.predicts:

@@ -327,7 +327,7 @@ class Books:
         kinds = job.shape.copies(nodes) if job.shape.kinds else ((None, f, count) for f, count in nodes)
         for kind, f, count in kinds:
             request = job.job.request if kind is None else kind.request
-            for i, amount in enumerate(job.group.charge(request, self.cluster.specs[f].capacity)):
+            for i, amount in enumerate(job.group.charge(request, self.cluster.specs[f].capacity, f)):
                 total[i] += amount * count
         return tuple(total)
 
@@ -363,7 +363,7 @@ class Books:
             group = attempt.job.group
             if group.name in wanted:
                 group.attempts[attempt.id] = attempt
-                attempt.charge = group.charge(attempt.amounts, self.cluster.capacity_of(attempt.node))
+                attempt.charge = group.charge(attempt.amounts, self.cluster.capacity_of(attempt.node), attempt.node)
                 group.add_used(attempt.job, attempt.charge)
                 if attempt.stopping:
                     group.add_leaving(attempt.charge)
@@ -390,7 +390,7 @@ class Books:
             if not isinstance(attempt, Attempt):
                 continue
             group = attempt.job.group
-            charge = group.charge(attempt.amounts, capacity)
+            charge = group.charge(attempt.amounts, capacity, f)
             if charge != attempt.charge:
                 more = tuple(new - old for new, old in zip(charge, attempt.charge, strict=True))
                 attempt.charge = charge
@@ -673,7 +673,8 @@ class Books:
             job, self.groups.get(job.group), self.first_shape(job, constraints), self.now, None, constraints
         )
         tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
-        return never_within_max(self.groups, entry, tasks if job.gang else 1, self.cluster)
+        wants = self.as_asked((job,), lasting_wants(job, self.dimensions)) if self.groups.kinds else NO_WANTS
+        return never_within_max(self.groups, entry, tasks if job.gang else 1, self.cluster, wants)
 
     def fits_now(self, request: tuple[int, ...]) -> bool:
         """Return whether one task of ``request`` fits into what is free on some node."""

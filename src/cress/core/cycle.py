@@ -15,6 +15,7 @@ from cress.core.jobs import ClaimEntry, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
 from cress.core.making_room import MakingRoom
 from cress.core.placing.vetoes import Verdict
+from cress.core.tree.kinds import is_guaranteed
 from cress.core.tree.tree import below_quota_against
 from cress.core.unit_homes import choose_homes
 from cress.model.decisions import (
@@ -163,15 +164,17 @@ class Cycle(MakingRoom):
         return False
 
     def others_may_be_below_quota(self) -> bool:
-        """Return whether groups below their quotas may come after one that is not: in a tree, and where deadlines order the groups."""
-        return bool(self.groups.tree.inner) or self._order is not None
+        """Return whether groups below their quotas may come after one that is not: in a tree, where deadlines order the groups, and where quotas name kinds of nodes."""
+        return bool(self.groups.tree.inner) or self._order is not None or bool(self.groups.kinds)
 
     def _is_held_to_quota(self, group: GroupState, blocked: list[JobEntry]) -> bool:
         """Return whether blocked units let only groups below their quotas go on, and this one is not."""
         if not self._quota_only:
             return False
+        head = head_of(group) if self.groups.kinds else None
+        shape = None if head is None else head.shape
         # In a flat list all of them say the same.
-        behind = next((each for each in reversed(blocked) if not below_quota_against(group, each.group)), None)
+        behind = next((each for each in reversed(blocked) if not below_quota_against(group, each.group, shape)), None)
         if behind is None:
             return False
         group.visited = 0
@@ -180,10 +183,17 @@ class Cycle(MakingRoom):
 
     def _groups_in_order(self, now: int) -> Iterable[GroupState]:
         if self._order is None:
-            return self.groups.in_order()
+            found = self.groups.in_order()
+            return self._owed_first(found) if self.groups.kinds and not self.groups.tree.inner else found
         groups, change = self._order(self.groups.in_order(), now)
         self._wake_at(change)
         return groups
+
+    def _owed_first(self, groups: Iterable[GroupState]) -> list[GroupState]:
+        """Put the groups first that are guaranteed their next unit: where quotas name kinds of nodes, used / quota alone does not say so."""
+        heads = ((group, head_of(group)) for group in groups)
+        owed = [(head is not None and not is_guaranteed(group, head.shape), group) for group, head in heads]
+        return [group for _, group in sorted(owed, key=lambda each: each[0])]
 
     def _follow_heads(self, ahead: Ahead) -> None:
         """Bring what depends on heads that are overdue, and on units that move, up to date."""
@@ -329,7 +339,7 @@ class Cycle(MakingRoom):
             return False
         if ahead.jobs or self.reservations.kept:
             self.reservations.heed(self._heeded(group, ahead, now), now)
-            if self._must_wait(group):
+            if self._must_wait(group, job):
                 group.verdict = Verdict.QUOTA
                 self.last_blocked = ahead.jobs[0]
                 return False
@@ -362,7 +372,7 @@ class Cycle(MakingRoom):
     def _offer_planned(self, group: GroupState, ahead: Ahead, now: int) -> bool:
         """Start the first waiting unit whose planned start has come."""
         self.reservations.heed([job for job in self._heeded(group, ahead, now) if job.group is not group], now)
-        if self._must_wait(group):
+        if self._must_wait(group, head_of(group)):
             group.offered = head_of(group)
             group.verdict = Verdict.QUOTA
             self.last_blocked = ahead.jobs[0]

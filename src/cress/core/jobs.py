@@ -682,9 +682,15 @@ class GroupState(Amounts):
             return self.preempted_at + self.options.cooling_above_quota
         return self.preempted_at + self.options.cooling
 
-    def charge(self, request: ResourceVector, capacity: ResourceVector) -> tuple[int, ...]:
-        """Return the charge of one task of ``request`` on a node of ``capacity``, in the measures of the group."""
-        if self.dims:
+    def charge(self, request: ResourceVector, capacity: ResourceVector, f: int) -> tuple[int, ...]:
+        """Return the charge of one task of ``request`` on node ``f`` of ``capacity``, in the measures of the group."""
+        if self.kinds is not None:
+            return self.base_charge(request, capacity) + self.kinds.charge(request, f)
+        return self.base_charge(request, capacity)
+
+    def base_charge(self, request: ResourceVector, capacity: ResourceVector) -> tuple[int, ...]:
+        """Return the charge in its base measures, which do not ask for the kind of the node."""
+        if self.vector:
             return tuple(request[k] for k in self.dims)
         if self.options.accounting == "cpu":
             return (core_share(request, capacity),)

@@ -279,10 +279,14 @@ class Ledger(Books):
         if self.pool.leases and self.cluster.differs(event.node):
             # Its devices may have other places.
             leave_node(self, f)
-        if self.cluster.change_node(event.node):
+        kinds = self.groups.kinds.on(f) if self.groups.kinds else ()
+        changed = self.cluster.change_node(event.node)
+        other_kind = bool(kinds) and self.groups.kinds.on(f) != kinds
+        if (changed or other_kind) and not self.cluster.lost[f]:
+            self.recharge_node(f)
+        if changed:
             self._nodes_moved = True
             if not self.cluster.lost[f]:
-                self.recharge_node(f)
                 adoption.check_room(self, f)
         if self.relations.choices.changed:
             self._nodes_moved = True
@@ -424,7 +428,7 @@ class Ledger(Books):
         """Enter an attempt, and charge its group for it."""
         group = job.group
         fixed = self._by_cpu and job.cpu_charge
-        charge = fixed or group.charge(job.job.request_of(fact.task), self.cluster.specs[f].capacity)
+        charge = fixed or group.charge(job.job.request_of(fact.task), self.cluster.specs[f].capacity, f)
         number = fact.attempt
         self.next_attempt = max(self.next_attempt, number + 1)
         attempt = Attempt(number, job, fact.task, f, slot, self.now, charge, self.expected_end(job))

@@ -21,6 +21,7 @@ from cress.core.preemption import (
     find_eviction_within,
 )
 from cress.core.tree.amounts import Amounts
+from cress.core.victims_by_kind import entitled_to
 from cress.model.decisions import (
     LeaseReduced,
     WouldPreempt,
@@ -119,7 +120,7 @@ class MakingRoom(Placements):
         if not yielding:
             return False
         self.reservations.heed(self._heeded(group, ahead, now), now)
-        if self._must_wait(group):
+        if self._must_wait(group, job):
             return False
         leases = returnable_for(self, job, {each.group.name for each in yielding})
         for lease in leases:
@@ -172,6 +173,8 @@ class MakingRoom(Placements):
 
     def _takers(self, group: GroupState, job: JobEntry, tasks: int) -> list[Amounts]:
         """Return the groups, that of the unit and those that it is in, that need preemption and may take so many tasks from their siblings."""
+        if group.kinds is not None:
+            return [node for node in group.path() if entitled_to(self, job, node, tasks).nodes.any()]
         takers = [node for node in group.path() if node.needs_preemption()]
         if takers:
             charge = charge_of_tasks(job, tasks, self.cluster)
@@ -201,7 +204,7 @@ class MakingRoom(Placements):
     def _evict_by_urgency(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> Eviction | None:
         """Return less urgent victims, beside the reservations of the units ahead: of groups above their quota if the group is not, then its own."""
         self.reservations.heed(self._heeded(group, ahead, now), now)
-        if self._must_wait(group):
+        if self._must_wait(group, job):
             return None
         charge = charge_of_tasks(job, job.shape.size, self.cluster)
         others = group.jobs < len(self.jobs)
@@ -216,7 +219,7 @@ class MakingRoom(Placements):
     ) -> Eviction | None:
         """Return victims of lower priority in the unit's own group, beside the reservations of the units ahead."""
         self.reservations.heed(self._heeded(group, ahead, now), now)
-        if self._must_wait(group):
+        if self._must_wait(group, job):
             return None
         if group.options.preempt_within != "off":
             eviction = find_eviction_within(self, job, entitled)

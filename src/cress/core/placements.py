@@ -66,9 +66,11 @@ class Placements(Ledger):
     def _wake_at(self, time: int) -> None:
         self.wake = min(self.wake, time)
 
-    def _must_wait(self, group: GroupState) -> bool:
-        """Return whether a unit ahead without a known start blocks the group: then only groups below their quota go on."""
-        return not self._quota_only and not group.below_quota and self.reservations.unknown_below_quota(group)
+    def _must_wait(self, group: GroupState, job: JobEntry | None) -> bool:
+        """Return whether a unit ahead without a known start blocks the group, or this unit of it: then only groups below their quota go on."""
+        if self._quota_only or group.below_quota:
+            return False
+        return self.reservations.unknown_below_quota(group, None if job is None else job.shape)
 
     def _heeded(self, group: GroupState, ahead: Ahead, now: int) -> list[JobEntry]:
         """Return the jobs whose reservations count: all ahead; with ``quota_only`` those of the group, and drained nodes."""

@@ -266,7 +266,7 @@ class Pool:
         group = lease.workload.group
         amounts = lease.idle_amounts()
         capacity = self._cluster.specs[lease.node].capacity
-        charge = group.charge(amounts, capacity) if amounts else (0,) * len(group.quota)
+        charge = group.charge(amounts, capacity, lease.node) if amounts else (0,) * len(group.quota)
         if charge != lease.charge:
             group.add_idle(tuple(map(int.__sub__, charge, lease.charge)))
             lease.charge = charge

@@ -47,6 +47,8 @@ from cress.core.placing.shape import Shape
 from cress.core.tables import devices
 from cress.core.tables.arrays import Bools, Ints
 from cress.core.tree.amounts import Amounts
+from cress.core.tree.kinds import spare_by_kind
+from cress.core.victims_by_kind import groups_that_yield_kinds, keep_to_kinds
 from cress.model.decisions import LeasePart
 from cress.model.group import PreemptivePolicy, SchedPolicy
 from cress.model.times import NEVER
@@ -164,6 +166,8 @@ def _worthwhile(job: JobEntry) -> float:
 
 def _groups_that_yield(core: Books, job: JobEntry, takers: list[Amounts]) -> list[Yielding]:
     """Return the groups that may be preempted for another one's unit: of the lowest priority, then furthest above its quota, first."""
+    if core.groups.kinds:
+        return groups_that_yield_kinds(core, job, takers)
     found = yielding_to(core.groups, job.group, takers, lambda node: node.can_be_preempted())
     return sorted(found, key=lambda each: each.order)
 
@@ -219,7 +223,7 @@ class _Search:
         others += [part.slot for part in core.pool.parts(core.attempts.values())]
         core.running.refresh(core.cluster, core.groups, core.attempts, others)
         self.holders = core.holders
-        self.table = core.running.table
+        self.table, self.base = core.running.table, core.running.base
         self.above, self.spare = self._what_groups_can_spare(groups, yielding)
         job_of, self.left = self._what_jobs_can_spare(stopping)
         rank = {group.name: i for i, group in enumerate(groups)}
@@ -249,6 +253,8 @@ class _Search:
         name_victims(
             self.table, cluster.leases, stay, job_of, self.left, rank_of, latest, core.now, worth, self.victims,
         )  # fmt: skip
+        if core.groups.kinds:
+            keep_to_kinds(core, job, yielding, self.victims, by_urgency=by_urgency)
 
     def _worth(self, core: Books, kind: PreemptivePolicy) -> Ints:
         """Return what the task in each slot is worth: those that are worth least yield first."""
@@ -330,7 +336,12 @@ class _Search:
         spare = np.full((len(nodes), self.table.shape[1] - R_CHARGE), -1, np.int64)
         for i, node in enumerate(nodes):
             # The room stays in the unit's own group, so its quota sets no bound.
-            spare[i, : len(node.quota)] = _ANY if node is self.job.group else node.spare()
+            if node is self.job.group:
+                spare[i] = _ANY
+            elif node.kinds is not None:
+                spare[i] = spare_by_kind(node, self.base)
+            else:
+                spare[i, : len(node.quota)] = node.spare()
         return above, spare
 
     def _what_jobs_can_spare(self, stopping: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
@@ -425,7 +436,7 @@ class _Search:
             f, count = cheapest_node(
                 request, lack, caps, placed, self.levels, self.cluster.nodes, self.cluster.leases, self.victims, taken,
                 self.above, self.spare, self.left, lost, gone, chosen, shape.ask, self.stopping, self.claimed, beyond,
-                self.by_urgency,
+                self.by_urgency, self.base,
             )  # fmt: skip
             if f == NO_NODE:
                 return False

@@ -24,6 +24,8 @@ class RunningTasks:
     def __init__(self) -> None:
         self.table: Ints = np.zeros((0, R_CHARGE + 1), np.int64)
         self._last = 0
+        # Columns of base measures; those of kinds of nodes come behind them.
+        self.base = 1
 
     def forget(self) -> None:
         """Forget all rows: charges, groups, deadlines or estimates changed, and the rows are written again when they are needed."""
@@ -31,7 +33,11 @@ class RunningTasks:
 
     def refresh(self, cluster: Cluster, groups: Groups, attempts: dict[int, Attempt], others: list[int]) -> None:
         """Write the rows of attempts that started since the last call, and of the slots with ``others`` as holders."""
+        kinds = len(groups.kinds)
         measures = max(len(group.quota) for group in groups)
+        if self.base != measures - kinds:
+            self.base = measures - kinds
+            self._last = 0
         if self._last == 0 or self.table.shape[1] != R_CHARGE + measures:
             self.table = np.zeros((0, R_CHARGE + measures), np.int64)
             self._last = 0
@@ -55,9 +61,18 @@ class RunningTasks:
             for attempt in new
         ]  # fmt: skip
         for m in range(measures):
-            rows[:, R_CHARGE + m] = [attempt.charge[m] if m < len(attempt.charge) else 0 for attempt in new]
+            if kinds:
+                rows[:, R_CHARGE + m] = [self._charged(attempt.charge, m, kinds) for attempt in new]
+            else:
+                rows[:, R_CHARGE + m] = [attempt.charge[m] if m < len(attempt.charge) else 0 for attempt in new]
         self.table[[attempt.slot for attempt in new]] = rows
         self._last = max(attempt.id for attempt in new)
+
+    def _charged(self, charge: tuple[int, ...], m: int, kinds: int) -> int:
+        """Return what a task is charged in column ``m``."""
+        if m >= self.base:
+            return charge[m - self.base - kinds]
+        return charge[m] if m < len(charge) - kinds else 0
 
 
 def _how_it_yields(attempt: Attempt) -> int:

@@ -341,13 +341,21 @@ class NodeView(View, frozen=True):
     repels: tuple[str, ...] = ()
 
 
+class KindView(View, frozen=True):
+    """The share of a group in a dimension on nodes of one kind, such as ``gpu(A100)``, and its quota and ``MaxQuota`` of that, if it has one."""
+
+    used: str
+    quota: str = "0"
+    max_quota: str = ""
+
+
 class GroupView(View, frozen=True):
     """A group: ``quota`` is that of now and ``ratio`` used / quota, ``priority`` the number that the source paper shows.
 
     ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``. ``parent`` is the group
     that it is in; one with groups in it (``inner``) has what these have, and no policy. ``max_quota`` and ``lendable`` are its bounds. Of
     its quota it has the ``share_of_parent`` and the ``share_of_cluster`` (0 … 1), ``borrowed`` is what it uses beyond it, ``lends`` what
-    others may use of it at the moment.
+    others may use of it at the moment. ``kinds`` are the kinds of nodes that some quota names and that it has or is guaranteed any of.
     ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``. ``limits`` are the
     keywords of its limits with their values as in ``Group.conf``; ``jobs`` wait or run, ``running_jobs`` of them run. One that is
     ``closed`` takes no new jobs, since the moment ``closed_since``.
@@ -381,6 +389,7 @@ class GroupView(View, frozen=True):
     share_of_cluster: float | None = None
     borrowed: str = ""
     lends: str = ""
+    kinds: dict[str, KindView] = {}
 
 
 class Submitted(View, frozen=True):

@@ -150,6 +150,7 @@ def configure(workload: Workload, path: Path | None, accounting: str) -> Workloa
             len(cluster.nodes),
             accounting=accounting,
             dimensions=cluster.dimensions,
+            nodes=cluster.nodes,
             file=str(path),
             lines=parsed.lines,
         )

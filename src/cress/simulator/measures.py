@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.model.group import DEFAULT_GROUP, Group, Quota
+from cress.model.groups.measures import total_of
 from cress.model.groups.timetable import next_change, quota_at_utc
 from cress.model.resources import ResourceVector
 from cress.simulator.attempts import NOT_YET, Attempts, History, How, JobEnd
@@ -327,8 +328,8 @@ def quota_share(quota: Quota, run: Run) -> float:
     cluster = run.workload.cluster
     total = cluster.total()
     if quota.amounts:
-        index = cluster.dimensions.index
-        return max((amount / total[index[name]] for name, amount in quota.amounts if total[index[name]]), default=0.0)
+        whole_of = {name: total_of(name, cluster.nodes, cluster.dimensions) for name, _ in quota.amounts}
+        return max((amount / whole_of[name] for name, amount in quota.amounts if whole_of[name]), default=0.0)
     whole = total[0] if run.accounting == "cpu" else len(cluster.nodes) * 1_000_000
     return quota.scalar / whole if whole else 0.0
 

@@ -11,14 +11,14 @@ from cress.center.show.jobs import moment
 from cress.core.groups.guarantees import capacity_in
 from cress.core.jobs import GroupState
 from cress.core.scheduler import Scheduler
-from cress.core.tree.amounts import Amounts, InnerGroup
+from cress.core.tree.amounts import UNBOUNDED, Amounts, InnerGroup
 from cress.model.groups.limits import limit_values
-from cress.model.groups.quota_text import SCALE, format_resource_quota
+from cress.model.groups.measures import split
+from cress.model.groups.quota_text import SCALE, format_measures, format_resource_quota
 from cress.model.groups.timetable import next_change
-from cress.model.resources import Dimensions, ResourceVector
-from cress.model.units import format_share
-from cress.model.vectors import format_vector
-from cress.protocol.views import GroupView
+from cress.model.resources import Dimensions
+from cress.model.units import format_amount, format_share
+from cress.protocol.views import GroupView, KindView
 
 
 def group_view(committer: Committer, group: GroupState, waiting: int, priority: str) -> GroupView:
@@ -88,6 +88,7 @@ def _in_tree(core: Scheduler, group: Amounts) -> dict[str, Any]:
         "share_of_cluster": _share(group.quota, capacity),
         "borrowed": _amounts(group, beyond, core.dimensions),
         "lends": _amounts(group, lends, core.dimensions),
+        "kinds": _kinds(group, core.dimensions),
     }
 
 
@@ -97,9 +98,9 @@ def _share(quota: Sequence[int], whole: Sequence[int]) -> float | None:
     return round(max(shares), 6) if shares else None
 
 
-def used_resource(group: Amounts, dimensions: Dimensions) -> int | ResourceVector:
-    """Return the use of a group in the measures of its quota: one number, or a vector."""
-    return dimensions.vector(**_by_dimension(group, group.used, dimensions)) if group.dims else group.used[0]
+def used_resource(group: Amounts, dimensions: Dimensions) -> int | str:
+    """Return the use of a group in the measures of its quota: one number, or the text of a vector."""
+    return format_measures(_by_measure(group, group.used, dimensions), dimensions) if group.vector else group.used[0]
 
 
 def _timetable(group: Amounts, dimensions: Dimensions) -> str:
@@ -109,10 +110,31 @@ def _timetable(group: Amounts, dimensions: Dimensions) -> str:
 
 
 def _amounts(group: Amounts, amounts: list[int], dimensions: Dimensions) -> str:
-    if group.dims:
-        return format_vector(dimensions.vector(**_by_dimension(group, amounts, dimensions)), dimensions)
+    if group.vector:
+        return format_measures(_by_measure(group, amounts, dimensions), dimensions)
     return format_share(Decimal(amounts[0]) / SCALE[group.options.accounting])
 
 
-def _by_dimension(group: Amounts, amounts: list[int], dimensions: Dimensions) -> dict[str, int]:
-    return {dimensions.names[k]: amount for k, amount in zip(group.dims, amounts, strict=True)}
+def _by_measure(group: Amounts, amounts: list[int], dimensions: Dimensions) -> dict[str, int]:
+    """Return amounts by measure; those of kinds of nodes that no bound names are left out."""
+    names = (*(dimensions.names[k] for k in group.dims), *(group.kinds.names if group.kinds is not None else ()))
+    return {name: amount for name, amount in zip(names, amounts, strict=True) if amount < UNBOUNDED}
+
+
+def _kinds(group: Amounts, dimensions: Dimensions) -> dict[str, KindView]:
+    """Return what a group has, is guaranteed and may have at most of the kinds of nodes that quotas name, those aside that say nothing of it."""
+    if group.kinds is None:
+        return {}
+
+    def text(amounts: Sequence[int] | None, j: int, name: str) -> str:
+        if amounts is None or amounts[group.base + j] >= UNBOUNDED:
+            return ""
+        return format_amount(amounts[group.base + j], dimensions.measure(split(name)[0]))
+
+    return {
+        name: KindView(
+            quota=text(group.quota, j, name), used=text(group.used, j, name), max_quota=text(group.most, j, name)
+        )
+        for j, name in enumerate(group.kinds.names)
+        if group.used[group.base + j] or group.quota[group.base + j]
+    }

@@ -13,6 +13,7 @@ from cress.core.advance.gaps import fits_in_no_gap
 from cress.core.advance.telling import reserved_beside, reserved_from, say_reserved
 from cress.core.books import Books
 from cress.core.cycle import Cycle
+from cress.core.diagnostics.kinds_of_nodes import has_of_kinds
 from cress.core.diagnostics.short_parts import named, never_part, short_parts
 from cress.core.diagnostics.smallest_change import smallest_change
 from cress.core.diagnostics.taken_ports import taken_ports
@@ -30,10 +31,11 @@ from cress.core.tables.licences import Shortage
 from cress.core.tables.measured_load import NO_OVERLOAD, Busy, say_busy
 from cress.core.tree.tree import below_quota_against, branches
 from cress.core.unit_constraints import combination
+from cress.model.groups.measures import describe_measure
 from cress.model.groups.quota_text import SCALE, UNIT
 from cress.model.resources import ResourceVector
 from cress.model.times import MINUTE, NEVER
-from cress.model.units import describe_amount, format_duration, format_share
+from cress.model.units import format_duration, format_share
 
 
 def why_waiting(core: Cycle, job_id: int) -> Veto | None:
@@ -195,8 +197,8 @@ def _unvisited(core: Cycle, job: JobEntry) -> Veto:
     blocked = core.last_blocked
     if blocked is not None and core.others_may_be_below_quota() and job.group.held_behind is not None:
         blocked = job.group.held_behind
-    if blocked is not None and not below_quota_against(job.group, blocked.group):
-        return _behind_blocked(job, blocked)
+    if blocked is not None and not below_quota_against(job.group, blocked.group, job.shape):
+        return _behind_blocked(core, job, blocked)
     return _veto(job, Verdict.UNVISITED)
 
 
@@ -219,11 +221,12 @@ def _gate(core: Cycle, job: JobEntry) -> Veto | None:
     return _veto(job, Verdict.BEHIND, behind=group.offered or head_of(group))
 
 
-def _behind_blocked(job: JobEntry, blocked: JobEntry | None) -> Veto:
+def _behind_blocked(core: Cycle, job: JobEntry, blocked: JobEntry | None) -> Veto:
     """Return the veto of a unit behind a blocked one; in a tree with the group that is not below its quota where their paths part."""
     parted = branches(job.group, blocked.group) if blocked is not None and job.group.parent is not None else None
+    details = has_of_kinds(core, job) if job.queued else ()
     level = "" if parted is None or parted[0] is job.group else parted[0].name
-    return msgspec.structs.replace(_veto(job, Verdict.QUOTA, behind=blocked), level=level)
+    return msgspec.structs.replace(_veto(job, Verdict.QUOTA, behind=blocked, details=details), level=level)
 
 
 def _bound_of_groups(core: Cycle, job: JobEntry) -> Veto | None:
@@ -250,8 +253,7 @@ def say_bound(core: Cycle, bound: Bound) -> str:
 def say_amount(core: Books, measure: str, amount: int) -> str:
     """Return an amount of a group as text; without a ``measure`` in cores or servers."""
     if measure:
-        text = describe_amount(amount, measure, core.dimensions)
-        return text if measure == "cpu" or measure in core.dimensions.custom else f"{measure} {text}"
+        return describe_measure(amount, measure, core.dimensions)
     accounting = core.options.accounting
     number = format_share(Decimal(amount) / SCALE[accounting])
     return f"{number} {UNIT[accounting][:-1] if number == '1' else UNIT[accounting]}"
@@ -267,7 +269,7 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
     if job.drain and drain_due(job, core.now):
         return _veto(job, Verdict.DRAINING, places=tuple(dict.fromkeys(cluster.names[f] for f, _ in job.drain)))
     if job is job.group.offered and job.group.verdict is Verdict.QUOTA:
-        return _behind_blocked(job, core.last_blocked)
+        return _behind_blocked(core, job, core.last_blocked)
     reserved = core.reservations.of(job)
     start = reserved.start if reserved is not None and reserved.rows else None
     if core.fit.waits_for_node(job.shape) and (closed := _closed(core, job)):
@@ -294,7 +296,7 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
         return _veto(
             job, kind, until=start, lacking=lacking, clauses=clauses, nodes=nodes,
             missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants), overloaded=_busy(core, job),
-            details=(*core.matching.details(job.shape), *smallest_change(core, job)),
+            details=(*core.matching.details(job.shape), *smallest_change(core, job), *has_of_kinds(core, job)),
         )  # fmt: skip
     blocker = _blocker(core, job)
     if blocker is None and core.advance_reservations and (beside := reserved_beside(core, job)) is not None:

@@ -423,7 +423,9 @@ def _workload_leases(core: Cycle) -> Iterator[str]:
         if kept == (lease.id in pool.waiting) or (not kept and not lease.workload.declared):
             yield f"lease {lease.id} without a task is kept, or not waited for"
         amounts = lease.idle_amounts()
-        charge = lease.workload.group.charge(amounts, cluster.specs[lease.node].capacity) if amounts else None
+        charge = (
+            lease.workload.group.charge(amounts, cluster.specs[lease.node].capacity, lease.node) if amounts else None
+        )
         if (charge or (0,) * len(lease.charge)) != lease.charge or any(not any(p.amounts) for p in lease.idle.values()):
             yield f"lease {lease.id} is charged {lease.charge} for {amounts}"
         if amounts and pool.lends and pool.is_lent(lease):

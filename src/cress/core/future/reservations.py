@@ -10,6 +10,7 @@ from cress.core.future.timeline import Timeline
 from cress.core.jobs import GroupState, JobEntry, Reservation
 from cress.core.kernels.holding import FREE, OUT
 from cress.core.placing.fit import Fit
+from cress.core.placing.shape import Shape
 from cress.core.placing.together import joined, places_in
 from cress.core.tables.arrays import Bools
 from cress.core.tables.cluster import Cluster
@@ -103,8 +104,8 @@ class Reservations:
             self.timeline.drop(reservation)
         self.kept.clear()
 
-    def unknown_below_quota(self, group: GroupState) -> bool:
-        """Return whether a unit ahead has no known start although its group is below its quota.
+    def unknown_below_quota(self, group: GroupState, shape: Shape | None) -> bool:
+        """Return whether a unit ahead of one of this shape has no known start although its group is below its quota.
 
         It is unknown which starts would delay such a unit, so only groups below their quota may go on (G, step n); in a tree, where the
         paths of both part, one is below its quota as well if a group above it is. A unit for
@@ -116,8 +117,8 @@ class Reservations:
             and not reservation.rows
             and not reservation.hopeless
             and reservation.job.group is not group
-            and below_quota_against(reservation.job.group, group)
-            and not below_quota_against(group, reservation.job.group)
+            and below_quota_against(reservation.job.group, group, reservation.job.shape)
+            and not below_quota_against(group, reservation.job.group, shape)
             for reservation in self.kept
         )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from cress.core.groups.running_limits import that_may_start
 from cress.core.groups.shares import Groups
 from cress.core.jobs import MILLION, GroupState, JobEntry, core_share
+from cress.core.placing.constraints import Wants
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.amounts import Amounts, InnerGroup
 from cress.model.resources import ResourceVector
@@ -34,13 +35,19 @@ class Guarantees:
             return self._forbids_in_tree(job, unit)
         if not self._demands:
             self._demands = {each.name: _demand(each, self._cluster) for each in self._groups}
-        others = [self._demands[each.name] for each in self._groups if each is not group and each.dims == group.dims]
         capacity = capacity_in(group, self._cluster)
         return any(
-            amount + sum(demand[i] for demand in others) > capacity[i]
+            amount + self._demand_of_others(group, i) > capacity[i]
             for i, (amount, quota) in enumerate(zip(unit, group.quota, strict=True))
             if amount > quota
         )
+
+    def _demand_of_others(self, group: GroupState, i: int) -> int:
+        """Return the demand of the other groups in a measure of one."""
+        others = (each for each in self._groups if each is not group)
+        if i < group.base:
+            return sum(self._demands[each.name][i] for each in others if each.sort == group.sort)
+        return sum(self._demands[each.name][i - group.base + each.base] for each in others)
 
     def _forbids_in_tree(self, job: JobEntry, unit: tuple[int, ...]) -> bool:
         group: Amounts = job.group
@@ -50,7 +57,9 @@ class Guarantees:
             while need > node.quota[i]:
                 siblings = node.parent.children if node.parent is not None else outermost
                 need += sum(
-                    self._demand_in_tree(each)[i] for each in siblings if each is not node and each.dims == node.dims
+                    self._demand_in_tree(each)[at]
+                    for each in siblings
+                    if each is not node and (at := place_in(each, node, i)) is not None
                 )
                 if node.parent is None:
                     if need > capacity_in(job.group, self._cluster)[i]:
@@ -83,33 +92,56 @@ class Guarantees:
 def capacity_in(group: Amounts, cluster: Cluster) -> tuple[int, ...]:
     """Return the capacity of the cluster in the measures of a group."""
     total = cluster.capacity()
-    if group.dims:
-        return tuple(total[k] for k in group.dims)
-    return (total[0],) if group.options.accounting == "cpu" else (MILLION * cluster.usable_count,)
+    kinds = group.kinds.capacity() if group.kinds is not None else ()
+    if group.vector:
+        return (*(total[k] for k in group.dims), *kinds)
+    return ((total[0],) if group.options.accounting == "cpu" else (MILLION * cluster.usable_count,)) + kinds
+
+
+def place_in(other: Amounts, group: Amounts, i: int) -> int | None:
+    """Return the place of measure ``i`` of a group in another one; ``None`` if the amounts cannot be added."""
+    if i >= group.base:
+        return i - group.base + other.base
+    return i if other.sort == group.sort else None
 
 
 def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
-    """Return the least charge of so many tasks: as on the nodes where one costs least."""
-    if job.job.parts:
-        return charge_of_parts(job, lambda request: _charge_of(job, request, 1, cluster))
-    return _charge_of(job, job.job.request, tasks, cluster)
+    """Return the least charge of so many tasks: as on the nodes where one costs least.
+
+    Of a kind of node it costs something only where the clauses of the job, or its size, leave it no other.
+    """
+    return sum_of(job, tasks, lambda request, wants: _least_charge(job, request, wants, cluster))
 
 
-def charge_of_parts(job: JobEntry, charge: Callable[[ResourceVector], tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the sum of ``charge``, which is that of one task from its request, over the next unit of a gang with parts."""
+def sum_of(
+    job: JobEntry, tasks: int, charge: Callable[[ResourceVector, Wants], tuple[int, ...]], wants: Wants | None = None
+) -> tuple[int, ...]:
+    """Return the charge of so many tasks; ``charge`` is that of one. Of a gang with parts it is that of its next unit.
+
+    ``wants`` are what the tasks want, if the job has no shape yet.
+    """
+    if not job.job.parts:
+        return tuple([amount * tasks for amount in charge(job.job.request, wants or job.shape.wants)])
     total = [0] * len(job.group.quota)
-    for request, number in job.unit_requests():
-        for i, amount in enumerate(charge(request)):
+    for request, wanted, number in _asked_by_parts(job, job.shape.wants if wants is None else wants):
+        for i, amount in enumerate(charge(request, wanted)):
             total[i] += amount * number
     return tuple(total)
 
 
-def _charge_of(job: JobEntry, request: ResourceVector, tasks: int, cluster: Cluster) -> tuple[int, ...]:
+def _asked_by_parts(job: JobEntry, wants: Wants) -> Iterable[tuple[ResourceVector, Wants, int]]:
+    if wants.kinds:
+        return [(kind.request, kind.wants, kind.size) for kind in wants.kinds]
+    return [(request, wants, number) for request, number in job.unit_requests()]
+
+
+def _least_charge(job: JobEntry, request: ResourceVector, wants: Wants, cluster: Cluster) -> tuple[int, ...]:
     group = job.group
-    if not group.dims and group.options.accounting == "cpu":
-        one = job.cpu_charge[0] if job.cpu_charge else cluster.least_charge(request, core_share)
-        return (one * tasks,)
-    return tuple(amount * tasks for amount in group.charge(request, cluster.largest_capacity()))
+    if group.kinds is not None:
+        return group.base_charge(request, cluster.largest_capacity()) + group.kinds.least(request, wants)
+    if not group.vector and group.options.accounting == "cpu":
+        return (job.cpu_charge[0] if job.cpu_charge else cluster.least_charge(request, core_share),)
+    return group.base_charge(request, cluster.largest_capacity())
 
 
 def _demand(group: Amounts, cluster: Cluster, most: list[int] | None = None) -> list[int]:

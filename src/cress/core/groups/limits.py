@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cress.core.groups.guarantees import capacity_in, charge_of_parts
+from cress.core.groups.guarantees import capacity_in, place_in, sum_of
 from cress.core.groups.shares import Groups
 from cress.core.jobs import GroupState, JobEntry, core_share, dominant_share
+from cress.core.placing.constraints import Wants
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.amounts import Amounts, add_amounts
 from cress.core.tree.tree import holds
@@ -33,22 +34,29 @@ class Bound(msgspec.Struct, frozen=True):
     keeping: tuple[tuple[str, int], ...] = ()
 
 
-def most_charge_of(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
-    """Return the largest charge of so many tasks: as on the node that could hold one and where it costs most."""
-    if job.job.parts:
-        return charge_of_parts(job, lambda request: _most_charge_of(job, request, 1, cluster))
-    return _most_charge_of(job, job.job.request, tasks, cluster)
+def most_charge_of(job: JobEntry, tasks: int, cluster: Cluster, wants: Wants | None = None) -> tuple[int, ...]:
+    """Return the largest charge of so many tasks: as on the node that could hold one and where it costs most.
+
+    Of a kind of node it costs something as soon as its clauses (``wants``, else those of its shape) leave it such a node.
+    """
+    return sum_of(job, tasks, lambda request, wanted: _most_charge(job, request, wanted, cluster), wants)
 
 
-def _most_charge_of(job: JobEntry, request: ResourceVector, tasks: int, cluster: Cluster) -> tuple[int, ...]:
+def _most_charge(job: JobEntry, request: ResourceVector, wants: Wants, cluster: Cluster) -> tuple[int, ...]:
+    kinds = job.group.kinds
+    base = _base_most(job, request, cluster)
+    return base if kinds is None else base + kinds.most(request, wants)
+
+
+def _base_most(job: JobEntry, request: ResourceVector, cluster: Cluster) -> tuple[int, ...]:
     group = job.group
-    if group.dims:
-        return tuple(amount * tasks for amount in group.charge(request, ()))
+    if group.vector:
+        return group.base_charge(request, ())
     if group.options.accounting == "cpu":
         one = job.cpu_charge[0] if job.cpu_charge else cluster.most_charge(request, core_share)
     else:
         one = cluster.most_charge(request, dominant_share)
-    return (one * tasks,)
+    return (one,)
 
 
 def over_max(groups: Groups, job: JobEntry, cluster: Cluster) -> Bound | None:
@@ -61,9 +69,9 @@ def over_max(groups: Groups, job: JobEntry, cluster: Cluster) -> Bound | None:
     return next((found for node, total in more.values() if (found := _beyond_most(groups, node, total))), None)
 
 
-def never_within_max(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster) -> Bound | None:
-    """Return the MaxQuota within which so many tasks of a job cannot run even alone."""
-    charge = list(most_charge_of(job, tasks, cluster))
+def never_within_max(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster, wants: Wants) -> Bound | None:
+    """Return the MaxQuota within which so many tasks of a job with these lasting clauses cannot run even alone."""
+    charge = list(most_charge_of(job, tasks, cluster, wants))
     nodes = (node for node in job.group.path() if node.most is not None)
     return next((found for node in nodes if (found := _beyond_most(groups, node, charge, alone=True))), None)
 
@@ -105,7 +113,7 @@ def _against(groups: Groups, group: GroupState, charge: tuple[int, ...], i: int,
     while need > node.quota[i]:
         before, parent = node.held[i], node.parent
         if parent is None:
-            total = groups.tree.held[node.dims][i] - before + max(need, before)
+            total = _held_by_all(groups, node, i) - before + max(need, before)
             capacity = capacity_in(group, cluster)[i]
             if total <= capacity:
                 return None
@@ -118,19 +126,30 @@ def _against(groups: Groups, group: GroupState, charge: tuple[int, ...], i: int,
     return None
 
 
+def _held_by_all(groups: Groups, node: Amounts, i: int) -> int:
+    """Return what the outermost groups have or keep together in a measure: of its sort, or of a kind of node all of them."""
+    held = groups.tree.held
+    if i < node.base:
+        return held[node.sort][i]
+    return sum(amounts[i - node.base - len(groups.kinds)] for amounts in held.values())
+
+
 def _keeping(groups: Groups, group: GroupState, i: int) -> tuple[tuple[str, int], ...]:
     """Return the groups with the same measures that keep more than they use, the ones that keep most first."""
     found = []
     for node in (*groups, *groups.tree.upwards):
-        if node.lendable is not None and node.dims == group.dims and node is not group:
-            kept = node.quota[i] - node.lendable[i] - node.used[i] - node.claimed[i]
+        at = place_in(node, group, i)
+        if node.lendable is not None and at is not None and node is not group:
+            kept = node.quota[at] - node.lendable[at] - node.used[at] - node.claimed[at]
             if kept > 0:
                 found.append((node.name, kept))
     return tuple(sorted(found, key=lambda each: (-each[1], each[0]))[:_MOST_TOLD])
 
 
 def _measure(groups: Groups, node: Amounts, i: int) -> str:
-    return groups.dimensions.names[node.dims[i]] if node.dims else ""
+    if i >= node.base:
+        return groups.kinds.names[i - node.base]
+    return groups.dimensions.names[node.dims[i]] if node.vector else ""
 
 
 def wrong_sums(groups: Groups) -> Iterator[str]:
@@ -151,7 +170,7 @@ def wrong_sums(groups: Groups) -> Iterator[str]:
         if node.held != holds(node):
             yield f"group {node.name} has or keeps {holds(node)}, counted {node.held}"
         if node.parent is None:
-            add_amounts(outermost.setdefault(node.dims, [0] * len(node.quota)), tuple(node.held))
+            add_amounts(outermost.setdefault(node.sort, [0] * len(node.quota)), tuple(node.held))
     for inner in tree.upwards:
         below = [sum(amounts) for amounts in zip(*(child.held for child in inner.children), strict=True)]
         if below != inner.held_below:

@@ -15,11 +15,13 @@ from cress.core.groups.policies import Policy, make_policy
 from cress.core.groups.running_limits import head_of, may_start_more
 from cress.core.jobs import MILLION, GroupState, JobEntry
 from cress.core.placing.fit import Fit
+from cress.core.placing.node_kinds import NodeKinds
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.amounts import Amounts, GroupKey, InnerGroup
 from cress.core.tree.tree import Tree
 from cress.model.group import DEFAULT_GROUP, Group, Quota
 from cress.model.groups.check import default_group
+from cress.model.groups.measures import measures_in
 from cress.model.groups.timetable import next_change, quota_at_utc
 from cress.model.groups.tree import NO_QUOTA, from_the_leaves, inner_names
 from cress.model.option_text import resolve_options
@@ -49,6 +51,8 @@ class Groups:
         self.own_zone = ""
         self.by_name: dict[str, GroupState] = {}
         self.tree = Tree(options.share_half_life)
+        # The measures with a kind of node that some group names.
+        self.kinds = NodeKinds(cluster, fit.matching)
         # Whether some group has a MaxQuota.
         self.bounded = False
         # Wall clock minus the shell's clock, in microseconds, once known.
@@ -118,9 +122,10 @@ class Groups:
             self.by_name[name] = state
             touched.append(state)
         self.by_name = dict(sorted(self.by_name.items()))
+        others = self.kinds.set_names(measures_in(groups, self.dimensions))
         self._link(groups, inner)
         self.refresh_quotas(now)
-        return touched
+        return list(self.by_name.values()) if others else touched
 
     def _link(self, groups: tuple[Group, ...], inner: frozenset[str]) -> None:
         """Build the tree of these groups; those that take jobs are there."""
@@ -131,6 +136,7 @@ class Groups:
         tree.upwards = []
         for spec in from_the_leaves(groups) if inner else groups:
             node: Amounts = tree.inner[spec.name] if spec.name in inner else self.by_name[spec.name]
+            node.kinds = self.kinds or None
             if isinstance(node, InnerGroup):
                 node.set_options(spec, resolve_options(self.options, spec))
                 tree.upwards.append(node)
@@ -259,11 +265,11 @@ class Groups:
         scalar = [
             group.quota[0]
             for group in self
-            if not group.dims and not (group.name == DEFAULT_GROUP and self.default_is_implied())
+            if not group.vector and not (group.name == DEFAULT_GROUP and self.default_is_implied())
         ]
         multiple = lcm(*scalar) if scalar else 1
         return {
-            group.name: group.ratio() if group.dims else Fraction(group.used[0] * multiple, group.quota[0] * unit)
+            group.name: group.ratio() if group.vector else Fraction(group.used[0] * multiple, group.quota[0] * unit)
             for group in self
         }
 
@@ -271,7 +277,8 @@ class Groups:
 def _sum_of(children: list[Amounts], dimensions: Dimensions) -> Quota:
     """Return the sum of the current quotas of groups with the same measures."""
     total = [sum(amounts) for amounts in zip(*(child.quota for child in children), strict=True)]
-    dims = children[0].dims
-    if not dims:
+    first = children[0]
+    if not first.vector:
         return Quota(scalar=total[0])
-    return Quota(amounts=tuple((dimensions.names[k], amount) for k, amount in zip(dims, total, strict=True)))
+    names = (*(dimensions.names[k] for k in first.dims), *(first.kinds.names if first.kinds else ()))
+    return Quota(amounts=tuple((name, amount) for name, amount in zip(names, total, strict=True) if amount))

@@ -161,17 +161,26 @@ def _largest_first(n, need, amounts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _may_yield(v, victims, above, spare, left, loss, going, beyond):
+def _may_yield(v, victims, above, spare, left, loss, going, beyond, base):
     """Return whether the job keeps its minimum without ``v``, and the group, and each that it is in, its quota in one measure.
 
-    ``beyond``: the group need only be above its quota with ``v``.
+    ``beyond``: the group need only be above its quota with ``v``. The first ``base`` measures are those of nodes of all kinds. Where ``v`` is charged
+    in measures with a kind, these count alone, and each of them.
     """
     if victims[v, JOB] != UNSET and left[victims[v, JOB]] < going[victims[v, JOB]] + victims[v, NUMBER]:
         return False
+    of_kind = False
+    for m in range(base, spare.shape[1]):
+        if victims[v, LOSS + m] > 0:
+            of_kind = True
     rank = victims[v, RANK]
     while rank != UNSET:
-        keeps = False
-        for m in range(spare.shape[1]):
+        keeps = of_kind
+        for m in range(base, spare.shape[1]):
+            ends = victims[v, LOSS + m]
+            if ends > 0 and spare[rank, m] < loss[rank, m] + (1 if beyond else ends):
+                return False
+        for m in range(0 if of_kind else base):
             if spare[rank, m] >= loss[rank, m] + (1 if beyond else victims[v, LOSS + m]):
                 keeps = True
         if not keeps:
@@ -224,7 +233,7 @@ def devices_hold(f, copies, ask, nodes, leases, victims, taken, stopping):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _take(
     order, here, amounts, level, need, victims, above, spare, left, loss, going, chosen, f, copies, ask, nodes, leases,
-    node, beyond,
+    node, beyond, base,
 ):  # fmt: skip
     """Take victims in ``order`` until ``need`` fits, then give back in reverse; their number, or -1.
 
@@ -235,7 +244,7 @@ def _take(
     count = 0
     for i in order:
         v = here[i]
-        if not _may_yield(v, victims, above, spare, left, loss, going, beyond):
+        if not _may_yield(v, victims, above, spare, left, loss, going, beyond, base):
             continue
         lose(v, victims, above, loss)
         if victims[v, JOB] != UNSET:
@@ -277,7 +286,7 @@ def _take(
 @njit(cache=True, nogil=True, error_model="numpy")
 def cheapest_node(
     request, lack, caps, placed, levels, nodes, leases, victims, taken, above, spare, left, lost, gone, chosen, ask,
-    stopping, claimed, beyond, worth_first,
+    stopping, claimed, beyond, worth_first, base,
 ):  # fmt: skip
     """Return the node on which one more copy of ``request`` costs least (the first of equals), and the number of new victims.
 
@@ -288,7 +297,7 @@ def cheapest_node(
     ``worth_first`` the other way round.
 
     ``ask`` is the request of one copy for devices. Tasks that are ``stopping`` (per slot) count in ``levels`` as gone. Nodes that are
-    ``claimed`` are left out when devices matter: the devices of the claiming unit are not known yet.
+    ``claimed`` are left out when devices matter: the devices of the claiming unit are not known yet. ``base`` measures are those of nodes of all kinds.
     """
     best, best_count = np.int64(NO_NODE), np.int64(0)
     best_worth, best_number, best_work = np.int64(0), np.int64(0), np.int64(0)
@@ -332,7 +341,7 @@ def cheapest_node(
                     _devices_without(f, nodes, leases, victims, taken, stopping, node)
                 count = _take(
                     order, here, amounts, level, need, victims, above, spare, left, loss, going, found, f, copies, ask,
-                    nodes, leases, node, beyond,
+                    nodes, leases, node, beyond, base,
                 )  # fmt: skip
         if count < 0:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cress.core.books import Books
-from cress.core.jobs import Attempt, JobEntry, Reservation
+from cress.core.jobs import Attempt, GroupState, JobEntry, Reservation
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.shape import Shape
@@ -47,8 +47,21 @@ def within_quota(core: Books, attempt: Attempt, f: int) -> bool:
     A task that takes a large part of a small node is charged for that part.
     """
     group = attempt.job.group
-    charge = group.charge(attempt.amounts, core.cluster.specs[f].capacity)
-    return charge == attempt.charge or all(
-        new <= old or used > quota or used - old + new <= quota
-        for new, old, used, quota in zip(charge, attempt.charge, group.used, group.quota, strict=True)
+    charge = group.charge(attempt.amounts, core.cluster.specs[f].capacity, f)
+    return charge == attempt.charge or (
+        all(
+            new <= old or used > quota or used - old + new <= quota
+            for new, old, used, quota in zip(charge, attempt.charge, group.used, group.quota, strict=True)
+        )
+        and (group.kinds is None or not _beyond_most(group, attempt.charge, charge))
+    )
+
+
+def _beyond_most(group: GroupState, old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+    """Return whether a change of a charge takes a group, or one that it is in, beyond its MaxQuota of a kind of node."""
+    return any(
+        more > before and used + claimed - before + more > most
+        for node in group.path()
+        if node.most is not None
+        for before, more, used, claimed, most in zip(old, new, node.used, node.claimed, node.most, strict=True)
     )

@@ -64,7 +64,7 @@ class Fit:
 
     def __init__(self, cluster: Cluster, matching: Matching) -> None:
         self.cluster = cluster
-        self._matching = matching
+        self.matching = matching
         self.relations = matching.relations
         self.shapes: dict[tuple[ResourceVector, int, Wants | None], Shape] = {}
         self.row_shapes: list[Shape | None] = [None] * len(cluster.rows)
@@ -102,7 +102,7 @@ class Fit:
         shape.waiting -= 1
         shape.used_at = self.cluster.stamp
         if shape.match is not None and not shape.waiting:
-            self._matching.drop(shape)
+            self.matching.drop(shape)
         for kind in shape.kinds:
             self.unwant(kind)
 
@@ -124,7 +124,7 @@ class Fit:
         if shape.wants is NO_WANTS:
             self.cluster.lack[r, :n] = 0
         else:
-            self.cluster.lack[r, :n] = self._matching.take(shape).astype(np.int32) << CLAUSE_BIT
+            self.cluster.lack[r, :n] = self.matching.take(shape).astype(np.int32) << CLAUSE_BIT
         holding.fill_row(r, self.cluster.nodes, n, self.cluster.totals, self.cluster.rows, self.cluster.lack)
 
     def set_aside(self, shape: Shape) -> npt.NDArray[np.int32]:
@@ -136,20 +136,20 @@ class Fit:
         assert shape.match is not None
         aside = self.cluster.blocked
         if shape.wants.apart:
-            aside = self._set_aside(shape, aside, self._matching.fewest(shape.wants.owner))
+            aside = self._set_aside(shape, aside, self.matching.fewest(shape.wants.owner))
         for order in shape.match.order(len(self.cluster.nodes)):
             aside = self._set_aside(shape, aside, order)
         if shape.wants.terms:
-            aside = self._set_aside(shape, aside, self._matching.scores(shape.match))
+            aside = self._set_aside(shape, aside, self.matching.scores(shape.match))
         return aside
 
     def orders(self, shape: Shape) -> list[Floats]:
         """Return what orders the nodes for a shape before the balance does, the most important first: a node with more is better."""
         if shape.match is None:
             return []
-        found = [self._matching.fewest(shape.wants.owner)] if shape.wants.apart else []
+        found = [self.matching.fewest(shape.wants.owner)] if shape.wants.apart else []
         found += shape.match.order(len(self.cluster.nodes))
-        return [*found, self._matching.scores(shape.match)] if shape.wants.terms else found
+        return [*found, self.matching.scores(shape.match)] if shape.wants.terms else found
 
     def _set_aside(self, shape: Shape, blocked: npt.NDArray[np.int32], scores: Floats) -> npt.NDArray[np.int32]:
         if len(self._aside) != len(self.cluster.blocked):
@@ -234,7 +234,7 @@ class Fit:
         """Return whether some present node, cordoned or not, is large enough when empty and satisfies ``wants``; of several kinds of tasks for each of them."""
         if wants.kinds:
             return all(self.ever_fits(each.request, each.wants) for each in wants.kinds)
-        return bool(np.any(self._large(request, wants) & self._matching.ever(wants)))
+        return bool(np.any(self._large(request, wants) & self.matching.ever(wants)))
 
     def _large(self, request: ResourceVector, wants: Wants) -> Bools:
         large = self.cluster.large(request)
@@ -396,10 +396,10 @@ class Fit:
             return self._kinds_ever_hold(wants.kinds)
         copies = self._copies_when_empty(np.array(request, np.int64), ask_of(request, wants), size)
         if wants is not NO_WANTS:
-            copies[~self._matching.ever(wants)] = 0
-            caps = self._matching.caps_when_empty(wants)
+            copies[~self.matching.ever(wants)] = 0
+            caps = self.matching.caps_when_empty(wants)
             copies = np.minimum(copies, caps) if len(caps) else copies
-        rules = self._matching.rules_when_empty(wants) if size > 1 and wants is not NO_WANTS else NO_RULES
+        rules = self.matching.rules_when_empty(wants) if size > 1 and wants is not NO_WANTS else NO_RULES
         return holds_together(self.relations, copies, wants, size, rules)
 
     def _kinds_ever_hold(self, kinds: tuple[KindWants, ...]) -> bool:
@@ -409,8 +409,8 @@ class Fit:
             copies = self._copies_when_empty(request, ask_of(kind.request, kind.wants), kind.size)
             caps = NO_CAPS
             if kind.wants is not NO_WANTS:
-                copies[~self._matching.ever(kind.wants)] = 0
-                caps = self._matching.caps_when_empty(kind.wants)
+                copies[~self.matching.ever(kind.wants)] = 0
+                caps = self.matching.caps_when_empty(kind.wants)
                 copies = np.minimum(copies, caps) if len(caps) else copies
             asked.append(Asked(request, kind.size, caps))
             alone.append(copies)
@@ -425,4 +425,4 @@ class Fit:
 
     def rematch(self) -> None:
         """Match all shapes again from scratch, since names of jobs now refer to other jobs."""
-        self._matching.redo_all(shape for shape in self.row_shapes if shape is not None)
+        self.matching.redo_all(shape for shape in self.row_shapes if shape is not None)

@@ -137,6 +137,8 @@ class Cluster:
         self.watcher = NodeWatcher()
         # Grows with every event that may let a waiting unit fit; until then a unit that failed need not be tried again.
         self.loosened = 0
+        # Grows when a node is added, lost, or described anew.
+        self.described = 0
 
     # --- nodes ---------------------------------------------------------------------------------------------
 
@@ -161,6 +163,7 @@ class Cluster:
             raise ValueError(f"node {node.name} is registered already")
         k = self.k_count
         self.specs[f] = node
+        self.described += 1
         self.lost[f] = False
         self._set_devices(f, devices_of(node, self.dimensions))
         self.nodes[f, FREE : FREE + k] = node.capacity
@@ -184,6 +187,7 @@ class Cluster:
         has = devices_of(node, self.dimensions)
         changed = self.differs(node)
         self.specs[f] = node
+        self.described += 1
         if changed and not self.lost[f]:
             k = self.k_count
             more = np.array(node.capacity, np.int64) - self.nodes[f, FREE + k : FREE + 2 * k]
@@ -278,6 +282,7 @@ class Cluster:
         self.gone.pop(f, None)
         self.overdrawn.discard(f)
         self.lost[f] = True
+        self.described += 1
         self._set_usable(f)
         self.watcher.change(f)
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TypeAlias
 
+from cress.core.placing.node_kinds import NodeKinds
 from cress.core.tree.memory import Memory
 from cress.model.group import Group, Quota
+from cress.model.groups.measures import without_kinds
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 
@@ -18,8 +20,17 @@ GroupKey: TypeAlias = tuple[int, int, int, str]
 _SCALE = 128
 
 
+# More than any group has.
+UNBOUNDED = 2**62
+
+
 class Amounts:
-    """A node of the tree of groups: one that takes jobs, or one with groups below it, which has what those have together."""
+    """A node of the tree of groups: one that takes jobs, or one with groups below it, which has what those have together.
+
+    Its measures are the ``base`` ones of its own quota – one number, or the dimensions ``dims`` of a ``vector`` – and behind these, alike for all
+    groups, the measures with a kind of node that any group names (``kinds``, design note 0034). In those that it does not name itself its quota is 0: it
+    has no guarantee there, so they count neither for its order nor for its needs.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -28,6 +39,13 @@ class Amounts:
         self.parent: InnerGroup | None = None
         self.quota: list[int] = [1]
         self.dims: tuple[int, ...] = ()
+        self.vector = False
+        # The sort of the base measures: those of groups of one sort can be added; kinds of nodes always can.
+        self.sort: tuple[int, ...] = ()
+        self.base = 1
+        # The measures with a kind that count for all groups, if there are any, and those that ``quota`` was set with.
+        self.kinds: NodeKinds | None = None
+        self._kinds: tuple[str, ...] = ()
         self.used: list[int] = [0]
         # The part of its use held by victims that were told to stop, and the further use of its claims.
         self.leaving: list[int] = [0]
@@ -65,25 +83,27 @@ class Amounts:
         """True if used / quota < 1 everywhere."""
         if len(self.quota) == 1:
             return self.used[0] < self.quota[0]
-        return all(used < quota for used, quota in zip(self.used, self.quota, strict=True))
+        return all(used < quota for used, quota in zip(self.used, self.quota, strict=True) if quota)
 
     @property
     def above_quota(self) -> bool:
         """True if used / quota > 1 somewhere."""
         if len(self.quota) == 1:
             return self.used[0] > self.quota[0]
-        return any(used > quota for used, quota in zip(self.used, self.quota, strict=True))
+        return any(used > quota for used, quota in zip(self.used, self.quota, strict=True) if quota)
 
     @property
     def claims_above_quota(self) -> bool:
         """True if used / quota > 1 somewhere, claims included."""
         return any(
-            used + claimed > quota for used, claimed, quota in zip(self.used, self.claimed, self.quota, strict=True)
+            used + claimed > quota
+            for used, claimed, quota in zip(self.used, self.claimed, self.quota, strict=True)
+            if quota
         )
 
     def ratio(self) -> Fraction:
         """Return used / quota, the largest over the measures."""
-        return max(Fraction(used, quota) for used, quota in zip(self.used, self.quota, strict=True))
+        return max(Fraction(used, quota) for used, quota in zip(self.used, self.quota, strict=True) if quota)
 
     def needs_preemption(self) -> bool:
         """True if used < quota × A, claims included (source G)."""
@@ -93,15 +113,37 @@ class Amounts:
         return all(
             (used + claimed) * denominator < quota * numerator
             for used, claimed, quota in zip(self.used, self.claimed, self.quota, strict=True)
+            if quota
         )
 
+    def lacks(self, i: int) -> bool:
+        """True if used < quota × A in measure ``i``, claims included."""
+        numerator, denominator = self._needs
+        return (self.used[i] + self.claimed[i]) * denominator < self.quota[i] * numerator
+
+    def may_take_of(self, i: int, more: int) -> bool:
+        """True if used + ``more`` ≤ quota × B in measure ``i``, claims included."""
+        numerator, denominator = self._yields
+        return (self.used[i] + self.claimed[i] + more) * denominator <= self.quota[i] * numerator
+
     def may_take(self, charge: tuple[int, ...]) -> bool:
-        """True if used + ``charge`` ≤ quota × B, claims included: else the groups could take turns as victims."""
+        """True if used + ``charge`` ≤ quota × B, claims included: else the groups could take turns as victims.
+
+        Of kinds of nodes those count that it names and is charged in.
+        """
         numerator, denominator = self._yields
         return all(
             (used + claimed + more) * denominator <= quota * numerator
-            for used, claimed, more, quota in zip(self.used, self.claimed, charge, self.quota, strict=True)
+            for i, (used, claimed, more, quota) in enumerate(
+                zip(self.used, self.claimed, charge, self.quota, strict=True)
+            )
+            if i < self.base or (quota and more)
         )
+
+    def yields_of(self, i: int) -> bool:
+        """True if used > quota × B in measure ``i``, without its victims; whatever it has of a kind of node that it does not name."""
+        numerator, denominator = self._yields
+        return (self.used[i] - self.leaving[i]) * denominator > self.quota[i] * numerator
 
     def can_be_preempted(self) -> bool:
         """True if used > quota × B, without its victims (source G)."""
@@ -109,6 +151,7 @@ class Amounts:
         return any(
             (used - leaving) * denominator > quota * numerator
             for used, leaving, quota in zip(self.used, self.leaving, self.quota, strict=True)
+            if quota
         )
 
     def excess(self) -> Fraction:
@@ -116,6 +159,7 @@ class Amounts:
         return max(
             Fraction(used - leaving, quota)
             for used, leaving, quota in zip(self.used, self.leaving, self.quota, strict=True)
+            if quota
         )
 
     def spare(self) -> list[int]:
@@ -132,26 +176,30 @@ class Amounts:
             ratio = max(
                 (((used << Memory.PLACES) + past) << (_SCALE - Memory.PLACES)) // quota
                 for used, past, quota in zip(self.used, self.memory.past(), self.quota, strict=True)
+                if quota
             )
         elif len(self.quota) == 1:
             ratio = (self.used[0] << _SCALE) // self.quota[0]
         else:
-            ratio = max((used << _SCALE) // quota for used, quota in zip(self.used, self.quota, strict=True))
+            ratio = max((used << _SCALE) // quota for used, quota in zip(self.used, self.quota, strict=True) if quota)
         return (ratio, -self.spec.weight, -self.quota[0], self.name)
 
     def set_quota(self, quota: Quota, dimensions: Dimensions) -> bool:
         """Take over a quota; returns whether the measures changed, so that used amounts must be counted again."""
-        names = [name for name, _ in quota.amounts]
-        if not quota.amounts:
-            self.quota = [max(1, quota.scalar)]
-        else:
-            self.quota = [amount for _, amount in quota.amounts]
-        self.most = _in_measures(self.spec.max_quota, names)
-        self.lendable = _in_measures(self.spec.lendable, names)
+        amounts = dict(quota.amounts)
+        names = without_kinds(amounts) if self.kinds else tuple(amounts)
+        kinds = self.kinds.names if self.kinds else ()
+        self.quota = [amounts[name] for name in names] if amounts else [max(1, quota.scalar)]
+        self.quota += [amounts.get(name, 0) for name in kinds]
         dims = tuple(dimensions.index[name] for name in names)
-        if dims == self.dims:
+        vector = bool(amounts)
+        self.most = _in_measures(self.spec.max_quota, names if vector else None, kinds, UNBOUNDED)
+        self.lendable = _in_measures(self.spec.lendable, names if vector else None, kinds, 0)
+        if (dims, vector, kinds) == (self.dims, self.vector, self._kinds):
             return False
-        self.dims = dims
+        self.dims, self.vector, self._kinds = dims, vector, kinds
+        self.sort = dims if dims or not vector else (-1,)
+        self.base = len(self.quota) - len(kinds)
         self.used = [0] * len(self.quota)
         self.leaving = self.used.copy()
         self.claimed = self.used.copy()
@@ -172,14 +220,15 @@ class InnerGroup(Amounts):
         self.level = 0
 
 
-def _in_measures(bound: Quota | None, names: list[str]) -> list[int] | None:
-    """Return a bound as a list in the measures of a quota of these dimensions; nothing where it names none."""
+def _in_measures(
+    bound: Quota | None, names: tuple[str, ...] | None, kinds: tuple[str, ...], other: int
+) -> list[int] | None:
+    """Return a bound as a list in the measures of a quota of these dimensions, or (None) of a number: nothing where it names none, ``other`` in kinds that it does not name."""
     if bound is None:
         return None
-    if not names:
-        return [bound.scalar]
     amounts = dict(bound.amounts)
-    return [amounts.get(name, 0) for name in names]
+    base = [bound.scalar] if names is None else [amounts.get(name, 0) for name in names]
+    return base + [amounts.get(name, other) for name in kinds]
 
 
 def add_amounts(amounts: list[int], change: tuple[int, ...]) -> None:

@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import TypeVar
 
+from cress.core.placing.shape import Shape
 from cress.core.tree.amounts import Amounts, GroupKey, InnerGroup, add_amounts
+from cress.core.tree.kinds import is_guaranteed
 from cress.core.tree.memory import Clock, Memory
 from cress.model.times import NEVER
 
@@ -29,7 +31,7 @@ class Tree:
         # The keys of the outermost groups that wait, in their order.
         self.order: list[GroupKey] = []
         self.clock = Clock(half_life) if half_life else None
-        # Whether some group keeps capacity for itself, and what the outermost groups have or keep together, by their measures.
+        # Whether some group keeps capacity for itself, and what the outermost groups have or keep together, by the sort of their measures.
         self.keeps = False
         self.held: dict[tuple[int, ...], list[int]] = {}
         self._stale: list[InnerGroup] = []
@@ -83,7 +85,7 @@ class Tree:
                 return
             change = tuple(new - old for new, old in zip(held, above.held, strict=True))
             above.held = held
-            add_amounts(self.held[above.dims] if above.parent is None else above.parent.held_below, change)
+            add_amounts(self.held[above.sort] if above.parent is None else above.parent.held_below, change)
             above = above.parent
 
     def recount(self, groups: Iterable[Amounts]) -> None:
@@ -105,7 +107,7 @@ class Tree:
         for node in nodes:
             if self.keeps and node.parent is None:
                 node.held = holds(node)
-                add_amounts(self.held.setdefault(node.dims, [0] * len(node.quota)), tuple(node.held))
+                add_amounts(self.held.setdefault(node.sort, [0] * len(node.quota)), tuple(node.held))
             if self.clock is not None:
                 if node.memory is None:
                     node.memory = Memory(self.clock, len(node.quota))
@@ -219,11 +221,19 @@ def branches(group: Amounts, other: Amounts) -> tuple[Amounts, Amounts] | None:
     return own, theirs
 
 
-def below_quota_against(group: Amounts, other: Amounts) -> bool:
-    """Return whether a group is below its quota, or is in one that is and that the other is not in."""
-    if group.below_quota:
+def below_quota_against(group: Amounts, other: Amounts, shape: Shape | None = None) -> bool:
+    """Return whether a group is below its quota, or is in one that is and that the other is not in.
+
+    Where quotas name kinds of nodes it is enough to be below it for the unit of this ``shape`` on some node.
+    """
+    if is_below(group, shape):
         return True
     if group.parent is None:
         return False
     theirs = {node.name for node in other.path()}
-    return any(node.below_quota for node in group.path() if node.name not in theirs)
+    return any(is_below(node, shape) for node in group.path() if node.name not in theirs)
+
+
+def is_below(group: Amounts, shape: Shape | None) -> bool:
+    """Return whether a group is below its quota; where quotas name kinds of nodes, or is guaranteed a unit of this shape."""
+    return group.below_quota or (group.kinds is not None and shape is not None and is_guaranteed(group, shape))

@@ -8,11 +8,13 @@ from fractions import Fraction
 
 from cress.model.errors import InputError, Note
 from cress.model.group import DEFAULT_GROUP, Group, Quota
+from cress.model.groups.measures import describe_measure, kinds_of, measures_in, split, total_of
 from cress.model.groups.quota_text import CPU, SCALE, UNIT, format_moment, format_quota
 from cress.model.groups.tree import Week, amounts_of, weeks_of
+from cress.model.node import Node
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
-from cress.model.units import describe_amount
+from cress.model.units import one_of
 
 _FIELD = "ResourceQuota"
 
@@ -41,18 +43,29 @@ def check_quotas(
     *,
     accounting: str,
     dimensions: Dimensions,
+    nodes: Sequence[Node] = (),
     file: str = "",
     lines: Mapping[str, int] | None = None,
 ) -> QuotaCheck:
-    """Compare the quotas with the configured cluster: the total ``capacity`` of ``node_count`` nodes.
+    """Compare the quotas with the configured cluster: the total ``capacity`` of ``node_count`` nodes; ``nodes`` are these, for quotas per kind of node.
 
     A quota above it, also in a window of the timetable that is ever in force, is an error; a moment of the week at
     which all quotas together are above it is a warning, one for each thing that is short. ``file`` and ``lines``
     (name to line, from ``ParsedGroups``) place them. Leave a default group out that was not configured.
     """
-    totals = _totals(capacity, node_count, accounting, dimensions)
-    errors: list[InputError] = []
     groups = list(groups)
+    totals = _totals(capacity, node_count, accounting, dimensions)
+    for measure in measures_in(groups, dimensions):
+        amount = total_of(measure, nodes, dimensions)
+        totals[measure] = _Total(measure, amount, describe_measure(amount, measure, dimensions))
+    errors = [
+        InputError(what, hint=hint, file=file, line=(lines or {}).get(group.name, 0), field=_FIELD)
+        for group in groups
+        if (found := _unknown_kind(group, totals, nodes, dimensions))
+        for what, hint in (found,)
+    ]
+    if errors:
+        return QuotaCheck(tuple(errors), ())
     weeks = weeks_of(groups)
     for group in groups:
         week = weeks[group.name]
@@ -75,6 +88,21 @@ def check_quotas(
     outermost = [weeks[group.name] for group in groups if not group.parent]
     warnings = [_warning(each, totals, accounting, file) for each in _peaks(outermost, totals)]
     return QuotaCheck(tuple(errors), tuple(warnings))
+
+
+def _unknown_kind(
+    group: Group, totals: Mapping[str, _Total], nodes: Sequence[Node], dimensions: Dimensions
+) -> tuple[str, str] | None:
+    """Return what is wrong with the first measure of a group whose kind no node has, and a hint."""
+    for measure in measures_in((group,), dimensions):
+        if not totals[measure].amount:
+            dimension, kind = split(measure)
+            known = kinds_of(dimension, nodes, dimensions)
+            what = f"group {group.name} has a quota of {measure}, and no node with {dimension} is of the kind {kind}"
+            return what, one_of(
+                kind, known
+            ) if known else "no node says its kind: a device's model, or the label NodeType"
+    return None
 
 
 def default_group(capacity: ResourceVector, node_count: int, options: Options, *, dimensions: Dimensions) -> Group:
@@ -102,18 +130,13 @@ _SERVERS = "servers"
 def _totals(capacity: ResourceVector, node_count: int, accounting: str, dimensions: Dimensions) -> dict[str, _Total]:
     """Return the totals in the unit of scalar quotas (``servers`` or ``cores``) and, for vector quotas, in each dimension."""
     totals = {
-        name: _Total(name, amount, _amount_text(amount, name, dimensions))
+        name: _Total(name, amount, describe_measure(amount, name, dimensions))
         for name, amount in zip(dimensions.names, capacity, strict=True)
     }
     if accounting == CPU:
         return {"": _Total("cpu", totals["cpu"].amount, totals["cpu"].text)}
     servers = f"{node_count} {'server' if node_count == 1 else _SERVERS}"
     return {"": _Total(_SERVERS, node_count * SCALE[accounting], servers), **totals}
-
-
-def _amount_text(amount: int, name: str, dimensions: Dimensions) -> str:
-    text = describe_amount(amount, name, dimensions)
-    return text if name == "cpu" or name in dimensions.custom else f"{name} {text}"
 
 
 def _shortage(quota: Quota, totals: Mapping[str, _Total]) -> _Total | None:
@@ -174,7 +197,8 @@ def _peaks(weeks: Sequence[Week], totals: Mapping[str, _Total]) -> list[_Peak]:
 def _share(quota: Quota, key: str, total: int, servers: int) -> int:
     """Return the share of a quota of the cluster, in parts of ``total`` × ``servers``."""
     if not quota.amounts:
-        return quota.scalar * total if servers else 0
+        # A number of servers guarantees no kind of node.
+        return quota.scalar * total if servers and not split(key)[1] else 0
     return dict(quota.amounts).get(key, 0) * max(servers, 1)
 
 

@@ -236,14 +236,14 @@ def format_groups(
     *,
     dimensions: Dimensions,
     accounting: str = CPU,
-    used: Mapping[str, int | ResourceVector] | None = None,
+    used: Mapping[str, int | str | ResourceVector] | None = None,
     priority: Mapping[str, int | str] | None = None,
     zone: str = "",
 ) -> str:
     """A ``Group.conf`` that ``parse_groups`` reads as ``groups``, with the time zone of their timetables.
 
     ``used`` and ``priority`` are the computed attributes by name of group: ``used`` in millicores, in millionths of a
-    server, or as a vector; they are written for people and ignored on reading.
+    server, or as a vector or its text; they are written for people and ignored on reading.
     """
     blocks = [f"{ZONE}: {zone}\n"] if zone else []
     for group in groups:
@@ -260,7 +260,9 @@ def format_groups(
     return "\n".join(blocks)
 
 
-def _used_text(used: int | ResourceVector, accounting: str, dimensions: Dimensions) -> str:
+def _used_text(used: int | str | ResourceVector, accounting: str, dimensions: Dimensions) -> str:
+    if isinstance(used, str):
+        return used
     if isinstance(used, tuple):
         return format_vector(used, dimensions)
     whole, rest = divmod(used, SCALE[accounting])

@@ -1,5 +1,7 @@
 """The value of ``ResourceQuota``: a number, a vector, or a timetable of them (G).
 
+In the vector of a quota a dimension may be of one kind of node: ``<40,160G,gpu(A100)=8>`` (``measures.py``).
+
 ``10; 07:30-09:00 = 20; Mon-Fri 17:30-19:30 = 20``: first the quota that holds otherwise, then windows of the local
 week, each with its own. A window whose end is not after its start ends on the next day; days are those on which it
 starts (``Mon``, ``Mon-Fri``, ``Fri-Mon``, ``Mon,Wed,Sat-Sun``; none given means every day).
@@ -8,12 +10,14 @@ starts (``Mon``, ``Mon-Fri``, ``Fri-Mon``, ``Mon,Wed,Sat-Sun``; none given means
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.group import Quota, QuotaWindow
+from cress.model.groups.measures import parse_measure, place_of, split
 from cress.model.groups.timetable import DAY_MINUTES
 from cress.model.resources import Dimensions
-from cress.model.units import AMOUNT_LIMIT, closest, parse_count
+from cress.model.units import AMOUNT_LIMIT, closest, format_amount, parse_count, parse_dimension
 from cress.model.vectors import format_vector, parse_vector
 
 CPU, DOMINANT = "cpu", "dominant"
@@ -83,11 +87,26 @@ def format_resource_quota(
 def format_quota(quota: Quota, accounting: str, dimensions: Dimensions) -> str:
     """One quota: whole cores or servers, or a vector. InputError when it is not a whole number."""
     if quota.amounts:
-        return format_vector(dimensions.vector(**dict(quota.amounts)), dimensions)
+        return format_measures(dict(quota.amounts), dimensions)
     whole, rest = divmod(quota.scalar, SCALE[accounting])
     if rest or whole < 1:
         raise InputError(f"a quota of {quota.scalar}/{SCALE[accounting]} {UNIT[accounting]}", hint="a whole number")
     return str(whole)
+
+
+def format_measures(amounts: Mapping[str, int], dimensions: Dimensions) -> str:
+    """Amounts by measure as the text of a vector, those of kinds of nodes last; ``<0>`` for nothing at all."""
+    plain = {name: amount for name, amount in amounts.items() if not split(name)[1]}
+    kinds = [
+        f"{name}={format_amount(amounts[name], dimensions.measure(split(name)[0]))}"
+        for name in sorted(amounts.keys() - plain.keys(), key=lambda name: place_of(name, dimensions))
+        if amounts[name]
+    ]
+    if not kinds:
+        return format_vector(dimensions.vector(**plain), dimensions)
+    if any(plain.values()):
+        kinds.insert(0, format_vector(dimensions.vector(**plain), dimensions)[1:-1])
+    return f"<{','.join(kinds)}>"
 
 
 def format_moment(minute_of_week: int) -> str:
@@ -100,18 +119,13 @@ def _parse_quota(text: str, accounting: str, dimensions: Dimensions) -> Quota:
     stripped = _short(text)
     if _WINDOW.match(" ".join(stripped.split())):
         raise InputError("the quota outside the windows is missing", hint=f"10; {stripped}")
-    if "<" in stripped:
+    if "<" in stripped or "(" in stripped:
         if accounting != DOMINANT:
             raise InputError(
                 f"the vector {stripped} is not a quota in the accounting {accounting}",
                 hint=f"a whole number of {UNIT[accounting]}, or the accounting {DOMINANT}",
             )
-        vector = parse_vector(stripped, dimensions)
-        if not any(vector):
-            raise InputError(f"the quota {stripped} is empty", hint="at least one amount above 0")
-        return Quota(
-            amounts=tuple((name, amount) for name, amount in zip(dimensions.names, vector, strict=True) if amount)
-        )
+        return Quota(amounts=_parse_measures(stripped, dimensions))
     scale = SCALE[accounting]
     try:
         count = parse_count(stripped, least=1, most=(AMOUNT_LIMIT - 1) // scale)
@@ -120,6 +134,44 @@ def _parse_quota(text: str, accounting: str, dimensions: Dimensions) -> Quota:
         what = error.what if stripped else "a quota is missing"
         raise InputError(what, hint=f"a positive whole number of {UNIT[accounting]} such as 10{or_vector}") from None
     return Quota(scalar=count * scale)
+
+
+def _parse_measures(text: str, dimensions: Dimensions) -> tuple[tuple[str, int], ...]:
+    """Return the amounts above 0 of a vector by measure: dimensions in their order, then kinds of nodes. Raises InputError."""
+    if text.startswith("<") != text.endswith(">"):
+        raise InputError(f"{text!r} has only one angle bracket", hint="<40,160G,gpu(A100)=8>")
+    inner = text[1:-1] if text.startswith("<") else text
+    kinds: dict[str, int] = {}
+    others: list[str] = []
+    for part in inner.split(","):
+        key, _, value = part.partition("=")
+        if "(" not in key:
+            if kinds and "=" not in part:
+                raise InputError(f"{part.strip()!r} follows a part with a name", hint="parts with names come last")
+            others.append(part)
+            continue
+        try:
+            measure = parse_measure(key, dimensions)
+        except InputError as error:
+            raise error.at(field=key.strip()) from None
+        if not value.strip():
+            raise InputError("an amount is missing", hint=f"{measure}=8", field=measure)
+        if measure in kinds:
+            raise InputError(f"{measure} is given twice", hint="each kind of node once", field=measure)
+        try:
+            kinds[measure] = parse_dimension(value, split(measure)[0], dimensions)
+        except InputError as error:
+            raise error.at(field=measure) from None
+        if not kinds[measure]:
+            raise InputError(
+                "0 of a kind of node says nothing", hint="leave it out, or an amount above 0", field=measure
+            )
+    vector = parse_vector(f"<{','.join(others)}>", dimensions) if others else ()
+    amounts = {name: amount for name, amount in zip(dimensions.names, vector, strict=False) if amount}
+    amounts |= {name: kinds[name] for name in sorted(kinds, key=lambda name: place_of(name, dimensions))}
+    if not amounts:
+        raise InputError(f"the quota {text} is empty", hint="at least one amount above 0")
+    return tuple(amounts.items())
 
 
 def _short(text: str) -> str:

@@ -10,10 +10,11 @@ from functools import partial
 from typing import TypeAlias
 
 from cress.model.group import DEFAULT_GROUP, Group, Quota
+from cress.model.groups.measures import describe_measure, split, without_kinds
 from cress.model.groups.quota_text import SCALE, UNIT, format_moment
 from cress.model.groups.timetable import weekly_quotas
 from cress.model.resources import Dimensions
-from cress.model.units import describe_amount, format_share, one_of
+from cress.model.units import format_share, one_of
 
 MAX_LEVELS = 16
 PARENT, QUOTA, MAX_QUOTA, LENDABLE = "Parent", "ResourceQuota", "MaxQuota", "Lendable"
@@ -166,7 +167,7 @@ def problems(groups: Sequence[Group], *, accounting: str, dimensions: Dimensions
                 has, may = say(over.name, over.has), say(over.name, over.may)
                 what = f"the groups in {group.name} have quotas of {has} together{over.when}, its own is {may}"
                 found.append(Problem(group.name, QUOTA, what, f"at least {has}, or none: the sum of theirs"))
-        if group.max_quota is not None and (over := _first_over(weeks[group.name], [(0, group.max_quota)])):
+        if group.max_quota is not None and (over := _first_over(weeks[group.name], [(0, group.max_quota)], bound=True)):
             has, may = say(over.name, over.has), say(over.name, over.may)
             what = f"{may} is below the quota of {has}{over.when}"
             found.append(Problem(group.name, MAX_QUOTA, what, f"at least {has}"))
@@ -199,7 +200,7 @@ def _misplaced(group: Group, by_name: Mapping[str, Group]) -> Problem | None:
 
 
 def _mixed(groups: Sequence[Group], by_name: Mapping[str, Group], inner: frozenset[str]) -> list[Problem]:
-    """Return the groups whose amounts are of another kind: in a tree all are numbers, or name the same dimensions."""
+    """Return the groups whose amounts are of another sort: in a tree all are numbers, or name the same dimensions; kinds of nodes may differ."""
     kinds: dict[str, tuple[str, ...]] = {}
     for group in groups:
         if group.quota != NO_QUOTA:
@@ -232,10 +233,12 @@ def _root(group: Group, by_name: Mapping[str, Group]) -> str:
 
 
 def _kind(quota: Quota) -> tuple[str, ...]:
-    return tuple(name for name, _ in amounts_of(quota))
+    return without_kinds(name for name, _ in amounts_of(quota))
 
 
 def _said(kind: tuple[str, ...]) -> str:
+    if not kind:
+        return "a vector of kinds of nodes alone"
     return "a number" if kind == ("",) else f"a vector of {', '.join(kind)}"
 
 
@@ -249,13 +252,13 @@ class _Over:
     when: str
 
 
-def _first_over(week: Week, most: Week) -> _Over | None:
-    """Return the first amount of the week that is more than it may be."""
+def _first_over(week: Week, most: Week, *, bound: bool = False) -> _Over | None:
+    """Return the first amount of the week that is more than it may be. A ``bound`` leaves open the kinds of nodes that it does not name."""
     moments = sorted({moment for moment, _ in (*week, *most)})
     for moment in moments:
         has, may = dict(amounts_of(quota_in(week, moment))), dict(amounts_of(quota_in(most, moment)))
         for name, amount in has.items():
-            if amount > may.get(name, 0):
+            if amount > may.get(name, 0) and not (bound and name not in may and split(name)[1]):
                 when = f" from {format_moment(moment)}" if len(moments) > 1 else ""
                 return _Over(name, amount, may.get(name, 0), when)
     return None
@@ -268,6 +271,5 @@ def quota_in(week: Week, moment: int) -> Quota:
 
 def _amount(name: str, amount: int, *, accounting: str, dimensions: Dimensions) -> str:
     if name:
-        text = describe_amount(amount, name, dimensions)
-        return text if name == "cpu" or name in dimensions.custom else f"{name} {text}"
+        return describe_measure(amount, name, dimensions)
     return f"{format_share(Decimal(amount) / SCALE[accounting])} {UNIT[accounting]}"

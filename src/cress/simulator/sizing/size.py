@@ -11,6 +11,7 @@ from msgspec.structs import replace as changed
 
 from cress.model.errors import InputError
 from cress.model.group import Group, Quota
+from cress.model.groups.measures import total_of
 from cress.model.groups.tree import inner_names
 from cress.model.node import Node
 from cress.model.resources import Dimensions
@@ -242,11 +243,11 @@ def fitted_groups(found: SizePlan, cluster: Cluster, *, alone: bool = False) -> 
         return groups
     if len({group.quota for group in groups}) == 1 and not any(group.windows for group in groups) and plan.request.groups is None:  # fmt: skip
         return tuple(changed(group, quota=Quota(scalar=max(1, whole // len(groups)))) for group in groups)
-    index = cluster.dimensions.index
 
     def fitted(quota: Quota) -> Quota:
         if quota.amounts:
-            return Quota(amounts=tuple((name, max(1, min(amount, total[index[name]]))) for name, amount in quota.amounts))  # fmt: skip
+            wholes = [total_of(name, cluster.nodes, cluster.dimensions) for name, _ in quota.amounts]
+            return Quota(amounts=tuple((name, max(1, min(amount, most))) for (name, amount), most in zip(quota.amounts, wholes, strict=True)))  # fmt: skip
         return Quota(scalar=max(1, min(quota.scalar, whole)))
 
     return tuple(

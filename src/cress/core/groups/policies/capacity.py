@@ -139,6 +139,7 @@ class CapacityPolicy(Policy[J]):
         return all(
             have + more <= self._limit_factor * share * limit
             for have, more, limit in zip(used, charge, quota, strict=True)
+            if limit
         )
 
     def _weight(self, user: str) -> int:
@@ -153,7 +154,7 @@ class CapacityPolicy(Policy[J]):
             weight = self._weight(user)
             used = self._used.get(user, ())
             share = max(
-                ((have << _SCALE) // (quota * weight) for have, quota in zip(used, self._quota, strict=False)),
+                ((have << _SCALE) // (quota * weight) for have, quota in zip(used, self._quota, strict=False) if quota),
                 default=0,
             )
             self._keys[user] = (share, user)

@@ -1,0 +1,96 @@
+"""Rights of groups on nodes of the kinds that quotas name (design note 0034)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from cress.core.placing.shape import Shape
+from cress.core.tables.arrays import Bools
+from cress.core.tree.amounts import Amounts
+from cress.model.resources import ResourceVector
+
+
+@dataclass(frozen=True, slots=True)
+class Entitled:
+    """The nodes ``[n]`` on which a group may take room from others for a unit, and the kinds ``[k]`` that it names and the unit is charged in."""
+
+    nodes: Bools
+    kinds: Bools
+
+
+def named_kinds(group: Amounts, asked: ResourceVector) -> Bools:
+    """Return, per kind, whether a group has a quota of it and a unit that asks for so much together is charged in it."""
+    assert group.kinds is not None, "no quota names a kind of node"
+    quotas = group.quota[group.base :]
+    return np.array([quota > 0 and asked[k] > 0 for quota, k in zip(quotas, group.kinds.dims, strict=True)], np.bool_)
+
+
+def entitled(group: Amounts, asked: ResourceVector, least: tuple[int, ...]) -> Entitled:
+    """Return where a group needs preemption for a unit that asks for so much together, and may take it.
+
+    On a node the base measures count, and the kinds of that node that the group names and the unit is charged in; a group that names
+    kinds alone is entitled to nothing elsewhere. ``least`` is the least charge of the unit.
+    """
+    kinds, base = group.kinds, group.base
+    assert kinds is not None, "no quota names a kind of node"
+    named = named_kinds(group, asked)
+    masks = kinds.masks()
+    may = all(group.lacks(i) and group.may_take_of(i, least[i]) for i in range(base))
+    nodes = np.full(masks.shape[1], may and base > 0, np.bool_)
+    if may:
+        nodes |= masks[named].any(axis=0)
+    for j in np.flatnonzero(named).tolist():
+        if not (group.lacks(base + j) and group.may_take_of(base + j, asked[kinds.dims[j]])):
+            nodes &= ~masks[j]
+    return Entitled(nodes, named)
+
+
+def is_guaranteed(group: Amounts, shape: Shape) -> bool:
+    """Return whether a unit of this shape is what a group is guaranteed, on some node that it may take: the group is below its quota in every measure in which the unit is charged there.
+
+    What it has of a kind that it does not name is borrowed.
+    """
+    kinds, base = group.kinds, group.base
+    assert kinds is not None, "no quota names a kind of node"
+    if any(group.used[i] >= group.quota[i] for i in range(base)):
+        return False
+    charged = [j for j, k in enumerate(kinds.dims) if any(each.request[k] for each in shape.kinds or (shape,))]
+    below = [j for j in charged if group.used[base + j] < group.quota[base + j]]
+    if not charged or not (base or below):
+        return base > 0
+    masks = kinds.masks()
+    others = [j for j in charged if j not in below]
+    nodes = kinds.open_to(shape) & ~masks[others].any(axis=0)
+    return bool((nodes if base else nodes & masks[below].any(axis=0)).any())
+
+
+def yields_somewhere(group: Amounts, kinds: Bools) -> bool:
+    """Return whether a group is so far above its quota that it can be preempted in a measure that it names, or has anything of these ``kinds`` that it does not name."""
+    return group.can_be_preempted() or any(
+        wanted and not group.quota[i] and group.used[i] > group.leaving[i]
+        for i, wanted in enumerate(kinds.tolist(), group.base)
+    )
+
+
+def excess_in(group: Amounts, kinds: Bools) -> tuple[bool, Fraction]:
+    """Return how far a group is above its quota in the worst of these kinds: one without a quota of it first, then by used / quota."""
+    worst = (False, Fraction(0))
+    for i, wanted in enumerate(kinds.tolist(), group.base):
+        has = group.used[i] - group.leaving[i]
+        if wanted and has > 0:
+            worst = max(worst, (not group.quota[i], Fraction(has, group.quota[i] or 1)))
+    return worst
+
+
+def spare_by_kind(group: Amounts, width: int) -> list[int]:
+    """Return, per column, what a group may lose and still be at its quota: base measures in the first ``width``, then the kinds.
+
+    -1 where it cannot be preempted: its base measures count only if it can be preempted in one of them.
+    """
+    spare = group.spare()
+    in_base = any(group.yields_of(i) for i in range(group.base))
+    base = [each if in_base else -1 for each in spare[: group.base]] + [-1] * (width - group.base)
+    return base + [each if group.yields_of(i) else -1 for i, each in enumerate(spare[group.base :], group.base)]
