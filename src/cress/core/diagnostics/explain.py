@@ -197,7 +197,9 @@ def _unvisited(core: Cycle, job: JobEntry) -> Veto:
     blocked = core.last_blocked
     if blocked is not None and core.others_may_be_below_quota() and job.group.held_behind is not None:
         blocked = job.group.held_behind
-    if blocked is not None and not below_quota_against(job.group, blocked.group, job.shape):
+    # The cycle asked for the first job of the group, which the others are behind.
+    head = head_of(job.group)
+    if blocked is not None and not below_quota_against(job.group, blocked.group, None if head is None else head.shape):
         return _behind_blocked(core, job, blocked)
     return _veto(job, Verdict.UNVISITED)
 
