@@ -266,8 +266,8 @@ class Books:
                 self.enqueue(claim.job)
 
     def void_claims(self, f: int) -> None:
-        """Drop the claims on node ``f`` if it takes no tasks any more; what is moved there waits for it unless it is lost."""
-        if self.cluster.nodes[f, USABLE]:
+        """Drop the claims on node ``f`` if it takes no tasks any more; all wait for one that is only away, and what is moved there unless it is lost."""
+        if self.cluster.nodes[f, USABLE] or self.cluster.is_only_away(f):
             return
         for claim in list(self.claims):
             if (not claim.moves or self.cluster.lost[f]) and any(node == f for node, _ in claim.reservation.nodes):

@@ -381,6 +381,7 @@ class Attempt:
     __slots__ = (
         "amounts",
         "charge",
+        "due",
         "expected",
         "id",
         "inside",
@@ -421,11 +422,19 @@ class Attempt:
         # Its ports on the node.
         self.ports: tuple[int, ...] = ()
         self.stopping = False
+        # It started because its unit was due.
+        self.due = False
         # What it holds beside its row, the most of it borrowed; what of its row belongs to leases of its own workload, unless it
         # ``yields`` that to the unit that preempted it.
         self.parts: list[Part] = []
         self.inside: list[tuple[WorkloadLease, Piece]] = []
         self.yields = False
+
+    @property
+    def keeps_until(self) -> int:
+        """The time until which it yields to no priority in its own group: ``min_runtime``, and of one that was due as long as it had to wait for that."""
+        options = self.job.group.options
+        return self.start + max(options.min_runtime, options.drain_after if self.due else 0)
 
 
 class Stranger:

@@ -271,7 +271,7 @@ class Ledger(Books):
 
     def _node_cordoned(self, event: NodeCordoned) -> None:
         f = self.cluster.index[event.name]
-        self.cluster.cordon(f, event.reason if event.cordoned else None)
+        self.cluster.cordon(f, event.reason if event.cordoned else None, away=event.cordoned and event.away)
         self.void_claims(f)
 
     def _node_changed(self, event: NodeChanged) -> None:
@@ -428,6 +428,7 @@ class Ledger(Books):
         number = fact.attempt
         self.next_attempt = max(self.next_attempt, number + 1)
         attempt = Attempt(number, job, fact.task, f, slot, self.now, charge, self.expected_end(job))
+        attempt.due = fact.due
         self.attempts[number] = attempt
         self.expected.add(attempt)
         job.attempts[number] = attempt

@@ -53,6 +53,8 @@ class Placements(Ledger):
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
         super().__init__(dimensions, options, zone)
         self._decided: list[Decision] = []
+        # What starts now starts because its unit is due.
+        self._due_starts = False
         self._quota_only = options.behind_blocked == "quota_only"
         self._gate = options.balance_gate == "on"
 
@@ -246,6 +248,7 @@ class Placements(Ledger):
                 rest,
                 chosen,
                 kept,
+                self._due_starts,
             )
         else:
             wants = job.wants_of(task)
@@ -253,7 +256,7 @@ class Placements(Ledger):
             own = len(job.job.ports)
             start = Start(
                 self.next_attempt, job.job.id, task, cluster.names[f], ports[:own], leader, has, ports[own:], claimed,
-                parts, rest, chosen, kept,
+                parts, rest, chosen, kept, self._due_starts,
             )  # fmt: skip
         self.apply_fact(start, slot)
         self._decided.append(start)

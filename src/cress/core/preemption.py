@@ -234,7 +234,7 @@ class _Search:
                 stay = stopping.copy()
                 stay[[each.slot for each in core.attempts.values() if each.slot not in only]] = True
             else:
-                stay = self._and_not_outranked(stopping) if within else stopping
+                stay = self._and_not_outranked(stopping, core.now) if within else stopping
             if within:
                 stay = self._and_not_taking_back(stay, core.now)
             kind = PreemptivePolicy.LOW_PRIORITY_FIRST if within else job.group.spec.preemptive
@@ -289,12 +289,13 @@ class _Search:
         found: Ints = np.rint(_WHOLE * np.where(known, np.where(lost, late, share), 0.0)).astype(np.int64)
         return found
 
-    def _and_not_outranked(self, stopping: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Return ``stopping`` with the slots of tasks of the unit's own group that its job does not outrank."""
+    def _and_not_outranked(self, stopping: npt.NDArray[np.bool_], now: int) -> npt.NDArray[np.bool_]:
+        """Return ``stopping`` with the slots of tasks of the unit's own group that its job does not outrank, or that were due a short time ago."""
         stay = stopping.copy()
         job, group = self.job, self.job.group
         for attempt in group.attempts.values():
-            if not group.policy.outranks(job, attempt.job, attempt.start):
+            due_now = attempt.due and now < attempt.keeps_until
+            if due_now or not group.policy.outranks(job, attempt.job, attempt.start):
                 stay[attempt.slot] = True
         return stay
 

@@ -66,6 +66,7 @@ def export_state(core: Cycle) -> State:
             {
                 "node": plain(spec),
                 "cordoned": cluster.cordoned[f],
+                "away": f in cluster.away,
                 "lost": cluster.lost[f],
                 "gone": plain(cluster.gone.get(f, ())),
             }
@@ -249,7 +250,7 @@ def _restore_nodes(core: Cycle, state: State) -> None:
         core.relations.racks.number(name)
     for entry in state["nodes"]:
         f = cluster.add_node(msgspec.convert(entry["node"], Node))
-        cluster.cordon(f, entry["cordoned"])
+        cluster.cordon(f, entry["cordoned"], away=entry.get("away", False))
         if entry.get("gone"):
             cluster.set_gone(f, cluster.devices[f], msgspec.convert(entry["gone"], tuple[Device, ...]))
         if entry["lost"]:
@@ -424,6 +425,8 @@ def _attempt(core: Cycle, attempt: Attempt) -> State:
     }
     if attempt.stopping:
         entry["last_end"] = attempt.last_end
+    if attempt.due:
+        entry["due"] = True
     held, amounts = _held(core, attempt), list(attempt.amounts)
     if held != amounts or amounts != list(attempt.job.job.request_of(attempt.task)) or entry["devices"][1]:
         # It has exclusive disks, which may have changed since, or was adopted with other amounts than its job's.
@@ -474,7 +477,7 @@ def _restore_attempt(core: Cycle, entry: State) -> None:
     if entry["stopping"]:
         attempt.last_end = entry.get("last_end", attempt.expected)
     core.expected.add(attempt)
-    attempt.amounts, attempt.ports = asked, tuple(entry["ports"])
+    attempt.amounts, attempt.ports, attempt.due = asked, tuple(entry["ports"]), entry.get("due", False)
     core.relations.ports.take(attempt.node, attempt.ports)
     core.relations.licences.hold(job.job.licences)
     core.attempts[attempt.id] = attempt
