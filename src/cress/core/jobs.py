@@ -418,7 +418,7 @@ class Attempt:
         self.start = start
         self.charge = charge
         # Its request; of an adopted task, the amounts that it was found to have.
-        self.amounts = job.job.request_of(task)
+        self.amounts = job.job.request_of(task) if job.job.parts else job.job.request
         # Its ports on the node.
         self.ports: tuple[int, ...] = ()
         self.stopping = False
