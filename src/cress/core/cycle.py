@@ -382,6 +382,10 @@ class Cycle(MakingRoom):
         else:
             self.plans.started(group, unit)
             job = unit.job
+            if job.shape.kinds:
+                self._start_at(job, unit.nodes, ("planned", 0))
+                group.verdict = Verdict.PLACED
+                return True
             for f, count in unit.nodes:
                 for _ in range(count):
                     if job.unit():

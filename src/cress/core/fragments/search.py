@@ -48,8 +48,14 @@ class Place:
 
 
 def may_use(job: JobEntry) -> bool:
-    """Return whether the next unit of a job may be made of fragments: it is one task, alone, without exclusive disks, and no lease itself."""
-    return not job.job.is_lease and job.shape.size == 1 and not job.companions and not job.shape.ask[MUST]
+    """Return whether the next unit of a job may be made of fragments: it is one task, alone, without exclusive disks, not of a gang with parts, and no lease itself."""
+    return (
+        not job.job.is_lease
+        and not job.job.parts
+        and job.shape.size == 1
+        and not job.companions
+        and not job.shape.ask[MUST]
+    )
 
 
 def own_room(core: Books, job: JobEntry, workload: Workload) -> Place | None:

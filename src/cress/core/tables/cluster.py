@@ -428,6 +428,11 @@ class Cluster:
 
     # --- room on empty or free nodes -------------------------------------------------------------------------
 
+    def capacities(self) -> Ints:
+        """Return the capacities of all nodes."""
+        k = self.k_count
+        return self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
+
     def copies_when_empty(self, request: Ints, most: int) -> Ints:
         """Return, per node, the copies of ``request`` that it holds when empty, at most ``most``."""
         k = self.k_count
