@@ -370,8 +370,8 @@ def random_group(rng: Random, name: str, setting: Setting, policies: tuple[Sched
     )
 
 
-def in_a_tree(groups: tuple[Group, ...], rng: Random) -> tuple[Group, ...]:
-    """The same groups, some of them in others, some of these with more than the sum of their quotas; some with bounds."""
+def in_a_tree(groups: tuple[Group, ...], rng: Random, *, limited: bool = False) -> tuple[Group, ...]:
+    """The same groups, some of them in others, some of these with more than the sum of their quotas; some with bounds, or limits."""
     quotas = [each for group in groups for each in (group.quota, *(window.quota for window in group.windows))]
     if len({tuple(name for name, _ in each.amounts) for each in quotas}) > 1 or rng.random() < 0.2:
         # In one tree all quotas are of one kind.
@@ -383,6 +383,8 @@ def in_a_tree(groups: tuple[Group, ...], rng: Random) -> tuple[Group, ...]:
         made.append(bounded(msgspec.structs.replace(group, parent=parent), rng))
     used = {group.parent for group in made}
     top = [each for each in top if each.name in used or (each.name == "outer" and top[1].parent and "inner" in used)]
+    if limited:
+        top = [msgspec.structs.replace(each, limits=random_limits(Random(rng.random()))) for each in top]
     made += top
     weeks = weeks_of(made)
     for each in top:
@@ -451,7 +453,7 @@ def _setting(
     names = names[: number(min(2, len(names)), len(names))]
     groups = tuple(random_group(rng, name, setting, policies) for name in names)
     if setting.trees:
-        groups = in_a_tree(groups, rng)
+        groups = in_a_tree(groups, rng, limited=setting.limited)
     nodes = tuple(random_node(rng, i, setting.custom, setting.constrained, setting.placed) for i in range(number(1, 6)))
     return replace(setting, groups=groups, nodes=nodes)
 
@@ -949,7 +951,7 @@ class Player:
         target = rng.choice([*kept, "default"])
         moves = tuple((name, target) for name in old if name not in kept)
         if self.setting.trees:
-            fresh = in_a_tree(fresh, rng)
+            fresh = in_a_tree(fresh, rng, limited=self.setting.limited)
         self.groups = fresh
         self.account.move(dict(moves))
         self.happen(GroupsApplied(fresh, moves))

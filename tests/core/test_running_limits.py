@@ -170,13 +170,82 @@ def test_the_head_of_a_group_at_its_limit_makes_no_limits_of_time_count() -> Non
     assert not world.core.limits_count
 
 
+# --- groups in groups --------------------------------------------------------------------------------------------
+
+
+def in_one(policy: str = "FIFO", **limits: int) -> World:
+    """The groups a and b are in lab, which has these limits, and lab is in campus; c is beside them."""
+    return World(
+        group("campus", 0), group("lab", 0).inside("campus").limits(**limits), group("a", 2, policy).inside("lab"),
+        group("b", 2, policy).inside("lab"), group("c", 2, policy), nodes=nodes(2, cpu=4),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["FIFO", "Priority", "Capacity", "BackFill", "Urgency"])
+def test_all_jobs_of_the_groups_below_count_for_the_limit_of_a_group_that_holds_them(policy: str) -> None:
+    world = in_one(policy, running=2)
+    world.submit(*(job(f"{name}{i}").group(name).limit(60) for i in range(2) for name in "abc")).decide()
+    assert world.jobs_running() == ["a0", "b0", "c0", "c1"]
+    assert world.why("a1") == world.why("b1") == "group lab runs 2 of at most 2 jobs"
+    world.wait(1).finish("b0")
+    assert len(world.jobs_running()) == 4, "one of the two that waited has the place"
+    world.finish("a0")
+    assert world.jobs_running() == ["a1", "b1", "c0", "c1"]
+
+
+def test_a_user_has_places_in_all_groups_below_together() -> None:
+    world = in_one(running_per_user=1)
+    world.submit(*(job(f"{name}-{user}").group(name).user(user) for user in ("ann", "bob") for name in "ab")).decide()
+    assert world.jobs_running() == ["a-ann", "b-bob"]
+    assert world.why("a-bob") == "bob runs 1 of at most 1 job in group lab"
+    world.finish("b-bob")
+    assert world.jobs_running() == ["a-ann", "a-bob"]
+
+
+def test_the_limit_of_a_group_and_of_the_one_that_holds_it_both_hold() -> None:
+    world = World(
+        group("lab", 0).limits(running=3), group("a", 4).inside("lab").limits(running=1), group("b", 4).inside("lab"),
+        nodes=nodes(1, cpu=8),
+    )  # fmt: skip
+    world.submit(*(job(f"{name}{i}").group(name) for i in range(4) for name in "ab")).decide()
+    assert world.jobs_running() == ["a0", "b0", "b1"]
+    assert world.why("a1") == "group a runs 1 of at most 1 job"
+    assert world.why("b2") == "group lab runs 3 of at most 3 jobs"
+
+
+def test_what_is_claimed_in_one_group_counts_for_the_others_and_a_raised_limit_lets_them_start() -> None:
+    groups = [group("a", 4).inside("lab"), group("b", 4).inside("lab"), group("c", 1)]
+    world = World(group("lab", 0).limits(running=1), *groups, nodes=nodes(1, cpu=6), max_per_round=1.0)
+    world.run(job("fill").cpu(4).group("c").stop_grace("30s"))
+    world.submit(job("large").cpu(3).group("a").limit(60)).decide()
+    assert world.victims() == ["fill"]
+    world.submit(job("small").group("b")).decide()
+    assert world.jobs_running() == ["fill"]
+    assert world.why("small") == "group lab runs 1 of at most 1 job"
+    world.apply(group("lab", 0).limits(running=2), *groups).decide()
+    assert world.jobs_running() == ["fill", "small"]
+
+
+def test_restored_it_counts_the_same_for_the_group_that_holds_others() -> None:
+    world = in_one(running=2)
+    world.submit(*(job(f"{name}{i}").group(name) for i in range(2) for name in "ab")).decide()
+    twin = Scheduler.restore(world.core.export())
+    assert twin.export() == world.core.export()
+    assert twin.validate() == []
+    assert twin.decide(world.now) == world.core.decide(world.now)
+
+
 # --- what must always hold -------------------------------------------------------------------------------------
 
 
 def too_many(player: Player, decided: list[Decision]) -> list[str]:
     """The starts beyond a limit, by a plain account of what ran before and runs now."""
     limits = {each.name: each.limits for each in player.groups}
+    parents = {each.name: each.parent for each in player.groups}
     jobs = player.account.jobs
+
+    def path(group_name: str) -> list[str]:
+        return [group_name, *(path(parents[group_name]) if parents.get(group_name) else ())]
 
     def name(number: int) -> str:
         return player.account.group_of[number]
@@ -187,14 +256,15 @@ def too_many(player: Player, decided: list[Decision]) -> list[str]:
         if not isinstance(start, Start):
             continue
         spec = jobs[start.job]
-        group_name, limit = name(spec.id), limits.get(name(spec.id), Limits())
-        theirs = {number for g, number, _ in running if g == group_name}
-        own = {number for g, number, user in running if (g, user) == (group_name, spec.user)}
-        if limit.running is not None and spec.counted_as not in theirs and len(theirs) >= limit.running:
-            wrong.append(f"{start} beside {theirs} of {limit.running}")
-        if limit.running_per_user is not None and spec.counted_as not in own and len(own) >= limit.running_per_user:
-            wrong.append(f"{start} beside {own} of {limit.running_per_user}")
-        running.add((group_name, spec.counted_as, spec.user))
+        for group_name in path(name(spec.id)):
+            limit = limits.get(group_name, Limits())
+            theirs = {number for g, number, _ in running if group_name in path(g)}
+            own = {number for g, number, user in running if group_name in path(g) and user == spec.user}
+            if limit.running is not None and spec.counted_as not in theirs and len(theirs) >= limit.running:
+                wrong.append(f"{start} beside {theirs} of {limit.running} in {group_name}")
+            if limit.running_per_user is not None and spec.counted_as not in own and len(own) >= limit.running_per_user:
+                wrong.append(f"{start} beside {own} of {limit.running_per_user} in {group_name}")
+        running.add((name(spec.id), spec.counted_as, spec.user))
     return wrong
 
 
@@ -206,6 +276,11 @@ def watching(player: Player, decided: list[Decision]) -> Callable[[], None]:
 
 @given(setting=settings_of_any_kind(limited=True), story=operations(EVERYTHING))
 def test_no_start_exceeds_a_limit(setting: Setting, story: list[Operation]) -> None:
+    Player(setting, watch=watching).play(story)
+
+
+@given(setting=settings_of_any_kind(limited=True, trees=True), story=operations(EVERYTHING))
+def test_no_start_exceeds_a_limit_of_a_group_that_holds_others(setting: Setting, story: list[Operation]) -> None:
     Player(setting, watch=watching).play(story)
 
 

@@ -301,7 +301,8 @@ def _nothing(side: Expression, measure: str, world: World) -> bool:
 
 
 def _in_set(member: str, of: str) -> bool:
-    members = of[1:-1].split(",") if re.fullmatch(r"\{.*\}", of) else [of]
+    # The empty set has no members, not one that is empty; a text that is no set is its only member.
+    members = [each for each in of[1:-1].split(",") if each] if re.fullmatch(r"\{.*\}", of) else [of]
     return member.casefold() in [each.casefold() for each in members]
 
 

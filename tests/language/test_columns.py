@@ -337,3 +337,13 @@ def test_compiled_programs_give_what_the_plain_evaluator_gives(
 @given(*_inputs)
 def test_the_same_with_many_more_examples(expression: Expression, terms: list[Expression], chosen: Chosen) -> None:
     _check(expression, terms, chosen)
+
+
+def test_the_empty_set_has_no_member_not_even_the_empty_text() -> None:
+    """Found by the long run: inside an undefined condition the plain evaluator took the empty text for a member."""
+    table = Table()
+    table.put(0, node("a", zone="{}", gcc=""))
+    table.put(1, node("b", zone="{r1}", gcc="r1"))
+    for text, expected in {"GCC in Zone": [0, 1], "SSD && GCC in Zone": [0, -1], "contains(Zone, GCC)": [0, 1]}.items():
+        expression = parse_expression(text)
+        assert table.truths(expression) == table.plain_truths(expression) == expected, text

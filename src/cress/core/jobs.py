@@ -14,7 +14,7 @@ from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
 from cress.core.placing.kinds import KindsConstraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
-from cress.core.running_jobs import Owned, QueuedJobs, RunningJobs
+from cress.core.running_jobs import Owned, QueuedJobs, RunningJobs, counter_of
 from cress.core.tables.arrays import Ints
 from cress.core.tree.amounts import Amounts, add_amounts
 from cress.core.tree.tree import Tree
@@ -647,15 +647,16 @@ class GroupState(Amounts):
         self.asker = 0
         # The running jobs that count for its limits, of each group on the way to the root that has any; and its queue by user.
         self.counters: tuple[RunningJobs, ...] = ()
+        self.own_counter: RunningJobs | None = None
+        # The other groups for which jobs of this one count, as they are in the same group with a limit.
+        self.count_alike: tuple[GroupState, ...] = ()
         self.waiting_jobs = QueuedJobs()
 
     def configure(self, spec: Group, options: Options, policy: Policy[JobEntry]) -> None:
         """Take over a configuration; the waiting jobs move to the policy if it is a new one."""
         before = getattr(self, "policy", None)
         if not hasattr(self, "spec") or self.spec.limits != spec.limits:
-            limits = spec.limits
-            own = RunningJobs(self.name, limits.running, limits.running_per_user)
-            self.counters = (own,) if limits.at_start else ()
+            self.own_counter = counter_of(spec)
         self.set_options(spec, options)
         self.policy = policy
         self.predicts = self.trusts = options.estimates == "predicted"

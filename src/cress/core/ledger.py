@@ -414,7 +414,7 @@ class Ledger(Books):
                 if not job.queued and self.can_wait(job):
                     self.enqueue(job)
         elif fact.leader is not None:
-            if group.key is not None:
+            if group.key is not None or group.count_alike:
                 self.groups.reorder(group)
         elif not (job.job.gang and job.waiting) or job.starts_in_part:
             # A gang starts as a whole: its last task takes it out of the queue.
@@ -612,6 +612,8 @@ class Ledger(Books):
         elif job.constraints is not None or job.companions:
             # Its next task may have waited for less long, or starts with others.
             self.refit(job)
+        if job.group.count_alike:
+            self.groups.reorder(job.group)
         self.timeline.reserve(reservation, NEVER, claim.shape)
         giving_back = give_to_claim(self, fact, job, nodes[0][0])
         for number in fact.victims:

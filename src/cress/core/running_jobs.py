@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
 from cress.core.placing.vetoes import Reached
+from cress.model.group import Group
 
 _Key = TypeVar("_Key")
 
@@ -96,6 +97,12 @@ class RunningJobs:
     def counts(self) -> tuple[dict[int, int], dict[Owned, int], dict[str, int]]:
         """Return all counts, for comparisons."""
         return self._jobs, self._jobs_of, self.users
+
+
+def counter_of(spec: Group) -> RunningJobs | None:
+    """Return a counter for the limits on running jobs of a group; ``None`` if it has none."""
+    limits = spec.limits
+    return RunningJobs(spec.name, limits.running, limits.running_per_user) if limits.at_start else None
 
 
 class Taken:

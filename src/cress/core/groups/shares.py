@@ -16,6 +16,7 @@ from cress.core.groups.running_limits import head_of, may_start_more
 from cress.core.jobs import MILLION, GroupState, JobEntry
 from cress.core.placing.fit import Fit
 from cress.core.placing.node_kinds import NodeKinds
+from cress.core.running_jobs import counter_of
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.amounts import Amounts, GroupKey, InnerGroup
 from cress.core.tree.tree import Tree
@@ -145,6 +146,7 @@ class Groups:
                 node.parent.children.append(node)
         for each in tree.inner.values():
             each.level = len(list(each.path()))
+        self._link_limits()
         self.bounded = any(group.max_quota is not None for group in groups)
         tree.keeps = any(group.lendable is not None for group in groups)
         for state in self.by_name.values():
@@ -152,6 +154,21 @@ class Groups:
             state.limited = tree.keeps or (
                 self.bounded and any(node.spec.max_quota is not None for node in state.path())
             )
+
+    def _link_limits(self) -> None:
+        """Let the jobs of each group count for the limits of every group that it is in."""
+        outer = {each.name: counter_of(each.spec) for each in self.tree.upwards}
+        below: dict[str, list[GroupState]] = {}
+        for state in self.by_name.values():
+            above = [node.name for node in state.path() if outer.get(node.name) is not None]
+            counters = (state.own_counter, *(outer[name] for name in above))
+            state.counters = tuple(counter for counter in counters if counter is not None)
+            for name in above:
+                below.setdefault(name, []).append(state)
+        for state in self.by_name.values():
+            alike = {other.name: other for node in state.path() for other in below.get(node.name, ())}
+            alike.pop(state.name, None)
+            state.count_alike = tuple(alike.values())
 
     def _default_quota(self) -> Quota:
         there = self.cluster.lost.count(False)
@@ -195,7 +212,15 @@ class Groups:
     # --- order ---------------------------------------------------------------------------------------------
 
     def reorder(self, group: GroupState) -> None:
-        """Put the group into its place in the order; groups without waiting jobs have none."""
+        """Put the group into its place in the order; groups without waiting jobs have none.
+
+        Those that share a limit on running jobs with it may come to have one, or none.
+        """
+        self._place(group)
+        for other in group.count_alike:
+            self._place(other)
+
+    def _place(self, group: GroupState) -> None:
         self.tree.place(group, group.order_key() if group.claims or may_start_more(group) else None)
 
     def several_wait(self) -> bool:

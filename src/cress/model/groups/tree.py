@@ -145,16 +145,6 @@ def problems(groups: Sequence[Group], *, accounting: str, dimensions: Dimensions
         for group in groups
         if group.quota == NO_QUOTA and group.name not in inner
     ]
-    found += [
-        Problem(
-            group.name,
-            PARENT if group.parent else QUOTA,
-            f"group {group.name} limits running jobs and has groups in it; such limits are those of groups that take jobs",
-            "the limit in the groups in it",
-        )
-        for group in groups
-        if group.name in inner and group.limits.at_start
-    ]
     found = found or _mixed(groups, by_name, inner)
     if found:
         return found
