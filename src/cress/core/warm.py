@@ -15,6 +15,7 @@ from cress.core.kernels import (
     balance,
     choice,
     devices,
+    domains,
     filling,
     fragmentation,
     fragments,
@@ -46,7 +47,7 @@ from cress.model.times import MINUTE, SECOND
 
 # All kernels of the scheduler.
 KERNELS = Kernels(
-    alike, balance, choice, devices, filling, fragmentation, fragments, holding, order, runs, shape_blocks, timeline, urgency,
+    alike, balance, choice, devices, domains, filling, fragmentation, fragments, holding, order, runs, shape_blocks, timeline, urgency,
     victims, machine,
 )  # fmt: skip
 
