@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from cress.core.kernels.holding import (
-    EXCLUDED,
+    CLAUSES,
     FITTING,
     REQUEST,
     SHUT,
@@ -141,61 +141,44 @@ def shut_domains(r, changed, number, closed, others, order, bounds, nodes, total
     The nodes of domain d are ``order[bounds[d]:bounds[d + 1]]``. ``others`` (bool, per node) are nodes that another clause shuts; empty: none.
     Nodes that are opened get a new stamp. Returns whether a node is excluded no longer.
     """
+    row = lack[r]
     before = rows[r, FITTING]
-    cleared = False
+    fitting = before
+    stamp = totals[TOTAL_STAMP] + 1
     turned = False
+    cleared = False
     for i in range(number):
-        shut = closed[changed[i]]
-        for j in range(bounds[changed[i]], bounds[changed[i] + 1]):
+        d = changed[i]
+        for j in range(bounds[d], bounds[d + 1]):
             f = order[j]
-            if _turn(r, f, shut or (others.shape[0] > 0 and others[f]), nodes, totals, rows, lack):
-                turned = True
-                cleared = cleared or lack[r, f] & EXCLUDED == 0
-    _settle(r, before, turned, totals, rows)
-    return cleared
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def shut_nodes(r, places, shut, nodes, totals, rows, lack):
-    """Shut row ``r`` on those of the nodes ``places`` for which ``shut`` (bool) says so, and open it on the others.
-
-    Nodes that are opened get a new stamp. Returns whether a node is excluded no longer.
-    """
-    before = rows[r, FITTING]
-    cleared = False
-    turned = False
-    for i in range(places.shape[0]):
-        f = places[i]
-        if _turn(r, f, shut[i], nodes, totals, rows, lack):
+            shut = closed[d] or (others.shape[0] > 0 and others[f])
+            old = row[f]
+            if (old & SHUT != 0) == shut:
+                continue
+            new = np.int32(old ^ SHUT)
+            row[f] = new
             turned = True
-            cleared = cleared or lack[r, f] & EXCLUDED == 0
-    _settle(r, before, turned, totals, rows)
+            if shut:
+                if old == 0:
+                    fitting -= 1
+                elif old & (CLAUSES | UNUSABLE) == 0:
+                    _count_lack(r, old, -1, rows, totals)
+            else:
+                # All that are opened together have one stamp.
+                nodes[f, STAMP] = stamp
+                cleared = cleared or new & CLAUSES == 0
+                if new == 0:
+                    fitting += 1
+                elif new & (CLAUSES | UNUSABLE) == 0:
+                    _count_lack(r, new, 1, rows, totals)
+    rows[r, FITTING] = fitting
+    totals[TOTAL_STARVED] += np.int64(fitting == 0) - np.int64(before == 0)
+    totals[TOTAL_STAMP] += np.int64(turned)
     return cleared
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _turn(r, f, shut, nodes, totals, rows, lack):
-    """Set the bit ``SHUT`` of a node, or clear it; return whether it was otherwise. What the node lacks stays known."""
-    old = lack[r, f]
-    if (old & SHUT != 0) == shut:
-        return False
-    new = np.int32(old ^ SHUT)
-    lack[r, f] = new
-    sign = -1 if shut else 1
-    open_bits = old if shut else new
-    if open_bits == 0:
-        rows[r, FITTING] += sign
-    elif open_bits & (EXCLUDED | UNUSABLE) == 0:
-        k_count = (totals.shape[0] - TOTAL_USED) // 2
-        for k in range(k_count):
-            rows[r, REQUEST + k_count + k] += sign * ((open_bits >> k) & 1)
-    if not shut:
-        # All that are opened together have one stamp.
-        nodes[f, STAMP] = totals[TOTAL_STAMP] + 1
-    return True
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _settle(r, before, turned, totals, rows):
-    totals[TOTAL_STARVED] += np.int64(rows[r, FITTING] == 0) - np.int64(before == 0)
-    totals[TOTAL_STAMP] += np.int64(turned)
+def _count_lack(r, bits, sign, rows, totals):
+    k_count = (totals.shape[0] - TOTAL_USED) // 2
+    for k in range(k_count):
+        rows[r, REQUEST + k_count + k] += sign * ((bits >> k) & 1)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from cress.core.kernels.domains import put_worth, shut_domains, shut_nodes
+from cress.core.kernels.domains import put_worth, shut_domains
 from cress.core.placing.predicates import Predicate
 from cress.core.tables.arrays import Bools, Floats, Ints
 from cress.core.tables.cluster import Cluster
@@ -56,10 +56,11 @@ class Closures:
 
     def fill(self, row: int, cluster: Cluster) -> bool:
         """Shut the row on all nodes anew; return whether a node is excluded no longer."""
-        shut = self.renew()
-        return shut_nodes(  # type: ignore[no-any-return]
-            row, np.arange(len(shut)), shut, cluster.nodes, cluster.totals, cluster.rows, cluster.lack
-        )
+        self._kept = [_Closed(each) for each in self._predicates]
+        # The nodes of all domains of one of them are all nodes.
+        first = self._kept[0]
+        first.changed[:] = np.arange(len(first.changed))
+        return self._carry_over([(first, len(first.changed))], row, cluster)
 
     def follow(self, row: int, cluster: Cluster) -> bool:
         """Bring the row up to date after tasks started or ended; return whether a node is excluded no longer."""
@@ -70,6 +71,9 @@ class Closures:
             number = each.predicate.close(each.closed, each.changed)
             if number:
                 turned.append((each, number))
+        return self._carry_over(turned, row, cluster)
+
+    def _carry_over(self, turned: list[tuple[_Closed, int]], row: int, cluster: Cluster) -> bool:
         cleared = False
         for each, number in turned:
             others = _NONE if len(self._kept) == 1 else self._shut(each)

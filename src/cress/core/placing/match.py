@@ -12,8 +12,8 @@ from cress.core.kernels.holding import CLAUSE_BIT, SHUT
 from cress.core.placing.clause_kinds import CLAUSES, EXTRAS
 from cress.core.placing.constraints import BY_EXPRESSION, Wants
 from cress.core.placing.context import Context
-from cress.core.placing.gang_rules import Rules
 from cress.core.placing.domain_answers import Closures, DomainScores
+from cress.core.placing.gang_rules import Rules
 from cress.core.placing.predicates import Condition, Predicate
 from cress.core.tables.arrays import Floats, Ints
 from cress.language.clauses import Clause
@@ -83,11 +83,11 @@ class Match:
         # The scores of a rank whose one term compares domains.
         self.by_domains: DomainScores | None = None
         if len(wants.terms) == 1 and self._terms and self._terms[0][1].compares:
-            self.by_domains = DomainScores(self._terms[0][1], self._terms[0][0])
+            self.by_domains = DomainScores(self._terms[0][1], wants.terms[0].weight)
         weighed = {term.what.hard() for term in wants.terms if isinstance(term.what, Clause)}
         # The predicates of the hard clauses come first.
         self._ordering = [
-            DomainScores(each, 1) if each.compares else each
+            each
             for clause, each in zip(wants.hard, self.predicates, strict=False)
             if each.orders and clause not in weighed
         ]
@@ -112,16 +112,13 @@ class Match:
         if not self._ordering:
             return []
         if self.orders is None or len(self.orders[0]) < size:
-            self.orders = [self._ordered(each, size) for each in self._ordering]
+            n = self._cluster.node_count
+            self.orders = []
+            for each in self._ordering:
+                values = np.zeros(size, np.float32)
+                values[:n] = each.suits(np.arange(n))
+                self.orders.append(values)
         return self.orders
-
-    def _ordered(self, by: Predicate | DomainScores, size: int) -> Floats:
-        if isinstance(by, DomainScores):
-            return by.on_nodes(size)
-        n = self._cluster.node_count
-        values = np.zeros(size, np.float32)
-        values[:n] = by.suits(np.arange(n))
-        return values
 
     def first_excluding(self, places: Ints, facts: bool) -> Firsts:
         """Return 1 + the place of the first predicate about single nodes that excludes each of them, 0 for none; ``facts``: also static ones."""

@@ -15,8 +15,8 @@ from cress.core.kernels.domains import (
     WITHOUT_ANY,
     WITHOUT_ANY_IN_DOMAINS,
     close_beyond_shares,
-    close_unused,
     close_uneven,
+    close_unused,
     close_used,
     worth_of_even,
 )
@@ -51,6 +51,8 @@ class OverDomain(Placed):
         self._others: Sequence[Predicate] = ()
         # The closed domains, after what they follow from.
         self._closed: tuple[tuple[int, int, Domains | None], Bools] = ((-1, -1, None), np.zeros(0, np.bool_))
+        # The values by distance, after the domains in use.
+        self._distances: tuple[Domains | None, list[int], bool, Floats] = (None, [], False, np.zeros(0, np.float32))
         # The domains that count, after the facts that they follow from.
         self._eligible: tuple[int, Domains | None, Bools] = (-1, None, np.zeros(0, np.bool_))
 
@@ -112,6 +114,21 @@ class OverDomain(Placed):
     def never(self, places: Ints) -> Bools:
         found: Bools = self.domains.of[places] == len(self.domains)
         return found
+
+    def _by_distance(self, used: list[int], *, nobody: bool) -> Floats:
+        """Return, per domain, 1 where it is in use, else less the farther it is from the nearest one; 1 for all while ``nobody`` is anywhere."""
+        domains = self.domains
+        if self._distances[:3] != (domains, used, nobody):
+            found = np.zeros(len(domains) + 1, np.float32)
+            far = domains.far
+            for d in range(len(domains) if used and not nobody else 0):
+                nearest = min(domains.distance(d, each) for each in used)
+                found[d] = np.float32(1 - nearest / (far + 1) if far > 1 or not nearest else 0)
+            found[used] = 1
+            if nobody:
+                found[:-1] = 1
+            self._distances = (domains, used, nobody, found)
+        return self._distances[3]
 
     def shown_domains(self, numbers: Iterable[int]) -> str:
         """Return the names of domains for people, in the same order however the nodes came: r2 before r10."""
@@ -323,7 +340,7 @@ class Near(OfJobs):
     def values(self) -> Floats:
         """1 in such domains, less in others the farther they are."""
         running = self._running()
-        return _by_distance(self.domains, np.flatnonzero(running[:-1]).tolist(), nobody=self._first(running))
+        return self._by_distance(np.flatnonzero(running[:-1]).tolist(), nobody=self._first(running))
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
         return (Within(self.domains, ()),) if self._own and (empty or self._first(self._running())) else ()
@@ -341,8 +358,6 @@ class Near(OfJobs):
 
 class Together(OverDomain):
     """The predicate "all tasks of the job are in one domain"; the tightest one that holds a gang."""
-
-    orders = True
 
     def __init__(self, context: Context, clause: Clause, value: OverDomains, wants: Wants) -> None:
         super().__init__(context, value, brief(clause))
@@ -362,7 +377,7 @@ class Together(OverDomain):
     def values(self) -> Floats:
         """1 in domains in use, less in others the farther they are."""
         used = self._used()
-        return _by_distance(self.domains, used, nobody=not used)
+        return self._by_distance(used, nobody=not used)
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
         return (Within(self.domains, () if empty else tuple(self._used())),)
@@ -405,20 +420,6 @@ class KeptOff(OverDomain):
 
 def _jobs_text(jobs: str) -> str:
     return "the job itself" if parse_selector(jobs).is_self else jobs
-
-
-def _by_distance(domains: Domains, used: list[int], *, nobody: bool) -> Floats:
-    """Return, per domain, 1 where it is in use, else less the farther it is from the nearest one; 1 for all while ``nobody`` is anywhere."""
-    found = np.zeros(len(domains) + 1, np.float32)
-    if nobody:
-        found[:-1] = 1
-        return found
-    far = domains.far
-    for d in range(len(domains) if used else 0):
-        nearest = min(domains.distance(d, each) for each in used)
-        found[d] = np.float32(1 - nearest / (far + 1) if far > 1 or not nearest else 0)
-    found[used] = 1
-    return found
 
 
 def _value(clause: Clause) -> OverDomains:

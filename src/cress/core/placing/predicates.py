@@ -17,6 +17,7 @@ from cress.core.tables.domains import Domains
 from cress.language.clauses import Clause, brief
 from cress.language.program import Program
 
+
 class Predicate(ABC):
     """A condition that keeps a shape off nodes; ``text`` is its form for people.
 
