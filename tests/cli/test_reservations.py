@@ -47,7 +47,7 @@ def test_the_table_of_reservations() -> None:
 
 def test_what_was_reserved_is_said_in_a_line() -> None:
     assert reservations.summary(EXAM, dry_run=False) == [
-        "reservation exam of group b: 4 nodes (n1, n2, n3, n4) is kept from 2026-12-01 18:00 until 22:00",
+        "reservation exam of group b: 4 nodes (n1, n2, n3, n4) are kept from 2026-12-01 18:00 until 22:00",
         "1 running task has to stop at its start unless it ends before",
     ]
     assert reservations.summary(COURSE, dry_run=True) == [
@@ -107,6 +107,15 @@ def test_reservations_are_made_listed_and_removed_and_mistakes_are_one_sentence(
             "cress reservations remove: there is no reservation exma (did you mean exam?)"
         )
         assert said("reservations", "remove", "exam") == "reservation exam of group default removed"
+        assert said("reserve", "--replace", "--nodes", "n1", "--for", "1h", code=2) == (
+            "cress reserve: --replace needs the name of a reservation (`cress reservations` lists them)"
+        )
+        # Without a name it is called after its group; amounts alone are of one node.
+        for name in ("default-1", "default-2"):
+            told = said("reserve", "--group", "default", "--resource", "<1, 1G>", "--from", "+1h", "--for", "1h")
+            assert told.startswith(f"reservation {name} of group default: <1,1G> × 1 on 1 node (n1) is kept from "), (
+                told
+            )
         kinds = center.http.get("/v1/events", params={"after": 0, "follow": "false"}).text
         assert [kind for kind in ("reservation.made", "reservation.removed") if kind in kinds] == [
             "reservation.made", "reservation.removed",

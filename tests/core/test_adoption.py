@@ -12,7 +12,7 @@ from cress.core.scheduler import Scheduler
 from cress.core.state import promised_state
 from cress.model.decisions import Start, Stop
 from cress.model.errors import InputError
-from cress.model.events import ForeignUse, JobSubmitted, NodeAdded, NodeChanged, TaskAdopted, TaskEnded
+from cress.model.events import ForeignUse, JobSubmitted, NodeAdded, NodeChanged, Outcome, TaskAdopted, TaskEnded
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node, nodes
 from tests.core.stories import EVERYTHING, Player, seeded_operations, seeded_setting
@@ -336,3 +336,22 @@ def test_stops_of_adopted_gangs_come_when_a_task_is_lost() -> None:
     (stop,) = world.core.decide(world.now).orders
     assert isinstance(stop, Stop)
     assert stop.attempt == 4
+
+
+def test_a_claim_does_not_rely_on_a_task_that_may_go_on_for_ever() -> None:
+    """Somebody takes what one victim freed. The runner is expected to end at 50 s, but has no limit: nobody waits for it."""
+    predicting = group("ours", 4, "BackFill").with_options(estimates="predicted")
+    world = World(group("small", 4), predicting, nodes=nodes(1, cpu=8), max_per_round=1.0)
+    world.run(job("runner").cpu(4).expected(50).group("ours"), job("fill").tasks(4).group("ours"))
+    world.submit(job("late").cpu(4).group("small")).decide()
+    assert world.victims() == ["fill"] * 4
+    first, second, *_ = world.told.values()
+    world.end([first, second], Outcome.PREEMPTED).decide()
+    world.observe([ForeignUse("n1", job("x").cpu(2).vector(world.dimensions))])
+    assert not world.core.claims
+    assert world.state("late").waiting == 1
+    world.wait(60).decide()
+    world.end(world.told.values(), Outcome.PREEMPTED).decide()
+    world.observe([ForeignUse("n1", job("x").cpu(0).vector(world.dimensions))])
+    world.decide()
+    assert "late" in world.jobs_running()

@@ -223,3 +223,33 @@ def test_nothing_runs_twice_when_the_end_is_told_late() -> None:
     made.running.clear()
     decided = made.decide()
     assert sorted(made.names[each.job] for each in decided if isinstance(each, Start)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("requirement", ["", "CPU > 1"])
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_claim_keeps_what_its_own_task_asks_for_while_the_next_unit_is_larger(
+    restored: bool, requirement: str
+) -> None:
+    """Task 0 of a takes back n1, alone; task 1 waits with its dependant for a node with room for both."""
+    made = World(
+        group("g", 4), group("h", 4), group("large", 1), nodes=[node("n1").cpu(2), node("n2").cpu(3)], max_per_round=1.0
+    )
+    made.run(
+        job("a").group("g").cpu(2).tasks(2).requires(requirement), job("b").group("h").requires('JobDependency = "g/a"')
+    )
+    assert made.nodes_of("a") == ["n1", "n2"]
+    assert made.nodes_of("b") == ["n2"]
+    made.lose_node("n2").decide()
+    assert units(made) == {"a": ["b"]}
+    made.submit(job("fill").group("large").cpu(2).stop_grace("30s"))
+    made.finish("a", 0, outcome=Outcome.FAILED, again=True, after=5)
+    made.wake()
+    assert made.victims() == ["fill"]
+    if restored:
+        made.core = Scheduler.restore(json.loads(json.dumps(made.core.export())))
+        assert made.core.validate() == []
+    made.wait(20).yield_victims()
+    assert made.nodes_of("a") == ["n1"]
+    made.add_node(node("n2").cpu(5)).decide()
+    assert made.nodes_of("a") == ["n1", "n2"]
+    assert made.nodes_of("b") == ["n2"]

@@ -407,6 +407,42 @@ def test_conservative_moves_no_job_later_when_an_early_end_lets_another_one_jump
     assert planned(world, "wide", "long") == [100, 150]
 
 
+def test_conservative_gives_an_earlier_job_the_room_that_a_later_one_left_when_it_moved() -> None:
+    """Wide is looked at before hole moves away from n1; what ends next is on n2, and n1 is looked at again all the same."""
+    big, small = node("n1").cpu(4), node("n2").cpu(3)
+    world = World(
+        group("g", 99, "BackFill").with_options(backfill="conservative"), nodes=[big, small], node_order="first"
+    )
+    world.run(job("r1").cpu(3).limit(100).group("g"), job("r2").limit(120).group("g"))
+    world.run(job("r3").cpu(3).limit(300).group("g"))
+    world.submit(job("wide").cpu(4).limit(50).group("g"), job("hole").cpu(3).limit(20).group("g")).decide()
+    assert planned(world, "wide", "hole") == [120, 100]
+    world.wait(5).finish("r2")
+    assert planned(world, "wide", "hole") == [120, 100], "hole has its place before wide"
+    world.wait(5).finish("r3")
+    assert world.started()[-1] == "hole"
+    world.wait(2).finish("hole")
+    assert planned(world, "wide") == [100]
+    world.submit(job("late").cpu(4).limit(20).group("g")).decide()
+    assert planned(world, "late") == [150], "not in a gap before wide, which would keep it there"
+
+
+def test_conservative_puts_a_gang_on_the_first_nodes_as_if_it_were_planned_for_the_first_time() -> None:
+    world = World(
+        group("g", 99, "BackFill").with_options(backfill="conservative"), nodes=nodes(2, cpu=2), node_order="first"
+    )
+    world.run(job("r1").limit(100).group("g"), job("r2").limit(200).group("g"), job("r3").cpu(2).limit(100).group("g"))
+    world.submit(job("gang").tasks(2).gang().limit(50).group("g"), job("next").cpu(2).limit(50).group("g")).decide()
+    assert planned(world, "gang", "next") == [100, 150], "one task on n1, one on n2"
+    world.wait(10).finish("r2")
+    assert planned(world, "gang", "next") == [100, 100], "both on n1, of which more is free, and n2 is left"
+    world.wait(90)
+    world.finish("r1", decide=False)
+    world.finish("r3")
+    assert world.nodes_of("gang") == ["n1", "n1"]
+    assert world.nodes_of("next") == ["n2"]
+
+
 @dataclass
 class Planned:
     cores: int

@@ -7,8 +7,9 @@ from hypothesis import given
 
 from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Preempt
+from cress.model.events import ClockSet
 from cress.model.job import JobType
-from cress.model.times import SECOND
+from cress.model.times import HOUR, MINUTE, SECOND
 from tests.core.builders import GroupBuilder, JobBuilder, World, group, job, node, nodes
 from tests.core.stories import EVERYTHING, Operation, Player, Setting, operations, settings_of_any_kind
 
@@ -180,6 +181,44 @@ def test_a_task_keeps_the_points_that_it_gained_by_waiting() -> None:
     assert world.victims() == []
     world.submit(of_ours("above it", 3, 4)).decide()
     assert world.victims() == ["aged"]
+
+
+def by_deadlines(cpu: float, **options: str) -> World:
+    """A group with the policy Urgency, and the wall clock at 0 when the core begins."""
+    world = World(ours(policy="Urgency", **options), nodes=nodes(1, cpu=cpu), max_per_round=1.0)
+    return world.observe([ClockSet(0)])
+
+
+def test_a_task_that_has_just_taken_room_for_its_urgency_does_not_yield_it_to_a_higher_priority() -> None:
+    """Else the two would stop each other for ever, at one and the same moment."""
+    world = by_deadlines(4).run(of_ours("boss", 2, 4).limit("1h").stop_grace("0s"))
+    world.submit(of_ours("rush", 0, 4).limit("1h").stop_grace("0s").deadline(HOUR + MINUTE)).decide()
+    assert world.victims() == ["boss"]
+    world.yield_victims()
+    assert world.jobs_running() == ["rush"]
+    assert world.victims() == ["boss"]
+
+
+@pytest.mark.parametrize("margin", ["0.1", "0"])
+def test_two_arrays_that_are_urgent_as_a_whole_do_not_stop_each_other(margin: str) -> None:
+    """Each still takes five hours, one task after the other, but each single task has hours left."""
+    world = by_deadlines(1, urgency_margin=margin)
+    one, two = (
+        of_ours(name).tasks(5).at_once(1).limit("1h").stop_grace("0s").deadline(5 * HOUR + MINUTE)
+        for name in ("one", "two")
+    )
+    world.submit(one).decide()
+    world.submit(two).decide()
+    assert world.victims() == []
+    assert world.jobs_running() == ["one"]
+
+
+@pytest.mark.parametrize("margin", ["0.1", "0"])
+def test_an_equally_urgent_job_takes_nothing(margin: str) -> None:
+    world = by_deadlines(1, urgency_margin=margin)
+    world.run(of_ours("one").limit("1h").deadline(HOUR + MINUTE))
+    world.submit(of_ours("two").limit("1h").deadline(HOUR + MINUTE)).decide()
+    assert world.victims() == []
 
 
 # --- limits ----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from cress.model.advance import AdvanceReservation, known, local, longest_gap, occurrences
-from cress.model.advancetext import parse_every, parse_span, say_every, split_names
+from cress.model.advancetext import free_name, parse_every, parse_span, say_every, split_names
 from cress.model.errors import InputError
 from cress.model.times import DAY, HOUR, SECOND
 
@@ -20,6 +20,14 @@ def berlin(text: str) -> int:
 
 
 NOW = berlin("2026-11-25 14:30")
+
+
+def test_a_reservation_without_a_name_gets_a_free_one() -> None:
+    assert free_name("b", ()) == "b-1"
+    assert free_name("b", {"b-1", "b-3"}) == "b-2"
+    assert free_name("", ()) == "maintenance-1"
+    # Not every name of a group is one of a reservation.
+    assert free_name("Köln", ()) == "reservation-1"
 
 
 @pytest.mark.parametrize(

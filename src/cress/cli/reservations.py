@@ -12,6 +12,7 @@ from cress.cli.default_verb import WithDefault
 from cress.cli.errors import told
 from cress.cli.tables import Cell, Column, clean, show
 from cress.model.advancetext import split_names
+from cress.model.errors import InputError
 
 if TYPE_CHECKING:
     from cress.client import ReservationView
@@ -28,6 +29,8 @@ Examples:
   cress reserve course --group b --count 4 --from '2026-12-01 08:00' --for 2h --every mon-fri
   cress reserve patch --nodes 'rack1-*' --from +2h --for 1h
                                            maintenance: without a group nothing runs there
+  cress reserve --group b --resource '<4, 8G>' --from 18:00 --for 4h
+                                           four cores and 8G of one node; it is called b-1
   cress reserve exam --group b --nodes n1 --from now --for 1h --dry-run
 
 \b
@@ -73,7 +76,12 @@ app = typer.Typer(
 
 
 def reserve(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is called.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]", help="What it is called. Default: its group and a number.", show_default=False
+        ),
+    ] = "",
     group: Annotated[
         str, typer.Option("--group", "-g", help="The group that may use it; without one nothing runs there.")
     ] = "",
@@ -84,7 +92,13 @@ def reserve(
             "--count", metavar="N", min=0, help="So many nodes that are chosen; with --resource parts of nodes."
         ),
     ] = 0,
-    resource: Annotated[str, typer.Option(metavar="AMOUNTS", help="Only this of each node, such as '<4, 8G>'.")] = "",
+    resource: Annotated[
+        str,
+        typer.Option(
+            metavar="AMOUNTS",
+            help="Only this of each node, such as '<4, 8G>'; without --nodes or --count on one node that is chosen.",
+        ),
+    ] = "",
     requirement: Annotated[str, typer.Option(metavar="EXPR", help="The nodes to choose from satisfy this.")] = "",
     start: Annotated[str, typer.Option("--from", metavar="MOMENT", help="Its start.")] = "now",
     until: Annotated[str, typer.Option(metavar="MOMENT", help="Its end.")] = "",
@@ -105,6 +119,8 @@ def reserve(
             "start": start, "until": until, "length": length, "every": every, "at_end": at_end, "replace": replace,
             "dry_run": dry_run,
         }  # fmt: skip
+        if replace and not name:
+            raise InputError("--replace needs the name of a reservation", hint="`cress reservations` lists them")
         with connect(data) as client:
             view = client.reserve(name, fields)
         if as_json:
@@ -146,7 +162,7 @@ def remove(
 
 def summary(view: ReservationView, *, dry_run: bool) -> list[str]:
     """Return what was reserved, in lines."""
-    verb = "would be" if dry_run else "is"
+    verb = "would be" if dry_run else "is" if view.resource or len(view.nodes) == 1 else "are"
     again = f", every {view.every}" if view.every else ""
     nodes = f"{count(len(view.nodes), 'node')} ({_nodes(view, most=20)})"
     what = f"{view.resource} × {sum(view.nodes.values())} on {nodes}" if view.resource else nodes

@@ -9,8 +9,8 @@ import numpy as np
 
 from cress.core.books import Books
 from cress.core.combined_restarts import leave_units
-from cress.core.jobs import Attempt, JobEntry, Stranger
-from cress.core.kernels.holding import AMOUNTS, END, FREE
+from cress.core.jobs import Attempt, Holder, JobEntry, Part, Stranger
+from cress.core.kernels.holding import AMOUNTS, FREE
 from cress.core.kernels.timeline import B_AMOUNTS
 from cress.core.limit_changes import drop_claims_beyond
 from cress.core.placing import licence_use
@@ -129,6 +129,13 @@ def released(core: Books, f: int) -> None:
         check_room(core, f)
 
 
+def frees_its_row(holder: Holder) -> bool:
+    """Return whether a claim may rely on what a holder has: of a task that was told to stop, not of one that is expected to end and may go on."""
+    if isinstance(holder, Part):
+        return holder.lease is None and holder.borrower is not None and holder.borrower.stopping
+    return isinstance(holder, Attempt) and holder.stopping
+
+
 def check_room(core: Books, f: int) -> None:
     """Close a node that has less than its leases hold, or open it again; drop claims that will not find their room."""
     cluster = core.cluster
@@ -143,7 +150,7 @@ def check_room(core: Books, f: int) -> None:
     k = cluster.k_count
     coming = cluster.nodes[f, FREE : FREE + k].copy()
     for holder in core.holders_on(f):
-        if cluster.leases[holder.slot, END] < NEVER:
+        if frees_its_row(holder):
             coming += cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k]
     for claim in claims:
         for (node, _), row in zip(claim.reservation.nodes, claim.reservation.rows, strict=True):

@@ -233,7 +233,8 @@ class Books:
         for counter in claim.job.group.counters:
             counter.begin(claim.job.owned)
         claim.job.group.add_claimed(claim.charge)
-        self.fit.want(claim.job.shape)
+        claim.shape = self._claimed_shape(claim.job)
+        self.fit.want(claim.shape)
         if claim.job.constraints is not None and not claim.job.queued:
             self.relaxing.note(claim.job, self.now)
 
@@ -247,7 +248,7 @@ class Books:
         for counter in claim.job.group.counters:
             counter.end(claim.job.owned)
         claim.job.group.add_claimed(tuple(-amount for amount in claim.charge))
-        self.fit.unwant(claim.job.shape)
+        self.fit.unwant(claim.shape)
         if claim.job.constraints is not None and not claim.job.queued and not claim.job.claims:
             self.relaxing.leave(claim.job)
         self.groups.reorder(claim.job.group)
@@ -603,10 +604,22 @@ class Books:
         """Give a job, and its claims, another shape."""
         if shape is job.shape:
             return
-        for _ in job.claims:
-            self.fit.want(shape)
-            self.fit.unwant(job.shape)
         job.shape = shape
+        for claim in job.claims:
+            own = self._claimed_shape(job)
+            if own is not claim.shape:
+                self.fit.want(own)
+                self.fit.unwant(claim.shape)
+                claim.shape = own
+
+    def _claimed_shape(self, job: JobEntry) -> Shape:
+        """Return the shape of a claimed unit of the job: it never starts with others, as the next unit may."""
+        if not job.companions or not job.unit():
+            return job.shape
+        wants = NO_WANTS
+        if job.constraints is not None:
+            wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
+        return self.fit.shape(job.job.request, 1, self.as_asked((job.job,), wants))
 
     # --- questions ---------------------------------------------------------------------------------------------
 

@@ -350,9 +350,9 @@ class Cycle(MakingRoom):
     def _is_void(self, claim: ClaimEntry) -> bool:
         """Return whether the victims are gone, and a clause keeps the unit off one of its nodes."""
         return (
-            claim.job.shape.match is not None
+            claim.shape.match is not None
             and not any(victim in self.leaving for victim in claim.victims)
-            and self.fit.excludes_any(claim.job.shape, claim.reservation.nodes)
+            and self.fit.excludes_any(claim.shape, claim.reservation.nodes)
         )
 
     def _offer_planned(self, group: GroupState, ahead: Ahead, now: int) -> bool:

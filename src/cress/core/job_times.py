@@ -10,6 +10,9 @@ from cress.model.estimates import RunEstimate
 from cress.model.options import Options
 from cress.model.times import NEVER
 
+# Victims are compared in millionths of urgency.
+_SLACK = 1e-6
+
 
 class HasOptions(Protocol):
     """The group of a job, as far as it matters here."""
@@ -85,6 +88,20 @@ class TimesLeft:
             return 0.0
         found: float = urgency(self.deadline, self.longest_left(), self.shortest_left(), self.late, now)
         return found
+
+    def urgency_of_one(self, now: int) -> float:
+        """Return the urgency of one task of it that starts now, whatever else of it waits."""
+        if self.deadline >= NEVER:
+            return 0.0
+        found: float = urgency(self.deadline, self.longest, self.shortest, self.late, now)
+        return found
+
+    def takes_back(self, other: TimesLeft, now: int) -> bool:
+        """Return whether a task of it that yields to one of ``other``, of the same group, could take the room back for its urgency."""
+        options = self.group.options
+        most = self.urgency(now)
+        least = other.urgency_of_one(now)
+        return most > options.urgency_threshold and least < most and least <= most - options.urgency_margin + _SLACK
 
     def next_urgency_bend(self, now: int) -> int:
         """Return the next time at which its urgency stops to grow: it is 1, or the deadline cannot be met any more; NEVER if there is none."""

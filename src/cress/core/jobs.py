@@ -537,6 +537,7 @@ class ClaimEntry:
         "moved",
         "moves",
         "reservation",
+        "shape",
         "since",
         "tasks",
         "tried",
@@ -558,6 +559,8 @@ class ClaimEntry:
         self.expected = expected
         self.since = since
         self.leased = leased
+        # That of its job, or if the next unit of that is one of several jobs, that of the claimed tasks.
+        self.shape = job.shape
         # ``cluster.loosened`` when it was last tried.
         self.tried = -1
 

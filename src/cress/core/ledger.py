@@ -595,28 +595,18 @@ class Ledger(Books):
                 start_unit(self, job, task)
         reservation = Reservation(job, self.now, nodes, self.cluster.stamp)
         charge = self.charge_of(job, nodes)
-        self.add_claim(
-            ClaimEntry(
-                job,
-                list(tasks),
-                reservation,
-                charge,
-                list(fact.victims),
-                fact.expected,
-                since,
-                fact.leased,
-                moved,
-                fact.moves,
-            )
-        )
+        claim = ClaimEntry(
+            job, list(tasks), reservation, charge, list(fact.victims), fact.expected, since, fact.leased, moved, fact.moves
+        )  # fmt: skip
+        self.add_claim(claim)
         if moved is not None:
             self.groups.reorder(job.group)
         elif not self.can_wait(job):
             self.dequeue(job)
-        elif job.constraints is not None:
-            # Its next task may have waited for less long.
+        elif job.constraints is not None or job.companions:
+            # Its next task may have waited for less long, or starts with others.
             self.refit(job)
-        self.timeline.reserve(reservation, NEVER)
+        self.timeline.reserve(reservation, NEVER, claim.shape)
         giving_back = give_to_claim(self, fact, job, nodes[0][0])
         for number in fact.victims:
             victim = self.attempts[number]

@@ -273,7 +273,8 @@ class Placements(Ledger):
 
     def _start_on(self, job: JobEntry, task: int, f: int, kept: Kept, claim: ClaimEntry | None = None) -> None:
         """Start a task on a node that was chosen before."""
-        slot = self.leases.hold(f, job.shape.row, self.end_of(job))
+        shape = job.shape if claim is None else claim.shape
+        slot = self.leases.hold(f, shape.row, self.end_of(job))
         self._start(job, task, f, slot, claim=claim, kept=kept)
 
     def _count_pending(self) -> None:
@@ -370,7 +371,7 @@ class Placements(Ledger):
         if not any(group.counters for group in self.groups):
             return None
         rows = {job.shape.row for group in self.groups for job in within(group, group.policy)}
-        return rows | {claim.job.shape.row for claim in self.claims}
+        return rows | {claim.shape.row for claim in self.claims}
 
     def broken_bound(self, job: JobEntry) -> Bound | None:
         """Return the MaxQuota that a unit would break, or what it would take of what others keep; what it would have inside its workload's lease is counted already."""
@@ -428,7 +429,7 @@ class Placements(Ledger):
         if self._lost_its_devices(claim):
             self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
             return False
-        if not self.fit.has_room(claim.job.shape, nodes) or not self._may_start(claim):
+        if not self.fit.has_room(claim.shape, nodes) or not self._may_start(claim):
             return False
         if self.advance_reservations and not self._beside_reservations(claim):
             if not any(victim in self.leaving for victim in claim.victims):
@@ -445,9 +446,10 @@ class Placements(Ledger):
         """Return whether a claimed unit that starts now leaves what is reserved in advance for others."""
         job, cluster = claim.job, self.cluster
         kept = self.advance_reservations.kept_from(job.group, self.now + min(job.limit, NEVER))
-        asked = job.shape.request_array > 0
+        request = claim.shape.request_array
+        asked = request > 0
         return all(
-            bool(np.all((cluster.nodes[f, FREE : FREE + cluster.k_count] - kept[f] - job.shape.request_array * count)[asked] >= 0))
+            bool(np.all((cluster.nodes[f, FREE : FREE + cluster.k_count] - kept[f] - request * count)[asked] >= 0))
             for f, count in claim.reservation.nodes
         )  # fmt: skip
 
@@ -461,11 +463,9 @@ class Placements(Ledger):
     def _lost_its_devices(self, claim: ClaimEntry) -> bool:
         """Return whether the victims are gone and other tasks got their devices: bookings keep amounts only."""
         return (
-            devices.cares(self.cluster, claim.job.shape.ask)
+            devices.cares(self.cluster, claim.shape.ask)
             and not any(victim in self.leaving for victim in claim.victims)
-            and any(
-                devices.copies_on(self.cluster, claim.job.shape.ask, f) < count for f, count in claim.reservation.nodes
-            )
+            and any(devices.copies_on(self.cluster, claim.shape.ask, f) < count for f, count in claim.reservation.nodes)
         )
 
 

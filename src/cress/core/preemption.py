@@ -45,7 +45,7 @@ from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.core.tree.amounts import Amounts
 from cress.model.decisions import LeasePart
-from cress.model.group import PreemptivePolicy
+from cress.model.group import PreemptivePolicy, SchedPolicy
 from cress.model.times import NEVER
 
 # More than any group may lose.
@@ -221,13 +221,15 @@ class _Search:
         self.victims: Ints = np.empty((len(self.table), LOSS + self.spare.shape[1]), np.int64)
         if by_urgency:
             stay, worth = self._worth_by_urgency(core, rank_of)
-            stay = stay | stopping
+            stay = self._and_not_taking_back(stay | stopping, core.now)
         else:
             if only is not None:
                 stay = stopping.copy()
                 stay[[each.slot for each in core.attempts.values() if each.slot not in only]] = True
             else:
                 stay = self._and_not_outranked(stopping) if within else stopping
+            if within:
+                stay = self._and_not_taking_back(stay, core.now)
             kind = PreemptivePolicy.LOW_PRIORITY_FIRST if within else job.group.spec.preemptive
             worth = self._worth(core, kind)
         if core.advance_reservations:
@@ -262,6 +264,8 @@ class _Search:
         loses = (table[:, R_DEADLINE] < NEVER) & (urgencies > 0) & (table[:, R_LONGEST] > left)
         own = rank_of[table[:, R_GROUP]] == rank_of.max()
         stay = (urgencies > least) | (table[:, R_JOB] == job.job.counted_as)
+        # Without a margin too, one that is as urgent stays.
+        stay |= urgencies >= round(job.urgency(core.now) * _WHOLE)
         # Together they may lose no more than this, so no single one does.
         stay |= (core.now - table[:, R_START]) * np.maximum(1.0, core.cluster.leases[:, AMOUNTS]) > _worthwhile(job)
         return stay, urgencies + 2 * _WHOLE * own + 4 * _WHOLE * loses
@@ -284,6 +288,21 @@ class _Search:
         job, group = self.job, self.job.group
         for attempt in group.attempts.values():
             if not group.policy.outranks(job, attempt.job, attempt.start):
+                stay[attempt.slot] = True
+        return stay
+
+    def _and_not_taking_back(self, stay: npt.NDArray[np.bool_], now: int) -> npt.NDArray[np.bool_]:
+        """Return ``stay`` with the slots of tasks of the unit's own group that could take the room back at once, for their urgency."""
+        job, group = self.job, self.job.group
+        if group.spec.policy is not SchedPolicy.URGENCY:
+            return stay
+        stay = stay.copy()
+        known: dict[int, bool] = {}
+        for attempt in group.attempts.values():
+            number = attempt.job.job.id
+            if number not in known:
+                known[number] = attempt.job.takes_back(job, now)
+            if known[number]:
                 stay[attempt.slot] = True
         return stay
 

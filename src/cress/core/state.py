@@ -22,6 +22,7 @@ from cress.core.kernels.holding import AMOUNTS, END
 from cress.core.kernels.timeline import B_END
 from cress.core.placing.constraints import constraints_of
 from cress.core.placing.mix import Likely
+from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
 from cress.core.tables.data_locations import Places
 from cress.core.tables.devices import mask_of, widened
@@ -173,18 +174,18 @@ def restore_state(core: Cycle, state: State) -> None:
         if core.can_wait(job):
             core.queue(job)
     for entry in state["claims"]:
-        reservation = _restore_reservation(core, entry["reservation"])
+        reservation = _reservation_of(core, entry["reservation"])
         job = reservation.job
         charge = core.charge_of(job, reservation.nodes)
         # Releases before this one kept no times of units and tasks.
         since = entry.get("since", job.queued_at)
         leased = msgspec.convert(entry.get("leased", ()), tuple[LeasePart, ...])
-        core.add_claim(
-            ClaimEntry(
-                job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"], since, leased,
-                entry.get("moved"), entry.get("moves", False),
-            )
+        claim = ClaimEntry(
+            job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"], since, leased,
+            entry.get("moved"), entry.get("moves", False),
         )  # fmt: skip
+        core.add_claim(claim)
+        _book(core, reservation, entry["reservation"], claim.shape)
     kept = state["reservations"]
     core.reservations.loosened = kept["loosened"]
     core.reservations.kept = [_restore_reservation(core, entry) for entry in kept["kept"]]
@@ -506,18 +507,28 @@ def _reservation(core: Cycle, reservation: Reservation) -> State:
 
 
 def _restore_reservation(core: Cycle, entry: State, view: int = ALL) -> Reservation:
+    reservation = _reservation_of(core, entry, view)
+    _book(core, reservation, entry, reservation.job.shape)
+    return reservation
+
+
+def _reservation_of(core: Cycle, entry: State, view: int = ALL) -> Reservation:
     job = core.jobs[entry["job"]]
     nodes = [(f, count) for f, count in entry["nodes"]]
     # What was known to hold is not checked again, although other reservations may have been made since.
     stamp = core.cluster.stamp if entry.get("known") else -1
     reservation = Reservation(job, entry["start"], nodes, stamp, view)
-    if nodes:
-        duration = NEVER if entry["end"] >= NEVER else entry["end"] - entry["start"]
-        core.timeline.reserve(reservation, duration)
-    core.timeline.enforce(reservation, entry["in_force"])
     reservation.hopeless = entry["hopeless"]
     reservation.lasting = entry["lasting"]
     return reservation
+
+
+def _book(core: Cycle, reservation: Reservation, entry: State, shape: Shape) -> None:
+    """Book a restored reservation as it was booked: for copies of ``shape``."""
+    if reservation.nodes:
+        duration = NEVER if entry["end"] >= NEVER else entry["end"] - entry["start"]
+        core.timeline.reserve(reservation, duration, shape)
+    core.timeline.enforce(reservation, entry["in_force"])
 
 
 def _memory(core: Cycle, group: GroupState) -> State:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from datetime import timedelta, tzinfo
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -48,6 +50,12 @@ def check_name(name: str) -> str:
             field="name",
         )
     return name
+
+
+def free_name(group: str, taken: Collection[str]) -> str:
+    """Return a name for a reservation that was given none: its group and the first free number."""
+    start = group if _NAME.fullmatch(group) and len(group) < 50 else "reservation" if group else "maintenance"
+    return next(name for number in count(1) if (name := f"{start}-{number}") not in taken)
 
 
 def parse_moment(text: str, now: int, zone: tzinfo, field: str) -> int:

@@ -92,9 +92,10 @@ class ReserveBody(Body, frozen=True, rename={"start": "from", "length": "for"}):
     """An advance reservation: of ``nodes`` (names and patterns) or a ``count`` of nodes, whole ones or ``resource`` on each, that satisfy ``requirement``.
 
     ``from`` and ``until`` are moments, ``for`` a duration, ``every`` the days on which it repeats; ``at_end`` is keep or stop. Without a group it is for maintenance.
+    Without a name it is called after its group.
     """
 
-    name: str
+    name: str = ""
     group: str = ""
     nodes: list[str] = []
     count: Whole = 0

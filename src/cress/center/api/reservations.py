@@ -14,7 +14,7 @@ from cress.center.show.reservations import found_view, reservation_view, reserva
 from cress.core.advance.given import reservation_of
 from cress.lifecycle.inputs import Reserve, Unreserve
 from cress.lifecycle.reserving import checked
-from cress.model.advancetext import ReservationText
+from cress.model.advancetext import ReservationText, free_name
 from cress.model.units import closest
 
 router = APIRouter(prefix="/v1/reservations")
@@ -34,7 +34,7 @@ async def reserve(request: Request) -> Response:
     body = await read(request, ReserveBody)
     core = committer.machine.core
     text = ReservationText(
-        name=body.name, group=body.group, nodes=tuple(body.nodes), count=body.count, resource=body.resource,
+        name=body.name or free_name(body.group, core.advance_reservations.by_name), group=body.group, nodes=tuple(body.nodes), count=body.count, resource=body.resource,
         requirement=body.requirement, start=body.start, until=body.until, length=body.length, every=body.every,
         at_end=body.at_end, by=user_of(request),
     )  # fmt: skip

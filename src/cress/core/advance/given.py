@@ -23,15 +23,16 @@ def reservation_of(
 ) -> AdvanceReservation:
     """Return the reservation that was written at ``now`` (µs since the epoch) on clocks of ``zone``; raises ``InputError`` with its field."""
     name = check_name(text.name)
-    if bool(text.nodes) == bool(text.count):
+    count = text.count or (1 if text.resource and not text.nodes else 0)
+    if bool(text.nodes) == bool(count):
         what = "nodes are named, and a number of them given" if text.nodes else "it has no nodes"
         raise InputError(
             what, hint="either names (nodes), or how many (count), with resource for parts of nodes", field="nodes"
         )
     if text.nodes and text.requirement:
         raise InputError("a requirement chooses nodes, and these are named", hint="without nodes", field="requirement")
-    if not 0 <= text.count <= MOST_COPIES:
-        raise InputError(f"a count of {text.count}", hint=f"1 to {MOST_COPIES:,}", field="count")
+    if not 0 <= count <= MOST_COPIES:
+        raise InputError(f"a count of {count}", hint=f"1 to {MOST_COPIES:,}", field="count")
     amounts: tuple[int, ...] = ()
     if text.resource:
         try:
@@ -55,7 +56,7 @@ def reservation_of(
         zone=str(zone),
         places=tuple((node, 1) for node in named(text.nodes, names)),
         amounts=amounts,
-        count=text.count,
+        count=count,
         requirement=text.requirement,
         at_end=parse_at_end(text.at_end),
         by=text.by,

@@ -385,9 +385,9 @@ def _claims(core: Cycle) -> Iterator[str]:
             if not table[row, B_FORCE] or table[row, B_START] >= table[row, B_END]:
                 yield f"the booking of job {claim.job.job.id} is broken"
     coming = cluster.nodes[: cluster.node_count, FREE : FREE + k].copy()
-    for holder in _holders(core):
-        if cluster.leases[holder.slot, END] < NEVER:
-            coming[holder.node] += cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k]
+    for attempt in core.leaving.values():
+        for slot in (attempt.slot, *(part.slot for part in attempt.parts if part.lease is None)):
+            coming[attempt.node] += cluster.leases[slot, AMOUNTS : AMOUNTS + k]
     for f in np.flatnonzero(np.any((promised > coming) & (promised > 0), axis=1)).tolist():
         yield f"claims on node {cluster.names[f]} exceed what will be free there"
 

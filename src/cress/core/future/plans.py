@@ -225,15 +225,20 @@ class Plans:
             timeline.enforce(unit, True)
             unit.stamp = self.cluster.stamp
             return unit
-        timeline.drop(unit)
-        freer.add(f for f, _ in unit.nodes)
+        self._leave(plan, unit, freer)
         return self._reserve(plan, job, slot or self._earliest(job, now))
 
     def _moved(self, plan: GroupPlan, unit: Reservation, freer: Freer, now: int) -> Reservation:
         """Plan the unit again: it may not start in its place any more."""
-        self.timeline.drop(unit)
-        freer.add(f for f, _ in unit.nodes)
+        self._leave(plan, unit, freer)
         return self._reserve(plan, unit.job, self._earliest(unit.job, now))
+
+    def _leave(self, plan: GroupPlan, unit: Reservation, freer: Freer) -> None:
+        """Free the unit's place for those behind it now, and for those before it when all are planned again."""
+        self.timeline.drop(unit)
+        nodes = [f for f, _ in unit.nodes]
+        freer.add(nodes)
+        plan.freer.update(nodes)
 
     def _earliest(self, job: JobEntry, now: int) -> Slot | None:
         return self.timeline.earliest(job.shape, job.duration, now, asker=job.group.asker)
@@ -247,5 +252,9 @@ class Plans:
 
 
 def _not_earlier(slot: Slot | None, unit: Reservation) -> bool:
-    # At equal starts the nodes that registered first win, as if the unit were planned for the first time.
-    return slot is None or (slot.start, slot.nodes) >= (unit.start, unit.nodes)
+    # At equal starts the nodes that registered first win, each with as many copies as it takes: as if the unit were planned for the first time.
+    return slot is None or (slot.start, _filled(slot.nodes)) >= (unit.start, _filled(unit.nodes))
+
+
+def _filled(nodes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [(f, -count) for f, count in nodes]

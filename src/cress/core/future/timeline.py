@@ -58,9 +58,9 @@ class Timeline:
 
     # --- bookings ------------------------------------------------------------------------------------------
 
-    def reserve(self, reservation: Reservation, duration: int) -> None:
-        """Book the reservation's nodes from its start for ``duration``, in force at once."""
-        request = reservation.job.shape.request_array
+    def reserve(self, reservation: Reservation, duration: int, shape: Shape | None = None) -> None:
+        """Book the reservation's nodes from its start for ``duration``, in force at once; for copies of ``shape``, by default that of its job."""
+        request = (shape or reservation.job.shape).request_array
         end = min(reservation.start + duration, NEVER)
         for f, count in reservation.nodes:
             amounts = request if count == 1 else request * count
