@@ -615,7 +615,7 @@ def test_the_answer_of_each_domain_and_which_of_them_changed(seed: int) -> None:
     least = min((count for count, counted in zip(counts, eligible, strict=False) if counted), default=0)
     shares = [-(-each * (sum(counts) + size) // max(1, sum(weights))) + skew - 1 if each else 0 for each in weights]
     anywhere, in_domains = any(counts), any(counts[:-1])
-    asked = (
+    asked: tuple[tuple[Any, tuple[Any, ...], list[bool], bool], ...] = (
         (close_uneven, (tasks, tables, skew), [count >= least + skew for count in counts], True),
         (close_beyond_shares, (tasks, np.array(weights), size, skew), list(map(int.__ge__, counts, shares)), True),
         (close_used, (tasks, True), [count > 0 for count in counts], True),
