@@ -32,6 +32,8 @@ LISTS = ("default", "gpushare40", "multigpu20")
 # Of the seeds, so many for each order; the first ``DRAWN`` of them for the plot.
 ORDERS = {"best_fit": 3, "balance": 3, "fragmentation": 10}
 DRAWN = 1
+# What the default order should reach; on the other lists more than every published policy.
+GOALS = {"default": 96.0}
 # Published policies of the same kind, at 130 % arrived.
 BESIDE = {"01-Random": "random", "05-BestFit": "best fit", "06-FGD": "fragmentation gradient descent"}
 SEEDS = tuple(range(42, 52))
@@ -89,6 +91,7 @@ def results() -> Iterator[Result]:
             if row["workload"] == name and row["policy"] in BESIDE:
                 note = f"published, {row['min_at_130']} to {row['max_at_130']}"
                 yield Result(f"{name}, {BESIDE[row['policy']]}", float(row["mean_at_130"]), "% of GPUs", note=note)
+        best = max(float(row["mean_at_130"]) for row in published if row["workload"] == name)
         work = load_workload(str(folder / f"openb_pod_list_{name}.csv.gz"), cluster, 1)
         runs: dict[str, Sequence[PackingRun]] = {}
         for order, number in ORDERS.items():
@@ -96,7 +99,8 @@ def results() -> Iterator[Result]:
             runs[order] = [run_order(work, settings, order, seed, ARRIVED, heat=False) for seed in SEEDS[:number]]
             found = [run.allocated[-1] for run in runs[order]]
             note = f"{number} seeds, {min(found):.2f} to {max(found):.2f}"
-            yield Result(f"{name}, node_order={order}", fmean(found), "% of GPUs", note=note)
+            goal = GOALS.get(name, best) if order == "fragmentation" else None
+            yield Result(f"{name}, node_order={order}", fmean(found), "% of GPUs", goal, at_least=True, note=note)
         yield Result(
             f"{name}, bound", fmean(run.bound for run in runs["fragmentation"]), "% of GPUs", note="relaxation"
         )

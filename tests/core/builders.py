@@ -48,7 +48,7 @@ from cress.model.events import (
 )
 from cress.model.group import Group, PreemptivePolicy, Quota, SchedPolicy
 from cress.model.groups.quota_text import SCALE, parse_bound, parse_resource_quota
-from cress.model.job import Job, JobType
+from cress.model.job import Job, JobPart, JobType, least_request
 from cress.model.limits import Limits
 from cress.model.node import DYNAMIC_PORTS, Device, Load, Node, Value
 from cress.model.options import Options
@@ -81,6 +81,7 @@ class JobBuilder(_Amounts):
 
     rest: tuple[tuple[str, Any], ...] = ()
     estimate: RunEstimate | None = None
+    in_parts: tuple[JobBuilder, ...] = ()
 
     def _set(self, **values: Any) -> JobBuilder:
         return replace(self, rest=tuple({**dict(self.rest), **values}.items()))
@@ -107,6 +108,10 @@ class JobBuilder(_Amounts):
 
     def gang(self) -> JobBuilder:
         return self._set(gang=True)
+
+    def parts(self, *parts: JobBuilder) -> JobBuilder:
+        """A gang of these parts: their names, tasks, amounts, requirements and ranks."""
+        return replace(self, in_parts=parts).gang()
 
     def limit(self, duration: str | float) -> JobBuilder:
         """Time limit: a text such as 2h, or seconds."""
@@ -189,7 +194,14 @@ class JobBuilder(_Amounts):
 
     def build(self, number: int, dimensions: Dimensions) -> Job:
         values = {"group": "", **dict(self.rest)}
-        return Job(id=number, name=self.name, request=self.vector(dimensions), **values)
+        if not self.in_parts:
+            return Job(id=number, name=self.name, request=self.vector(dimensions), **values)
+        parts = tuple(
+            JobPart(name=each.name, request=each.vector(dimensions), **{"tasks": 1, **dict(each.rest)})
+            for each in self.in_parts
+        )
+        values["tasks"] = sum(part.tasks for part in parts)
+        return Job(id=number, name=self.name, request=least_request(parts), parts=parts, **values)
 
 
 @dataclass(frozen=True)

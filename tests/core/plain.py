@@ -183,7 +183,7 @@ class Account:
             assert all(self.running[each].since == now for each in self.running_of(job.id)), f"{start} beside others"
         self.waiting[job.id].discard(start.task)
         until = NEVER if job.time_limit is None else now + job.time_limit
-        self.running[start.attempt] = Running(job, start.task, start.node, now, until, job.request)
+        self.running[start.attempt] = Running(job, start.task, start.node, now, until, job.request_of(start.task))
         assert all(amount >= 0 for amount in self.free(start.node)), f"{start.node} holds more than it has"
 
     def adopt(self, fact: TaskAdopted, now: int) -> None:

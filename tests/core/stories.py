@@ -53,7 +53,7 @@ from cress.model.events import (
 )
 from cress.model.group import Group, PreemptivePolicy, Quota, QuotaWindow, SchedPolicy
 from cress.model.groups.tree import weeks_of
-from cress.model.job import Job, JobType
+from cress.model.job import Job, JobPart, JobType, least_request
 from cress.model.limits import Limits
 from cress.model.node import Allocated, Device, Load, Node, Value
 from cress.model.options import Options
@@ -106,6 +106,7 @@ class Setting:
     overrun: bool = False
     limits: str = "some"  # of the jobs have a time limit: all, some, none
     gangs: bool = True
+    parts: str = "none"  # of the gangs have parts: none, some, or some whose parts are "alike" and ask for the same
     vectors: bool = False
     windows: bool = False
     constrained: bool = False  # whether nodes have attributes, and jobs requirements and ranks
@@ -270,7 +271,32 @@ def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
             job = msgspec.structs.replace(job, is_lease=True, min_time=rng.choice((0, 0, 20)) * SECOND)
     job = constrained(job, rng) if setting.constrained else job
     job = placed(job, rng) if setting.placed else job
-    return selective(job, rng) if setting.selective else job
+    job = selective(job, rng) if setting.selective else job
+    if setting.parts != "none" and job.gang:
+        job = in_parts(job, Random(-id - 1), alike=setting.parts == "alike")
+    return job
+
+
+def in_parts(job: Job, rng: Random, *, alike: bool) -> Job:
+    """Some gangs as two parts, which ask for the same (``alike``), or for different amounts, or only one of which has the requirement."""
+    over_all = any(
+        word in f"{job.requirement} {job.rank}"
+        for word in ("spread", "away_from", "near", "within", "Adjacent", "Whole")
+    )
+    if rng.random() < 0.5 or over_all or job.max_per_rack or job.is_lease or job.type is not JobType.BATCH:
+        return job
+    first = rng.randint(1, job.tasks - 1)
+    cores, memory = rng.choice(SIZES)
+    other = (int(1000 * cores), memory, *rng.choice((job.request[2:], (0,) * len(job.request[2:]))))
+    requests = rng.choice(((job.request, other), (other, job.request), (job.request, job.request)))
+    asked = rng.choice(((job.requirement, job.rank), ("", "")))
+    if alike:
+        requests, asked = (job.request, job.request), (job.requirement, job.rank)
+    parts = (
+        JobPart(name="a", tasks=first, request=requests[0], requirement=job.requirement, rank=job.rank),
+        JobPart(name="b", tasks=job.tasks - first, request=requests[1], requirement=asked[0], rank=asked[1]),
+    )
+    return msgspec.structs.replace(job, parts=parts, request=least_request(parts), requirement="", rank="")
 
 
 def random_deadline(rng: Random) -> int:

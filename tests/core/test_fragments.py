@@ -217,6 +217,19 @@ def test_idle_leases_of_a_group_above_its_quota_go_back_at_once_when_another_is_
     assert not world.core.pool.leases
 
 
+def test_an_idle_lease_is_not_given_back_for_room_that_is_claimed_by_another() -> None:
+    """One core is free, but claimed with those of filler: with the two of the lease the unit would still not fit."""
+    world = cluster(group("a", 1), group("b", 9), group("c", 9), group("d", 1), cpu=6, lending="off")
+    world.run(of("a", "first", 2, workload="w")).finish("first")
+    world.run(of("d", "filler", 3, limit="9h").stop_grace("30s"))
+    world.submit(of("c", "claims", 4, limit="9h")).decide()
+    assert world.victims() == ["filler"]
+    world.submit(of("b", "entitled", 3, limit="9h")).decide()
+    assert idle(world) == {"aw": [(2, 2)]}
+    world.submit(of("b", "smaller", 2, limit="9h")).cancel("entitled").decide()
+    assert "smaller" in world.started()
+
+
 # --- who borrows -------------------------------------------------------------------------------------------------------
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 
 from cress.core.placing.vetoes import Verdict
+from cress.core.scheduler import Scheduler
 from cress.model.decisions import Preempt
 from cress.model.events import ClockSet
 from cress.model.job import JobType
@@ -131,6 +134,27 @@ def test_where_borrowed_room_is_too_little_lower_priorities_of_its_own_give_the_
     assert world.started()[-1] == "high"
 
 
+@pytest.mark.parametrize(
+    ("base", "victims"),
+    [
+        pytest.param(6, [], id="it would be above quota × B there"),
+        pytest.param(1, ["low", "theirs"], id="without low it is not"),
+    ],
+)
+def test_what_others_borrowed_is_taken_only_as_far_as_the_quota_allows_on_the_nodes_found(
+    base: int, victims: list[str]
+) -> None:
+    """Four cores cost a quarter of a server on n1, and all of n2, where the victims are."""
+    world = World(
+        ours().exactly(1_000_000), group("theirs").exactly(300_000), group("third").exactly(2_000_000),
+        nodes=[node("n1").cpu(16), node("n2").cpu(4)], accounting="dominant", node_order="first",
+    )  # fmt: skip
+    world.run(of_ours("base", 9, base), job("third").cpu(16 - base).group("third"))
+    world.run(of_ours("low", 0, 1), job("theirs").cpu(3).group("theirs"))
+    world.submit(of_ours("high", 5, 4)).decide()
+    assert sorted(world.victims()) == victims
+
+
 def test_a_group_at_or_above_its_quota_takes_from_itself_only() -> None:
     world = World(ours(2), group("theirs", 1), nodes=nodes(1, cpu=6))
     world.run(of_ours("low", 0).tasks(3), job("theirs").cpu(1).tasks(3).group("theirs"))
@@ -185,7 +209,8 @@ def test_a_task_keeps_the_points_that_it_gained_by_waiting() -> None:
 
 def by_deadlines(cpu: float, **options: str) -> World:
     """A group with the policy Urgency, and the wall clock at 0 when the core begins."""
-    world = World(ours(policy="Urgency", **options), nodes=nodes(1, cpu=cpu), max_per_round=1.0)
+    group_of = group("ours", 4, "Urgency").with_options(preempt_within="lower_priority", **options)
+    world = World(group_of, nodes=nodes(1, cpu=cpu), max_per_round=1.0)
     return world.observe([ClockSet(0)])
 
 
@@ -219,6 +244,28 @@ def test_an_equally_urgent_job_takes_nothing(margin: str) -> None:
     world.run(of_ours("one").limit("1h").deadline(HOUR + MINUTE))
     world.submit(of_ours("two").limit("1h").deadline(HOUR + MINUTE)).decide()
     assert world.victims() == []
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_who_was_due_keeps_its_room_for_as_long_as_it_waited_for_its_turn(restored: bool) -> None:
+    """Low is first in the queue; of those behind it one after the other took its room in the moment in which it got it."""
+    world = World(ours(policy="FIFO"), nodes=nodes(1, cpu=4), drain_after=20 * SECOND)
+    world.run(of_ours("before", 5, 4)).submit(of_ours("low", 0, 4)).decide()
+    world.wait(5).submit(of_ours("high", 3, 4)).decide()
+    world.wait(25).finish("before")
+    assert world.jobs_running() == ["low"]
+    assert world.victims() == []
+    if restored:
+        world.core = Scheduler.restore(json.loads(json.dumps(world.core.export())))
+    assert world.wake() == (30 + 20) * SECOND
+    assert world.victims() == ["low"]
+
+
+def test_who_was_not_due_yields_at_once() -> None:
+    world = World(ours(policy="FIFO"), nodes=nodes(1, cpu=4), drain_after=20 * SECOND)
+    world.run(of_ours("before", 5, 4)).submit(of_ours("low", 0, 4), of_ours("high", 3, 4)).decide()
+    world.wait(19).finish("before")
+    assert world.victims() == ["low"]
 
 
 # --- limits ----------------------------------------------------------------------------------------------------------

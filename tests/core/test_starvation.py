@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cress.core.placing.vetoes import Verdict
+from cress.model.decisions import Preempt, Start
 from cress.model.events import Outcome
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
@@ -28,10 +29,26 @@ class Story:
     finished: dict[str, float]
     # The jobs that had to stop for others.
     victims: set[str]
+    # How long tasks had run that were due and yielded to others of their group (seconds).
+    due_ran: list[float] = field(default_factory=list)
+    begun: dict[int, tuple[Start, int]] = field(default_factory=dict)
+    seen: int = 0
 
     @property
     def makespan(self) -> float:
         return max(self.finished.values())
+
+    def look(self) -> None:
+        """Take in what was decided at this moment."""
+        world = self.world
+        for each in world.decisions[self.seen :]:
+            if isinstance(each, Start):
+                self.begun[each.attempt] = each, world.now
+            elif isinstance(each, Preempt):
+                start, since = self.begun[each.attempt]
+                if start.due and world.core.jobs[each.by].group is world.core.jobs[each.job].group:
+                    self.due_ran.append((world.now - since) / SECOND)
+        self.seen = len(world.decisions)
 
 
 def play(world: World, arrivals: Iterable[tuple[float, JobBuilder, float]], until: float = 1e9) -> Story:
@@ -63,9 +80,11 @@ def play(world: World, arrivals: Iterable[tuple[float, JobBuilder, float]], unti
                 world.end([start], Outcome.SUCCEEDED)
                 story.finished[name] = world.now / SECOND
         world.decide()
+        story.look()
         while world.told:
             story.victims.update(world.names[start.job] for start in world.told.values())
             world.yield_victims()
+            story.look()
         for begun in world.starts[seen:]:
             # A victim starts again.
             story.started.setdefault(begun.job, begun.at)
@@ -220,3 +239,5 @@ def test_every_unit_within_its_quota_starts_within_the_bound(
         if behind_a_victim:
             continue
         assert story.started[unit.name] - at <= (ahead + 1) * (20 + longest), unit.name
+    # Who was due is not stopped at once by the next one of its group.
+    assert all(ran >= 20 for ran in story.due_ran)

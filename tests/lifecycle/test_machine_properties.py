@@ -30,12 +30,13 @@ from cress.lifecycle.inputs import (
 )
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.replay import replay
-from cress.model.job import Condition, Job
+from cress.model.job import Condition, Job, JobPart
 from cress.model.node import Load
 from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Cause, Report
 from cress.model.times import SECOND
+from cress.model.vectors import parse_vector
 from tests.examples import examples
 from tests.lifecycle.builders import DIMENSIONS, World, ended, group, job, node, started
 
@@ -192,7 +193,7 @@ class Executors:
             others += random.sample(range(1, world.machine.next_job), min(2, world.machine.next_job - 1))
             if others:
                 after[random.choice(others)] = random.choice([Condition.OK, Condition.ANY, Condition.FAILED])
-        return job(
+        made = job(
             tasks,
             cpus=random.randint(1, 3),
             group=random.choice([each.name for each in world.machine.core.groups.configured]),
@@ -203,6 +204,15 @@ class Executors:
             after=tuple(after.items()),
             ports=random.choice(((), (), (("web", 80),), (("a", 0),), (("a", 0), ("b", 0)))),
         )
+        if not made.gang or tasks == 1 or random.random() < 0.5:
+            return made
+        # A gang whose first task asks for one core only.
+        less = parse_vector("<1, 1G>", DIMENSIONS)
+        parts = (
+            JobPart(name="first", tasks=1, request=less),
+            JobPart(name="rest", tasks=tasks - 1, request=made.request),
+        )
+        return msgspec.structs.replace(made, parts=parts, request=less)
 
     def remember(self, world: World, each: Input) -> None:
         """A submit that was sent before is answered as before."""

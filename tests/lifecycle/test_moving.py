@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from cress.core.moving.plan import Budget, Goal, Move, Plan, Stays
 from cress.core.moving.planner import GOALS
 from cress.lifecycle.effects import RoundEnded, TaskMoved
-from cress.lifecycle.inputs import Cordon, Input, Rebalance, StopMoves
+from cress.lifecycle.inputs import Configure, Cordon, Input, Rebalance, StopMoves
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.moving.movable import candidates
 from cress.lifecycle.moving.planning import Wanted, made, waiting_unit
@@ -195,6 +196,51 @@ def test_a_round_of_the_option_is_by_nobody() -> None:
     site, _ = on_one_node()
     begin(site, plan(site), by="")
     assert "by the option rebalance" in site.last.notices[0].text  # type: ignore[union-attr]
+
+
+def by_itself(world: World) -> Plan:
+    return made(Machine.restore(world.machine.export()), Wanted(by_itself=True))
+
+
+def test_a_round_by_itself_makes_room_for_a_unit_that_waits_for_it_before_all_else() -> None:
+    site, _ = half_full(2, 1, 2)
+    # Without one it frees a node.
+    assert [each.goal for each in by_itself(site).moves] == [Goal.NODES]
+    (gang,) = site.submit(job(2, cpus=3, gang=True))
+    found = by_itself(site)
+    assert (found.job, {each.goal for each in found.moves}) == (gang, {Goal.PLACE})
+    begin(site, found, by="")
+    assert f"by the option rebalance: to make room for job {gang}" in str(site.last.notices)
+    site.obey()
+    assert (last(site).state, site.machine.jobs[gang].running) == ("done", 2)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "helped"),
+    [
+        pytest.param([job(1, cpus=4)], 0, id="the first job"),
+        pytest.param([job(1, cpus=4, movable=True)], 0, id="whether it moves itself or not"),
+        pytest.param(
+            [job(3, cpus=4, gang=True), job(1, cpus=4)], None, id="not one that its policy puts behind another"
+        ),
+        pytest.param([job(3, cpus=4, gang=True)], None, id="not one for which no moves are enough"),
+        pytest.param([job(1, cpus=4, hold=True)], None, id="not one that waits for something else"),
+    ],
+)
+def test_whom_a_round_by_itself_makes_room_for(waiting: list[Job], helped: int | None) -> None:
+    site, _ = half_full(2, 1, 2)
+    numbers = [site.submit(each)[0] for each in waiting]
+    assert by_itself(site).job == (0 if helped is None else numbers[helped])
+
+
+def test_a_round_by_itself_loses_no_more_than_it_may_for_a_unit_that_waits() -> None:
+    site, _ = half_full(2, 1, 2)
+    site.step(after=HOUR)
+    site.submit(job(1, cpus=4))
+    for most, moves in ((0.5, 0), (2.5, 1)):
+        options = dataclasses.replace(site.machine.core.options, rebalance_lost=most)
+        site.step(Configure(options=options, licences=(), groups=(), by="eve"))
+        assert len(by_itself(site).moves) == moves
 
 
 @pytest.mark.parametrize(

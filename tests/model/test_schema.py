@@ -84,6 +84,10 @@ VALID: list[Any] = [
     {"type": "cron", "command": "true", "when": "@daily", "overlap": "Allow", "missed": "once"},
     {"Type": "DAG", "steps": STEPS, "resource": "<1, 1G>"},
     {"type": "database", "command": "postgres", "move_after": "1h", "tasks": 3},
+    {"parts": {"a": {"command": "true"}, "b": {"TASKS": 3, "resource": "<1, 1G>", "command": ["x"]}}},
+    {"command": "true", "gang": True, "parts": {"a": {}}},
+    {"type": "cron", "when": "@daily", "parts": {"a": {"command": "true", "rank": "CPU"}}},
+    {"Type": "DAG", "steps": {"a": {"parts": {"x": {"command": "true"}}}}},
     {"command": "true", "files": {"a": "https://x/a"}, "outputs": [{"path": "out/*", "to": "s3://b/"}], "pids": 9},
 ]
 REFUSED: list[Any] = [
@@ -105,6 +109,10 @@ REFUSED: list[Any] = [
     {"command": "true", "files": [{"path": "a"}]},
     {"command": "true", "outputs": [{"path": "a", "to": "/b", "mode": "755"}]},
     {"command": "true", "continue": True},
+    {"parts": {}},
+    {"command": "true", "parts": {"a": {"ports": 80}}},
+    {"command": "true", "parts": [{"tasks": 3}]},
+    {**SERVICE, "parts": {"a": {}}},
     {**SERVICE, "retries": 3},
     {**SERVICE, "steps": STEPS},
     {**SERVICE, "ready": "http"},

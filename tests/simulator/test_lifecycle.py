@@ -276,6 +276,17 @@ def test_tasks_are_moved_by_the_option_rebalance(tmp_path: Path) -> None:
     assert summary["lost_work_core_h"] == pytest.approx(3605 / 3600)
 
 
+def test_room_is_made_for_a_job_that_waits_for_it(tmp_path: Path) -> None:
+    table = "job,submit,run,cpu,movable\nleft,0,9000,2,true\nright,0,9000,2,true\nwide,1800,100,4,false\n"
+    result = simulated(tmp_path, table, NODES, suffix="csv", options=("rebalance=1h", "node_order=spread"))
+    assert attempts(result) == [
+        ("left", 0, "n-1", 0, 3605, "moved"),
+        ("right", 0, "n-2", 0, 9000, "finished"),
+        ("left", 0, "n-2", 3605, 12605, "finished"),
+        ("wide", 0, "n-1", 3605, 3705, "finished"),
+    ]
+
+
 def test_nothing_is_moved_beyond_the_budget(tmp_path: Path) -> None:
     table = "job,submit,run,cpu,movable\nlarge,0,9000,3,false\nsmall,0,9000,1,true\n"
     options = ("rebalance=1h", "node_order=spread", "rebalance_lost=0.9")

@@ -10,6 +10,7 @@ import pytest
 
 from cress.model.times import DAY, HOUR
 from cress.simulator.clusterfile import load_cluster
+from cress.simulator.packing.command import settings_of
 from cress.simulator.packing.online import simulate_online
 from cress.simulator.packing.stream import gpus, offered, stream
 from cress.simulator.traces import load_workload
@@ -82,6 +83,31 @@ def test_pods_wait_when_they_ask_for_more_than_there_is(tmp_path: Path) -> None:
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Measured: 0.5 d after 0.125 d of warm-up." in page
     assert page.count("the last submission") == 2
+
+
+def test_an_option_with_several_values_is_compared_and_moves_are_counted(tmp_path: Path) -> None:
+    moves = ("--option", "rebalance=off", "--option", "rebalance=10min", "--option", "rebalance_lost=100")
+    result = cress(
+        *lists(tmp_path), "0.9", "--days", "0.5", "--seeds", "1", *moves, "--json", "--out", tmp_path / "out"
+    )
+    assert result.returncode == 0, result.stderr
+    without, moving = json.loads(result.stdout)["orders"]
+    assert [without["order"], moving["order"]] == [
+        f"rebalance={each}, node_order=fragmentation" for each in ("off", "10min")
+    ]
+    assert (without["moved"], without["moved_lost_gpu_h"]) == (0, 0)
+    assert moving["moved"] > 0
+    assert 0 < moving["moved_lost_gpu_h"] <= moving["moved"] * 0.625 * 24
+    assert "lost GPU h" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_options_are_settings_one_for_each_of_several_values() -> None:
+    assert settings_of(["mix_tasks=9"]) == [("node_order=fragmentation", ["mix_tasks=9", "node_order=fragmentation"])]
+    given = ["node_order=first", "mix_tasks=8", "node_order=balance", "mix_tasks=9", "gate_hold=5s", "gate_hold=5s"]
+    assert [label for label, _ in settings_of(given)] == [
+        "node_order=first, mix_tasks=8", "node_order=first, mix_tasks=9", "node_order=balance, mix_tasks=8", "node_order=balance, mix_tasks=9",
+    ]  # fmt: skip
+    assert settings_of(given)[0][1] == ["gate_hold=5s", "node_order=first", "mix_tasks=8"]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cress.simulator.packing.bound import Pod, Room, most_allocated
+from cress.simulator.packing.patterns import most_by_patterns
+from tests.examples import examples
 from tests.simulator.test_cli import cress
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,8000,65536,2,T4\nn2,16000,65536,4,A10\n"
@@ -19,20 +21,34 @@ PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,2000,1024,1,1000\nb,1000,
 
 
 def best_placement(pods: list[Pod], nodes: list[tuple[str, int, int, int]]) -> int:
-    """The most that any placement allocates, by trying all: each pod on each node or nowhere, GPUs as one amount."""
+    """The most that any placement allocates, by trying all: each pod on each node or nowhere, and there each part on each GPU."""
     most = 0
     for places in product(range(-1, len(nodes)), repeat=len(pods)):
-        left = [[cpu, memory, gpu] for _, cpu, memory, gpu in nodes]
+        left = [[cpu, memory] for _, cpu, memory, _ in nodes]
+        asked: list[list[int]] = [[] for _ in nodes]
         given, fits = 0, True
         for pod, f in zip(pods, places, strict=True):
             if f < 0:
                 continue
-            left[f] = [have - need for have, need in zip(left[f], (pod.cpu, pod.memory, pod.gpu), strict=True)]
+            left[f] = [have - need for have, need in zip(left[f], (pod.cpu, pod.memory), strict=True)]
+            asked[f] += [1000] * (pod.gpu // 1000) + [pod.gpu % 1000] * (pod.gpu % 1000 > 0)
             fits = fits and min(left[f]) >= 0 and nodes[f][0] in pod.models
             given += pod.gpu
-        if fits:
-            most = max(most, given)
+        if (
+            given > most
+            and fits
+            and all(fit(parts, [1000] * (node[3] // 1000)) for parts, node in zip(asked, nodes, strict=True))
+        ):
+            most = given
     return most
+
+
+def fit(parts: list[int], free: list[int]) -> bool:
+    """Whether all parts find a GPU, by trying all."""
+    if not parts:
+        return True
+    first, *rest = sorted(parts, reverse=True)
+    return any(fit(rest, [*free[:d], left - first, *free[d + 1 :]]) for d, left in enumerate(free) if left >= first)
 
 
 MODELS = ("A", "B", "C")
@@ -42,7 +58,7 @@ MODELS = ("A", "B", "C")
 @given(
     st.lists(
         st.builds(
-            Pod, st.integers(0, 9), st.integers(0, 4), st.sampled_from([0, 300, 500, 1000, 2000]),
+            Pod, st.integers(0, 9), st.integers(0, 4), st.sampled_from([0, 300, 500, 600, 1000, 2000]),
             st.frozensets(st.sampled_from(MODELS), min_size=1),
         ),
         max_size=5,
@@ -69,11 +85,35 @@ def test_no_placement_exceeds_the_bound(pods: list[Pod], nodes: list[tuple[str, 
         pytest.param({(1, 0, 1000, "A"): 9, (1, 0, 500, "AB"): 1}, 1500, id="beside what the others ask for"),
         pytest.param({(8, 0, 1000, "AB"): 9}, 1500, id="nor than the cores allow, one pod in part"),
         pytest.param({(0, 0, 0, "AB"): 9}, 0, id="without GPUs nothing"),
+        pytest.param({(0, 0, 700, "AB"): 9}, 2100, id="nor than one part on each GPU where two are too much"),
+        pytest.param({(0, 0, 700, "AB"): 9, (0, 0, 300, "AB"): 1}, 2400, id="with what fills one up"),
+        pytest.param({(0, 0, 400, "A"): 9, (0, 0, 200, "AB"): 1}, 1000, id="also of some models"),
     ],
 )
 def test_the_bound(pods: dict[tuple[int, int, int, str], int], bound: int) -> None:
     rooms = {"A": Room(4, 9, 1000), "B": Room(8, 9, 2000)}
     assert most_allocated({Pod(*pod[:3], frozenset(pod[3])): n for pod, n in pods.items()}, rooms) == bound
+
+
+@examples(30)
+@given(
+    st.dictionaries(st.sampled_from([110, 160, 190, 240, 470, 810, 1000]), st.integers(1, 40), min_size=1),
+    st.integers(1, 20),
+)
+def test_prices_prove_what_patterns_can_hold(parts: dict[int, int], devices: int) -> None:
+    """First fit of the largest first places no more than the bound; the bound is no more than all GPUs or all parts."""
+    free, placed = [1000] * devices, 0
+    for size in sorted((size for size, number in parts.items() for _ in range(number)), reverse=True):
+        d = next((d for d, left in enumerate(free) if left >= size), None)
+        if d is not None:
+            free[d] -= size
+            placed += size
+    bound = most_by_patterns(parts, devices)
+    assert placed <= bound <= min(1000 * devices, sum(size * number for size, number in parts.items()))
+    # What all of one size may not exceed holds for all sizes together with what the others ask for.
+    for size, number in parts.items():
+        alone = min(number, 1000 // size * devices) * size
+        assert bound <= alone + sum(other * n for other, n in parts.items() if other != size)
 
 
 def files(folder: Path) -> list[object]:

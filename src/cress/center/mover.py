@@ -93,7 +93,7 @@ class Mover:
             found = await committer.history.job(attempt.job)
         if found is None:
             return Weight("", 0, 0)
-        request = found.job.request if isinstance(found, LiveJob) else found.request
+        request = found.job.request_of(attempt.task) if isinstance(found, LiveJob) else found.request
         return Weight(group_of(found), request[index["cpu"]], request[index["memory"]])
 
     async def retain(self) -> None:

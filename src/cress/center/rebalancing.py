@@ -11,10 +11,9 @@ import msgspec
 from cress.center.committer import Committer
 from cress.center.forked_work import ForkedWork
 from cress.core.moving.plan import Plan
-from cress.core.moving.planner import GOALS
 from cress.lifecycle.inputs import Rebalance
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.moving.planning import Wanted, budget_of, made
+from cress.lifecycle.moving.planning import Wanted, made
 from cress.lifecycle.moving.rounds import present
 from cress.lifecycle.moving.schedule import next_round
 from cress.model.errors import InputError, NotAccepted
@@ -96,6 +95,6 @@ class Rebalancing:
         machine = self._committer.machine
         if present(machine) is not None or self._committer.problem:
             return
-        plan = await self._planner.plan(Wanted(goals=GOALS, budget=budget_of(machine.core.options)))
+        plan = await self._planner.plan(Wanted(by_itself=True))
         if plan.moves:
-            await self._committer.submit(Rebalance(moves=plan.moves))
+            await self._committer.submit(Rebalance(moves=plan.moves, job=plan.job, place=plan.place))

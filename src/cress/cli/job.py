@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,7 +18,7 @@ from cress.cli.tables import Cell, Column, Selection, facts, show, state
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
-    from cress.client import AttemptView, Client, EstimateView, HeldDevice, JobView, TaskView
+    from cress.client import AttemptView, Client, EstimateView, HeldDevice, JobView, PartView, TaskView
 
 EPILOG = """\
 \b
@@ -43,6 +43,7 @@ TASKS = (
     Column("EXIT", right=True),
     Column("ERROR", gives=True, least=30),
 )
+PART = Column("PART", gives=True)
 PORTS = Column("PORTS", gives=True, hides=1)
 ATTEMPTS = (
     Column("ATTEMPT", right=True),
@@ -129,11 +130,12 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Member", "" if view.family is None else f"{view.index} of job {view.family}"),
         (STEPS_OR_TASKS.get(view.type, "Tasks"), _tasks_of(view, parts)),
         ("Preempted", count(view.preempted, "time") if view.preempted else ""),
-        ("Command", shlex.join(view.command)),
+        *((f"Part {part.name}", _part(part)) for part in view.parts),
+        ("Command", "" if view.parts else shlex.join(view.command)),
         ("Directory", view.directory),
         ("Environment", " ".join(f"{key}={shlex.quote(value)}" for key, value in view.environment.items())),
         ("Secrets", ", ".join(map(_secret, view.secrets.items()))),
-        ("Resource", ", ".join(f"{name} {amount}" for name, amount in view.resource.items())),
+        ("Resource", "" if view.parts else _amounts(view.resource)),
         ("Priority", str(view.priority)),
         ("Time limit", "" if view.time_limit is None else duration(view.time_limit)),
         ("Expected run", "" if view.estimate is None else _estimate(view.estimate)),
@@ -154,6 +156,18 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Started", times if view.started is not None else ""),
         ("Ended", "" if view.ended is None else moment(view.ended)),
     ]
+
+
+def _amounts(resource: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in resource.items())
+
+
+def _part(part: PartView) -> str:
+    """Return what one part is: ``8 tasks, cpu 8, memory 32G each: ./worker (GPUModel = "A100")``."""
+    text = f"{count(part.tasks, 'task')}, {_amounts(part.resource) or 'no amounts'} each"
+    text += f": {shlex.join(part.command)}" if part.command else ""
+    asked = [part.requirement, f"rank {part.rank}" if part.rank else ""]
+    return text + (f" ({'; '.join(filter(None, asked))})" if any(asked) else "")
 
 
 def _estimate(estimate: EstimateView) -> str:
@@ -194,6 +208,10 @@ def _spread(view: JobView) -> str:
 def task_table(tasks: Sequence[TaskView], now: float, *, ports: bool) -> tuple[list[Column], list[list[Cell]]]:
     """Columns and rows; with ``ports`` of a job that has some, and with devices where tasks have or had some."""
     rows, columns = [task_row(each, now) for each in tasks], [*TASKS]
+    if any(each.part for each in tasks):
+        for each, cells in zip(tasks, rows, strict=True):
+            cells.insert(1, f"{each.part} {each.part_index}" if each.part else "")
+        columns.insert(1, PART)
     if ports:
         for each, cells in zip(tasks, rows, strict=True):
             cells.insert(-1, ports_of(each.attempts[-1].ports if each.attempts else {}))
@@ -265,6 +283,7 @@ def _one_task(client: Client, view: JobView, index: int, selection: Selection, *
         [
             ("Task", f"{view.id}.{index}"),
             ("Name", view.name),
+            ("Part", f"{task.part}, number {task.part_index}" if task.part else ""),
             ("State", state(task.state)),
             ("Reason", _why(view, task)),
         ]

@@ -135,16 +135,18 @@ class EndingKeys(CountKeys, total=False):
 
 
 class JobKeys(EndingKeys, total=False):
-    """The keys of a batch job, but its command; ``deadline``: when all its tasks should have ended (``"6h"``, a ``datetime``)."""
+    """The keys of a batch job, but its command; ``parts``: of a gang, by name (``{"driver": {"command": …}, "workers": {"tasks": 8, …}}``); ``deadline``: when all its tasks should have ended (``"6h"``, a ``datetime``)."""
 
     name: str
     group: str
     deadline: Deadline
+    parts: Mapping[str, Mapping[str, Any]]
 
 
 class StepKeys(EndingKeys, total=False):
-    """The keys of a step of a dag, but its command; ``continue_``: the steps behind it start however it ended."""
+    """The keys of a step of a dag, but its command; ``continue_``: the steps behind it start however it ended; ``parts``: those of a gang."""
 
+    parts: Mapping[str, Mapping[str, Any]]
     continue_: bool
 
 
@@ -168,6 +170,7 @@ class CronKeys(EndingKeys, total=False):
 
     group: str
     deadline: Duration
+    parts: Mapping[str, Mapping[str, Any]]
     zone: str
     overlap: str
     missed: str

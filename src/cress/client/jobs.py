@@ -47,7 +47,7 @@ class JobFile:
 
 
 class Job(JobFile):
-    """A batch job: ``tasks`` copies of a program that end. ``command``: a list, or one text for the shell.
+    """A batch job: ``tasks`` copies of a program that end. ``command``: a list, or one text for the shell; ``None``: its ``parts`` have theirs.
 
     The other keys are those of ``job_keywords.JobKeys``. Raises ``InputError`` for a key that no batch job has.
     """
@@ -55,8 +55,8 @@ class Job(JobFile):
     TYPE = "batch"
     KEYS = frozenset({"command", *JobKeys.__annotations__})
 
-    def __init__(self, command: Command, **keys: Unpack[JobKeys]) -> None:
-        super().__init__({"command": command, **keys})
+    def __init__(self, command: Command | None = None, **keys: Unpack[JobKeys]) -> None:
+        super().__init__({**({} if command is None else {"command": command}), **keys})
 
 
 class Service(JobFile):

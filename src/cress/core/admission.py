@@ -8,7 +8,8 @@ from collections.abc import Container, Sequence
 from cress.core.advance.choice import check as check_reservation
 from cress.core.advance.choice import no_reservation
 from cress.core.books import Books
-from cress.core.placing.constraints import asks_for_more, check_constraints, constraints_of
+from cress.core.placing.constraints import asks_for_more, check_constraints
+from cress.core.placing.kinds import check_parts, constraints_of
 from cress.core.placing.node_choices import check_choice
 from cress.core.placing.placement_clauses import relation_of
 from cress.model.errors import InputError
@@ -193,6 +194,10 @@ def check_job(job: Job, dimensions: Dimensions) -> bool:
     _amounts(job.request, dimensions, "request")
     if job.tasks < 1:
         raise InputError(f"{job.tasks} tasks", hint="at least 1", field="tasks")
+    if job.parts:
+        for part in job.parts:
+            _amounts(part.request, dimensions, "parts")
+        check_parts(job)
     if job.time_limit is not None and job.time_limit < 0:
         raise InputError(f"a time limit of {job.time_limit} µs", hint="0 or more, or none", field="time_limit")
     if job.minimum < 0 or (job.minimum > job.tasks and job.counted_as == job.id):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from heapq import heapify, heappop
@@ -21,9 +21,10 @@ from cress.core.groups.shares import Groups
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Part, Stranger
 from cress.core.kernels.holding import END, HEAD, NEXT, NONE, USABLE
 from cress.core.placing.balance import Balance
-from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, constraints_of, lasting_wants
+from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
 from cress.core.placing.fit import Fit
 from cress.core.placing.fragmentation import Fragmentation
+from cress.core.placing.kinds import KindsConstraints, constraints_of, kinds_of, lasting_wants, request_and_wants
 from cress.core.placing.matching import Matching
 from cress.core.placing.mix import Mix
 from cress.core.placing.node_choices import asker_of
@@ -226,7 +227,7 @@ class Books:
     def add_claim(self, claim: ClaimEntry) -> None:
         """Add a claim of a unit whose tasks have left their queue."""
         if (claim.job.constraints is not None or self.is_asked) and not claim.job.queued:
-            self.reshape(claim.job, self.shape_of(claim.job, claim.job.shape.size))
+            self.reshape(claim.job, self.shape_of(claim.job, claim.job.shape.size, claim.tasks))
         self.claims.append(claim)
         claim.job.claims.append(claim)
         claim.job.group.claims.append(claim)
@@ -265,8 +266,8 @@ class Books:
                 self.enqueue(claim.job)
 
     def void_claims(self, f: int) -> None:
-        """Drop the claims on node ``f`` if it takes no tasks any more; what is moved there waits for it unless it is lost."""
-        if self.cluster.nodes[f, USABLE]:
+        """Drop the claims on node ``f`` if it takes no tasks any more; all wait for one that is only away, and what is moved there unless it is lost."""
+        if self.cluster.nodes[f, USABLE] or self.cluster.is_only_away(f):
             return
         for claim in list(self.claims):
             if (not claim.moves or self.cluster.lost[f]) and any(node == f for node, _ in claim.reservation.nodes):
@@ -323,8 +324,10 @@ class Books:
     def charge_of(self, job: JobEntry, nodes: list[tuple[int, int]]) -> tuple[int, ...]:
         """Return the charge of so many tasks of the job on these nodes."""
         total = [0] * len(job.group.quota)
-        for f, count in nodes:
-            for i, amount in enumerate(job.group.charge(job.job.request, self.cluster.specs[f].capacity)):
+        kinds = job.shape.copies(nodes) if job.shape.kinds else ((None, f, count) for f, count in nodes)
+        for kind, f, count in kinds:
+            request = job.job.request if kind is None else kind.request
+            for i, amount in enumerate(job.group.charge(request, self.cluster.specs[f].capacity)):
                 total[i] += amount * count
         return tuple(total)
 
@@ -496,12 +499,12 @@ class Books:
 
     # --- constraints -------------------------------------------------------------------------------------------
 
-    def shape_of(self, job: JobEntry, size: int) -> Shape:
-        """Return the shape of ``size`` tasks of the job, or of its next unit, under its current constraints."""
-        request, wants = self.asked_by(job, size)
+    def shape_of(self, job: JobEntry, size: int, tasks: Sequence[int] = ()) -> Shape:
+        """Return the shape of ``size`` tasks of the job, or of its next unit, under its current constraints; ``tasks``: of a gang with parts these."""
+        request, wants = self.asked_by(job, size, tasks)
         return self.fit.shape(request, size, wants)
 
-    def asked_by(self, job: JobEntry, size: int = 1) -> tuple[ResourceVector, Wants]:
+    def asked_by(self, job: JobEntry, size: int = 1, tasks: Sequence[int] = ()) -> tuple[ResourceVector, Wants]:
         """Return the amounts and the current constraints of that shape."""
         companions = job.unit()
         if companions:
@@ -518,6 +521,10 @@ class Books:
             return request, self.unit_as_asked(job, wants)
         if job.constraints is None:
             return job.job.request, self.as_asked((job.job,), NO_WANTS)
+        if isinstance(job.constraints, KindsConstraints):
+            kinds = job.constraints.of_tasks(tasks or job.next_unit(), job.soft, job.job.counted_as, job.group.name)
+            request, wants = request_and_wants(kinds, job.job.licences)
+            return request, self.as_asked((job.job,), wants)
         wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name, size)
         return job.job.request, self.as_asked((job.job,), wants)
 
@@ -530,12 +537,20 @@ class Books:
         """Return the wants of a unit of these jobs with what others ask of them, if they do: nodes that choose, jobs that keep away."""
         choices, selections = self.relations.choices, self.relations.selections
         jobs = tuple(jobs)
+        if wants.kinds:
+            return self._kinds_as_asked(jobs[0], wants)
         if selections.repelling:
             avoids = dict.fromkeys(each for job in jobs for each in selections.avoided(job, self._group_of(job)))
             wants = replace(wants, avoids=tuple(avoids)) if avoids else wants
         if not choices:
             return wants
         return replace(wants, askers=tuple(dict.fromkeys(asker_of(choices, job, self.dimensions) for job in jobs)))
+
+    def _kinds_as_asked(self, job: Job, wants: Wants) -> Wants:
+        """Return ``as_asked`` for a gang of several kinds of tasks: others see each kind as a job by itself."""
+        kinds = kinds_of(job, self.dimensions)
+        asked = (each._replace(wants=self.as_asked((kinds[each.number].job,), each.wants)) for each in wants.kinds)
+        return replace(wants, kinds=tuple(asked))
 
     def _group_of(self, job: Job) -> str:
         """Return the name of the group of a job, which may have moved, or will be submitted to it."""

@@ -134,9 +134,9 @@ class Cycle(MakingRoom):
         if not groups.order:
             return False
         first = groups.first()
-        # Alone in the order, the first unit of one queue keeps its turn anyway.
+        # Alone in the order, the first unit of one queue keeps its turn anyway, unless others of the queue may take its room.
         several = groups.several_wait()
-        takes_turns = several or first.policy.overtakes
+        takes_turns = several or first.policy.overtakes or first.options.preempt_within != "off"
         guarantees = Guarantees(groups, self.cluster) if takes_turns else None
         blocked: list[JobEntry] = []
         for group in self._groups_in_order(now) if several else (first,):
@@ -234,8 +234,12 @@ class Cycle(MakingRoom):
                 or Guarantees(self.groups, self.cluster).forbid(job)
             ):
                 continue
-            if not group.policy.plans and self._try(job, ahead, now):
-                return True
+            if not group.policy.plans:
+                self._due_starts = True
+                started = self._try(job, ahead, now)
+                self._due_starts = False
+                if started:
+                    return True
             ahead.append(job)
             return False
         return False
@@ -378,6 +382,10 @@ class Cycle(MakingRoom):
         else:
             self.plans.started(group, unit)
             job = unit.job
+            if job.shape.kinds:
+                self._start_at(job, unit.nodes, ("planned", 0))
+                group.verdict = Verdict.PLACED
+                return True
             for f, count in unit.nodes:
                 for _ in range(count):
                     if job.unit():

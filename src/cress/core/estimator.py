@@ -93,6 +93,6 @@ def _owner(kind: Kind) -> tuple[str, str]:
 def _kind(job: Job) -> Kind:
     return (
         (job.user, job.name, job.group or DEFAULT_GROUP),
-        job.request,
+        job.mean_request,
         NEVER if job.time_limit is None else job.time_limit,
     )

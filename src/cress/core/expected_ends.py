@@ -64,7 +64,7 @@ class ExpectedEnds:
 
     def _count(self, attempt: Attempt, sign: int) -> None:
         if attempt.expected < NEVER:
-            cores = sign * attempt.job.job.request[0]
+            cores = sign * attempt.job.job.request_of(attempt.task)[0]
             self._cores += cores
             self._ends += cores * attempt.expected
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from functools import lru_cache
 from heapq import heapify, heappop, heappush, nsmallest
 from typing import TypeAlias
 
 from cress.core.groups.policies.base import Policy
 from cress.core.job_times import TimesLeft
-from cress.core.placing.constraints import Constraints
+from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
+from cress.core.placing.kinds import KindsConstraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
 from cress.core.running_jobs import Owned, QueuedJobs, RunningJobs
+from cress.core.tables.arrays import Ints
 from cress.core.tree.amounts import Amounts, add_amounts
 from cress.core.tree.tree import Tree
 from cress.model.decisions import LeasePart
@@ -124,7 +127,8 @@ class JobEntry(TimesLeft):
         self.work = 0
         self.expect(estimate)
         # Its charge per task in the accounting ``cpu`` if that is the same on every node: it asks for cores only.
-        self.cpu_charge: tuple[int, ...] = shape.cpu_charge
+        several = isinstance(constraints, KindsConstraints)
+        self.cpu_charge: tuple[int, ...] = () if several else shape.cpu_charge
         self.most = job.max_running
         # The name of its workload in its group; that of a built-in one begins with what no other name does.
         self.workload = job.workload or _BUILT_IN_OF[job.type]
@@ -156,7 +160,7 @@ class JobEntry(TimesLeft):
         self.estimate = estimate
         self.run = self.limit if estimate is None else max(1, min(self.limit, estimate.run))
         mean = min(self.limit if estimate is None else estimate.mean, _MOST_MEAN)
-        self.cost = max(mean, _LEAST_MEAN) * _size(self.job.request[0] * (self.job.tasks if self.job.gang else 1))
+        self.cost = max(mean, _LEAST_MEAN) * _size(self.job.total(0) if self.job.gang else self.job.request[0])
 
     @property
     def duration(self) -> int:
@@ -171,7 +175,11 @@ class JobEntry(TimesLeft):
     def waiting_work(self) -> int:
         """Return the work of its waiting tasks, in µs of a millicore; 0 if nothing is known of how long they run."""
         mean = self.limit if self.estimate is None else min(self.limit, self.estimate.mean)
-        return 0 if mean >= NEVER else mean * self.job.request[0] * self.waiting
+        if mean >= NEVER:
+            return 0
+        if self.job.parts:
+            return mean * (self.job.total(0) * self.waiting // self.job.tasks)
+        return mean * self.job.request[0] * self.waiting
 
     @property
     def upcoming(self) -> int:
@@ -201,6 +209,31 @@ class JobEntry(TimesLeft):
         self.queued_at = now
         for task in self.waits:
             self.waits[task] = now
+
+    def next_unit(self) -> list[int] | None:
+        """Return the tasks of a gang that wait, or of its claim if none does; ``None``: all of them, or all run."""
+        if not self.waiting:
+            return list(self.claims[0].tasks) or None if self.claims else None
+        return None if self.waiting == self.job.tasks else self.next_tasks(self.waiting)
+
+    def by_kind(self, tasks: Iterable[int]) -> list[int]:
+        """Return tasks of a gang in the order of their kinds, as places of its shape are."""
+        assert isinstance(self.constraints, KindsConstraints)
+        return self.constraints.by_kind(tasks)
+
+    def unit_requests(self) -> Iterable[tuple[ResourceVector, int]]:
+        """Return the requests of the tasks of its next unit, and how many ask for each."""
+        tasks = self.next_unit()
+        return self.job.requests if tasks is None else Counter(map(self.job.request_of, tasks)).items()
+
+    def wants_of(self, task: int) -> Wants:
+        """Return what a task of it wants now."""
+        if self.constraints is None:
+            return NO_WANTS
+        asked = (self.soft, self.job.counted_as, self.group.name)
+        if isinstance(self.constraints, KindsConstraints):
+            return self.constraints.wants_of(task, *asked)
+        return self.constraints.wants(*asked)
 
     def next_tasks(self, number: int) -> list[int]:
         """Return the next ``number`` waiting tasks, in the order in which they start; there must be as many."""
@@ -348,6 +381,7 @@ class Attempt:
     __slots__ = (
         "amounts",
         "charge",
+        "due",
         "expected",
         "id",
         "inside",
@@ -384,15 +418,23 @@ class Attempt:
         self.start = start
         self.charge = charge
         # Its request; of an adopted task, the amounts that it was found to have.
-        self.amounts = job.job.request
+        self.amounts = job.job.request_of(task)
         # Its ports on the node.
         self.ports: tuple[int, ...] = ()
         self.stopping = False
+        # It started because its unit was due.
+        self.due = False
         # What it holds beside its row, the most of it borrowed; what of its row belongs to leases of its own workload, unless it
         # ``yields`` that to the unit that preempted it.
         self.parts: list[Part] = []
         self.inside: list[tuple[WorkloadLease, Piece]] = []
         self.yields = False
+
+    @property
+    def keeps_until(self) -> int:
+        """The time until which it yields to no priority in its own group: ``min_runtime``, and of one that was due as long as it had to wait for that."""
+        options = self.job.group.options
+        return self.start + max(options.min_runtime, options.drain_after if self.due else 0)
 
 
 class Stranger:
@@ -563,6 +605,13 @@ class ClaimEntry:
         self.shape = job.shape
         # ``cluster.loosened`` when it was last tried.
         self.tried = -1
+
+    def needs(self) -> dict[int, Ints]:
+        """Return the amounts that its tasks need, by node."""
+        found: dict[int, Ints] = {}
+        for shape, f, count in self.shape.copies(self.reservation.nodes):
+            found[f] = found.get(f, 0) + shape.request_array * count
+        return found
 
 
 class GroupState(Amounts):

@@ -23,7 +23,7 @@ from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Part, Reservation, St
 from cress.core.kernels.holding import END, NONE
 from cress.core.limit_changes import drop_claims_beyond, recount
 from cress.core.placing import licence_use
-from cress.core.placing.constraints import constraints_of
+from cress.core.placing.kinds import constraints_of
 from cress.core.placing.mix import asks_for_devices
 from cress.core.tables import devices
 from cress.model.decisions import (
@@ -271,7 +271,7 @@ class Ledger(Books):
 
     def _node_cordoned(self, event: NodeCordoned) -> None:
         f = self.cluster.index[event.name]
-        self.cluster.cordon(f, event.reason if event.cordoned else None)
+        self.cluster.cordon(f, event.reason if event.cordoned else None, away=event.cordoned and event.away)
         self.void_claims(f)
 
     def _node_changed(self, event: NodeChanged) -> None:
@@ -424,10 +424,11 @@ class Ledger(Books):
         """Enter an attempt, and charge its group for it."""
         group = job.group
         fixed = self._by_cpu and job.cpu_charge
-        charge = fixed or group.charge(job.job.request, self.cluster.specs[f].capacity)
+        charge = fixed or group.charge(job.job.request_of(fact.task), self.cluster.specs[f].capacity)
         number = fact.attempt
         self.next_attempt = max(self.next_attempt, number + 1)
         attempt = Attempt(number, job, fact.task, f, slot, self.now, charge, self.expected_end(job))
+        attempt.due = fact.due
         self.attempts[number] = attempt
         self.expected.add(attempt)
         job.attempts[number] = attempt
@@ -470,7 +471,8 @@ class Ledger(Books):
         row = row_beside_loan(self, fact, job, f, mask)
         if row is not None:
             return self.leases.hold_amounts(f, row, self.end_of(job))
-        amounts = devices.widened(self.cluster, f, job.job.request, mask) if alone else job.job.request
+        request = job.job.request_of(fact.task)
+        amounts = devices.widened(self.cluster, f, request, mask) if alone else request
         return self.leases.hold_amounts(f, amounts, self.end_of(job), mask, alone)
 
     def _task_ended(self, event: TaskEnded) -> None:

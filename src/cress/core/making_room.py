@@ -65,7 +65,7 @@ class MakingRoom(Placements):
         state = (job.job.id, self.arrivals, self.pool.stamp, self.cluster.loosened, ahead.sign)
         if group.no_fragments == state and not self._gate:
             return False
-        if may_use(job) and (self._reclaim(job, now) or self._return_for(group, job)):
+        if may_use(job) and (self._reclaim(job, now) or self._return_for(group, job, ahead, now)):
             return True
         if self.pool.lends:
             self.reservations.heed(self._heeded(group, ahead, now), now)
@@ -110,12 +110,17 @@ class MakingRoom(Placements):
         job.group.verdict = Verdict.VICTIMS
         return True
 
-    def _return_for(self, group: GroupState, job: JobEntry) -> bool:
-        """Let groups above their quotas give back idle parts at once if the unit of a group that may preempt fits then."""
+    def _return_for(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
+        """Let groups above their quotas give back idle parts at once if the unit of a group that may preempt fits then, beside what is kept for others."""
         takers = self._takers(group, job, 1)
         if not takers:
             return False
-        yielding = yielding_to(self.groups, group, takers, lambda node: node.above_quota)
+        yielding = list(yielding_to(self.groups, group, takers, lambda node: node.above_quota))
+        if not yielding:
+            return False
+        self.reservations.heed(self._heeded(group, ahead, now), now)
+        if self._must_wait(group):
+            return False
         leases = returnable_for(self, job, {each.group.name for each in yielding})
         for lease in leases:
             self._do(LeaseReduced(lease))
@@ -150,7 +155,7 @@ class MakingRoom(Placements):
             eviction = self._evict_within(group, job, ahead, now, entitled)
         if eviction is None or not self._within_round(len(eviction.attempts)):
             group.no_victims = state
-            group.retry_victims_at = min(self._next_victim_at(now), now + LOOK_AGAIN if urgent else NEVER)
+            group.retry_victims_at = min(self._next_victim_at(group, now), now + LOOK_AGAIN if urgent else NEVER)
             self._wake_at(group.retry_victims_at)
             return False
         if mode == "observe":
@@ -174,8 +179,11 @@ class MakingRoom(Placements):
         return takers
 
     def _may_take(self, job: JobEntry, eviction: Eviction) -> bool:
-        """Return whether the groups for which others yield may take the unit on the nodes found."""
+        """Return whether the groups for which others yield may take the unit on the nodes found, without the victims of its own group."""
         charge = self.charge_of(job, eviction.nodes)
+        for victim in eviction.attempts:
+            if victim.job.group is job.group:
+                charge = tuple(map(int.__sub__, charge, victim.charge))
         return all(taker.may_take(charge) for taker in eviction.takers)
 
     def _is_urgent(self, group: GroupState, job: JobEntry, now: int) -> bool:
@@ -211,7 +219,11 @@ class MakingRoom(Placements):
         if self._must_wait(group):
             return None
         if group.options.preempt_within != "off":
-            return find_eviction_within(self, job, entitled)
+            eviction = find_eviction_within(self, job, entitled)
+            if eviction is None or self._may_take(job, eviction):
+                return eviction
+            # On these nodes it costs more than where it costs least.
+            return find_eviction_within(self, job, [])
         return find_eviction_in_workload(self, job)
 
     def _within_round(self, number: int) -> bool:
@@ -219,14 +231,16 @@ class MakingRoom(Placements):
         under_way = sum(not attempt.job.cancelled for attempt in self.leaving.values())
         return not under_way or under_way + number <= self.options.max_per_round * len(self.attempts)
 
-    def _next_victim_at(self, now: int) -> int:
-        """Return the time at which the next running task has run long enough to be a victim."""
+    def _next_victim_at(self, own: GroupState, now: int) -> int:
+        """Return the time at which the next running task has run long enough to be a victim of a unit of the group ``own``."""
         times = [
             attempt.start + group.options.min_runtime
             for group in self.groups
             if group.options.min_runtime
             for attempt in group.attempts.values()
         ]
+        if own.options.preempt_within != "off":
+            times += [attempt.keeps_until for attempt in own.attempts.values() if attempt.due]
         holders = [lease.holder for lease in self.pool.leases.values() if lease.holder is not None]
         times += [
             each.start + each.job.job.min_time + each.job.group.options.min_runtime

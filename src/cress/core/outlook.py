@@ -12,7 +12,7 @@ from cress.core.books import Books
 from cress.core.groups.running_limits import limit_reached
 from cress.core.jobs import JobEntry
 from cress.core.kernels.urgency import urgency
-from cress.core.placing.constraints import lasting_wants
+from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.shape import Shape
 from cress.model.estimates import RunEstimate
 from cress.model.job import Job

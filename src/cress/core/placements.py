@@ -11,16 +11,18 @@ from cress.core.advance.gaps import fits_in_no_gap
 from cress.core.advance.inside import copies_inside
 from cress.core.fragments.search import Place, may_use, own_room, rest_of
 from cress.core.future.reservations import Ahead, drain_due
+from cress.core.future.together import RoomAt
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.limits import Bound, kept_for_others, over_max
 from cress.core.groups.policies.queue import MOST_PENDING
 from cress.core.groups.running_limits import head_of, limit_reached, within
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
-from cress.core.kernels.holding import FREE, count_lacks_of_rows
+from cress.core.kernels.holding import FREE, NONE, count_lacks_of_rows
 from cress.core.ledger import Ledger
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import Room, gang_room
 from cress.core.placing.placement_clauses import all_ports
+from cress.core.placing.together import joined, places_in
 from cress.core.placing.vetoes import Verdict
 from cress.core.preemption import (
     Eviction,
@@ -51,6 +53,8 @@ class Placements(Ledger):
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
         super().__init__(dimensions, options, zone)
         self._decided: list[Decision] = []
+        # What starts now starts because its unit is due.
+        self._due_starts = False
         self._quota_only = options.behind_blocked == "quota_only"
         self._gate = options.balance_gate == "on"
 
@@ -130,6 +134,8 @@ class Placements(Ledger):
 
     def _start_gang(self, job: JobEntry, now: int) -> bool:
         shape = job.shape
+        if shape.kinds:
+            return self._start_kinds(job, now)
         timeline = self.timeline
         if shape.match is not None:
             copies = timeline.all_copies_now(shape, job.duration, now, job.group.asker)
@@ -149,6 +155,33 @@ class Placements(Ledger):
             self._place_all(job)
         job.group.verdict = Verdict.PLACED
         return True
+
+    def _start_kinds(self, job: JobEntry, now: int) -> bool:
+        """Start a gang of several kinds of tasks if all of them fit together."""
+        self._count_pending()
+        room = RoomAt(self.timeline, job.shape, now, job.duration, now, job.group.asker, prefer=self.balance.preferred)
+        found = places_in(room)
+        if found is None:
+            return False
+        self._start_at(job, joined(found))
+        job.group.verdict = Verdict.PLACED
+        return True
+
+    def _start_at(
+        self, job: JobEntry, nodes: list[tuple[int, int]], kept: Kept | None = None, claim: ClaimEntry | None = None
+    ) -> None:
+        """Start all tasks of a gang of several kinds, or of a ``claim``, at these places: in the order of their numbers."""
+        end = self.end_of(job)
+        asked = tuple(claim.tasks) if claim is not None else job.next_unit()
+        tasks = job.by_kind(range(job.job.tasks) if asked is None else asked)
+        shape = job.shape if claim is None else claim.shape
+        places = [(kind, f) for kind, f, count in shape.copies(nodes) for _ in range(count)]
+        slots = [NONE] * len(places)
+        for i in devices.in_turn([kind.ask for kind, _ in places]):
+            kind, f = places[i]
+            slots[i] = self.leases.hold(f, kind.row, end)
+        for task, (_, f), slot in sorted(zip(tasks, places, slots, strict=True), key=lambda each: each[0]):
+            self._start(job, task, f, slot, kept=kept, claim=claim)
 
     def _place_in(self, job: JobEntry, room: Room, now: int) -> None:
         """Start all waiting tasks of a gang in its room, one after the other, each on the best open node."""
@@ -215,14 +248,15 @@ class Placements(Ledger):
                 rest,
                 chosen,
                 kept,
+                self._due_starts,
             )
         else:
-            wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
+            wants = job.wants_of(task)
             ports = self.relations.ports.choose(f, all_ports(wants))
             own = len(job.job.ports)
             start = Start(
                 self.next_attempt, job.job.id, task, cluster.names[f], ports[:own], leader, has, ports[own:], claimed,
-                parts, rest, chosen, kept,
+                parts, rest, chosen, kept, self._due_starts,
             )  # fmt: skip
         self.apply_fact(start, slot)
         self._decided.append(start)
@@ -436,8 +470,11 @@ class Placements(Ledger):
                 # Its victims took so long that it would run into a reservation.
                 self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
             return False
-        places = [f for f, count in nodes for _ in range(count)]
         kept = why_kept(claim)
+        if claim.shape.kinds:
+            self._start_at(claim.job, nodes, kept, claim)
+            return True
+        places = [f for f, count in nodes for _ in range(count)]
         for task, f in zip(tuple(claim.tasks), places, strict=True):
             self._start_on(claim.job, task, f, kept, claim)
         return True
@@ -446,12 +483,11 @@ class Placements(Ledger):
         """Return whether a claimed unit that starts now leaves what is reserved in advance for others."""
         job, cluster = claim.job, self.cluster
         kept = self.advance_reservations.kept_from(job.group, self.now + min(job.limit, NEVER))
-        request = claim.shape.request_array
-        asked = request > 0
-        return all(
-            bool(np.all((cluster.nodes[f, FREE : FREE + cluster.k_count] - kept[f] - request * count)[asked] >= 0))
-            for f, count in claim.reservation.nodes
-        )  # fmt: skip
+        for f, needed in claim.needs().items():
+            left = cluster.nodes[f, FREE : FREE + cluster.k_count] - kept[f] - needed
+            if np.any(left[needed > 0] < 0):
+                return False
+        return True
 
     def _may_start(self, claim: ClaimEntry) -> bool:
         """Return whether no other claim competes for the room: its victims are gone, or no other claim is on its nodes."""
@@ -462,10 +498,14 @@ class Placements(Ledger):
 
     def _lost_its_devices(self, claim: ClaimEntry) -> bool:
         """Return whether the victims are gone and other tasks got their devices: bookings keep amounts only."""
+        shape = claim.shape
         return (
-            devices.cares(self.cluster, claim.shape.ask)
+            any(devices.cares(self.cluster, each.ask) for each in shape.kinds or (shape,))
             and not any(victim in self.leaving for victim in claim.victims)
-            and any(devices.copies_on(self.cluster, claim.shape.ask, f) < count for f, count in claim.reservation.nodes)
+            and any(
+                devices.copies_on(self.cluster, each.ask, f) < count
+                for each, f, count in shape.copies(claim.reservation.nodes)
+            )
         )
 
 

@@ -6,6 +6,7 @@ node with the cheapest set wins. A *claim* keeps the freed resources for the uni
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -40,9 +41,11 @@ from cress.core.kernels.victims import (
     lose,
     name_victims,
 )
+from cress.core.placing.fit import match_caps
 from cress.core.placing.gangs import Room, by_domains, rooms_when_empty
+from cress.core.placing.shape import Shape
 from cress.core.tables import devices
-from cress.core.tables.arrays import Ints
+from cress.core.tables.arrays import Bools, Ints
 from cress.core.tree.amounts import Amounts
 from cress.model.decisions import LeasePart
 from cress.model.group import PreemptivePolicy, SchedPolicy
@@ -152,7 +155,11 @@ def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Amounts]) 
 
 def _worthwhile(job: JobEntry) -> float:
     """Return how much work victims may lose for an urgent unit of a job (µs of a millicore)."""
-    return job.group.options.urgency_cost * job.longest * job.shape.size * max(1, job.job.request[0])
+    return (
+        job.group.options.urgency_cost
+        * job.longest
+        * sum(number * max(1, request[0]) for request, number in job.unit_requests())
+    )
 
 
 def _groups_that_yield(core: Books, job: JobEntry, takers: list[Amounts]) -> list[Yielding]:
@@ -227,7 +234,7 @@ class _Search:
                 stay = stopping.copy()
                 stay[[each.slot for each in core.attempts.values() if each.slot not in only]] = True
             else:
-                stay = self._and_not_outranked(stopping) if within else stopping
+                stay = self._and_not_outranked(stopping, core.now) if within else stopping
             if within:
                 stay = self._and_not_taking_back(stay, core.now)
             kind = PreemptivePolicy.LOW_PRIORITY_FIRST if within else job.group.spec.preemptive
@@ -282,12 +289,13 @@ class _Search:
         found: Ints = np.rint(_WHOLE * np.where(known, np.where(lost, late, share), 0.0)).astype(np.int64)
         return found
 
-    def _and_not_outranked(self, stopping: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Return ``stopping`` with the slots of tasks of the unit's own group that its job does not outrank."""
+    def _and_not_outranked(self, stopping: npt.NDArray[np.bool_], now: int) -> npt.NDArray[np.bool_]:
+        """Return ``stopping`` with the slots of tasks of the unit's own group that its job does not outrank, or that were due a short time ago."""
         stay = stopping.copy()
         job, group = self.job, self.job.group
         for attempt in group.attempts.values():
-            if not group.policy.outranks(job, attempt.job, attempt.start):
+            due_now = attempt.due and now < attempt.keeps_until
+            if due_now or not group.policy.outranks(job, attempt.job, attempt.start):
                 stay[attempt.slot] = True
         return stay
 
@@ -359,15 +367,60 @@ class _Search:
 
     def _plan_within(self, caps: Ints, beyond: bool, room: Room | None = None) -> Eviction | None:
         """Place one copy after the other, each at the smallest cost; then give back the victims that are not needed."""
-        shape = self.job.shape
+        taken = np.zeros(len(self.table), np.bool_)
+        lost, gone = np.zeros_like(self.spare), np.zeros_like(self.left)
+        order: list[int] = []
+        whole = self.job.shape
+        shapes = whole.kinds or (whole,)
+        placed = np.zeros((len(shapes), len(self.levels)), np.int64)
+        before = np.zeros_like(self.levels)
+        for i in self._in_turn(shapes):
+            bound = caps if not whole.kinds else self._caps_beside(shapes[i], placed.sum(axis=0))
+            if not self._place(shapes[i], placed[i], bound, taken, lost, gone, order, beyond=beyond, room=room):
+                self.levels += before
+                return None
+            if whole.kinds:
+                # What one kind takes, the next does not have.
+                needs = shapes[i].request_array * placed[i][:, None]
+                self.levels -= needs
+                before += needs
+        self.levels += before
+        return self._without_needless(shapes, placed, taken, order)
+
+    def _in_turn(self, shapes: Sequence[Shape]) -> list[int]:
+        """Return the order of kinds: first the one that begins with what has least room to spare on empty nodes."""
+        if len(shapes) == 1:
+            return [0]
+        spare = [int(self.fit.room_when_empty(each).sum()) / each.size for each in shapes]
+        return sorted(range(len(shapes)), key=lambda i: (spare[i], i))
+
+    def _caps_beside(self, shape: Shape, placed: Ints) -> Ints:
+        """Return the limit of copies of one kind per node beside tasks of other kinds."""
+        caps = self.fit.caps(shape)
+        limits = match_caps(shape)
+        if len(limits):
+            left: Ints = np.maximum(limits[: len(placed)] - placed, 0)
+            caps = np.minimum(caps[: len(placed)], left) if len(caps) else left
+        return caps
+
+    def _place(
+        self,
+        shape: Shape,
+        placed: Ints,
+        caps: Ints,
+        taken: Bools,
+        lost: Ints,
+        gone: Ints,
+        order: list[int],
+        *,
+        beyond: bool,
+        room: Room | None,
+    ) -> bool:
+        """Place the copies of one shape, and add victims to those ``taken`` in their ``order``; return whether all have a place."""
         request, lack = shape.request_array, self.cluster.lack[shape.row]
         # The clauses of a single task decide alone; only a gang fills racks and other domains by itself.
         left = [] if room is None else room.left
-        placed = np.zeros(len(self.levels), np.int64)
-        taken = np.zeros(len(self.table), np.bool_)
-        lost, gone = np.zeros_like(self.spare), np.zeros_like(self.left)
         chosen = np.empty(len(self.table), np.int64)
-        order: list[int] = []
         for _ in range(shape.size):
             f, count = cheapest_node(
                 request, lack, caps, placed, self.levels, self.cluster.nodes, self.cluster.leases, self.victims, taken,
@@ -375,7 +428,7 @@ class _Search:
                 self.by_urgency,
             )  # fmt: skip
             if f == NO_NODE:
-                return None
+                return False
             placed[f] += 1
             if room is not None:
                 number = int(room.of[f])
@@ -389,12 +442,18 @@ class _Search:
                 lose(v, self.victims, self.above, lost)
                 if self.victims[v, JOB] != UNSET:
                     gone[self.victims[v, JOB]] += self.victims[v, NUMBER]
-        nodes = np.flatnonzero(placed)
-        needed = request * placed[nodes, None]
+        return True
+
+    def _without_needless(
+        self, shapes: Sequence[Shape], placed: Ints, taken: Bools, order: list[int]
+    ) -> Eviction | None:
+        """Give back the victims that are not needed; return the others with the places, kind after kind."""
+        nodes = np.flatnonzero(placed.sum(axis=0))
+        needed = sum(shape.request_array * placed[i][nodes, None] for i, shape in enumerate(shapes))
         for v in reversed(order.copy()):
             self._free(v, -1)
             taken[v] = False
-            if np.all(self.levels[nodes] >= needed) and self._devices_hold(nodes, placed, taken):
+            if np.all(self.levels[nodes] >= needed) and self._devices_hold(shapes, placed, taken):
                 order.remove(v)
             else:
                 self._free(v, 1)
@@ -403,16 +462,17 @@ class _Search:
         if not attempts:
             return None
         takers = {self.takers[each.job.group.name] for each in attempts if each.job.group.name in self.takers}
-        return Eviction(attempts, [(f, int(placed[f])) for f in nodes.tolist()], takers=tuple(takers))
+        places = [(f, int(each[f])) for each in placed for f in np.flatnonzero(each).tolist()]
+        return Eviction(attempts, places, takers=tuple(takers))
 
-    def _devices_hold(self, nodes: Ints, placed: Ints, taken: npt.NDArray[np.bool_]) -> bool:
-        """Return whether the copies placed on these nodes find their devices without the victims taken."""
-        cluster, shape = self.cluster, self.job.shape
-        return not devices.cares(cluster, shape.ask) or all(
-            devices_hold(
-                f, int(placed[f]), shape.ask, cluster.nodes, cluster.leases, self.victims, taken, self.stopping
-            )
-            for f in nodes.tolist()
+    def _devices_hold(self, shapes: Sequence[Shape], placed: Ints, taken: Bools) -> bool:
+        """Return whether the copies placed find their devices without the victims taken, those of each kind alone."""
+        cluster = self.cluster
+        return all(
+            devices_hold(f, int(each[f]), shape.ask, cluster.nodes, cluster.leases, self.victims, taken, self.stopping)
+            for shape, each in zip(shapes, placed, strict=True)
+            if devices.cares(cluster, shape.ask)
+            for f in np.flatnonzero(each).tolist()
         )
 
     def _tasks(self, v: int) -> list[Attempt]:

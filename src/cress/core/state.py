@@ -20,7 +20,7 @@ from cress.core.groups.policies.ranked_backfill import RankedBackfill
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Reservation, Stranger
 from cress.core.kernels.holding import AMOUNTS, END
 from cress.core.kernels.timeline import B_END
-from cress.core.placing.constraints import constraints_of
+from cress.core.placing.kinds import constraints_of
 from cress.core.placing.mix import Likely
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
@@ -66,6 +66,7 @@ def export_state(core: Cycle) -> State:
             {
                 "node": plain(spec),
                 "cordoned": cluster.cordoned[f],
+                "away": f in cluster.away,
                 "lost": cluster.lost[f],
                 "gone": plain(cluster.gone.get(f, ())),
             }
@@ -173,19 +174,7 @@ def restore_state(core: Cycle, state: State) -> None:
     for job in core.jobs.values():
         if core.can_wait(job):
             core.queue(job)
-    for entry in state["claims"]:
-        reservation = _reservation_of(core, entry["reservation"])
-        job = reservation.job
-        charge = core.charge_of(job, reservation.nodes)
-        # Releases before this one kept no times of units and tasks.
-        since = entry.get("since", job.queued_at)
-        leased = msgspec.convert(entry.get("leased", ()), tuple[LeasePart, ...])
-        claim = ClaimEntry(
-            job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"], since, leased,
-            entry.get("moved"), entry.get("moves", False),
-        )  # fmt: skip
-        core.add_claim(claim)
-        _book(core, reservation, entry["reservation"], claim.shape)
+    _restore_claims(core, state)
     kept = state["reservations"]
     core.reservations.loosened = kept["loosened"]
     core.reservations.kept = [_restore_reservation(core, entry) for entry in kept["kept"]]
@@ -261,7 +250,7 @@ def _restore_nodes(core: Cycle, state: State) -> None:
         core.relations.racks.number(name)
     for entry in state["nodes"]:
         f = cluster.add_node(msgspec.convert(entry["node"], Node))
-        cluster.cordon(f, entry["cordoned"])
+        cluster.cordon(f, entry["cordoned"], away=entry.get("away", False))
         if entry.get("gone"):
             cluster.set_gone(f, cluster.devices[f], msgspec.convert(entry["gone"], tuple[Device, ...]))
         if entry["lost"]:
@@ -378,6 +367,26 @@ def _restore_job(core: Cycle, entry: State) -> None:
     core.add_job(job)
 
 
+def _restore_claims(core: Cycle, state: State) -> None:
+    for entry in state["claims"]:
+        claimant = core.jobs[entry["reservation"]["job"]]
+        if claimant.job.parts and not claimant.queued:
+            # Its places are those of its kinds of tasks.
+            core.reshape(claimant, core.shape_of(claimant, claimant.shape.size, entry["tasks"]))
+        reservation = _reservation_of(core, entry["reservation"])
+        job = reservation.job
+        charge = core.charge_of(job, reservation.nodes)
+        # Releases before this one kept no times of units and tasks.
+        since = entry.get("since", job.queued_at)
+        leased = msgspec.convert(entry.get("leased", ()), tuple[LeasePart, ...])
+        claim = ClaimEntry(
+            job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"], since, leased,
+            entry.get("moved"), entry.get("moves", False),
+        )  # fmt: skip
+        core.add_claim(claim)
+        _book(core, reservation, entry["reservation"], claim.shape)
+
+
 def _restore_units(core: Cycle, state: State) -> None:
     running = {(entry["job"], entry["task"]) for entry in state["attempts"]}
     for entry in state["jobs"]:
@@ -416,8 +425,10 @@ def _attempt(core: Cycle, attempt: Attempt) -> State:
     }
     if attempt.stopping:
         entry["last_end"] = attempt.last_end
+    if attempt.due:
+        entry["due"] = True
     held, amounts = _held(core, attempt), list(attempt.amounts)
-    if held != amounts or amounts != list(attempt.job.job.request) or entry["devices"][1]:
+    if held != amounts or amounts != list(attempt.job.job.request_of(attempt.task)) or entry["devices"][1]:
         # It has exclusive disks, which may have changed since, or was adopted with other amounts than its job's.
         entry["held"], entry["amounts"] = held, amounts
     return {**entry, **export_use(core, attempt)}
@@ -458,7 +469,7 @@ def _restore_attempt(core: Cycle, entry: State) -> None:
     cluster = core.cluster
     mask, alone = entry["devices"]
     f = entry["node"]
-    asked = tuple(entry.get("amounts", job.job.request))
+    asked = tuple(entry.get("amounts", job.job.request_of(entry["task"])))
     amounts = tuple(entry["held"]) if "held" in entry else widened(cluster, f, asked, mask) if alone else asked
     slot = core.leases.hold_amounts(f, amounts, entry["end"], mask, alone)
     charge = tuple(entry["charge"])
@@ -466,7 +477,7 @@ def _restore_attempt(core: Cycle, entry: State) -> None:
     if entry["stopping"]:
         attempt.last_end = entry.get("last_end", attempt.expected)
     core.expected.add(attempt)
-    attempt.amounts, attempt.ports = asked, tuple(entry["ports"])
+    attempt.amounts, attempt.ports, attempt.due = asked, tuple(entry["ports"]), entry.get("due", False)
     core.relations.ports.take(attempt.node, attempt.ports)
     core.relations.licences.hold(job.job.licences)
     core.attempts[attempt.id] = attempt

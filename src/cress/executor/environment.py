@@ -45,6 +45,10 @@ def variables(what: Spawn) -> dict[bytes, bytes]:
         b"CRESS_ATTEMPT": b"%d" % what.attempt,
         b"CRESS_DIRECTORY": what.folder,
     }
+    if (part := what.run.part_of(what.task)) is not None:
+        found[b"CRESS_PART"] = os.fsencode(part[0].name)
+        found[b"CRESS_PART_INDEX"] = b"%d" % part[1]
+        found[b"CRESS_PART_COUNT"] = b"%d" % part[0].tasks
     if what.data:
         found[b"CRESS_STATE"] = what.data
     if what.secrets:

@@ -65,7 +65,8 @@ def _pad_rows(tables: Tables, dimensions: Dimensions) -> None:
 
 
 def _job(job: Job, dimensions: Dimensions) -> Job:
-    return _replace(job, request=dimensions.padded(job.request))
+    parts = tuple(_replace(part, request=dimensions.padded(part.request)) for part in job.parts)
+    return _replace(job, request=dimensions.padded(job.request), parts=parts)
 
 
 def _node(node: Node, dimensions: Dimensions) -> Node:

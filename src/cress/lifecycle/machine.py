@@ -142,6 +142,8 @@ class Machine(Context):
             self._settle()
         for name in self.terms.run_out(now):
             node_membership.lose(self, name, node_membership.SILENT, kept=False)
+            # What was claimed there is not kept any longer.
+            cordons.tell(self, name, awaited=False)
         for kind, name in self.timers.take(now):
             if kind == TERM:
                 families.give_up(self, int(name), leases.NOT_RENEWED)

@@ -125,6 +125,7 @@ def dead(context: Context, word: NodeDead) -> None:
         )
     context.terms.forget(word.name)
     lose(context, word.name, DEAD, kept=True)
+    cordons.tell(context, word.name, awaited=False)
     if word.forget:
         context.noticed.cordon(node)
         del context.nodes[word.name]

@@ -37,6 +37,7 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     ``parts`` is what it takes from leases of workloads, its own or others; ``rest`` what stays idle in its lease (design note 0024).
     ``chosen``, with the order ``fragmentation``: the growth of the node's fragment in devices, its balance y, how many other nodes fitted.
     ``kept``, of a task that starts in room that was kept for it: why there was room.
+    ``due``: its unit was the due one, which had waited longest for its turn (design note 0011).
     """
 
     attempt: int
@@ -52,6 +53,7 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     rest: tuple[LeasePart, ...] = ()
     chosen: Choice | None = None
     kept: Kept | None = None
+    due: bool = False
 
 
 class Claim(msgspec.Struct, frozen=True, tag=True, gc=False):

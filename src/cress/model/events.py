@@ -132,11 +132,15 @@ class NodeLost(msgspec.Struct, frozen=True, tag=True):
 
 
 class NodeCordoned(msgspec.Struct, frozen=True, tag=True):
-    """A node takes no new tasks, or takes them again; tasks that run there go on."""
+    """A node takes no new tasks, or takes them again; tasks that run there go on.
+
+    ``away``: only because its executor is away, for a term at most. What is claimed there is kept for that time.
+    """
 
     name: str
     cordoned: bool
     reason: str = ""
+    away: bool = False
 
 
 class NodeChanged(msgspec.Struct, frozen=True, tag=True):

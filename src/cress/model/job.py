@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 import msgspec
@@ -41,6 +42,16 @@ class Condition(Enum):
     FAILED = "failed"  # a task failed; a job that was cancelled did not fail
 
 
+class JobPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of a gang: ``tasks`` of its tasks in a row, what each of them asks for, and its own requirement and rank."""
+
+    name: str
+    tasks: int
+    request: ResourceVector
+    requirement: str = ""
+    rank: str = ""
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A job as the center sees it.
 
@@ -78,6 +89,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``tolerates`` are the names that nodes may repel by without keeping it off.
 
     ``movable``: its tasks may be stopped and begin anew on another node (design note 0027); ``None``: only those of a service.
+
+    A gang may have ``parts`` (design note 0035), whose tasks are numbered one part after the other; ``request`` is then the least of each
+    amount that any of them asks for, and their requirements and ranks hold in place of the job's.
     """
 
     id: int
@@ -118,6 +132,36 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     movable: bool | None = None
     tolerates: tuple[str, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
+    parts: tuple[JobPart, ...] = ()
+
+    def part_of(self, task: int) -> tuple[JobPart, int] | None:
+        """Return the part that a task is in, and its number there; ``None`` if the job has no parts."""
+        for part in self.parts:
+            if task < part.tasks:
+                return part, task
+            task -= part.tasks
+        return None
+
+    def request_of(self, task: int) -> ResourceVector:
+        """Return what a task asks for."""
+        found = self.part_of(task) if self.parts else None
+        return self.request if found is None else found[0].request
+
+    @property
+    def requests(self) -> tuple[tuple[ResourceVector, int], ...]:
+        """The requests of its tasks, and how many ask for each: one pair for each part."""
+        if not self.parts:
+            return ((self.request, self.tasks),)
+        return tuple((part.request, part.tasks) for part in self.parts)
+
+    def total(self, dimension: int) -> int:
+        """Return what all its tasks ask for together in one dimension."""
+        return sum(request[dimension] * tasks for request, tasks in self.requests)
+
+    @property
+    def mean_request(self) -> ResourceVector:
+        """Return what one of its tasks asks for; of a gang with parts the mean, so that it is right for all of them together."""
+        return self.request if not self.parts else tuple(self.total(k) // self.tasks for k in range(len(self.request)))
 
     @property
     def kind(self) -> str:
@@ -128,3 +172,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def counted_as(self) -> int:
         """Return the id under which its tasks are counted: that of its service or database, else its own."""
         return self.family if self.family > 0 and self.type in (JobType.SERVICE, JobType.DATABASE) else self.id
+
+
+def least_request(parts: Iterable[JobPart]) -> ResourceVector:
+    """Return the least of each amount that any of these parts asks for."""
+    return tuple(map(min, zip(*(part.request for part in parts), strict=True)))

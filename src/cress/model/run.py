@@ -48,6 +48,16 @@ class SecretUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     file: bool = False
 
 
+class RunPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The tasks of one part of a gang: their program, and the amounts that a container of them may use, as in ``Run``."""
+
+    name: str
+    tasks: Count
+    command: tuple[str, ...]
+    memory_limit: Amount = 0
+    limits: tuple[tuple[str, Amount], ...] = ()
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The part of a job that the scheduler does not need; common to all its tasks.
 
@@ -67,7 +77,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``ready`` and ``alive`` are the checks of a service or database. ``source`` is the job as it was submitted (JSON).
     ``secrets`` are those that its tasks use; their values are not part of a run. ``job_token``: its tasks get a token for the
     API, which is not part of it either. ``deadline`` and ``within`` are the job's, as it was submitted: of a job that is over they tell
-    whether it met its deadline.
+    whether it met its deadline. ``parts`` are those of a gang that has any, whose tasks are numbered one part after the other.
     """
 
     job: Count
@@ -101,6 +111,23 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     job_token: bool = False
     deadline: Amount = 0
     within: Amount = 0
+    parts: tuple[RunPart, ...] = ()
+
+    def part_of(self, task: int) -> tuple[RunPart, int] | None:
+        """Return the part that a task is in, and its number there; ``None`` if the job has no parts."""
+        for part in self.parts:
+            if task < part.tasks:
+                return part, task
+            task -= part.tasks
+        return None
+
+    def of_task(self, task: int) -> Run:
+        """Return how a task is run: with the program and the limits of its part, if the job has parts."""
+        found = self.part_of(task)
+        if found is None:
+            return self
+        part = found[0]
+        return msgspec.structs.replace(self, command=part.command, memory_limit=part.memory_limit, limits=part.limits)
 
     @property
     def needs_material(self) -> bool:

@@ -19,9 +19,11 @@ from cress.model.run import Host, Run
 from cress.model.start_material import StartMaterial
 
 # The version (major, minor) that is spoken here, and the oldest major version that is understood; see ``versions``.
-PROTOCOL, OLDEST = (6, 1), 5
+PROTOCOL, OLDEST = (6, 2), 5
 # The first version whose executors ask for start material; older ones would start a program without it.
 MATERIAL_SINCE = (6, 1)
+# The first version in which runs have parts.
+PARTS_SINCE = (6, 2)
 # The number that a center of protocol 5 demands of an executor; nothing else reads it. Versions are told since protocol 6.
 VERSION = 5
 UNSAID = (5, 0)

@@ -61,6 +61,17 @@ class DeadlineView(View, frozen=True):
     earliest_end: float | None = None
 
 
+class PartView(View, frozen=True):
+    """A part of a gang: so many tasks in a row, and what each of them runs and asks for."""
+
+    name: str
+    tasks: int
+    resource: Resources = {}
+    command: tuple[str, ...] = ()
+    requirement: str = ""
+    rank: str = ""
+
+
 class JobView(View, frozen=True):
     """A job. ``reason`` says why it waits, empty when nothing of it does; of one that is over, why it did not succeed.
 
@@ -72,6 +83,8 @@ class JobView(View, frozen=True):
     that its other fields ask of a node; ``relaxes`` is when a clause turns from one into the other by itself. ``estimate`` is how long a
     task is expected to run, of a job that is alive in a group that plans with estimates. ``within`` is the deadline of each run of a cron
     job, in seconds from its start on.
+
+    ``parts`` are those of a gang that has any, in the order of their tasks; its ``resource`` is then the mean of what its tasks ask for.
 
     ``family`` is the job that it is a member of, as number ``index``. A service or database has ``service``, a cron job
     ``cron``, a dag ``dag`` (its ``tasks`` count steps), as long as they are alive; a dag afterwards too.
@@ -117,6 +130,7 @@ class JobView(View, frozen=True):
     application: str = ""
     workload: str = ""
     job_failure: bool = True
+    parts: tuple[PartView, ...] = ()
     family: int | None = None
     index: int | None = None
     service: ServiceView | None = None
@@ -163,6 +177,7 @@ class AttemptView(View, frozen=True):
 class TaskView(View, frozen=True):
     """A task: ``state`` is that of a job, or starting; attempts oldest first.
 
+    Of a gang with parts, ``part`` is the name of its part, in which it has the number ``part_index``.
     Of a service or database, ``job`` is the member that it is now, ``ready`` whether it is ready, and if not, ``why``.
     """
 
@@ -172,6 +187,8 @@ class TaskView(View, frozen=True):
     job: int | None = None
     ready: bool | None = None
     why: str = ""
+    part: str = ""
+    part_index: int | None = None
 
 
 class NodeTask(View, frozen=True):

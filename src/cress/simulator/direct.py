@@ -193,7 +193,8 @@ class DirectRun:
     def _one_by_one(self, now: int, first: int, last: int, woken: bool) -> None:
         core, ends = self._core, self._running.heap
         observe, fits_now, decide = core.observe, core.fits_now, self._decide
-        requests, index = self._workload.requests, self._request
+        requests, index, workload = self._workload.requests, self._request, self._workload
+        in_parts = any(template.parts for template in workload.templates)
         self._release_predicted(now)
         for position in range(first, last):
             events = self._submitted(position)
@@ -201,7 +202,10 @@ class DirectRun:
             self.events += 1
             if len(events) == 1 and type(events[0]) is JobSubmitted and events[0].behind is not None:
                 continue
-            if fits_now(requests[index[self._jobs[position]]]) and decide(now):
+            i = self._jobs[position]
+            # What is measured of a gang with parts is the mean; each of its tasks asks for as much as its request.
+            least = workload.template(i).request if in_parts and workload.template(i).parts else requests[index[i]]
+            if fits_now(least) and decide(now):
                 self._release_predicted(now)
         while ends and ends[0][0] == now:
             attempt = heappop(ends)[1]

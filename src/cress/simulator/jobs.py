@@ -33,12 +33,13 @@ class Jobs:
     def make(self, i: int, number: int) -> Job:
         """The job at position ``i``, with the id ``number``; what it comes after is left out."""
         limit, deadline = self._limit[i], self._deadline[i]
+        template = self._templates[self._template[i]]
         return replace(
-            self._templates[self._template[i]],
+            template,
             id=number,
             name=self._ids[i],
             group=self._group[i],
-            request=self._requests[self._request[i]],
+            request=template.request if template.parts else self._requests[self._request[i]],
             user=self._users[self._user[i]],
             tasks=self._tasks[i],
             gang=self._gang[i],

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from cress.core.moving.planner import GOALS, plan_moves
 from cress.lifecycle.inputs import Rebalance
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.moving.movable import candidates
-from cress.lifecycle.moving.planning import budget_of
+from cress.lifecycle.moving.planning import made_by_itself
 from cress.lifecycle.moving.rounds import present
 from cress.lifecycle.moving.schedule import next_round
 from cress.model.options import OFF
@@ -37,6 +35,5 @@ class Rounds:
         self._since = self._utc + now
         if present(self._machine) is not None:
             return []
-        core = self._machine.core
-        plan = plan_moves(core.clone(), candidates(self._machine), GOALS, budget_of(core.options))
-        return [Rebalance(moves=plan.moves)] if plan.moves else []
+        plan = made_by_itself(self._machine, self._machine.core.clone())
+        return [Rebalance(moves=plan.moves, job=plan.job, place=plan.place)] if plan.moves else []

@@ -200,7 +200,9 @@ def _never_fit(
     group = groups[0] if groups else ""
     for k, i in enumerate(first.tolist()):
         tasks, request = int(size[i]), workload.requests[int(workload.request_index[i])]
-        job = replace(workload.template(i), group=group, request=request, tasks=max(1, tasks), gang=tasks > 0)
+        known = workload.template(i)
+        request = known.request if known.parts else request
+        job = replace(known, group=group, request=request, tasks=max(1, tasks), gang=tasks > 0)
         found[k] = bool(scheduler.never_fits(job))
     never = np.zeros(len(workload), dtype=np.bool_)
     never[admitted] = found[where][admitted]

@@ -76,7 +76,8 @@ async def running(committer: Committer, group: str) -> Usage:
         name = group_of(job)
         if group and name != group:
             continue
-        weight = Weight(name, job.job.request[index["cpu"]], job.job.request[index["memory"]])
         async for attempt in in_turns(list(job.attempts.values())):
+            request = job.job.request_of(attempt.task)
+            weight = Weight(name, request[index["cpu"]], request[index["memory"]])
             add_usage(usage, weight, attempt.placed, max(utc, attempt.placed), 0)
     return usage

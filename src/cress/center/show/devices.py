@@ -79,7 +79,7 @@ def _disk(machine: Machine, disk: Device, having: list[tuple[LiveAttempt, int]])
     idle = [0] * len(DISK_DIMENSIONS) if alone else list(disk.bandwidth)
     if not alone:
         for attempt, _ in having:
-            request = machine.jobs[attempt.job].job.request
+            request = machine.jobs[attempt.job].job.request_of(attempt.task)
             for k, name in enumerate(DISK_DIMENSIONS):
                 idle[k] = max(0, idle[k] - request[dimensions.index[name]])
     state = "exclusive" if alone else "shared" if having else "free"

@@ -52,6 +52,7 @@ from cress.protocol.views import (
     MatchView,
     NodeTask,
     NodeView,
+    PartView,
     PlaceView,
     Resources,
     TaskCounts,
@@ -96,7 +97,8 @@ def job_view(committer: Committer, job: AnyJob) -> JobView:
     if isinstance(job, Family):
         return _family(committer, job)
     spec, machine = job.job, committer.machine
-    view = _job(committer, record_of(job, machine.utc), run_of(committer, job))
+    run = run_of(committer, job)
+    view = _job(committer, record_of(job, machine.utc), run)
     now = machine.core.constraints(spec.id)
     return msgspec.structs.replace(
         view,
@@ -110,7 +112,7 @@ def job_view(committer: Committer, job: AnyJob) -> JobView:
         estimate=_estimate(machine.core.estimate_of(spec.id)),
         deadline=deadline_view(committer, job),
         held=job.held,
-        **_as_submitted(spec),
+        **_as_submitted(spec, run, machine.core.dimensions),
     )
 
 
@@ -128,7 +130,8 @@ def _estimate(found: RunEstimate | None) -> EstimateView | None:
 
 def _family(committer: Committer, family: Family) -> JobView:
     spec, machine = family.job, committer.machine
-    view = _job(committer, families.record_of(family, machine.utc), run_of(committer, family))
+    run = run_of(committer, family)
+    view = _job(committer, families.record_of(family, machine.utc), run)
     return msgspec.structs.replace(
         view,
         state=state_of(committer, family).value,
@@ -138,14 +141,14 @@ def _family(committer: Committer, family: Family) -> JobView:
         held=family.held,
         deadline=deadline_view(committer, family),
         within=spec.within / SECOND if spec.within else None,
-        **_as_submitted(spec),
+        **_as_submitted(spec, run, machine.core.dimensions),
         service=service_view(committer, family),
         cron=cron_view(committer, family),
         dag=dag_view(family),
     )
 
 
-def _as_submitted(spec: Job) -> dict[str, Any]:
+def _as_submitted(spec: Job, run: Run | None, dimensions: Dimensions) -> dict[str, Any]:
     """Return the fields of a live job or family that are keys of its job file."""
     return {
         "retries": spec.retries,
@@ -157,7 +160,41 @@ def _as_submitted(spec: Job) -> dict[str, Any]:
         "labels": dict(spec.labels),
         "workload": spec.workload,
         "job_failure": spec.job_failure,
+        **({"parts": _parts(spec, run, dimensions)} if spec.parts else {}),
     }
+
+
+def _parts(spec: Job, run: Run | None, dimensions: Dimensions) -> tuple[PartView, ...]:
+    """Return the parts of a live gang."""
+    commands = {part.name: part.command for part in run.parts} if run else {}
+    return tuple(
+        PartView(
+            name=part.name,
+            tasks=part.tasks,
+            resource=resources(part.request, dimensions),
+            command=commands.get(part.name, ()),
+            requirement=part.requirement,
+            rank=part.rank,
+        )
+        for part in spec.parts
+    )
+
+
+def _parts_then(run: Run, dimensions: Dimensions) -> tuple[PartView, ...]:
+    """Return the parts of a gang that is over, of which its run is known."""
+    return tuple(
+        PartView(
+            name=part.name,
+            tasks=part.tasks,
+            resource={
+                name: format_amount(amount, dimensions.measure(name))
+                for name, amount in part.limits
+                if name in dimensions.index
+            },
+            command=part.command,
+        )
+        for part in run.parts
+    )
 
 
 def _secret(use: SecretUse) -> str | dict[str, str]:
@@ -190,6 +227,7 @@ def _job(committer: Committer, job: JobRecord, run: Run | None) -> JobView:
         requirement=job.requirement,
         rank=job.rank,
         ports={name: number or DYNAMIC for name, number in run.ports} if run else {},
+        parts=_parts_then(run, committer.machine.core.dimensions) if run else (),
         application=job.application,
         family=job.family or None,
         index=job.index if job.family else None,
@@ -209,8 +247,17 @@ def task_view(task: Task, run: Run | None, member: int | None = None) -> TaskVie
         attempts.append(_running(task.live, names))
     ready = None if member is None else task.live is not None and is_ready(task.live)
     why = task.live.unwell if task.live is not None and ready is False else ""
-    shown = tuple(attempts)
-    return TaskView(index=task.index, state=task.state, attempts=shown, job=member, ready=ready, why=redacted(why))
+    part = run.part_of(task.index) if run is not None else None
+    return TaskView(
+        index=task.index,
+        state=task.state,
+        attempts=tuple(attempts),
+        job=member,
+        ready=ready,
+        why=redacted(why),
+        part=part[0].name if part else "",
+        part_index=part[1] if part else None,
+    )
 
 
 def _finished(record: AttemptRecord, names: list[str]) -> AttemptView:

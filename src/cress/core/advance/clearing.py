@@ -42,10 +42,10 @@ def cleared(core: Books) -> Iterator[Stop | ClaimDropped | LeaseReduced]:
             continue
         here = [kept for kept in active if any(f == place for place, _ in kept.places)]
         for claim in [each for each in core.claims if each.tasks]:
-            count = sum(number for place, number in claim.reservation.nodes if place == f)
+            needed = claim.needs().get(f)
             others: Ints = sum((reservations.amounts_on(each, f) for each in here if not each.is_of(claim.job.group)), np.zeros(cluster.k_count, np.int64))  # fmt: skip
             capacity: Ints = np.array(cluster.specs[f].capacity, np.int64)
-            if count and others.any() and np.any(capacity - others < claim.shape.request_array * count):
+            if needed is not None and others.any() and np.any(capacity - others < needed):
                 yield ClaimDropped(claim.job.job.id, tuple(claim.tasks))
         found = leaving(core, f, here, core.now)
         for lease in found.leases:

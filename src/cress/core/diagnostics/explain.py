@@ -13,6 +13,7 @@ from cress.core.advance.gaps import fits_in_no_gap
 from cress.core.advance.telling import reserved_beside, reserved_from, say_reserved
 from cress.core.books import Books
 from cress.core.cycle import Cycle
+from cress.core.diagnostics.short_parts import named, never_part, short_parts
 from cress.core.diagnostics.smallest_change import smallest_change
 from cress.core.diagnostics.taken_ports import taken_ports
 from cress.core.diagnostics.unresolved_names import missing_in, say
@@ -21,7 +22,9 @@ from cress.core.groups.limits import Bound
 from cress.core.groups.running_limits import head_of, limit_reached, that_may_start
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import USABLE
-from cress.core.placing.constraints import NO_WANTS, Wants, lasting_wants
+from cress.core.placing.constraints import NO_WANTS, Wants
+from cress.core.placing.kinds import lasting_wants
+from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Missing, Verdict, Veto
 from cress.core.tables.licences import Shortage
 from cress.core.tables.measured_load import NO_OVERLOAD, Busy, say_busy
@@ -61,6 +64,8 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         return msgspec.structs.replace(
             _veto(job, Verdict.TOGETHER, behind=leader), because=why_waiting(core, leader.job.id)
         )
+    if job.shape.kinds and core.never_fits(job.job):
+        return _never_in_parts(core, job)
     if core.never_fits(job.job):
         # A node that is away may come back.
         closed = _closed(core, job) if job.queued else ()
@@ -71,7 +76,7 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         )
     if job.has_claimed:
         claim = next(claim for claim in job.claims if claim.tasks)
-        places = tuple(core.cluster.names[f] for f, _ in claim.reservation.nodes)
+        places = tuple(dict.fromkeys(core.cluster.names[f] for f, _ in claim.reservation.nodes))
         return _veto(job, Verdict.VICTIMS, until=claim.expected, places=places)
     if job.later and not job.queued and not (job.job.gang and job.attempts):
         times = job.later.values()
@@ -175,6 +180,16 @@ def _never(core: Cycle, job: JobEntry, request: ResourceVector, wants: Wants) ->
     )  # fmt: skip
 
 
+def _never_in_parts(core: Cycle, job: JobEntry) -> Veto:
+    """Return the veto of a gang of several kinds of tasks, one of which can never run on this cluster, or not all of them together."""
+    found = never_part(core, job.job)
+    if found is None:
+        return _veto(job, Verdict.NEVER_TOGETHER, never=True, nodes=core.cluster.usable_count)
+    kind, wants = found
+    veto = _never(core, job, kind.job.request, wants)
+    return msgspec.structs.replace(veto, details=(f"it is {named(job.job, kind)} for which that holds",))
+
+
 def _unvisited(core: Cycle, job: JobEntry) -> Veto:
     """Return the veto of a group that the last pass did not reach."""
     blocked = core.last_blocked
@@ -250,7 +265,7 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
     if planned is not None:
         return _veto(job, Verdict.PLANNED, until=planned)
     if job.drain and drain_due(job, core.now):
-        return _veto(job, Verdict.DRAINING, places=tuple(cluster.names[f] for f, _ in job.drain))
+        return _veto(job, Verdict.DRAINING, places=tuple(dict.fromkeys(cluster.names[f] for f, _ in job.drain)))
     if job is job.group.offered and job.group.verdict is Verdict.QUOTA:
         return _behind_blocked(job, core.last_blocked)
     reserved = core.reservations.of(job)
@@ -272,7 +287,9 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
         if clauses and start is None and job.relaxes_at < NEVER:
             start = job.relaxes_at
     if kind is not None:
-        lacking = _lacking(core, job)
+        if job.shape.kinds:
+            return _short(core, job, start)
+        lacking = _lacking(core, job.shape)
         wants = job.shape.wants
         return _veto(
             job, kind, until=start, lacking=lacking, clauses=clauses, nodes=nodes,
@@ -283,6 +300,20 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
     if blocker is None and core.advance_reservations and (beside := reserved_beside(core, job)) is not None:
         return msgspec.structs.replace(_veto(job, Verdict.RESERVED_AHEAD, until=start), reserved=beside)
     return _veto(job, Verdict.RESERVED, behind=blocker, until=start, nodes=nodes)
+
+
+def _short(core: Cycle, job: JobEntry, start: int | None) -> Veto:
+    """Return the veto of a gang of several kinds of tasks that do not have room together: what its first part without enough places lacks."""
+    short = short_parts(core, job)
+    nodes = core.cluster.usable_count
+    if short.first is None:
+        return _veto(job, Verdict.NO_ROOM_TOGETHER, until=start, nodes=nodes, details=short.told)
+    usable = np.flatnonzero(core.cluster.nodes[: core.cluster.node_count, USABLE])
+    clauses = core.matching.alone(short.first, usable) if short.first.match is not None else ()
+    return _veto(
+        job, Verdict.NO_ROOM_TOGETHER, until=start, lacking=_lacking(core, short.first), clauses=clauses, nodes=nodes,
+        missing=_missing(core, job, short.first.wants, clauses), overloaded=_busy(core, job), details=short.told,
+    )  # fmt: skip
 
 
 def _blocker(core: Cycle, job: JobEntry) -> JobEntry | None:
@@ -323,8 +354,8 @@ def _closed(core: Cycle, job: JobEntry) -> tuple[tuple[str, int], ...]:
     return tuple(counts.items())
 
 
-def _lacking(core: Cycle, job: JobEntry) -> tuple[tuple[str, int], ...]:
-    counts = zip(core.dimensions.names, core.fit.lacking(job.shape), strict=True)
+def _lacking(core: Cycle, shape: Shape) -> tuple[tuple[str, int], ...]:
+    counts = zip(core.dimensions.names, core.fit.lacking(shape), strict=True)
     return tuple((name, count) for name, count in counts if count)
 
 

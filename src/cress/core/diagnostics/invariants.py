@@ -400,7 +400,7 @@ def _expected_ends(core: Cycle) -> Iterator[str]:
         if end != expected:
             yield f"attempt {attempt.id} is expected to end at {expected}, its lease ends at {end}"
     left = sum(
-        attempt.job.job.request[0] * (attempt.expected - core.now)
+        attempt.job.job.request_of(attempt.task)[0] * (attempt.expected - core.now)
         for attempt in core.attempts.values()
         if attempt.expected < NEVER
     )

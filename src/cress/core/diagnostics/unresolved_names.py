@@ -11,9 +11,9 @@ from itertools import islice
 import numpy as np
 
 from cress.core.books import Books
-from cress.core.placing.constraints import constraints_of
 from cress.core.placing.context import Context
 from cress.core.placing.data_clauses import DataLocality
+from cress.core.placing.kinds import constraints_of
 from cress.core.placing.vetoes import Absent, Missing
 from cress.core.tables.data_locations import is_local
 from cress.core.tables.dependencies import key_of

@@ -48,8 +48,14 @@ class Place:
 
 
 def may_use(job: JobEntry) -> bool:
-    """Return whether the next unit of a job may be made of fragments: it is one task, alone, without exclusive disks, and no lease itself."""
-    return not job.job.is_lease and job.shape.size == 1 and not job.companions and not job.shape.ask[MUST]
+    """Return whether the next unit of a job may be made of fragments: it is one task, alone, without exclusive disks, not of a gang with parts, and no lease itself."""
+    return (
+        not job.job.is_lease
+        and not job.job.parts
+        and job.shape.size == 1
+        and not job.companions
+        and not job.shape.ask[MUST]
+    )
 
 
 def own_room(core: Books, job: JobEntry, workload: Workload) -> Place | None:
@@ -165,8 +171,9 @@ def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tu
 
 
 def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list[int]:
-    """Return the leases of the groups that yield whose idle parts make room for a task on one node, where the fewest are needed."""
+    """Return the leases of the groups that yield whose idle parts make room for a task on one node, beside the bookings there, where the fewest are needed."""
     pool, cluster = core.pool, core.cluster
+    booked = booked_on(core)
     best: list[int] | None = None
     nodes: set[int] = set()
     for workload in pool.workloads.values():
@@ -176,7 +183,11 @@ def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list
         leases = pool.idle_on[f]
         if not is_open(core, job, f):
             continue
-        left = (cluster.nodes[f, FREE : FREE + cluster.k_count] - job.shape.request_array).tolist()
+        free = cluster.nodes[f, FREE : FREE + cluster.k_count]
+        if len(booked):
+            # What others are promised comes from what is unallocated, not from leases.
+            free = np.maximum(free - booked[f], 0)
+        left = (free - job.shape.request_array).tolist()
         needed: list[int] = []
         for lease in sorted(leases.values(), key=lambda lease: (-lease.idle_amounts()[0], lease.id)):
             if min(left) >= 0:

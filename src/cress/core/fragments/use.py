@@ -28,7 +28,7 @@ def row_beside_loan(core: Books, fact: Start, job: JobEntry, f: int, mask: int) 
     borrowed = _borrowed(core, fact, job)
     if not borrowed:
         return None
-    row = dict(core.pool.pieces(f, job.job.request, mask)).get(NO_DEVICE, (0,) * core.cluster.k_count)
+    row = dict(core.pool.pieces(f, job.job.request_of(fact.task), mask)).get(NO_DEVICE, (0,) * core.cluster.k_count)
     for part in borrowed:
         if not part.kind:
             row = tuple(map(int.__sub__, row, part.amounts))

@@ -10,6 +10,7 @@ from cress.core.future.timeline import Timeline
 from cress.core.jobs import GroupState, JobEntry, Reservation
 from cress.core.kernels.holding import FREE, OUT
 from cress.core.placing.fit import Fit
+from cress.core.placing.together import joined, places_in
 from cress.core.tables.arrays import Bools
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.tree import below_quota_against
@@ -150,6 +151,8 @@ class Reservations:
         Else the usable nodes that are large enough and that no clause excludes, those that miss the smallest share of
         their capacity, not booked ones first; the first registered among equals.
         """
+        if job.shape.kinds:
+            return self._drain_for_kinds(job)
         cluster = self.cluster
         k_count = cluster.k_count
         out = cluster.lack[job.shape.row, : cluster.node_count] & OUT != 0
@@ -181,6 +184,14 @@ class Reservations:
                 chosen.append((f, min(room, wanted)))
                 wanted -= chosen[-1][1]
         return chosen if not wanted else []
+
+    def _drain_for_kinds(self, job: JobEntry) -> list[tuple[int, int]]:
+        """Return nodes to drain for a gang of several kinds of tasks: those drained before, while they suffice; else those that hold it when empty."""
+        closed = None if self.reserved is None else self.reserved(job.group, NEVER)
+        room = self.fit.kinds_when_empty(job.shape, closed)
+        if job.drain and room.hold(job.shape.by_kind(job.drain)):
+            return job.drain
+        return joined(places_in(room) or [])
 
 
 def drain_due(job: JobEntry, now: int) -> bool:

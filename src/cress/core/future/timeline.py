@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from cress.core.future.together import RoomAt
 from cress.core.jobs import Reservation
 from cress.core.kernels import timeline as loops
 from cress.core.kernels.holding import END, NODE, NONE
@@ -16,6 +17,7 @@ from cress.core.kernels.timeline import ASKER, B_AMOUNTS, B_END, B_FORCE
 from cress.core.placing.fit import Fit
 from cress.core.placing.gangs import by_domains, gang_room
 from cress.core.placing.shape import Shape
+from cress.core.placing.together import joined, places_in
 from cress.core.tables.arrays import Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.model.times import NEVER
@@ -60,10 +62,9 @@ class Timeline:
 
     def reserve(self, reservation: Reservation, duration: int, shape: Shape | None = None) -> None:
         """Book the reservation's nodes from its start for ``duration``, in force at once; for copies of ``shape``, by default that of its job."""
-        request = (shape or reservation.job.shape).request_array
         end = min(reservation.start + duration, NEVER)
-        for f, count in reservation.nodes:
-            amounts = request if count == 1 else request * count
+        for kind, f, count in (shape or reservation.job.shape).copies(reservation.nodes):
+            amounts = kind.request_array if count == 1 else kind.request_array * count
             reservation.rows.append(self.book(f, amounts, reservation.start, end, 0))
         self.enforce(reservation, True)
 
@@ -104,6 +105,12 @@ class Timeline:
         row = self._free_rows.pop()
         loops.book(row, f, amounts, start, end, self.cluster.nodes, self.table)
         self.table[row, B_FORCE] = force
+        return row
+
+    def book_for_all(self, f: int, amounts: Ints, start: int, end: int) -> int:
+        """Book amounts on a node, for everybody and at once; return the row."""
+        row = self.book(f, amounts, start, end, 0)
+        self.table[row, B_FORCE] = ALL
         return row
 
     def unbook(self, row: int) -> None:
@@ -154,6 +161,10 @@ class Timeline:
         """Return the copies of the shape per node that may start now for ``duration``, as many as each node takes of the gang."""
         return self._all_copies(shape, now, duration, now, asker)
 
+    def all_copies_at(self, shape: Shape, t: int, duration: int, now: int, asker: int = 0) -> Ints:
+        """Return the copies of the shape per node during all of [t, t + ``duration``), as many as each node takes of the gang."""
+        return self._all_copies(shape, t, duration, now, asker)
+
     def _all_copies(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Ints:
         n = self.cluster.node_count
         caps = self.fit.caps(shape)
@@ -201,7 +212,7 @@ class Timeline:
         return None if f < 0 else Slot(time, [(f, 1)])
 
     def _earliest_gang(self, shape: Shape, duration: int, now: int, before: int, asker: int) -> Slot | None:
-        if by_domains(shape):
+        if by_domains(shape) or shape.kinds:
             return self._earliest_by_domains(shape, duration, now, before, asker)
         t = self._earliest_together(shape, duration, now, before, asker)
         if t >= NEVER:
@@ -217,7 +228,7 @@ class Timeline:
         )  # fmt: skip
 
     def _earliest_by_domains(self, shape: Shape, duration: int, now: int, before: int, asker: int) -> Slot | None:
-        """Find the earliest fit of a gang whose racks are counted or compared, at one of the known ends of leases and bookings.
+        """Find the earliest fit of a gang of several kinds, or whose racks are counted or compared, at one of the known ends of leases and bookings.
 
         Room grows as leases end, so the first end with enough of it is found by halving. A booking that begins later may
         hide a still earlier start, and leave no fit at the last end: then at most ``MOST_TIMES`` ends are looked at.
@@ -228,7 +239,8 @@ class Timeline:
         ends = np.concatenate([cluster.leases[cluster.leases[:, NODE] != NONE, END], self.table[booked, B_END]])
         times = np.unique(np.append(np.maximum(ends, now + 1), now))
         # Room in all racks together is a necessary condition.
-        at_least = self._earliest_together(shape, duration, now, before, asker)
+        each = shape.kinds or (shape,)
+        at_least = max(self._earliest_together(kind, duration, now, before, asker) for kind in each)
         times = times[(times >= at_least) & (times < min(before, NEVER))]
         found = self._first_by_domains(shape, times, duration, now, asker)
         if found is None and booked.any():
@@ -252,6 +264,9 @@ class Timeline:
         return found
 
     def _slot_by_domains(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Slot | None:
+        if shape.kinds:
+            found = places_in(RoomAt(self, shape, t, duration, now, asker))
+            return None if found is None else Slot(t, joined(found))
         copies = self._all_copies(shape, t, duration, now, asker)
         room = gang_room(self.fit.relations, shape, copies) if copies.sum() >= shape.size else None
         nodes = room.first(shape.size) if room is not None else None
@@ -261,6 +276,8 @@ class Timeline:
         """Return whether a reservation that is not in force still fits on its nodes at its time."""
         cluster, view = self.cluster, self._seen_by(reservation.job.group.asker)
         shape = reservation.job.shape
+        if shape.kinds:
+            return self._kinds_hold(reservation, duration, now)
         request, lack = shape.request_array, cluster.lack[shape.row]
         level = np.empty(cluster.k_count, np.int64)
         start = max(reservation.start, now)
@@ -273,3 +290,19 @@ class Timeline:
             >= count
             for f, count in reservation.nodes
         )  # fmt: skip
+
+    def _kinds_hold(self, reservation: Reservation, duration: int, now: int) -> bool:
+        """Do ``holds`` for a gang of several kinds of tasks: what one needs is booked while the next is looked at."""
+        if all(self.cluster.node_stamp(f) <= reservation.stamp for f, _ in reservation.nodes):
+            return True
+        shape = reservation.job.shape
+        room = RoomAt(self, shape, max(reservation.start, now), duration, now, reservation.job.group.asker)
+        try:
+            for i, places in enumerate(shape.by_kind(reservation.nodes)):
+                copies = room.copies(i)
+                if any(copies[f] < count for f, count in places):
+                    return False
+                room.take(i, places)
+        finally:
+            room.clear()
+        return True

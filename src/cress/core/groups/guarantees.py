@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cress.core.groups.running_limits import that_may_start
 from cress.core.groups.shares import Groups
 from cress.core.jobs import MILLION, GroupState, JobEntry, core_share
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.amounts import Amounts, InnerGroup
+from cress.model.resources import ResourceVector
 
 
 class Guarantees:
@@ -87,11 +90,26 @@ def capacity_in(group: Amounts, cluster: Cluster) -> tuple[int, ...]:
 
 def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
     """Return the least charge of so many tasks: as on the nodes where one costs least."""
+    if job.job.parts:
+        return charge_of_parts(job, lambda request: _charge_of(job, request, 1, cluster))
+    return _charge_of(job, job.job.request, tasks, cluster)
+
+
+def charge_of_parts(job: JobEntry, charge: Callable[[ResourceVector], tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the sum of ``charge``, which is that of one task from its request, over the next unit of a gang with parts."""
+    total = [0] * len(job.group.quota)
+    for request, number in job.unit_requests():
+        for i, amount in enumerate(charge(request)):
+            total[i] += amount * number
+    return tuple(total)
+
+
+def _charge_of(job: JobEntry, request: ResourceVector, tasks: int, cluster: Cluster) -> tuple[int, ...]:
     group = job.group
     if not group.dims and group.options.accounting == "cpu":
-        one = job.cpu_charge[0] if job.cpu_charge else cluster.least_charge(job.job.request, core_share)
+        one = job.cpu_charge[0] if job.cpu_charge else cluster.least_charge(request, core_share)
         return (one * tasks,)
-    return tuple(amount * tasks for amount in group.charge(job.job.request, cluster.largest_capacity()))
+    return tuple(amount * tasks for amount in group.charge(request, cluster.largest_capacity()))
 
 
 def _demand(group: Amounts, cluster: Cluster, most: list[int] | None = None) -> list[int]:

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cress.core.groups.guarantees import capacity_in
+from cress.core.groups.guarantees import capacity_in, charge_of_parts
 from cress.core.groups.shares import Groups
 from cress.core.jobs import GroupState, JobEntry, core_share, dominant_share
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.amounts import Amounts, add_amounts
 from cress.core.tree.tree import holds
+from cress.model.resources import ResourceVector
 
 # Groups that one reason names.
 _MOST_TOLD = 3
@@ -34,13 +35,19 @@ class Bound(msgspec.Struct, frozen=True):
 
 def most_charge_of(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
     """Return the largest charge of so many tasks: as on the node that could hold one and where it costs most."""
+    if job.job.parts:
+        return charge_of_parts(job, lambda request: _most_charge_of(job, request, 1, cluster))
+    return _most_charge_of(job, job.job.request, tasks, cluster)
+
+
+def _most_charge_of(job: JobEntry, request: ResourceVector, tasks: int, cluster: Cluster) -> tuple[int, ...]:
     group = job.group
     if group.dims:
-        return tuple(amount * tasks for amount in group.charge(job.job.request, ()))
+        return tuple(amount * tasks for amount in group.charge(request, ()))
     if group.options.accounting == "cpu":
-        one = job.cpu_charge[0] if job.cpu_charge else cluster.most_charge(job.job.request, core_share)
+        one = job.cpu_charge[0] if job.cpu_charge else cluster.most_charge(request, core_share)
     else:
-        one = cluster.most_charge(job.job.request, dominant_share)
+        one = cluster.most_charge(request, dominant_share)
     return (one * tasks,)
 
 

@@ -24,6 +24,9 @@ def make_place(trial: Trial, job: JobEntry, budget: Budget, spare: dict[int, int
     turns out to be needless stays.
     """
     shape = job.shape
+    if shape.kinds:
+        # Places are looked for of one kind of tasks only.
+        return None
     if not by_domains(shape):
         return _Search(trial, job, budget, spare, None).place()
     best: tuple[int, int, int] | None = None

@@ -13,7 +13,7 @@ from cress.core.kernels.holding import FITTING
 from cress.core.placing.fit import Fit
 from cress.core.placing.fragmentation import Fragmentation
 from cress.core.placing.shape import Shape
-from cress.core.tables.arrays import Floats
+from cress.core.tables.arrays import Floats, Ints
 from cress.core.tables.cluster import Cluster
 from cress.model.decisions import Choice
 from cress.model.errors import InputError
@@ -133,6 +133,23 @@ class Balance:
         f = self.fragmentation.place(shape, slot, end, blocked)
         self.choice = self.fragmentation.why(shape, f, fitted) if f >= 0 else None
         return f
+
+    def preferred(self, shape: Shape) -> Ints:
+        """Return all nodes, those first that a copy of ``shape`` prefers as they are: by its rank, by the order of nodes after placing, as they registered."""
+        cluster, n = self.cluster, self.cluster.node_count
+        if self.order == FIRST:
+            worse: Floats = np.zeros(n, np.float32)
+        elif self.order == BALANCE:
+            worse = self.squares(shape)
+        else:
+            rows = len(cluster.dims)
+            add = np.array([shape.request[k] for k in cluster.dims], np.float32)[:, None]
+            after = cluster.columns[:rows, :n] + add * cluster.columns[cluster.width : cluster.width + rows, :n]
+            worse = after.mean(axis=0) * np.float32(-1 if self.order == BEST_FIT else 1)
+        # The last key counts most; of equals the first stays first.
+        keys: list[Floats] = [worse, *(-each[:n] for each in reversed(self.fit.orders(shape)))]
+        order: Ints = np.lexsort(keys)
+        return order
 
     def weights(self) -> Floats:
         """Return the current weights, one per balanced dimension."""

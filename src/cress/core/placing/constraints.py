@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from cress.core.tables.licences import Amounts, times
 from cress.core.tables.selected import Avoid
@@ -30,6 +30,8 @@ Asker: TypeAlias = tuple[Facts, tuple[str, ...]]
 BY_EXPRESSION = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
 # Kinds of clauses that compare domains.
 OVER_DOMAINS = (Kind.SPREAD, Kind.AWAY, Kind.NEAR, Kind.WITHIN)
+# Kinds of clauses about all tasks of a gang, which parts of one cannot have.
+NOT_OF_PARTS = (Kind.ADJACENT, Kind.WHOLE, *OVER_DOMAINS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Wants:
     of a unit of several jobs, in which ``hard`` has been joined from theirs, ``members`` their requests. ``apart``: nodes
     with fewer tasks of the owner come first, before any rank. ``askers`` are what nodes that choose see of the jobs of the unit. ``licences`` are those that all tasks of the unit take together.
     ``together`` tasks start at once, if a clause compares domains. ``avoids``: other jobs keep away from it, so it keeps away from them.
+    ``kinds`` are those of the tasks of a gang with parts that start, if there are several.
     """
 
     hard: tuple[Clause, ...] = ()
@@ -58,12 +61,22 @@ class Wants:
     askers: tuple[Asker, ...] = ()
     together: int = 1
     avoids: tuple[Avoid, ...] = ()
+    kinds: tuple[KindWants, ...] = ()
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __hash__(self) -> int:
         if not self._hash:
             object.__setattr__(self, "_hash", hash(tuple(getattr(self, name) for name in _FIELDS)))
         return self._hash
+
+
+class KindWants(NamedTuple):
+    """Wants of the tasks of one kind, of which ``size`` start together. ``number`` is that of the kind in its job."""
+
+    number: int
+    request: ResourceVector
+    size: int
+    wants: Wants
 
 
 _FIELDS = tuple(each.name for each in fields(Wants) if each.compare)
@@ -189,7 +202,8 @@ def _read_for(requirement: str, rank: str, keys: Wants, facts: Facts) -> Constra
 
 def names_itself(job: Job) -> bool:
     """Return whether the constraints of the job may name its own attributes."""
-    return names_jobs(job.requirement) or names_jobs(job.rank)
+    texts = (job.requirement, job.rank, *(text for part in job.parts for text in (part.requirement, part.rank)))
+    return any(map(names_jobs, texts))
 
 
 def _facts_of(job: Job, dimensions: Dimensions) -> Facts | None:
@@ -221,12 +235,13 @@ def asks_for_more(job: Job) -> bool:
         or job.max_per_node
         or job.max_per_rack
         or job.licences
+        or job.parts
         or (job.family and job.counted_as != job.id)
     )
 
 
-def constraints_of(job: Job, dimensions: Dimensions) -> Constraints | None:
-    """Return the constraints of the job; ``None`` if it has none. Raises ``InputError`` for invalid texts."""
+def constraints_of_one_kind(job: Job, dimensions: Dimensions) -> Constraints | None:
+    """Return the constraints of a job whose tasks are alike; ``None`` if it has none. Raises ``InputError`` for invalid texts."""
     if not asks_for_more(job):
         return None
     facts = _facts_of(job, dimensions)
@@ -247,13 +262,3 @@ def check_constraints(requirement: str, rank: str) -> None:
             parse(text, stored=True)
         except InputError as error:
             raise error.at(field=name) from error
-
-
-def lasting_wants(job: Job, dimensions: Dimensions) -> Wants:
-    """Return the wants of the job that always hold: clauses that never relax."""
-    constraints = constraints_of(job, dimensions)
-    if constraints is None:
-        return NO_WANTS
-    if job.gang and job.licences:
-        return replace(constraints.lasting, licences=times(job.licences, job.tasks))
-    return constraints.lasting

@@ -5,6 +5,8 @@ A shape has a row as long as a job waits with it; later the row stays as a cache
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,11 +23,12 @@ from cress.core.kernels.holding import (
     UNUSABLE,
     USABLE,
 )
-from cress.core.placing.constraints import NO_WANTS, Wants
+from cress.core.placing.constraints import NO_WANTS, KindWants, Wants
 from cress.core.placing.device_requests import ask_of
 from cress.core.placing.gangs import NO_RULES, by_domains, gang_room, holds_together
 from cress.core.placing.matching import Matching
 from cress.core.placing.shape import Shape
+from cress.core.placing.together import Asked, Levels, places_in
 from cress.core.tables import devices
 from cress.core.tables.arrays import Bools, Floats, Ints, grown
 from cress.core.tables.cluster import Cluster
@@ -38,6 +41,16 @@ WARM_ROWS = 256
 NO_CAPS: Ints = np.zeros(0, np.int64)
 # In place of a suitable node: only the size of the nodes is the obstacle.
 TOO_LARGE = -2
+
+
+def match_caps(shape: Shape) -> Ints:
+    """Return, per node, the limit of tasks that may start there together, devices aside; empty: any number."""
+    return NO_CAPS if shape.match is None else shape.match.caps()
+
+
+def asked_of(kinds: Sequence[Shape]) -> list[Asked]:
+    """Return what the kinds of a gang ask for; their shapes have rows."""
+    return [Asked(kind.request_array, kind.size, match_caps(kind)) for kind in kinds]
 
 
 def _key(request: ResourceVector, size: int, wants: Wants) -> tuple[ResourceVector, int, Wants | None]:
@@ -69,6 +82,7 @@ class Fit:
         found = self.shapes.get(key)
         if found is None:
             found = self.shapes[key] = Shape(request, size, wants)
+            found.kinds = tuple(self.shape(each.request, each.size, each.wants) for each in wants.kinds)
         return found
 
     def want(self, shape: Shape) -> None:
@@ -79,6 +93,8 @@ class Fit:
         elif shape.match is not None and shape.waiting == 1:
             # The cached row was not updated meanwhile.
             self._fill(shape)
+        for kind in shape.kinds:
+            self.want(kind)
 
     def unwant(self, shape: Shape) -> None:
         """Count one queued job less; the row stays as a cache until its place is needed."""
@@ -86,6 +102,8 @@ class Fit:
         shape.used_at = self.cluster.stamp
         if shape.match is not None and not shape.waiting:
             self._matching.drop(shape)
+        for kind in shape.kinds:
+            self.unwant(kind)
 
     def give_row(self, shape: Shape) -> None:
         """Compute the row of ``shape``, and keep it up to date from now on."""
@@ -124,6 +142,14 @@ class Fit:
             aside = self._set_aside(shape, aside, self._matching.scores(shape.match))
         return aside
 
+    def orders(self, shape: Shape) -> list[Floats]:
+        """Return what orders the nodes for a shape before the balance does, the most important first: a node with more is better."""
+        if shape.match is None:
+            return []
+        found = [self._matching.fewest(shape.wants.owner)] if shape.wants.apart else []
+        found += shape.match.order(len(self.cluster.nodes))
+        return [*found, self._matching.scores(shape.match)] if shape.wants.terms else found
+
     def _set_aside(self, shape: Shape, blocked: npt.NDArray[np.int32], scores: Floats) -> npt.NDArray[np.int32]:
         if len(self._aside) != len(self.cluster.blocked):
             self._aside = np.zeros(len(self.cluster.blocked), np.int32)
@@ -137,7 +163,9 @@ class Fit:
 
     def excludes_any(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
         """Return whether a clause excludes one of these nodes at the moment."""
-        return any(self.cluster.lack[shape.row, f] & EXCLUDED for f, _ in nodes)
+        if not shape.kinds:
+            return any(self.cluster.lack[shape.row, f] & EXCLUDED for f, _ in nodes)
+        return any(self.cluster.lack[each.row, f] & EXCLUDED for each, f, _ in shape.copies(nodes))
 
     def caps(self, shape: Shape) -> Ints:
         """Return, per node, the limit of copies that may ever start there together, amounts aside; empty: any number."""
@@ -202,7 +230,9 @@ class Fit:
         return tuple(int(x) for x in self.cluster.rows[shape.row, start : start + self.cluster.k_count])
 
     def ever_fits(self, request: ResourceVector, wants: Wants = NO_WANTS) -> bool:
-        """Return whether some present node, cordoned or not, is large enough when empty and satisfies ``wants``."""
+        """Return whether some present node, cordoned or not, is large enough when empty and satisfies ``wants``; of several kinds of tasks for each of them."""
+        if wants.kinds:
+            return all(self.ever_fits(each.request, each.wants) for each in wants.kinds)
         return bool(np.any(self._large(request, wants) & self._matching.ever(wants)))
 
     def _large(self, request: ResourceVector, wants: Wants) -> Bools:
@@ -260,7 +290,10 @@ class Fit:
         then, f = shape.closed
         if then != now or (clauses and f >= 0 and cluster.lack[shape.row, f] & EXCLUDED):
             copies = self.room_when_empty(shape)
-            holds = self._holds_together(shape, copies, clauses=clauses)
+            if shape.kinds:
+                holds = places_in(self.kinds_when_empty(shape)) is not None
+            else:
+                holds = self._holds_together(shape, copies, clauses=clauses)
             f = int(np.argmax(copies > 0)) if holds else NONE
             shape.closed = now, f
         if not clauses and f != NONE:
@@ -277,16 +310,43 @@ class Fit:
 
     def _would_do(self, shape: Shape, *, clauses: bool) -> int:
         """Return the first such node; NONE if there is none, or if all of them together are too small for a gang."""
+        if shape.kinds:
+            return self._kinds_would_do(shape, clauses=clauses)
+        copies = self._copies_that_would_do(shape, clauses=clauses)
+        holds = self._holds_together(shape, copies, clauses=clauses)
+        return int(np.argmax(copies > 0)) if holds else NONE
+
+    def _kinds_would_do(self, shape: Shape, *, clauses: bool) -> int:
+        alone = [self._copies_that_would_do(kind, clauses=clauses) for kind in shape.kinds]
+        asked = asked_of(shape.kinds) if clauses else [each._replace(caps=NO_CAPS) for each in asked_of(shape.kinds)]
+        holds = places_in(Levels(asked, alone, self.cluster.capacities())) is not None
+        return int(np.argmax(alone[0] > 0)) if holds else NONE
+
+    def kinds_when_empty(self, shape: Shape, closed: Bools | None = None) -> Levels:
+        """Return the room for the kinds of a gang on empty nodes that take tasks and that their clauses allow now, but for ``closed`` ones."""
+        alone = [self.room_when_empty(kind) for kind in shape.kinds]
+        for copies in alone if closed is not None else ():
+            copies[closed] = 0
+        return Levels(asked_of(shape.kinds), alone, self.cluster.capacities())
+
+    def _copies_that_would_do(self, shape: Shape, *, clauses: bool) -> Ints:
         copies = self._copies_when_empty(shape.request_array, shape.ask, shape.size)
         if clauses:
             copies[self.excluded(shape)] = 0
             caps = self.caps(shape)
             copies = np.minimum(copies, caps[: self.cluster.node_count]) if len(caps) else copies
-        holds = self._holds_together(shape, copies, clauses=clauses)
-        return int(np.argmax(copies > 0)) if holds else NONE
+        return copies
 
     def copies_free(self, shape: Shape) -> int:
         """Return the number of copies of ``shape`` that fit on the usable nodes that no clause excludes."""
+        if shape.kinds:
+            return shape.size if places_in(self.kinds_free(shape)) is not None else 0
+        copies = self._copies_free(shape)
+        if by_domains(shape) and gang_room(self.relations, shape, copies) is None:
+            return 0
+        return int(copies.sum())
+
+    def _copies_free(self, shape: Shape) -> Ints:
         may = self.cluster.usable() & ~self.excluded(shape)
         free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count][may]
         asked = shape.request_array > 0
@@ -295,12 +355,12 @@ class Fit:
         caps = self.caps_now(shape)
         if len(caps):
             copies = np.minimum(copies, caps[: self.cluster.node_count])
-        if by_domains(shape) and gang_room(self.relations, shape, copies) is None:
-            return 0
-        return int(copies.sum())
+        return copies
 
     def has_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
         """Return whether the free amounts of each of these nodes hold its copies of ``shape``, and no clause excludes one."""
+        if shape.kinds:
+            return self._kinds_have_room(shape, nodes)
         caps = self.caps_now(shape)
         return all(
             self.cluster.nodes[f, USABLE]
@@ -310,8 +370,29 @@ class Fit:
             for f, count in nodes
         )
 
+    def _kinds_have_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
+        cluster = self.cluster
+        needs: dict[int, Ints] = {}
+        number: dict[int, int] = {}
+        places = list(shape.copies(nodes))
+        for kind, f, count in places:
+            needs[f] = needs.get(f, 0) + kind.request_array * count
+            number[f] = number.get(f, 0) + count
+        for kind, f, count in places:
+            caps = match_caps(kind)
+            if not self.has_room(kind, [(f, count)]) or (len(caps) and caps[f] < number[f]):
+                return False
+        return all(np.all(cluster.nodes[f, FREE : FREE + cluster.k_count] >= needed) for f, needed in needs.items())
+
+    def kinds_free(self, shape: Shape) -> Levels:
+        """Return the room for the kinds of a gang in what is free on usable nodes that no clause excludes."""
+        free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count]
+        return Levels(asked_of(shape.kinds), [self._copies_free(kind) for kind in shape.kinds], free)
+
     def holds_when_empty(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> bool:
         """Return whether the present nodes that satisfy ``wants`` hold ``size`` copies together when they are empty."""
+        if wants.kinds:
+            return self._kinds_ever_hold(wants.kinds)
         copies = self._copies_when_empty(np.array(request, np.int64), ask_of(request, wants), size)
         if wants is not NO_WANTS:
             copies[~self._matching.ever(wants)] = 0
@@ -319,6 +400,20 @@ class Fit:
             copies = np.minimum(copies, caps) if len(caps) else copies
         rules = self._matching.rules_when_empty(wants) if size > 1 and wants is not NO_WANTS else NO_RULES
         return holds_together(self.relations, copies, wants, size, rules)
+
+    def _kinds_ever_hold(self, kinds: tuple[KindWants, ...]) -> bool:
+        asked, alone = [], []
+        for kind in kinds:
+            request = np.array(kind.request, np.int64)
+            copies = self._copies_when_empty(request, ask_of(kind.request, kind.wants), kind.size)
+            caps = NO_CAPS
+            if kind.wants is not NO_WANTS:
+                copies[~self._matching.ever(kind.wants)] = 0
+                caps = self._matching.caps_when_empty(kind.wants)
+                copies = np.minimum(copies, caps) if len(caps) else copies
+            asked.append(Asked(request, kind.size, caps))
+            alone.append(copies)
+        return places_in(Levels(asked, alone, self.cluster.capacities())) is not None
 
     def fits_now(self, request: ResourceVector) -> bool:
         """Return whether the free amounts of some usable node hold one copy of ``request``."""

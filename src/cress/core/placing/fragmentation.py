@@ -13,7 +13,8 @@ from cress.core.kernels.alike import UNTIL
 from cress.core.kernels.devices import WHOLE, WIDTH, first_device
 from cress.core.kernels.filling import fill_values
 from cress.core.kernels.fragmentation import ASKED, MAY
-from cress.core.placing.constraints import NO_WANTS, Wants, lasting_wants
+from cress.core.placing.constraints import NO_WANTS, Wants
+from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.matching import Matching
 from cress.core.placing.mix import Mix
 from cress.core.placing.shape import Shape

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from cress.model.job import Job
@@ -29,7 +29,15 @@ class Likely(NamedTuple):
 
 def asks_for_devices(job: Job) -> bool:
     """Return whether the job asks for a dimension that may be counted as devices."""
-    return any(job.request[len(BASE_DIMENSIONS) :])
+    return any(any(request[len(BASE_DIMENSIONS) :]) for request, _ in job.requests)
+
+
+def _kinds(job: Job, tasks: int) -> Iterator[tuple[Kind, int]]:
+    """Yield what so many tasks of a job ask for; a gang with parts waits as a whole."""
+    if not job.parts:
+        yield (job.request, job.requirement), tasks
+    for part in job.parts:
+        yield (part.request, part.requirement), part.tasks
 
 
 class Mix:
@@ -50,9 +58,10 @@ class Mix:
 
     def arrive(self, job: Job) -> None:
         """Count the tasks of a submitted job that asks for devices."""
-        tasks = min(job.tasks, self.window)
-        self.arrived[job.request, job.requirement] += tasks
-        self.fresh += tasks
+        for kind, number in _kinds(job, job.tasks):
+            tasks = min(number, self.window)
+            self.arrived[kind] += tasks
+            self.fresh += tasks
 
     def due(self, jobs: int) -> bool:
         """Return whether the mix is to be taken anew, in a cluster with so many jobs."""
@@ -62,7 +71,8 @@ class Mix:
         """Take the mix of what arrived lately and of the ``waiting`` jobs, each with the number of its tasks that wait."""
         counts = Counter(self.arrived)
         for job, tasks in waiting:
-            counts[job.request, job.requirement] += min(tasks, self.window)
+            for kind, number in _kinds(job, tasks):
+                counts[kind] += min(number, self.window)
         order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         self._set(Likely(*kind, tasks) for kind, tasks in order[:MOST_SHAPES])
         self.fresh = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 
 from cress.core.kernels.holding import NONE
@@ -18,11 +20,12 @@ class Shape:
     ``row`` is its place in the fit table while it has one; ``waiting`` counts the queued jobs that have it. ``match`` is
     the match of its clauses, ``None`` if it has none; ``reach`` is the last result of ``within_reach``, ``closed`` that of
     ``waits_for_node``, each after the state of the cluster at that time; while the cluster has the open nodes of ``open_at``, a
-    unit without clauses does not wait for a node.
+    unit without clauses does not wait for a node. ``kinds`` are the shapes of the kinds of tasks of a gang, if it has several: its own request is the least of
+    each amount that any of them asks for, and the places of a unit are those of one kind after the other.
     """
 
     __slots__ = (
-        "ask", "closed", "cpu_charge", "early", "match", "open_at", "reach", "request", "request_array", "row", "seen", "size",
+        "ask", "closed", "cpu_charge", "early", "kinds", "match", "open_at", "reach", "request", "request_array", "row", "seen", "size",
         "used_at", "waiting", "wants",
     )  # fmt: skip
 
@@ -44,3 +47,28 @@ class Shape:
         self.reach = (-1, -1, NONE)
         self.closed = ((-1, -1, -1), NONE)
         self.open_at = -1
+        self.kinds: tuple[Shape, ...] = ()
+
+    def by_kind(self, nodes: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+        """Return the places of a unit (nodes and numbers of tasks), by kind; a shape without kinds is one."""
+        if not self.kinds:
+            return [list(nodes)]
+        found: list[list[tuple[int, int]]] = [[] for _ in self.kinds]
+        i, left = 0, self.kinds[0].size
+        for f, count in nodes:
+            found[i].append((f, count))
+            left -= count
+            if not left and i + 1 < len(self.kinds):
+                i += 1
+                left = self.kinds[i].size
+        return found
+
+    def copies(self, nodes: Iterable[tuple[int, int]]) -> Iterator[tuple[Shape, int, int]]:
+        """Yield the places of a unit with the shape of the tasks there."""
+        if not self.kinds:
+            for f, count in nodes:
+                yield self, f, count
+            return
+        for kind, places in zip(self.kinds, self.by_kind(nodes), strict=True):
+            for f, count in places:
+                yield kind, f, count

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from cress.core.placing.constraints import NOT_OF_PARTS
 from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Requirement
 from cress.language.names import DATA_LOCALITY
 from cress.language.parser import parse_rank, parse_requirement
 from cress.language.tree import In, Name
 from cress.language.trouble import Misplaced, trouble
 from cress.model.errors import MAX_ERRORS, InputError, InputErrors
-from cress.model.job import Job
+from cress.model.job import Job, JobPart
 from cress.model.jobfile.clauses import ClauseText
 from cress.model.jobfile.job import JobSpec, below
 
@@ -38,25 +39,55 @@ def constrained(specs: Sequence[JobSpec]) -> list[Job]:
     for position, spec in enumerate(specs, 1):
         if len(errors) > MAX_ERRORS:
             break
-        if not (spec.clauses or spec.ranks):
+        if not (spec.clauses or spec.ranks or spec.part_clauses):
             jobs.append(spec.job)
             continue
         found, mistakes = _requirement(spec.clauses)
-        rank = ""
-        for each in spec.ranks:
-            try:
-                rank = str(parse_rank(each.text))
-            except InputError as error:
-                mistakes.append(_told(each, error))
+        rank = _rank(spec.ranks, mistakes)
+        parts = _parts(spec, mistakes)
         # Mistakes in constraints that a step inherits from its dag are reported for the dag.
         told = wrong.get(-spec.job.family, set())
         wrong[position] = {(each.field, each.what) for each in mistakes}
         errors += (below(each, spec.place) for each in mistakes if (each.field, each.what) not in told)
         gang = spec.job.gang or any(each.kind is Kind.WHOLE for each in found.clauses)
-        jobs.append(msgspec.structs.replace(spec.job, requirement=str(found), rank=rank, gang=gang))
+        jobs.append(msgspec.structs.replace(spec.job, requirement=str(found), rank=rank, gang=gang, parts=parts))
     if errors:
         raise errors[0] if len(errors) == 1 else InputErrors(errors)
     return jobs
+
+
+def _parts(spec: JobSpec, mistakes: list[InputError]) -> tuple[JobPart, ...]:
+    """Return the parts of a job with their requirements and ranks."""
+    found: list[JobPart] = []
+    told: set[tuple[str, str]] = set()
+    for part, texts, ranks in zip(spec.job.parts, spec.part_clauses, spec.part_ranks, strict=True):
+        requirement, wrong = _requirement(texts)
+        rank = _rank(ranks, wrong)
+        wrong += (
+            InputError(
+                f"{clause} is about all tasks of a gang, and cannot be asked of parts",
+                hint="without it, or as a gang of tasks that are all alike",
+                field=texts[0].field,
+            )
+            for clause in requirement.clauses
+            if clause.kind in NOT_OF_PARTS
+        )
+        # What parts take over from the job is wrong once.
+        mistakes += (each for each in wrong if (each.field, each.what) not in told)
+        told.update((each.field, each.what) for each in wrong)
+        found.append(msgspec.structs.replace(part, requirement=str(requirement), rank=rank))
+    return tuple(found)
+
+
+def _rank(texts: Sequence[ClauseText], mistakes: list[InputError]) -> str:
+    """Return the rank, and add what is wrong with it to the mistakes."""
+    rank = ""
+    for each in texts:
+        try:
+            rank = str(parse_rank(each.text))
+        except InputError as error:
+            mistakes.append(_told(each, error))
+    return rank
 
 
 def _requirement(texts: Sequence[ClauseText]) -> tuple[Requirement, list[InputError]]:

@@ -102,6 +102,8 @@ class Cluster:
         self.index: dict[str, int] = {}
         self.specs: list[Node] = []
         self.cordoned: list[str | None] = []
+        # Nodes that are cordoned only because their executors are away for the moment.
+        self.away: set[int] = set()
         # The measured overload of nodes, as text.
         self.overloaded: list[str | None] = []
         self.lost: list[bool] = []
@@ -279,11 +281,19 @@ class Cluster:
         self._set_usable(f)
         self.watcher.change(f)
 
-    def cordon(self, f: int, reason: str | None) -> None:
-        """Cordon the node (for a reason), or end that (``None``)."""
+    def cordon(self, f: int, reason: str | None, *, away: bool = False) -> None:
+        """Cordon the node (for a reason; ``away``: only because its executor is), or end that (``None``)."""
         self.cordoned[f] = reason
+        if away:
+            self.away.add(f)
+        else:
+            self.away.discard(f)
         self._set_usable(f)
         self.watcher.opened(f)
+
+    def is_only_away(self, f: int) -> bool:
+        """Return whether nothing but an executor that is away for the moment keeps tasks off the node."""
+        return f in self.away and not self.lost[f] and self.overloaded[f] is None and f not in self.overdrawn
 
     def set_overload(self, f: int, what: str | None) -> None:
         """Mark the node as overloaded (by these measurements), or not (``None``)."""
@@ -417,6 +427,11 @@ class Cluster:
         return int(self.nodes[f, STAMP])
 
     # --- room on empty or free nodes -------------------------------------------------------------------------
+
+    def capacities(self) -> Ints:
+        """Return the capacities of all nodes."""
+        k = self.k_count
+        return self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
 
     def copies_when_empty(self, request: Ints, most: int) -> Ints:
         """Return, per node, the copies of ``request`` that it holds when empty, at most ``most``."""

@@ -247,7 +247,7 @@ def record_of(family: Family, utc: int) -> JobRecord:
         gang=spec.gang,
         priority=spec.priority,
         time_limit=spec.time_limit,
-        request=spec.request,
+        request=spec.mean_request,
         state=state,
         submitted=family.submitted,
         started=family.started,

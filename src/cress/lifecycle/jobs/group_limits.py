@@ -6,8 +6,9 @@ They hold when jobs come; a limit that is lowered later ends nothing. A run of a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
+from operator import itemgetter
 
 import msgspec
 
@@ -24,6 +25,7 @@ from cress.model.groups.tree import leaves_below
 from cress.model.job import Job, JobType
 from cress.model.jobfile.job import below
 from cress.model.limits import Limits
+from cress.model.resources import ResourceVector
 from cress.model.units import describe_amount, format_duration, format_share
 
 _ENDLESS = (JobType.SERVICE, JobType.DATABASE)
@@ -79,16 +81,16 @@ def _check_size(context: Context, job: Job, tasks: int, group: Amounts) -> None:
     limits, core = group.spec.limits, context.core
     dimensions, accounting = core.dimensions, core.options.accounting
     for name, most in limits.amounts:
-        asked = job.request[dimensions.index[name]] * tasks
+        asked = _at_once(job, tasks, itemgetter(dimensions.index[name]))
         if asked > most:
             _too_large(group.spec, f"{_said(context, name, asked)} at once", _said(context, name, most), tasks)
     if limits.size is None:
         return
     if accounting == "cpu":
-        asked = job.request[0] * tasks
+        asked = _at_once(job, tasks, itemgetter(0))
     elif core.cluster.node_count:
         # As on the nodes where it costs least.
-        asked = dominant_share(job.request, core.cluster.largest_capacity()) * tasks
+        asked = _at_once(job, tasks, lambda request: dominant_share(request, core.cluster.largest_capacity()))
     else:
         return
     if asked > limits.size:
@@ -100,6 +102,13 @@ def _check_size(context: Context, job: Job, tasks: int, group: Amounts) -> None:
             f"{limits.size // scale} {unit}",
             tasks,
         )
+
+
+def _at_once(job: Job, tasks: int, amount: Callable[[ResourceVector], int]) -> int:
+    """Return the sum of an amount of each request over so many tasks; of a gang with parts over all of them."""
+    if not job.parts:
+        return amount(job.request) * tasks
+    return sum(amount(request) * number for request, number in job.requests)
 
 
 def _said(context: Context, name: str, amount: int) -> str:

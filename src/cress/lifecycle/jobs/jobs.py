@@ -128,7 +128,7 @@ def record_of(job: LiveJob, utc: int) -> JobRecord:
         gang=spec.gang,
         priority=spec.priority,
         time_limit=spec.time_limit,
-        request=spec.request,
+        request=spec.mean_request,
         state=state,
         submitted=job.submitted,
         started=job.started,

@@ -1,13 +1,18 @@
-"""Plans from the state of a machine: for whom room may be made, and the plan itself, made on a machine that is used up by it."""
+"""Plans from the state of a machine: for whom room may be made, and the plan itself, made on a copy that is used up by it."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
 from cress.core.groups.guarantees import Guarantees
+from cress.core.jobs import JobEntry
 from cress.core.moving.plan import Budget, Goal, Plan
-from cress.core.moving.planner import plan_moves, plan_place
+from cress.core.moving.planner import GOALS, plan_moves, plan_place
 from cress.core.placing.vetoes import Verdict
+from cress.core.scheduler import Scheduler
 from cress.lifecycle.context import Context
 from cress.lifecycle.jobs import members
 from cress.lifecycle.jobs.reasons import reason
@@ -24,12 +29,20 @@ _FOR_ROOM = frozenset({Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.DRAINI
 HOUR_OF_WORK = 1000 * HOUR
 
 
+# The waiting units that a round which begins by itself tries to make room for, all different, and the jobs that it looks at for them.
+MOST_TRIED, MOST_LOOKED_AT = 4, 200
+
+
 class Wanted(msgspec.Struct, frozen=True):
-    """The purpose of a plan: ``goals``, or room for the next unit of ``job``; and the most that it moves and loses."""
+    """The purpose of a plan: ``goals``, or room for the next unit of ``job``; and the most that it moves and loses.
+
+    With ``by_itself`` it is a round that begins by itself, within the budget of the options.
+    """
 
     goals: tuple[Goal, ...] = ()
     job: int = 0
     budget: Budget = Budget()
+    by_itself: bool = False
 
 
 def budget_of(options: Options) -> Budget:
@@ -39,10 +52,39 @@ def budget_of(options: Options) -> Budget:
 
 def made(context: Context, wanted: Wanted) -> Plan:
     """Return a plan. The context is used up: this is for a copy, such as a forked process has."""
+    if wanted.by_itself:
+        return made_by_itself(context, context.core)
     found = candidates(context)
     if wanted.job:
         return plan_place(context.core, found, wanted.job, wanted.budget)
     return plan_moves(context.core, found, wanted.goals, wanted.budget)
+
+
+def made_by_itself(context: Context, copy: Scheduler) -> Plan:
+    """Return the plan of a round that begins by itself: room for a unit that waits for it, else all goals. ``copy`` of the context's scheduler is used up."""
+    found, budget = candidates(context), budget_of(copy.options)
+    for job in list(_that_wait_for_room(copy)):
+        plan = plan_place(copy, found, job.job.id, budget)
+        if plan.moves:
+            return plan
+    return plan_moves(copy, found, GOALS, budget)
+
+
+def _that_wait_for_room(core: Scheduler) -> Iterator[JobEntry]:
+    """Yield the first jobs whose next units wait for room, in the order of groups and in that of their jobs; of jobs alike the first."""
+    guarantees = Guarantees(core.groups, core.cluster)
+    seen: set[int] = set()
+    jobs = (job for group in core.groups.in_order() for job in group.policy)
+    for job in islice(jobs, MOST_LOOKED_AT):
+        if len(seen) == MOST_TRIED:
+            return
+        if job.shape.row in seen or job.has_claimed or not job.queued or job.companions:
+            continue
+        veto = core.veto(job.job.id)
+        if veto is None or veto.never or veto.kind not in _FOR_ROOM or guarantees.forbid(job):
+            continue
+        seen.add(job.shape.row)
+        yield job
 
 
 def waiting_unit(context: Context, number: int) -> int:
@@ -75,6 +117,12 @@ def waiting_unit(context: Context, number: int) -> int:
     if not entry.queued or entry.companions or veto.kind not in _FOR_ROOM:
         raise NotAccepted(
             f"job {number} does not wait for room: {why}", hint="moving tasks would not let it start", field="for"
+        )
+    if entry.shape.kinds:
+        raise NotAccepted(
+            f"job {number} is a gang of parts that ask for different amounts, and moves make room for tasks that are all alike",
+            hint="it starts as soon as its parts have room: " + why,
+            field="for",
         )
     if Guarantees(core.groups, core.cluster).forbid(entry):
         raise NotAccepted(

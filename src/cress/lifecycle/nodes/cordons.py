@@ -22,10 +22,12 @@ def node_of(context: Context, name: str) -> LiveNode:
     return nodes[name]
 
 
-def tell(context: Context, name: str) -> None:
-    """Tell the scheduler whether a node takes new tasks."""
+def tell(context: Context, name: str, *, awaited: bool = True) -> None:
+    """Tell the scheduler whether a node takes new tasks; ``awaited``: one that is away may be back in its term."""
     node = context.nodes[name]
-    context.observe(NodeCordoned(name, node.closed, node.why))
+    # Without terms nobody knows for how long.
+    away = awaited and not node.connected and node.terms and not node.cordoned and not node.rest
+    context.observe(NodeCordoned(name, node.closed, node.why, away))
 
 
 def take(context: Context, word: Cordon | Drain) -> None:

@@ -12,8 +12,10 @@ import numpy as np
 from cress.core.admission import check_job as check_amounts
 from cress.core.admission import check_licences, check_takes_jobs
 from cress.core.diagnostics.explain import say_amount, too_few
+from cress.core.diagnostics.short_parts import named, never_part
 from cress.core.diagnostics.unresolved_names import missing_in, say
-from cress.core.placing.constraints import constraints_of, lasting_wants, names_itself
+from cress.core.placing.constraints import Wants, names_itself
+from cress.core.placing.kinds import constraints_of, lasting_wants
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.submitted_constraints import key_for
 from cress.core.tables.dependencies import Relation
@@ -202,7 +204,7 @@ class Hopeless:
     def __contains__(self, job: Job) -> bool:
         # All that its constraints are made of.
         key: tuple[object, ...] = (job.request, job.requirement, job.rank, job.ports, job.licences, job.type)
-        key = (*key, job.max_per_node, job.max_per_rack, job.application, job.tasks if job.gang else 0)
+        key = (*key, job.max_per_node, job.max_per_rack, job.application, job.tasks if job.gang else 0, job.parts)
         if self._core.is_asked or names_itself(job):
             # What it says of itself matters as well.
             key = (
@@ -286,6 +288,27 @@ def _never(context: Context, job: Job) -> NotAccepted:
     """Return the error of a job of which no registered node could ever hold a task, or all nodes together the gang."""
     core = context.core
     wants = core.as_asked((job,), lasting_wants(job, core.dimensions))
+    if wants.kinds:
+        return _never_in_parts(context, job)
+    return _never_alike(context, job, wants)
+
+
+def _never_in_parts(context: Context, job: Job) -> NotAccepted:
+    """Return the error of a gang of which one part could never run, or not all of them together."""
+    core = context.core
+    found = never_part(core, job)
+    if found is not None:
+        kind, wants = found
+        error = _never_alike(context, kind.job, wants)
+        name = named(job, kind).split()[1]
+        what = error.what.replace("for the gang", "for its tasks")
+        return NotAccepted(f"part {name}: {what}", hint=error.hint, field=f"parts.{name}.{error.field}")
+    what = "all nodes together are too small for all parts at once"
+    return NotAccepted(what, hint="see `cress nodes` for what the nodes offer", field="parts")
+
+
+def _never_alike(context: Context, job: Job, wants: Wants) -> NotAccepted:
+    core = context.core
     hint, field = "see `cress nodes` for what the nodes offer", "resource"
     if not core.fit.ever_fits(job.request):
         what = "one task is larger than every node"

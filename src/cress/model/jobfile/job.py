@@ -14,12 +14,13 @@ import msgspec
 from cress.model.errors import InputError
 from cress.model.family import Cron, Database, FamilySpec, Service
 from cress.model.group import DEFAULT_GROUP
-from cress.model.job import Condition, Job, JobType
+from cress.model.job import Condition, Job, JobType, least_request
 from cress.model.jobfile import values
 from cress.model.jobfile.checks import port_of_check
-from cress.model.jobfile.clauses import ClauseText, issue_as_whole
+from cress.model.jobfile.clauses import ClauseText, Texts, issue_as_whole
 from cress.model.jobfile.deadlines import NONE, deadline
 from cress.model.jobfile.keys import ALIASES, CLAUSES, FAMILY, KEPT, KEYS, RANK, TABLE, Key, misplaced
+from cress.model.jobfile.parts import PartSpec, check_beside, parts
 from cress.model.jobfile.ports import UNNAMED, Ports, ports
 from cress.model.jobfile.reader import Reader, below
 from cress.model.jobfile.values import DEFAULT_RESOURCE, MAX_NAME_LENGTH, SHELL, raise_all
@@ -34,6 +35,7 @@ __all__ = ["KEYS", "JobSpec", "below", "default_name", "parse_job", "read_job"]
 
 _NO_JOBS: tuple[tuple[int | str, Condition], ...] = ()
 _NO_PORTS: Ports = ()
+_NO_PARTS: tuple[PartSpec, ...] = ()
 # Keys that are not given have the values of these.
 _DEFAULTS = {"job": Job(id=0, group=DEFAULT_GROUP, request=()), "run": Run(job=0, command=())}
 _FAMILIES: dict[JobType, Service | Database | Cron] = {
@@ -48,6 +50,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     ``behind`` are the jobs of the same submit on which it depends, by name; ``parse_jobs`` turns them into places.
     ``clauses`` and ``ranks`` (one at most) become ``requirement`` and ``rank`` of the job once the language has read them.
+    ``part_clauses`` and ``part_ranks`` are those of its parts.
     ``clocks`` is its deadline as clocks of the cluster show it, where that was given without a zone.
     ``place`` is its place in the submit: ``jobs[2]``, ``jobs[0].steps.load``.
     """
@@ -57,6 +60,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     behind: tuple[tuple[str, Condition], ...] = ()
     clauses: tuple[ClauseText, ...] = ()
     ranks: tuple[ClauseText, ...] = ()
+    part_clauses: tuple[tuple[ClauseText, ...], ...] = ()
+    part_ranks: tuple[tuple[ClauseText, ...], ...] = ()
     clocks: str = ""
     place: str = ""
 
@@ -105,9 +110,8 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     request = reader.read("resource", lambda value: values.resource(value, dimensions), default)
     read = _read_table(reader)
     command, environment, ready = read["command"], read["environment"], read["ready"]
-    if not reader.has("command") and type_ is not JobType.DAG:
+    if not reader.has("command") and not reader.has("parts") and type_ is not JobType.DAG:
         reader.errors.append(InputError("is missing", hint=values.COMMAND_HINT, field="command"))
-    read["name"] = read["name"] or default_name(command)
     if read["gang"] and max_running:
         hint = "one of both: a gang starts all its tasks together"
         reader.wrong("gang", "is given beside a limit of tasks at once", hint)
@@ -116,6 +120,14 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     # The default request limits nothing: the user has not chosen it.
     limits = tuple((each, amount) for each, amount in zip(dimensions.names, request, strict=True) if amount)
     limits = limits if reader.has("resource") else ()
+    given_parts = reader.read("parts", lambda value: parts(value, dimensions, request, limits, command), _NO_PARTS)
+    if "parts" in reader.given:
+        check_beside(reader, gang=bool(read["gang"]) or "gang" not in reader.given)
+    if given_parts:
+        tasks = sum(each.part.tasks for each in given_parts)
+        request = least_request(each.part for each in given_parts)
+        read["gang"], command = True, command or given_parts[0].run.command
+    read["name"] = read["name"] or default_name(command)
     after = reader.read("after", values.after, _NO_JOBS)
     given_ports = _ports(reader)
     _check_port(reader, "ready", ready, given_ports)
@@ -137,7 +149,8 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     both = {name for name, _ in environment} & {use.name for use in read["secrets"] if not use.file}
     for name in sorted(both):
         reader.wrong("secrets", f"{name} is in environment too", "one of both", inner=f".{name}")
-    size = sum(len(word.encode()) for word in command)
+    commands = (command, *(each.run.command for each in given_parts if each.run.command is not command))
+    size = sum(len(word.encode()) for words in commands for word in words)
     size += sum(len(key) + len(value.encode()) for key, value in environment)
     if size > MAX_RUN_BYTES and not reader.errors:
         what = f"command and environment have {size} bytes together"
@@ -154,6 +167,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         plan=plan,
         deadline=due.moment,
         within=due.within,
+        parts=tuple(each.part for each in given_parts),
         **_fields(read, "job"),
     )
     run = Run(
@@ -166,19 +180,23 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         limits=limits,
         deadline=due.moment,
         within=due.within,
+        parts=tuple(each.run for each in given_parts),
         **_fields(read, "run"),
     )
-    whole = reader.texts("gang", issue_as_whole) if read["gang"] else ()
-    least = re.match(r"IssueAsWhole = (\d+)", whole[0].text) if whole else None
-    if least is not None and not 1 <= int(least[1]) <= tasks:
-        reader.wrong("gang", f"starts with at least {least[1]} of {tasks} tasks", f"1 to {tasks} && f(x) = (…)")
+    whole = _whole(reader, tasks) if read["gang"] else ()
     container = (ClauseText("runtime", "Container = True"),) if run.runtime == "container" else ()
+    texts, ranks = (*_texts(reader, CLAUSES), *whole, *container), _texts(reader, RANK)
+    others = tuple(each for each in texts if not each.field.startswith(reader.given.get("requirement", "requirement")))
     return JobSpec(
         job=job,
         run=run,
         behind=tuple((each, condition) for each, condition in after if isinstance(each, str)),
-        clauses=(*_texts(reader, CLAUSES), *whole, *container),
-        ranks=_texts(reader, RANK),
+        clauses=texts if not given_parts else (),
+        ranks=ranks if not given_parts else (),
+        part_clauses=tuple(
+            texts if each.clauses is None else (*_in_parts(reader, each.clauses), *others) for each in given_parts
+        ),
+        part_ranks=tuple(ranks if each.ranks is None else _in_parts(reader, each.ranks) for each in given_parts),
         clocks=due.clocks,
     )
 
@@ -198,6 +216,23 @@ def _fields(read: Mapping[str, Any], struct: str) -> dict[str, Any]:
 
 def _texts(reader: Reader, into: tuple[str, ...]) -> tuple[ClauseText, ...]:
     return tuple(each for key in TABLE if key.into == into and key.read for each in reader.texts(key.name, key.read))
+
+
+def _whole(reader: Reader, tasks: int) -> Texts:
+    """Return the clause of a gang that may start in part."""
+    whole = reader.texts("gang", issue_as_whole) if reader.has("gang") else ()
+    if whole and "parts" in reader.given:
+        reader.wrong("gang", "cannot start in part: it has parts", "true, or leave it out")
+        return ()
+    least = re.match(r"IssueAsWhole = (\d+)", whole[0].text) if whole else None
+    if least is not None and not 1 <= int(least[1]) <= tasks:
+        reader.wrong("gang", f"starts with at least {least[1]} of {tasks} tasks", f"1 to {tasks} && f(x) = (…)")
+    return whole
+
+
+def _in_parts(reader: Reader, texts: Texts) -> Texts:
+    """Return texts of a part with their fields below the key of the parts."""
+    return tuple(msgspec.structs.replace(each, field=f"{reader.given['parts']}.{each.field}") for each in texts)
 
 
 def _family(reader: Reader, type_: JobType, *, checked: bool) -> FamilySpec | None:

@@ -27,8 +27,10 @@ from cress.model.jobfile.schemas import (
     LABELS,
     LICENCES,
     OF_JOBS,
+    PARTS,
     PATH,
     PORTS,
+    RESOURCE,
     SECRETS,
     SIZE,
     SPREAD,
@@ -138,7 +140,7 @@ TABLE = (
         default="1",
     ),
     Key(
-        "resource", {"type": ["string", "number", "object"]},
+        "resource", RESOURCE,
         about="what one task needs: `<cpu, memory, network, disk>`, other dimensions by name",
         default="`<1, 512M>`",
     ),
@@ -181,6 +183,11 @@ TABLE = (
         "gang", CLAUSE_GANG, values.gang, into=JOB, types=ENDING,
         about="`true`: all tasks start at once, or none; `issue_as_whole` is a synonym. With f(x) [it may start in part](jobs.md#gangs-that-start-in-part) later: `4 && f(x) = (Waittime > 5min)`",
         default="`false`",
+    ),
+    Key(
+        "parts", PARTS, types=frozenset({BATCH, CRON}),
+        about="a gang of [several kinds of tasks](jobs.md#gangs-with-parts): by name their `tasks`, and `resource`, `command`, `requirement` and `rank` where they differ from the job's: `{driver: {command: ./driver}, workers: {tasks: 8, resource: \"<8, 32G>\", command: ./worker}}`. All start at once, or none",
+        default="none",
     ),
     Key(
         "stop_grace", DURATION, values.stop_grace, into=JOB_AND_RUN,

@@ -13,12 +13,14 @@ from cress.model.jobfile.keys import ALIASES, TABLE, Key, misplaced
 from cress.model.jobfile.schemas import Schema, needed, pattern_of
 
 _ABOUT = "Jobs of Cress: what `cress submit`, `cress apply` and the API take (docs/jobs.md)."
+# Jobs with one of these have a program.
+_PROGRAM = {"anyOf": [needed("command"), needed("parts")]}
 # Of each type what it cannot do without.
 _NEEDED = {
-    JobType.BATCH: ("command",),
+    JobType.BATCH: (),
     JobType.SERVICE: ("command",),
     JobType.DATABASE: ("command",),
-    JobType.CRON: ("command", "when"),
+    JobType.CRON: ("when",),
     JobType.DAG: ("steps",),
 }
 
@@ -65,6 +67,7 @@ def _mapping(type_: JobType | None) -> Schema:
         "patternProperties": patterns,
         "additionalProperties": False,
         **(needed(*_NEEDED[type_]) if type_ else {}),
+        **(_PROGRAM if type_ in (JobType.BATCH, JobType.CRON) else {}),
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from cress.model.job import Condition
 from cress.model.jobfile import checks, domains, families, files, licences, secrets
+from cress.model.jobfile.parts import MAX_PARTS
 from cress.model.jobfile.ports import MAX_PORTS
 from cress.model.jobfile.values import MAX_AFTER, MAX_REPLICAS, MAX_TASKS
 
@@ -26,6 +27,7 @@ TEXTS: Schema = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
 COMMAND: Schema = {
     "anyOf": [{"type": "string", "pattern": "\\S"}, {"type": "array", "items": TEXT, "minItems": 1}],
 }
+RESOURCE: Schema = {"type": ["string", "number", "object"]}
 PATH: Schema = {"type": "string", "pattern": "^/"}
 
 
@@ -179,6 +181,14 @@ TIMETABLE: Schema = {
     "maxItems": families.MAX_MOMENTS,
 }
 # Their own mapping, whose keys are those of a step; the schema of the whole refers to it.
+PARTS: Schema = {
+    "type": "object",
+    "additionalProperties": mapping(
+        {"tasks": count(1, MAX_TASKS), "resource": RESOURCE, "command": COMMAND, "requirement": TEXTS, "rank": TEXT}
+    ),
+    "minProperties": 1,
+    "maxProperties": MAX_PARTS,
+}
 STEPS: Schema = {
     "type": "object",
     "additionalProperties": {"$ref": "#/$defs/step"},

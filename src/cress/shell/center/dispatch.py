@@ -11,7 +11,8 @@ from cress.lifecycle.effects import Halt, Launch
 from cress.lifecycle.tables.rows import LiveNode
 from cress.model.run import Run
 from cress.protocol import messages
-from cress.protocol.messages import MATERIAL_SINCE, Gang, Launches, Stop, Stops
+from cress.protocol.messages import MATERIAL_SINCE, PARTS_SINCE, Gang, Launches, Stop, Stops
+from cress.protocol.versions import Version
 from cress.shell.center.effects import Send, Session
 
 RunOf = Callable[[int], Run | None]
@@ -34,8 +35,7 @@ def orders(
             starts.setdefault(launch.node, []).append(launch)
     for name, each in starts.items():
         session = sessions[name]
-        material = session.dialect.version >= MATERIAL_SINCE
-        sends.append(Send(session, _launches(epoch, each, nodes.get(name), run_of, material=material)))
+        sends.append(Send(session, _launches(epoch, each, nodes.get(name), run_of, session.dialect.version)))
     stops: dict[str, list[Stop]] = {}
     for halt in halts:
         if halt.node in sessions:
@@ -45,14 +45,13 @@ def orders(
     return sends
 
 
-def _launches(epoch: int, launches: list[Launch], live: LiveNode | None, run_of: RunOf, *, material: bool) -> Launches:
-    """Return the launches for a node; ``material``: its executor asks for start material."""
+def _launches(epoch: int, launches: list[Launch], live: LiveNode | None, run_of: RunOf, version: Version) -> Launches:
+    """Return the launches for a node, whose executor speaks this version of the protocol."""
     runs = {job: run for job in dict.fromkeys(launch.job for launch in launches) if (run := run_of(job))}
     gangs = {launch.job: launch.hosts for launch in launches if launch.hosts}
     return Launches(
         epoch=epoch,
-        # An older executor would start a program without its secrets.
-        runs=tuple(run for run in runs.values() if material or not run.needs_material),
+        runs=tuple(run for run in runs.values() if _is_known(run, version)),
         # A launch without a run is refused by the executor with a reason; without the launch its task waits for ever.
         launches=tuple(
             messages.Launch(each.attempt, each.job, each.task, each.ports, each.devices) for each in launches
@@ -61,6 +60,11 @@ def _launches(epoch: int, launches: list[Launch], live: LiveNode | None, run_of:
         address=live.node.address if live is not None else "",
         rack=live.node.rack if live is not None else "",
     )
+
+
+def _is_known(run: Run, version: Version) -> bool:
+    """Return whether an executor runs such a job rightly: an older one would start a program without its secrets, or the same one for all parts."""
+    return (not run.needs_material or version >= MATERIAL_SINCE) and (not run.parts or version >= PARTS_SINCE)
 
 
 def _grace(halt: Halt, run_of: RunOf) -> int:

@@ -292,6 +292,7 @@ class TaskManager:
                 continue
             seen.add(attempt)
             run = runs.get(job)
+            run = run.of_task(launch.task) if run is not None else None
             if run is None:
                 self._end(attempt, Cause.NOT_STARTED, None, 0, f"the order does not say how to run job {job}")
             elif self.leaving:

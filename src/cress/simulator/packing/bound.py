@@ -1,15 +1,18 @@
-"""An upper bound of what any placement of some pods could allocate of the GPUs: a relaxation without nodes and devices.
+"""An upper bound of what any placement of some pods could allocate of the GPUs: a relaxation without nodes.
 
-Take any set S of GPU models. Pods that may only use models of S allocate on those nodes no more than their GPUs, nor than
-the cores (or memory) of those nodes let them, taken in the order of GPUs per core, the last one in part. The other pods allocate at
-most what they ask for. Each such sum is a bound, so the least of them is one. For all models together S is the whole cluster.
+Take any set S of GPU models. Pods that may only use models of S allocate on those nodes no more than the cores (or memory) of those nodes let them,
+taken in the order of GPUs per core, the last one in part; nor than their GPUs can hold of the parts that are asked for (``patterns``). The other pods
+allocate at most what they ask for. Each such sum is a bound, so the least of them is one. For all models together S is the whole cluster.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
+
+from cress.simulator.packing.patterns import WHOLE, most_by_patterns
 
 # Sets of models that are looked at: all of up to so many models that appear in requirements.
 MOST_MODELS = 12
@@ -52,7 +55,12 @@ def _bound(pods: Mapping[Pod, int], rooms: Mapping[str, Room], models: frozenset
     have = Room(*(sum(column) for column in zip((0, 0, 0), *(rooms[model] for model in models), strict=True)))
     by_cpu = _fractional([(pod.cpu, pod.gpu, number) for pod, number in inside.items()], have.cpu)
     by_memory = _fractional([(pod.memory, pod.gpu, number) for pod, number in inside.items()], have.memory)
-    return min(have.gpu, by_cpu, by_memory) + outside
+    parts: Counter[int] = Counter()
+    for pod, number in inside.items():
+        parts[WHOLE] += pod.gpu // WHOLE * number
+        parts[pod.gpu % WHOLE] += number
+    del parts[0]
+    return min(most_by_patterns(parts, have.gpu // WHOLE), by_cpu, by_memory) + outside
 
 
 def _fractional(pieces: Sequence[tuple[int, int, int]], room: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -36,12 +37,23 @@ def seeds_of(text: str) -> tuple[int, ...]:
 
 
 def settings_of(options: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return a label and the options of each setting that is compared: one for each ``node_order``, with all other options."""
-    orders = [each for each in options if each.partition("=")[0].strip() == ORDER] or [DEFAULT]
-    others = [each for each in options if each.partition("=")[0].strip() != ORDER]
-    for each in orders:
-        parse_assignments([*others, each])
-    return [(each.strip(), [*others, each]) for each in dict.fromkeys(orders)]
+    """Return a label and the options of each setting that is compared.
+
+    One for each ``node_order``, and for each value of another option that is given several times; all other options hold for all.
+    """
+    values: dict[str, list[str]] = {}
+    for each in [*options, *([] if any(_key(each) == ORDER for each in options) else [DEFAULT])]:
+        values.setdefault(_key(each), []).append(each.strip())
+    compared = {key: list(dict.fromkeys(some)) for key, some in values.items() if key == ORDER or len(set(some)) > 1}
+    shared = [some[-1] for key, some in values.items() if key not in compared]
+    found = [(", ".join(some), [*shared, *some]) for some in product(*compared.values())]
+    for _, settings in found:
+        parse_assignments(settings)
+    return found
+
+
+def _key(option: str) -> str:
+    return option.partition("=")[0].strip()
 
 
 def read_lists(pods: Path | None, nodes: Path | None, seed: int) -> Workload:

@@ -9,10 +9,12 @@ from cress.model.node import Node
 
 # From idle to full, in tenths; a full device stands out from one that has some left.
 SHADES = (
-    "#f4f6f8", "#e3eef8", "#cfe2f3", "#b8d4ed", "#9ec5e6", "#82b4de", "#66a3d5", "#4b91cb", "#337fbf", "#f0b36a", "#174f82",
+    "#e1e5ea", "#dbe9f6", "#cfe2f3", "#b8d4ed", "#9ec5e6", "#82b4de", "#66a3d5", "#4b91cb", "#337fbf", "#f0b36a", "#174f82",
 )  # fmt: skip
 IDLE, FULL = 0, 10
 WIDTH, CELL, TALL, GAP, LABEL = 1120, 5, 5, 12, 74
+# The least height of a model, for its label of two lines.
+LEAST = 35
 
 
 def shade(allocated: int) -> int:
@@ -32,19 +34,23 @@ def heat_map(nodes: Sequence[Node], devices: Sequence[Sequence[int]]) -> str:
             models.setdefault(str(dict(node.attributes).get("GPUModel", "")), []).append(f)
     columns = (WIDTH - LABEL) // CELL
     paths: dict[int, list[str]] = {}
+    grey = "fill='#626d7a'"
     labels, y = [], 0
     for model, places in sorted(models.items(), key=lambda item: (-sum(len(devices[f]) for f in item[1]), item[0])):
         most = max(len(devices[f]) for f in places)
-        # Nodes alike stand together: the fullest first.
-        places.sort(key=lambda f: (-sum(devices[f]) / len(devices[f]), f))
-        labels.append(f"<text x='0' y='{y + 11}' font-size='11' fill='#626d7a'>{escape(model)}</text>")
+        # Nodes alike stand together: those with most devices first, among these the fullest.
+        places.sort(key=lambda f: (-len(devices[f]), -sum(devices[f]), f))
+        number = f"{len(places):,} node{'s' * (len(places) > 1)}"
+        labels.append(f"<text x='0' y='{y + 10}' font-size='11' {grey}>{escape(model)}</text>")
+        labels.append(f"<text x='0' y='{y + 22}' font-size='9.5' {grey}>{number}</text>")
+        top = y
         for begin in range(0, len(places), columns):
             for i, f in enumerate(places[begin : begin + columns]):
                 for d, allocated in enumerate(sorted(devices[f], reverse=True)):
                     cell = f"M{LABEL + i * CELL} {y + d * TALL}h{CELL - 1}v{TALL - 1}h-{CELL - 1}z"
                     paths.setdefault(shade(allocated), []).append(cell)
             y += most * TALL + 4
-        y += max(GAP - 4, 14 - most * TALL)
+        y = max(y + GAP - 4, top + LEAST)
     drawn = [f"<path d='{''.join(cells)}' fill='{SHADES[tone]}'/>" for tone, cells in sorted(paths.items())]
     font = "font-family='Helvetica, Arial, DejaVu Sans, sans-serif'"
     return f"<svg viewBox='0 0 {WIDTH} {max(1, y)}' {font}>{''.join(drawn)}{''.join(labels)}</svg>"

@@ -14,7 +14,8 @@ from msgspec import structs
 from cress.model.errors import InputError
 from cress.model.option_text import parse_assignments
 from cress.model.options import OFF
-from cress.model.times import DAY, SECOND
+from cress.model.times import DAY, HOUR, SECOND
+from cress.simulator.attempts import How
 from cress.simulator.groups import PolicyChoice, configure, parse_policy, place
 from cress.simulator.packing.command import read_lists, seeds_of, settings_of
 from cress.simulator.packing.devices import DeviceUse
@@ -38,7 +39,8 @@ WHOLE_GPU = 1000
 class Figures:
     """Figures of one run after the warm-up: shares of the GPUs, waits in seconds; ``whole``: of pods with whole GPUs.
 
-    A pod that has not started when the stream ends has waited until then; ``waiting`` of them.
+    A pod that has not started when the stream ends has waited until then; ``waiting`` of them. ``moved`` are the pods that were stopped to begin anew
+    elsewhere, ``moved_lost_gpu_h`` the GPU hours that this lost, which count as allocated.
     """
 
     seed: int
@@ -52,6 +54,8 @@ class Figures:
     whole_wait_mean_s: float
     whole_wait_p95_s: float
     waiting: int
+    moved: int
+    moved_lost_gpu_h: float
 
 
 def simulate_online(
@@ -110,6 +114,9 @@ def _run(
     waits = (started - work.submit) / SECOND
     whole = waits[mine & (gpus(work) >= WHOLE_GPU)]
     use = result.run.history.devices
+    attempts = result.run.attempts
+    moved = (attempts.how == How.MOVED) & (attempts.end >= begin)
+    lost = (attempts.end - attempts.start)[moved] * gpus(work)[attempts.job[moved]]
     allocated = result.analysis.utilisation.get(GPU)
     return Figures(
         seed=seed,
@@ -123,6 +130,8 @@ def _run(
         whole_wait_mean_s=_mean(whole),
         whole_wait_p95_s=_p95(whole),
         waiting=int((mine & (started == end)).sum()),
+        moved=int(moved.sum()),
+        moved_lost_gpu_h=float(lost.sum()) / WHOLE_GPU / HOUR,
     ), use
 
 
@@ -145,8 +154,20 @@ def table(summary: dict[str, Any]) -> list[list[str]]:
     """Return the rows of the table, the first is its head."""
     waits = ("wait mean", "p95", "whole GPUs: mean", "p95")
     keys = ("wait_mean_s", "wait_p95_s", "whole_wait_mean_s", "whole_wait_p95_s")
-    rows = [["order", "offered %", "allocated %", "unusable %", *waits, "still waiting"]]
+    moves = any(each["moved"] for each in summary["orders"])
+    rows = [
+        [
+            "order",
+            "offered %",
+            "allocated %",
+            "unusable %",
+            *waits,
+            "still waiting",
+            *(["moved", "lost GPU h"] if moves else []),
+        ]
+    ]
     for each in summary["orders"]:
         shares = (f"{100 * each[key]:.2f}" for key in ("offered", "allocated", "unusable"))
-        rows.append([each["order"], *shares, *(duration(each[key]) for key in keys), f"{each['waiting']:,.0f}"])
+        lost = [f"{each['moved']:,.0f}", f"{each['moved_lost_gpu_h']:,.1f}"] if moves else []
+        rows.append([each["order"], *shares, *(duration(each[key]) for key in keys), f"{each['waiting']:,.0f}", *lost])
     return rows

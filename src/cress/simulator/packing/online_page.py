@@ -49,7 +49,7 @@ def page(
             for moment in use.moments
         ]
         parts.append(
-            f"<section><h2>Devices of the nodes, {escape(each['order'])}</h2><p>A node is a column, a cell one of its GPUs; grouped by model, seed {seeds[0]}.</p>"
+            f"<section><h2>Devices of the nodes, {escape(each['order'])}</h2><p>A node is a column, a cell one of its GPUs; grouped by model, nodes with most GPUs first, among these the fullest; seed {seeds[0]}.</p>"
             f"{legend()}{''.join(drawn)}</section>"
         )
     return "\n".join([*parts, "</main></html>"]) + "\n"

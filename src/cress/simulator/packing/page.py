@@ -90,6 +90,6 @@ def _heat(nodes: Sequence[Node], runs: Sequence[PackingRun]) -> list[str]:
         drawn = [f"<h3>{percent} % arrived</h3>{heat_map(nodes, devices)}" for percent, devices in run.heat.items()]
         parts.append(
             f"<section><h2>Devices of the nodes, {escape(run.label)}</h2><p>A node is a column, a cell one of its GPUs; "
-            f"grouped by model, seed {run.seed}.</p>{legend()}{''.join(drawn)}</section>"
+            f"grouped by model, nodes with most GPUs first, among these the fullest; seed {run.seed}.</p>{legend()}{''.join(drawn)}</section>"
         )
     return parts

@@ -33,12 +33,20 @@ class TimeAxis:
     def __init__(self, analyses: Sequence[Analysis]) -> None:
         self.start = min(each.start for each in analyses)
         self.end = max(each.end for each in analyses)
+        self._choose_unit()
+
+    def _choose_unit(self) -> None:
         span = self.end - self.start
         self.unit, self.title = (DAY, "days") if span >= 3 * DAY else (HOUR, "hours")
         if span < 3 * HOUR:
             self.unit, self.title = HOUR // 60, "minutes"
         self.title += " since the first submission"
         self.last = max(1e-9, span / self.unit)
+
+    def shorten(self, end: int) -> None:
+        """End earlier, in a unit that suits it."""
+        self.end = max(end, self.start)
+        self._choose_unit()
 
     def sampled(self, steps: Steps, points: int, end: int) -> tuple[list[float], list[float]]:
         """Means between evenly spaced moments up to ``end``, as (x, y) of a line that steps."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -59,15 +60,19 @@ def packing_section(
     """The devices over time and as heat maps; ``None`` if no run has devices that are counted one by one."""
     traces: list[Figure] = []
     maps = [legend()]
-    last = count = 0
+    count = max((use.count for use in uses if use is not None), default=0)
+    # Many runs go on for long after the last submission.
+    axis = copy(axis)
+    axis.shorten(max((use.until for use in uses if use is not None), default=axis.end))
+    highest = 0.0
     for i, (label, use) in enumerate(zip(labels, uses, strict=True)):
         if use is None:
             continue
-        count, last = max(count, use.count), max(last, use.until)
         shown = use.allocated.times <= use.until
         x = [round(value, 4) for value in ((use.allocated.times[shown] - axis.start) / axis.unit).tolist()]
         for steps, name, dash in ((use.allocated, "allocated", "solid"), (use.unusable, "unusable", "dot")):
             y = [round(value, 5) for value in steps.values[shown].tolist()]
+            highest = max([highest, *y])
             traces.append(
                 {
                     "x": x, "y": y, "policy": i, "name": f"{label}, {name}",
@@ -84,8 +89,8 @@ def packing_section(
         return None
     layout = {
         "height": 320, "showlegend": True,
-        "xaxis": {**axis.layout(), "range": [0, max(1e-9, (last - axis.start) / axis.unit)]},
-        "yaxis": {"title": {"text": "share of the devices"}, "tickformat": ".0%", "range": [0, 1.02]},
+        "xaxis": axis.layout(),
+        "yaxis": {"title": {"text": "share of the devices"}, "tickformat": ".0%", "range": [0, min(1.02, 1.1 * highest + 0.01)]},
     }  # fmt: skip
     html = (HERE / "packing.html").read_text(encoding="utf-8")
     html = html.replace("@@count@@", f"{count:,}").replace("@@maps@@", "".join(maps))

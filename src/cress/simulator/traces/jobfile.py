@@ -159,7 +159,8 @@ class _Reader:
         dags = [dag_of(self._specs, i) for i in self._rows]
         n = len(jobs)
         column = {key: np.array([each.values[key] for each in times], dtype=np.int64) for key in SIMULATED}
-        requests = sorted({job.request for job in jobs})
+        asked = [job.mean_request for job in jobs]
+        requests = sorted(set(asked))
         groups = sorted({job.group for job in jobs})
         users = sorted({each.user for each in times})
         families = sorted({dag for dag in dags if dag is not None})
@@ -176,7 +177,7 @@ class _Reader:
             gang=np.array([job.gang for job in jobs], dtype=np.bool_),
             killed=np.zeros(n, dtype=np.bool_),
             priority=np.array([job.priority for job in jobs], dtype=np.int64),
-            request_index=np.array([requests.index(job.request) for job in jobs], dtype=np.int64),
+            request_index=np.array([requests.index(each) for each in asked], dtype=np.int64),
             requests=requests,
             user_index=np.array([users.index(each.user) for each in times], dtype=np.int64),
             users=users,

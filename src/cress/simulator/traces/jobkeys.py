@@ -94,6 +94,6 @@ def template_of_spec(spec: JobSpec, licences: Mapping[str, int]) -> Job:
     if unknown:
         raise InputError(f"there is no licence {unknown[0]!r}", hint="licences: in the cluster file", field="licences")
     return replace(
-        job, id=0, group="", request=(), name="", user="", tasks=1, gang=False, priority=0, time_limit=None,
+        job, id=0, group="", request=job.request if job.parts else (), name="", user="", tasks=1, gang=False, priority=0, time_limit=None,
         within=job.within if job.type is JobType.CRON else 0, deadline=0,
     )  # fmt: skip

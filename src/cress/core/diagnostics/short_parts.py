@@ -1,0 +1,52 @@
+"""Parts of a gang that have too few places, for people."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cress.core.books import Books
+from cress.core.jobs import JobEntry
+from cress.core.placing.constraints import Wants
+from cress.core.placing.kinds import Kind, kinds_of, lasting_wants
+from cress.core.placing.shape import Shape
+from cress.model.job import Job
+
+
+class Short(NamedTuple):
+    """Sentences about the parts that have too few places now, and the shape of the first of them; ``None``: each has enough by itself."""
+
+    told: tuple[str, ...]
+    first: Shape | None
+
+
+def short_parts(core: Books, job: JobEntry) -> Short:
+    """Return what keeps a gang of several kinds of tasks waiting in what is free, whatever is reserved."""
+    kinds = kinds_of(job.job, core.dimensions)
+    room = core.fit.kinds_free(job.shape)
+    told: list[str] = []
+    first: Shape | None = None
+    for i, (asked, shape) in enumerate(zip(job.shape.wants.kinds, job.shape.kinds, strict=True)):
+        places = min(int(room.copies(i).sum()), asked.size)
+        if places < asked.size:
+            told.append(f"{named(job.job, kinds[asked.number])}: {places:,} of {asked.size:,} places")
+            first = first or shape
+    return Short(tuple(told) or ("each part has room by itself, but not all of them together",), first)
+
+
+def never_part(core: Books, job: Job) -> tuple[Kind, Wants] | None:
+    """Return the kind of tasks of a gang that could never run by itself, and what it wants that never relaxes; ``None`` if each could."""
+    for kind in kinds_of(job, core.dimensions):
+        if core.never_fits(kind.job):
+            return kind, core.as_asked((kind.job,), lasting_wants(kind.job, core.dimensions))
+    return None
+
+
+def named(job: Job, kind: Kind) -> str:
+    """Return the parts of a kind: ``part driver``, ``parts a and b``."""
+    starts = {span.start for span in kind.spans}
+    names, first = [], 0
+    for part in job.parts:
+        if first in starts:
+            names.append(part.name)
+        first += part.tasks
+    return f"part{'s' * (len(names) > 1)} {' and '.join(names)}"

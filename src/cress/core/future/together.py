@@ -1,0 +1,111 @@
+"""Gangs of several kinds of tasks on the timeline: where all of them fit together, now or at a moment to come (design note 0035)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from cress.core.kernels.holding import FREE
+from cress.core.placing.fit import Fit, asked_of
+from cress.core.placing.shape import Shape
+from cress.core.placing.together import Places, Room, copies_of
+from cress.core.tables import devices
+from cress.core.tables.arrays import Ints
+from cress.core.tables.cluster import Cluster
+from cress.model.times import NEVER
+
+# A booking that begins now counts from the next microsecond on.
+_LEAST = 2
+
+
+class Bookable(Protocol):
+    """The parts of a timeline that a room on it uses."""
+
+    cluster: Cluster
+    fit: Fit
+
+    def all_copies_at(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Ints:
+        """Return the copies of a shape per node during all of [t, t + duration)."""
+
+    def book_for_all(self, f: int, amounts: Ints, start: int, end: int) -> int:
+        """Book amounts on a node, for everybody; return the row."""
+
+    def unbook(self, row: int) -> None:
+        """Remove a booking."""
+
+
+class RoomAt(Room):
+    """Room of nodes for the kinds of a gang during [t, t + duration), beside leases and bookings; what is taken is booked for the time of the question.
+
+    ``prefer``: of a kind, the nodes in the order in which it is to get them; without it as they registered.
+    """
+
+    def __init__(
+        self,
+        timeline: Bookable,
+        shape: Shape,
+        t: int,
+        duration: int,
+        now: int,
+        asker: int,
+        prefer: Callable[[Shape], Ints] | None = None,
+    ) -> None:
+        super().__init__(asked_of(shape.kinds))
+        self._timeline = timeline
+        self._shapes = shape.kinds
+        self._when = (t, max(duration, _LEAST), now, asker)
+        self._prefer = prefer
+        self._orders: dict[int, Ints] = {}
+        self._rows: list[int] = []
+        self._taken: dict[int, Ints] = {}
+
+    def copies(self, i: int) -> Ints:
+        """Return the copies of kind ``i`` per node beside what was taken, at most its size."""
+        t, duration, now, asker = self._when
+        found = self._timeline.all_copies_at(self._shapes[i], t, duration, now, asker)
+        if t == now:
+            # What was taken counts from the next moment on, when leases that outlived their ends may be over.
+            free = self._timeline.cluster.nodes
+            for f, taken in self._taken.items():
+                left = free[f, FREE : FREE + len(taken)] - taken
+                found[f] = min(int(found[f]), int(copies_of(left[None], self.kinds[i])[0]))
+        return found
+
+    def take(self, i: int, places: Places) -> None:
+        """Take the places for kind ``i``."""
+        t, duration, _, _ = self._when
+        request = self.kinds[i].request
+        for f, count in places:
+            self._rows.append(self._timeline.book_for_all(f, request * count, t, min(t + duration, NEVER)))
+            self._taken[f] = self._taken.get(f, 0) + request * count
+
+    def clear(self) -> None:
+        """Give back all that was taken."""
+        for row in reversed(self._rows):
+            self._timeline.unbook(row)
+        self._rows.clear()
+        self._taken.clear()
+
+    def order(self, i: int) -> Ints:
+        """Return the nodes in the order in which kind ``i`` prefers them."""
+        if self._prefer is None:
+            return super().order(i)
+        if i not in self._orders:
+            self._orders[i] = self._prefer(self._shapes[i])
+        return self._orders[i]
+
+    def holds(self, ways: Sequence[Places]) -> bool:
+        """Return whether tasks that start now find their devices beside each other; of later moments only amounts are known."""
+        t, _, now, _ = self._when
+        cluster = self._timeline.cluster
+        if t != now or not any(devices.cares(cluster, kind.ask) for kind in self._shapes):
+            return True
+        on: dict[int, list[Shape]] = {}
+        for kind, places in zip(self._shapes, ways, strict=True):
+            for f, count in places:
+                on.setdefault(f, []).extend([kind] * count)
+        return all(
+            devices.unit_fits(cluster, [(kind.request, kind.ask) for kind in members], f, empty=False)
+            for f, members in on.items()
+            if cluster.devices[f] and len(members) > 1
+        )

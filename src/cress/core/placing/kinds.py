@@ -1,0 +1,183 @@
+"""Kinds: the parts of a gang that ask for the same (design note 0035), and what a gang of several kinds wants.
+
+The scheduler sees a part as it sees a gang by itself: a job with the request, requirement and rank of the part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import msgspec
+
+from cress.core.placing.constraints import (
+    NO_WANTS,
+    NOT_OF_PARTS,
+    Constraints,
+    KindWants,
+    Wants,
+    check_constraints,
+    constraints_of_one_kind,
+)
+from cress.core.tables.licences import Amounts, times
+from cress.language.clauses import Rank, Requirement
+from cress.language.parser import parse_requirement
+from cress.model.errors import InputError
+from cress.model.job import Job, least_request
+from cress.model.resources import Dimensions, ResourceVector
+
+
+class Kind:
+    """Tasks of a gang that ask for the same: ``job`` is the gang as if it had no others, ``spans`` the numbers of these tasks."""
+
+    __slots__ = ("constraints", "job", "spans")
+
+    def __init__(self, job: Job, constraints: Constraints | None, spans: list[range]) -> None:
+        self.job = job
+        self.constraints = constraints
+        self.spans = spans
+
+    @property
+    def tasks(self) -> int:
+        """Return the number of its tasks."""
+        return self.job.tasks
+
+    def has(self, task: int) -> bool:
+        """Return whether a task is of this kind."""
+        return any(task in span for span in self.spans)
+
+
+@lru_cache(maxsize=4096)
+def kinds_of(job: Job, dimensions: Dimensions) -> tuple[Kind, ...]:
+    """Return the kinds of tasks of a job, in the order of its parts; none if it has no parts."""
+    spans: dict[tuple[ResourceVector, str, str], list[range]] = {}
+    first = 0
+    for part in job.parts:
+        span = range(first, first + part.tasks)
+        spans.setdefault((part.request, part.requirement, part.rank), []).append(span)
+        first = span.stop
+    found: list[Kind] = []
+    for (request, requirement, rank), numbers in spans.items():
+        # Licences are those of all tasks together.
+        alone = msgspec.structs.replace(
+            job,
+            request=request,
+            requirement=requirement,
+            rank=rank,
+            tasks=sum(map(len, numbers)),
+            parts=(),
+            licences=(),
+        )
+        found.append(Kind(alone, constraints_of_one_kind(alone, dimensions), numbers))
+    return tuple(found)
+
+
+class KindsConstraints(Constraints):
+    """The constraints of a gang of several kinds: its clauses are those of all kinds, one kind after the other."""
+
+    __slots__ = ("kinds",)
+
+    def __init__(self, kinds: tuple[Kind, ...]) -> None:
+        asked = [kind.constraints for kind in kinds if kind.constraints is not None]
+        super().__init__(
+            Requirement(tuple(clause for each in asked for clause in each.requirement.clauses)),
+            Rank(tuple(term for each in asked for term in each.rank.terms)),
+        )
+        self.kinds = kinds
+        self.data = tuple(dict.fromkeys(data for each in asked for data in each.data))
+        self.grouped = any(each.grouped for each in asked)
+        self.owned = any(each.owned for each in asked)
+
+    def of_tasks(self, tasks: Iterable[int] | None, soft: int, owner: int, group: str) -> tuple[KindWants, ...]:
+        """Return what these tasks want, by kind, while the clauses ``soft`` are soft; ``None``: all tasks."""
+        numbers = None if tasks is None else list(tasks)
+        found: list[KindWants] = []
+        for number, kind in enumerate(self.kinds):
+            size = kind.tasks if numbers is None else sum(map(kind.has, numbers))
+            wants = NO_WANTS
+            if kind.constraints is not None:
+                clauses = len(kind.constraints.requirement.clauses)
+                wants = kind.constraints.wants(soft & (1 << clauses) - 1, owner, group, size)
+                soft >>= clauses
+            if size:
+                found.append(KindWants(number, kind.job.request, size, wants))
+        return tuple(found)
+
+    def by_kind(self, tasks: Iterable[int]) -> list[int]:
+        """Return tasks in the order of their kinds."""
+        numbers = list(tasks)
+        return [task for kind in self.kinds for task in numbers if kind.has(task)]
+
+    @property
+    def lasting_kinds(self) -> tuple[KindWants, ...]:
+        """Return what all its tasks want that never relaxes."""
+        return tuple(
+            KindWants(
+                number,
+                kind.job.request,
+                kind.tasks,
+                NO_WANTS if kind.constraints is None else kind.constraints.lasting,
+            )
+            for number, kind in enumerate(self.kinds)
+        )
+
+    def wants_of(self, task: int, soft: int, owner: int, group: str) -> Wants:
+        """Return what one task wants."""
+        return self.of_tasks((task,), soft, owner, group)[0].wants
+
+
+def request_and_wants(kinds: Sequence[KindWants], licences: Amounts) -> tuple[ResourceVector, Wants]:
+    """Return the request and the wants of a unit of these kinds; of several, the least request and all that they want."""
+    size = sum(each.size for each in kinds)
+    if len(kinds) == 1:
+        wants = kinds[0].wants
+        return kinds[0].request, replace(wants, licences=times(licences, size)) if licences else wants
+    least = tuple(map(min, zip(*(each.request for each in kinds), strict=True)))
+    return least, Wants(kinds=tuple(kinds), licences=times(licences, size))
+
+
+def constraints_of(job: Job, dimensions: Dimensions) -> Constraints | None:
+    """Return the constraints of the job; ``None`` if it has none. Raises ``InputError`` for invalid texts."""
+    if not job.parts:
+        return constraints_of_one_kind(job, dimensions)
+    kinds = kinds_of(job, dimensions)
+    if len(kinds) > 1:
+        return KindsConstraints(kinds)
+    part = job.parts[0]
+    return constraints_of_one_kind(
+        msgspec.structs.replace(job, requirement=part.requirement, rank=part.rank, parts=()), dimensions
+    )
+
+
+def lasting_wants(job: Job, dimensions: Dimensions) -> Wants:
+    """Return the wants of the job that always hold: clauses that never relax."""
+    constraints = constraints_of(job, dimensions)
+    if isinstance(constraints, KindsConstraints):
+        return request_and_wants(constraints.lasting_kinds, job.licences)[1]
+    if constraints is None:
+        return NO_WANTS
+    if job.gang and job.licences:
+        return replace(constraints.lasting, licences=times(job.licences, job.tasks))
+    return constraints.lasting
+
+
+def check_parts(job: Job) -> None:
+    """Raise ``InputError`` unless the parts of a job, whose amounts are, are valid, and their tasks those of the job."""
+    for part in job.parts:
+        if part.tasks < 1:
+            raise InputError(f"{part.tasks} tasks in part {part.name}", hint="at least 1", field="parts")
+        check_constraints(part.requirement, part.rank)
+        wrong = [each for each in parse_requirement(part.requirement, stored=True).clauses if each.kind in NOT_OF_PARTS]
+        if wrong:
+            hint = "without it, or as a gang of tasks that are all alike"
+            raise InputError(f"{wrong[0]} is about all tasks of a gang, not of one part", hint=hint, field="parts")
+    names = [part.name for part in job.parts]
+    tasks = sum(part.tasks for part in job.parts)
+    if len(set(names)) < len(names):
+        raise InputError("a part is given twice", hint="each name once", field="parts")
+    if tasks != job.tasks or job.request != least_request(job.parts):
+        what = f"{tasks} tasks in parts, {job.tasks} in the job"
+        raise InputError(what, hint="those of the parts together, and the least of each amount", field="parts")
+    if not job.gang or job.max_per_rack or job.is_lease:
+        raise InputError("only a gang that is no lease has parts", hint="gang: true, no max_per_rack", field="parts")

@@ -1,0 +1,172 @@
+"""Places for a gang of several kinds of tasks: all of them at once, or none (design note 0035).
+
+One kind after the other gets nodes in a *room*, which knows how many copies of a kind each node takes beside what was taken before. Packing
+different requests is hard in general: some orders of kinds and nodes are tried, and a way that all of them miss is not found.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import islice, permutations
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from cress.core.tables.arrays import Ints
+
+# Orders of kinds that are tried, each with two orders of nodes.
+MOST_ORDERS = 24
+
+# Nodes and their numbers of copies, in the order in which they are filled.
+Places: TypeAlias = "list[tuple[int, int]]"
+
+
+class Asked(NamedTuple):
+    """One kind: its request (int64, K amounts), how many of it start, and the bound of all tasks of the gang per node (empty: none)."""
+
+    request: Ints
+    size: int
+    caps: Ints
+
+
+class Room(ABC):
+    """Room of nodes for the kinds of one gang; ``kinds`` in their order."""
+
+    def __init__(self, kinds: Sequence[Asked]) -> None:
+        self.kinds = kinds
+
+    @abstractmethod
+    def copies(self, i: int) -> Ints:
+        """Return the copies of kind ``i`` per node beside what was taken, at most its size."""
+
+    @abstractmethod
+    def take(self, i: int, places: Places) -> None:
+        """Take the places for kind ``i``."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Give back all that was taken."""
+
+    def order(self, i: int) -> Ints:
+        """Return the nodes in the order in which kind ``i`` prefers them."""
+        return np.arange(len(self.copies(i)))
+
+    def holds(self, ways: Sequence[Places]) -> bool:
+        """Return whether the places that were found, by kind, hold all tasks: more than amounts may be asked."""
+        return True
+
+
+class Levels(Room):
+    """Nodes with these amounts (int64, per node K of them); ``alone``: per kind the copies that nodes take of it alone."""
+
+    def __init__(self, kinds: Sequence[Asked], alone: Sequence[Ints], levels: Ints) -> None:
+        super().__init__(kinds)
+        self._alone = alone
+        self._all = levels
+        self._levels = levels.copy()
+        self._some = False
+
+    def copies(self, i: int) -> Ints:
+        """Return the copies of kind ``i`` per node beside what was taken, at most its size."""
+        return np.minimum(self._alone[i], copies_of(self._levels, self.kinds[i])) if self._some else self._alone[i]
+
+    def take(self, i: int, places: Places) -> None:
+        """Take the places for kind ``i``."""
+        self._some = True
+        for f, count in places:
+            self._levels[f] -= self.kinds[i].request * count
+
+    def hold(self, ways: Sequence[Places]) -> bool:
+        """Return whether these places, by kind, have room."""
+        found = True
+        for i, places in enumerate(ways):
+            copies = self.copies(i)
+            found = found and all(copies[f] >= count for f, count in places)
+            self.take(i, places)
+        self.clear()
+        return found
+
+    def clear(self) -> None:
+        """Give back all that was taken."""
+        if self._some:
+            self._levels[:] = self._all
+            self._some = False
+
+
+def copies_of(levels: Ints, kind: Asked) -> Ints:
+    """Return how many copies of a kind these amounts hold, per node, at most its size."""
+    asked = kind.request > 0
+    if not asked.any():
+        return np.full(len(levels), kind.size, np.int64)
+    found: Ints = (levels[:, asked] // kind.request[asked]).min(axis=1)
+    return np.clip(found, 0, kind.size)
+
+
+def places_in(room: Room) -> list[Places] | None:
+    """Return places for all kinds, by kind; ``None`` if no way was found. Nothing is taken afterwards."""
+    alone = [room.copies(i) for i in range(len(room.kinds))]
+    if any(int(copies.sum()) < kind.size for copies, kind in zip(alone, room.kinds, strict=True)):
+        return None
+    others = _use_to_others(alone)
+    for order in _orders(room.kinds, alone):
+        for spare in (False, True):
+            found = _one_way(room, order, alone, others if spare else None)
+            room.clear()
+            if found is not None and room.holds(found):
+                return found
+    return None
+
+
+def _orders(kinds: Sequence[Asked], alone: Sequence[Ints]) -> Iterator[tuple[int, ...]]:
+    """Yield orders of the kinds: first the one that begins with what has least room to spare."""
+    spare = [int(copies.sum()) / kind.size for copies, kind in zip(alone, kinds, strict=True)]
+    first = sorted(range(len(kinds)), key=lambda i: (spare[i], i))
+    return islice(permutations(first), MOST_ORDERS)
+
+
+def _use_to_others(alone: Sequence[Ints]) -> list[Ints]:
+    """Return, by kind, for how many others each node is of use."""
+    useful = [(copies > 0).astype(np.int64) for copies in alone]
+    total = np.sum(useful, axis=0)
+    return [total - each for each in useful]
+
+
+def _one_way(
+    room: Room, order: tuple[int, ...], alone: Sequence[Ints], others: list[Ints] | None
+) -> list[Places] | None:
+    """Give nodes to the kinds in this order; ``others``: first the nodes that are of use to the fewest other kinds."""
+    found: list[Places] = [[] for _ in order]
+    placed = np.zeros(len(alone[0]), np.int64)
+    for number, i in enumerate(order):
+        kind = room.kinds[i]
+        copies = room.copies(i) if number else alone[i]
+        if len(kind.caps):
+            copies = np.minimum(copies, np.maximum(kind.caps[: len(copies)] - placed, 0))
+        if int(copies.sum()) < kind.size:
+            return None
+        nodes = room.order(i)
+        if others is not None:
+            nodes = nodes[np.argsort(others[i][nodes], kind="stable")]
+        found[i] = _fill(nodes, copies, kind.size)
+        for f, count in found[i]:
+            placed[f] += count
+        if number < len(order) - 1:
+            room.take(i, found[i])
+    return found
+
+
+def _fill(nodes: Ints, copies: Ints, size: int) -> Places:
+    places: Places = []
+    for f in nodes[copies[nodes] > 0].tolist():
+        count = min(int(copies[f]), size)
+        places.append((f, count))
+        size -= count
+        if not size:
+            break
+    return places
+
+
+def joined(ways: Sequence[Places]) -> Places:
+    """Return places by kind as one list, kind after kind."""
+    return [place for places in ways for place in places]

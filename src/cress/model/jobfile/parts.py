@@ -1,0 +1,108 @@
+"""Parts of a gang: kinds of tasks with their own number, request, program, requirement and rank (design note 0035)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cress.model.errors import MAX_ERRORS, InputError
+from cress.model.job import JobPart
+from cress.model.jobfile import clauses, values
+from cress.model.jobfile.clauses import ClauseText, Texts
+from cress.model.jobfile.reader import Reader, below, mapping_of
+from cress.model.jobfile.values import MAX_TASKS, raise_all, shown
+from cress.model.resources import Dimensions, ResourceVector
+from cress.model.run import RunPart
+
+MAX_PARTS = 16
+PART_KEYS = ("tasks", "resource", "command", "requirement", "rank")
+
+# Keys of the job about all tasks of one kind together.
+NOT_WITH_PARTS = ("network_adjacent", "spread", "away_from", "near", "within", "max_per_rack", "max_running")
+
+_HINT = "parts: {driver: {tasks: 1, command: …}, workers: {tasks: 8, resource: …, command: …}}"
+_NO_COMMAND: tuple[str, ...] = ()
+
+
+class PartSpec(msgspec.Struct, frozen=True):
+    """One part as submitted; ``clauses`` and ``ranks`` become its requirement and rank once the language has read them, ``None``: those of the job."""
+
+    part: JobPart
+    run: RunPart
+    clauses: tuple[ClauseText, ...] | None = None
+    ranks: tuple[ClauseText, ...] | None = None
+
+
+def parts(
+    value: object,
+    dimensions: Dimensions,
+    request: ResourceVector,
+    limits: tuple[tuple[str, int], ...],
+    command: tuple[str, ...],
+) -> tuple[PartSpec, ...]:
+    """Read the parts by name; what one does not say is as in the job: ``request`` with ``limits``, and ``command``."""
+    entries = mapping_of(value, _HINT)
+    if not entries:
+        raise InputError("is empty", hint=_HINT)
+    if len(entries) > MAX_PARTS:
+        raise InputError(f"{len(entries)} parts are too many", hint=f"at most {MAX_PARTS}; many alike: tasks")
+    found: list[PartSpec] = []
+    errors: list[InputError] = []
+    for written, entry in entries.items():
+        if len(errors) > MAX_ERRORS:
+            break
+        try:
+            name = values.name(written)
+            reader = Reader(mapping_of(entry, "tasks: 8, resource: …"), PART_KEYS)
+        except InputError as error:
+            errors.append(error.at(field=shown(written).strip("'\"")))
+            continue
+        found.append(_part(reader, str(written), name, dimensions, request, limits, command))
+        errors += [below(each, str(written)) for each in reader.errors]
+    total = sum(each.part.tasks for each in found)
+    if total > MAX_TASKS:
+        errors.append(InputError(f"{total:,} tasks together are too many", hint=f"at most {MAX_TASKS:,}"))
+    raise_all(errors)
+    return tuple(found)
+
+
+def check_beside(reader: Reader, *, gang: bool) -> None:
+    """Note which keys of the job do not go with its parts; ``gang``: it is not said that it is none."""
+    if "tasks" in reader.given:
+        reader.wrong("tasks", "is given beside parts, which have their own", "tasks: in each part")
+    if not gang:
+        reader.wrong("gang", "is false, and parts start together or not at all", "leave it out")
+    for key in NOT_WITH_PARTS:
+        if key in reader.given:
+            reader.wrong(
+                key, "cannot be asked for all parts together", "without it, or as a gang of tasks that are all alike"
+            )
+
+
+def _part(
+    reader: Reader,
+    written: str,
+    name: str,
+    dimensions: Dimensions,
+    request: ResourceVector,
+    limits: tuple[tuple[str, int], ...],
+    command: tuple[str, ...],
+) -> PartSpec:
+    tasks = reader.read("tasks", values.tasks, 1)
+    if reader.has("resource"):
+        request = reader.read("resource", lambda value: values.resource(value, dimensions), request)
+        limits = tuple((each, amount) for each, amount in zip(dimensions.names, request, strict=True) if amount)
+    program = reader.read("command", values.command, command)
+    if not program and not reader.has("command"):
+        what = "has no command, and neither has the job"
+        reader.errors.append(InputError(what, hint=values.COMMAND_HINT))
+    return PartSpec(
+        JobPart(name=name, tasks=tasks, request=request),
+        RunPart(name=name, tasks=tasks, command=program, memory_limit=dict(limits).get("memory", 0), limits=limits),
+        _below(written, reader.texts("requirement", clauses.requirement)) if reader.has("requirement") else None,
+        _below(written, reader.texts("rank", clauses.rank)) if reader.has("rank") else None,
+    )
+
+
+def _below(written: str, texts: Texts) -> Texts:
+    """Return texts with their fields below the part."""
+    return tuple(msgspec.structs.replace(each, field=f"{written}.{each.field}") for each in texts)
