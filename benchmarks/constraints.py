@@ -31,7 +31,9 @@ CLAUSES = {
     "spread as a preference": "spread(Zone) && f(x) = True",
     "away from a job, by rack": 'away_from("other", Rack)',
     "away from a label, by node": 'away_from("tier=db")',
+    "away from itself, by node": 'away_from("self")',
     "near a job, by rack": 'near("other", Rack)',
+    "within one zone": "within(Zone)",
 }
 
 

@@ -60,6 +60,7 @@ from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
 from tests.core.plain import Account
+from tests.core.selective import choosing, selective
 
 Operation = tuple[str, int]
 
@@ -115,6 +116,12 @@ class Setting:
     trees: bool = False  # whether groups are in a tree, have a MaxQuota, or keep capacity for themselves
     limited: bool = False  # whether groups limit the jobs that run at once
     fragments: bool = False  # whether jobs name workloads, and what is idle is lent
+    selective: bool = False  # whether jobs spread, keep apart and together, and nodes choose their jobs
+
+    def random_node(self, rng: Random, number: int) -> Node:
+        """A node as this setting has them."""
+        node = random_node(rng, number, self.custom, self.constrained, self.placed)
+        return choosing(node, rng) if self.selective else node
 
     def make(self) -> Scheduler:
         """A scheduler with these nodes and groups."""
@@ -264,6 +271,7 @@ def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
             job = msgspec.structs.replace(job, is_lease=True, min_time=rng.choice((0, 0, 20)) * SECOND)
     job = constrained(job, rng) if setting.constrained else job
     job = placed(job, rng) if setting.placed else job
+    job = selective(job, rng) if setting.selective else job
     if setting.parts != "none" and job.gang:
         job = in_parts(job, Random(-id - 1), alike=setting.parts == "alike")
     return job
@@ -271,7 +279,10 @@ def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
 
 def in_parts(job: Job, rng: Random, *, alike: bool) -> Job:
     """Some gangs as two parts, which ask for the same (``alike``), or for different amounts, or only one of which has the requirement."""
-    over_all = any(word in job.requirement for word in ("spread", "away_from", "near", "within", "Adjacent", "Whole"))
+    over_all = any(
+        word in f"{job.requirement} {job.rank}"
+        for word in ("spread", "away_from", "near", "within", "Adjacent", "Whole")
+    )
     if rng.random() < 0.5 or over_all or job.max_per_rack or job.is_lease or job.type is not JobType.BATCH:
         return job
     first = rng.randint(1, job.tasks - 1)
@@ -444,6 +455,7 @@ def _setting(
         "limited": choose((False, False, True)),
     }
     fixed = fixed.copy()
+    asked: bool | None = fixed.pop("selective", None)
     policies = fixed.pop("policies", POLICIES)
     names = GROUPS[: fixed.pop("group_count", 3)]
     for name, value in fixed.items():
@@ -455,6 +467,9 @@ def _setting(
     if setting.trees:
         groups = in_a_tree(groups, rng, limited=setting.limited)
     nodes = tuple(random_node(rng, i, setting.custom, setting.constrained, setting.placed) for i in range(number(1, 6)))
+    if choose((False, False, True)) if asked is None else asked:
+        nodes = tuple(choosing(node, rng) for node in nodes)
+        setting = replace(setting, selective=True)
     return replace(setting, groups=groups, nodes=nodes)
 
 
@@ -801,15 +816,13 @@ class Player:
             name = rng.choice(sorted(self.account.lost))
             node = self.account.nodes[name]
             if rng.random() < 0.3:
-                node = msgspec.structs.replace(
-                    random_node(rng, 0, self.setting.custom, self.setting.constrained, self.setting.placed), name=name
-                )
+                node = msgspec.structs.replace(self.setting.random_node(rng, 0), name=name)
             self.account.add_node(node)
             self.happen(NodeAdded(node))
 
     def _op_add(self, rng: Random) -> None:
         if self.next_node < 8:
-            node = random_node(rng, self.next_node, self.setting.custom, self.setting.constrained, self.setting.placed)
+            node = self.setting.random_node(rng, self.next_node)
             self.next_node += 1
             self.account.add_node(node)
             self.happen(NodeAdded(node))
@@ -830,6 +843,7 @@ class Player:
         names = [name for name in self.account.nodes if name not in self.account.lost]
         if names:
             node = described(self.account.nodes[rng.choice(names)], rng)
+            node = choosing(node, rng) if self.setting.selective else node
             self.account.nodes[node.name] = node
             self.account.measure(node.name, self.account.loads.get(node.name), self.core.options)
             self.happen(NodeChanged(node))
@@ -839,7 +853,7 @@ class Player:
         names = [name for name in self.account.nodes if name not in self.account.lost]
         if names:
             old = self.account.nodes[rng.choice(names)]
-            new = random_node(rng, 0, self.setting.custom, self.setting.constrained, self.setting.placed)
+            new = self.setting.random_node(rng, 0)
             node = msgspec.structs.replace(new, name=old.name, rack=old.rack, ports=old.ports)
             self.account.nodes[node.name] = node
             self.account.measure(node.name, self.account.loads.get(node.name), self.core.options)

@@ -20,6 +20,18 @@ from cress.core.future.timeline import Timeline
 from cress.core.jobs import JobEntry, Reservation
 from cress.core.kernels.balance import WIDTHS
 from cress.core.kernels.choice import current_weights, precedence, set_aside
+from cress.core.kernels.domains import (
+    NEVER_ALL,
+    WITHOUT_ANY,
+    WITHOUT_ANY_IN_DOMAINS,
+    close_beyond_shares,
+    close_uneven,
+    close_unused,
+    close_used,
+    put_worth,
+    shut_domains,
+    worth_of_even,
+)
 from cress.core.kernels.holding import (
     AMOUNTS,
     CLAUSE_BIT,
@@ -33,6 +45,7 @@ from cress.core.kernels.holding import (
     NONE,
     PREVIOUS,
     REQUEST,
+    SHUT,
     TAIL,
     TOTAL_STARVED,
     TOTAL_USED,
@@ -500,9 +513,32 @@ def test_the_next_candidate_and_the_count_of_what_a_queue_lacks(seed: int) -> No
     assert by_row.tolist() == counts
 
 
+def turn_domains(draw: random.Random, cluster: Cluster, shape: Shape, first: list[int], shut: list[bool]) -> None:
+    """Close and open some of four domains, and the nodes in none; ``shut`` becomes what the row must say."""
+    of = np.array([(5 * f + 3) % 11 % 5 for f in range(12)])
+    order = np.argsort(of, kind="stable")
+    bounds = np.searchsorted(of[order], np.arange(6))
+    numbers = np.array(draw.sample(range(5), draw.randrange(1, 6)))
+    closed = [draw.random() < 0.5 for _ in range(5)]
+    others = [draw.random() < 0.2 for _ in range(12)] if draw.random() < 0.5 else []
+    before = [cluster.node_stamp(f) for f in range(12)]
+    opened = set()
+    for f in range(12):
+        if of[f] in numbers:
+            now = closed[of[f]] or (bool(others) and others[f])
+            opened |= {f} if shut[f] and not now else set()
+            shut[f] = now
+    cleared = shut_domains(
+        shape.row, numbers, len(numbers), np.array(closed), np.array(others, np.bool_), order, bounds, cluster.nodes,
+        cluster.totals, cluster.rows, cluster.lack,
+    )  # fmt: skip
+    assert cleared is any(not first[f] for f in opened)
+    assert {f for f in range(12) if cluster.node_stamp(f) != before[f]} == opened
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_clauses_keep_shapes_off_nodes(seed: int) -> None:
-    """The bits of clauses stay whatever happens to the node, and what it lacks beside them is neither kept nor counted."""
+    """The bits of clauses stay whatever happens to the node. What it lacks is kept beside a clause over domains alone, and never counted."""
     draw = random.Random(seed)
     dimensions = Dimensions()
     k_count = len(dimensions)
@@ -514,6 +550,7 @@ def test_clauses_keep_shapes_off_nodes(seed: int) -> None:
         tables.fit.want(shape)
         shapes.append(shape)
     first = [[0] * 12 for _ in shapes]
+    shut = [[False] * 12 for _ in shapes]
     slots: list[int] = []
     for i in range(12):
         cluster.add_node(Node(name=f"n{i}", capacity=tuple(draw.randrange(9) for _ in range(k_count))))
@@ -526,21 +563,26 @@ def test_clauses_keep_shapes_off_nodes(seed: int) -> None:
             mine = first[shapes.index(shape)]
             before = [cluster.node_stamp(f) for f in range(12)]
             changed = {f for f, clause in zip(places, clauses, strict=True) if mine[f] != clause}
-            cleared = any(f in changed and not clause for f, clause in zip(places, clauses, strict=True))
+            closed = shut[shapes.index(shape)]
+            cleared = any(
+                f in changed and not clause and not closed[f] for f, clause in zip(places, clauses, strict=True)
+            )
             assert tables.matching.exclude(shape, np.array(places), np.array(clauses, np.int8)) is cleared
             assert {f for f in range(12) if cluster.node_stamp(f) != before[f]} == changed
             for f, clause in zip(places, clauses, strict=True):
                 mine[f] = clause
         elif action < 0.5:
+            turn_domains(draw, cluster, shape, first[shapes.index(shape)], shut[shapes.index(shape)])
+        elif action < 0.6:
             cluster.cordon(draw.randrange(12), draw.choice((None, "repair")))
-        elif action < 0.6 and slots:
+        elif action < 0.7 and slots:
             tables.leases.release(slots.pop(draw.randrange(len(slots))))
         else:
             places = np.flatnonzero(cluster.lack[shape.row, :12] == 0).tolist()
             if places:
                 slots.append(tables.leases.hold(draw.choice(places), shape.row, draw.randrange(9)))
         starved = 0
-        for shape, mine in zip(shapes, first, strict=True):
+        for shape, mine, theirs in zip(shapes, first, shut, strict=True):
             counts = [0] * k_count
             fitting = 0
             for f in range(12):
@@ -550,14 +592,64 @@ def test_clauses_keep_shapes_off_nodes(seed: int) -> None:
                 bits = mine[f] << CLAUSE_BIT | (0 if usable else UNUSABLE)
                 if not bits:
                     bits = sum(1 << k for k in short)
-                    for k in short:
+                    for k in () if theirs[f] else short:
                         counts[k] += 1
-                    fitting += not short
+                    fitting += not short and not theirs[f]
+                bits |= SHUT * theirs[f]
                 assert cluster.lack[shape.row, f] == bits
             assert cluster.rows[shape.row, FITTING] == fitting
             assert cluster.rows[shape.row, REQUEST + k_count : REQUEST + 2 * k_count].tolist() == counts
             starved += not fitting
         assert cluster.starved_rows == starved
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_answer_of_each_domain_and_which_of_them_changed(seed: int) -> None:
+    draw = random.Random(seed)
+    n = draw.choice((0, 1, 2, 5, 9))
+    counts = [draw.choice((0, 0, 1, 2, 3)) * (seed % 4 > 0) for _ in range(n + 1)]
+    eligible = [draw.random() < 0.7 for _ in range(n)]
+    weights = [draw.choice((1, 3, 5)) * each for each in eligible] + [0]
+    skew, size = draw.choice((1, 1, 2)), draw.choice((1, 1, 4))
+    tasks, tables = np.array(counts), np.array([*eligible, False])
+    least = min((count for count, counted in zip(counts, eligible, strict=False) if counted), default=0)
+    shares = [-(-each * (sum(counts) + size) // max(1, sum(weights))) + skew - 1 if each else 0 for each in weights]
+    anywhere, in_domains = any(counts), any(counts[:-1])
+    asked: tuple[tuple[Any, tuple[Any, ...], list[bool], bool], ...] = (
+        (close_uneven, (tasks, tables, skew), [count >= least + skew for count in counts], True),
+        (close_beyond_shares, (tasks, np.array(weights), size, skew), list(map(int.__ge__, counts, shares)), True),
+        (close_used, (tasks, True), [count > 0 for count in counts], True),
+        (close_used, (tasks, False), [count > 0 for count in counts], False),
+        (close_unused, (tasks, NEVER_ALL), [count == 0 for count in counts], True),
+        (close_unused, (tasks, WITHOUT_ANY), [count == 0 and anywhere for count in counts], True),
+        (close_unused, (tasks, WITHOUT_ANY_IN_DOMAINS), [count == 0 and in_domains for count in counts], True),
+    )
+    for close, arguments, expected, last in asked:
+        closed = np.array([draw.random() < 0.5 for _ in range(n + 1)])
+        before, changed = closed.copy(), np.zeros(n + 1, np.int64)
+        expected[-1] = last
+        number = close(*arguments, closed, changed)
+        assert closed.tolist() == expected, close
+        assert changed[:number].tolist() == np.flatnonzero(before != closed).tolist(), close
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_domains_are_worth_less_the_more_tasks_they_have(seed: int) -> None:
+    draw = random.Random(seed)
+    n, weight = draw.choice((1, 4, 7)), F(draw.choice((1, -2, 0.5)))
+    counts = [draw.randrange(4) for _ in range(n + 1)]
+    eligible = [draw.random() < 0.7 for _ in range(n)]
+    least = min((count for count, counted in zip(counts, eligible, strict=False) if counted), default=0)
+    expected = [weight * F(1 / (1 + max(0, count - least))) + F(0) for count in counts[:-1]] + [F(0)]
+    worth = np.array([draw.choice((each, F(9))) for each in expected], np.float32)
+    changed = np.zeros(n + 1, np.int64)
+    number = worth_of_even(np.array(counts), np.array([*eligible, False]), weight, worth, changed)
+    assert worth.tolist() == expected
+    of = np.array([draw.randrange(n + 1) for _ in range(12)])
+    order = np.argsort(of, kind="stable")
+    scores = np.full(12, 9, np.float32)
+    put_worth(changed, number, worth, order, np.searchsorted(of[order], np.arange(n + 2)), scores)
+    assert scores.tolist() == [worth[d] if d in changed[:number] else 9 for d in of]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -198,6 +198,51 @@ def test_emptying_a_node_brings_no_tasks_of_a_service_together() -> None:
     assert planned(world).moves == ()
 
 
+# --- clauses over domains --------------------------------------------------------------------------------------------------
+
+
+def racks(*names: str) -> World:
+    return World(nodes=[node(f"n{i}").cpu(4).rack(rack) for i, rack in enumerate(names, 1)])
+
+
+def test_a_node_is_not_emptied_to_where_a_job_keeps_away_from() -> None:
+    world = racks("r1", "r2", "r3")
+    pinned(world, small("it").requires('away_from("db", Rack)'), "n1")
+    pinned(world, job("db").cpu(2), "n2")
+    pinned(world, job("other").cpu(2), "n3")
+    assert told(world, planned(world)) == ["it n1 n3"]
+    # Others keep away from what moves.
+    world = racks("r1", "r2")
+    pinned(world, small("it"), "n1")
+    pinned(world, job("db").cpu(2).requires('away_from("it", Rack)'), "n2")
+    assert told(world, planned(world)) == []
+
+
+def test_a_task_moves_to_no_node_that_does_not_accept_it() -> None:
+    accepting = node("n2").cpu(4).accepts('Job.User = "eve"')
+    world = World(nodes=[node("n1").cpu(4), accepting, node("n3").cpu(4).repels("slow")])
+    pinned(world, small("it").user("ann"), "n1")
+    pinned(world, job("hers").cpu(2).user("eve"), "n2")
+    pinned(world, job("slow").cpu(2).tolerates("slow"), "n3")
+    assert told(world, planned(world)) == []
+
+
+def test_a_task_moves_only_where_its_job_stays_spread_and_together() -> None:
+    world = racks("r1", "r1", "r2", "r2")
+    pinned(world, job("db").cpu(2), "n2")
+    pinned(world, small("one").requires('near("db", Rack)'), "n1")
+    pinned(world, job("other").cpu(3), "n3")
+    plan = planned(world)
+    assert told(world, plan) == ["one n1 n2"]
+    carry_out(world, plan)
+    world = racks("r1", "r2", "r2")
+    world.run(small("pair").tasks(2).requires("spread(Rack)"))
+    assert {start.node for start in world.running.values()} in ({"n1", "n2"}, {"n1", "n3"})
+    pinned(world, job("large").cpu(3), "n1")
+    # Both on one node would free another one, and violate the clause.
+    assert told(world, planned(world)) == []
+
+
 # --- room for a unit -------------------------------------------------------------------------------------------------------
 
 

@@ -310,7 +310,8 @@ def test_room_that_is_reserved_for_another_group_stays_reserved() -> None:
 
 
 @given(
-    setting=settings_of_any_kind(within=1.0, preemption="on", windows=False, trees=False), story=operations(EVERYTHING)
+    setting=settings_of_any_kind(selective=False, within=1.0, preemption="on", windows=False, trees=False),
+    story=operations(EVERYTHING),
 )
 def test_nobody_yields_to_an_equal_of_its_own_group_so_no_victim_takes_the_room_back(
     setting: Setting, story: list[Operation]

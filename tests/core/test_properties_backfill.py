@@ -151,6 +151,7 @@ def test_conservative_on_many_nodes_too(seed: int, custom: int) -> None:
 
 @given(
     setting=settings_of_any_kind(
+        selective=False,
         trees=False,
         group_count=1,
         policies=(SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.BACKFILL),

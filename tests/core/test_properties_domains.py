@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from random import Random
 
 from hypothesis import given
@@ -14,11 +15,14 @@ from cress.core.state import promised_state
 from cress.language.clauses import Clause
 from cress.language.columns import attributes_of
 from cress.language.parser import parse_requirement
-from cress.model.decisions import Start
+from cress.model.decisions import Decision, Start
 from cress.model.events import Outcome
 from cress.model.job import Job
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node
 from tests.core.domain_oracle import problems
+from tests.core.selective import ACCEPTS
+from tests.core.stories import CONSTRAINED, Operation, Player, Setting, operations, settings_of_any_kind
+from tests.core.test_facts import Followed
 from tests.examples import examples
 from tests.language import plain
 
@@ -147,3 +151,75 @@ def test_no_start_violates_a_hard_clause_and_a_restored_core_decides_the_same() 
     check()
     kinds = ("spread", "away", "near", "within", "gang spread", "gang away", "gang within")
     assert all(seen[kind] > 3 for kind in kinds), seen
+
+
+# --- in the stories in which everything happens ---------------------------------------------------------------------
+
+
+def watching(seen: Counter[str]) -> Callable[[Player, list[Decision]], Callable[[], None]]:
+    """Holds the starts of each pass against the oracle, and against what their nodes accept."""
+
+    def watch(player: Player, items: list[Decision]) -> Callable[[], None]:
+        account, core = player.account, player.core
+        starts = [each for each in items if isinstance(each, Start)]
+        running = [(each.job, each.node) for each in account.running.values()]
+        running += [(account.jobs[start.job], start.node) for start in starts]
+        for number in dict.fromkeys(start.job for start in starts):
+            it, its = account.jobs[number], [start for start in starts if start.job == number]
+            for start in its:
+                node = account.nodes[start.node]
+                assert ACCEPTS[node.accepts](it, account.group_of[number]), start
+                assert set(node.repels) <= set(it.tolerates), start
+                seen["accepted"] += bool(node.accepts)
+                seen["tolerated"] += bool(node.repels)
+            if any(start.claimed for start in its):
+                # What it was promised holds, whoever came meanwhile.
+                continue
+            clauses = [
+                each for each in parse_requirement(it.requirement, stored=True).clauses if each.relaxation is None
+            ]
+            allowed = [
+                name
+                for name, node in account.nodes.items()
+                if ACCEPTS[node.accepts](it, account.group_of[number])
+                and set(node.repels) <= set(it.tolerates)
+                and name in core.cluster.index
+            ]
+            closed = account.lost | account.cordoned
+            found = problems(
+                it, clauses, [start.node for start in its], running, account.nodes, closed, allowed, account.group_of
+            )
+            assert not found, f"{it.name} ({it.requirement}) on {its}: {found}"
+            for each in clauses:
+                seen[each.kind.value] += 1
+        return lambda: None
+
+    return watch
+
+
+def test_in_any_story_every_start_satisfies_the_hard_clauses_and_is_accepted() -> None:
+    seen: Counter[str] = Counter()
+
+    @examples(15)
+    @given(settings_of_any_kind(selective=True), operations(CONSTRAINED))
+    def check(setting: Setting, story: list[Operation]) -> None:
+        Player(setting, budget=1, watch=watching(seen)).play(story)
+
+    check()
+    assert all(seen[kind] for kind in ("spread", "away", "near", "within", "accepted", "tolerated")), seen
+
+
+@examples(15)
+@given(settings_of_any_kind(selective=True), operations(CONSTRAINED), st.booleans())
+def test_restored_at_any_moment_a_story_goes_on_alike(setting: Setting, story: list[Operation], often: bool) -> None:
+    player = Player(setting, check=False)
+    for number, operation in enumerate(story):
+        if often or number == len(story) // 2:
+            player.add_twin()
+        player.play([operation])
+
+
+@examples(10)
+@given(settings_of_any_kind(selective=True, constrained=True), operations(CONSTRAINED))
+def test_a_follower_by_facts_alone_is_in_the_same_state(setting: Setting, story: list[Operation]) -> None:
+    Followed(setting).play(story)

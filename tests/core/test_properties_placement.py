@@ -175,7 +175,14 @@ def test_long_stories_come_by_everything() -> None:
         watch.ports.clear()
         watch.devices.clear()
         setting = seeded_setting(
-            seed, placed=True, group_count=1, limits="none", node_order="first", balance_gate="off", trees=False
+            seed,
+            placed=True,
+            selective=False,
+            group_count=1,
+            limits="none",
+            node_order="first",
+            balance_gate="off",
+            trees=False,
         )
         Player(setting, budget=1, watch=watch).play(seeded_operations(seed, 150, PLACED))
         if wanted <= {what for what, number in watch.seen.items() if number}:

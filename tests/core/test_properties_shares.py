@@ -83,7 +83,7 @@ def test_shares_follow_quotas_after_one_full_turnover(
 
 @given(
     setting=settings_of_any_kind(
-        preemption="on", windows=False, balance_gate="off", within=0, trees=False, share_half_life=0
+        selective=False, preemption="on", windows=False, balance_gate="off", within=0, trees=False, share_half_life=0
     ),
     story=operations({"submit": 8, "burst": 10, "end": 1, "wait": 4}),
 )
@@ -122,7 +122,7 @@ def test_preemption_comes_to_rest_and_never_turns_back(setting: Setting, story: 
                 took.add(taker)
 
 
-@given(setting=settings_of_any_kind(windows=False, within=0, trees=False), story=operations(PLAIN))
+@given(setting=settings_of_any_kind(windows=False, within=0, trees=False, selective=False), story=operations(PLAIN))
 def test_who_preempts_needs_it_and_who_yields_has_more_than_its_quota(setting: Setting, story: list[Operation]) -> None:
     def watch(player: Player, items: list[Decision]) -> Callable[[], None]:
         taken = [decision for decision in items if isinstance(decision, Preempt)]
@@ -175,6 +175,7 @@ def blocked_below_quota(player: Player) -> Iterator[tuple[Job, int]]:
 @given(
     setting=st.one_of(
         settings_of_any_kind(
+            selective=False,
             overrun=False,
             windows=False,
             drain_after=10**15,
@@ -185,7 +186,13 @@ def blocked_below_quota(player: Player) -> Iterator[tuple[Job, int]]:
             share_half_life=0,
         ),
         settings_of_any_kind(
-            overrun=False, windows=False, drain_after=10**15, estimates=False, trees=False, share_half_life=0
+            selective=False,
+            overrun=False,
+            windows=False,
+            drain_after=10**15,
+            estimates=False,
+            trees=False,
+            share_half_life=0,
         ),
     ),
     story=operations({**PLAIN, "submit": 16, "end": 1, "cancel": 1}),

@@ -11,7 +11,7 @@ from tests.core.stories import CONSTRAINED, PLACED, Player, digest, seeded_opera
 
 _CHECK = """
 import sys
-from cress.core.kernels import balance, choice, devices, holding, timeline, victims
+from cress.core.kernels import balance, choice, devices, domains, holding, timeline, victims
 from cress.core.warm import warm_up
 from cress.language import machine
 from cress.model.options import Options
@@ -22,7 +22,7 @@ from tests.core.stories import CONSTRAINED, PLACED, Player, seeded_operations, s
 def compiled():
     return {
         f"{module.__name__}.{name}": set(each.signatures)
-        for module in (balance, choice, devices, holding, machine, timeline, victims)
+        for module in (balance, choice, devices, domains, holding, machine, timeline, victims)
         for name, each in vars(module).items()
         if isinstance(each, Dispatcher)
     }

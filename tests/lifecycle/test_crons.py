@@ -11,14 +11,14 @@ import pytest
 
 from cress.lifecycle.effects import Step
 from cress.lifecycle.families import crons
-from cress.lifecycle.inputs import Hold, Input, Submit, Update
+from cress.lifecycle.inputs import Hold, Input, NodeJoined, Submit, Update
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.tables.family_rows import CronState
 from cress.model.family import Cron, Missed, Overlap
 from cress.model.job import Job, JobType
 from cress.model.records import JobState
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
-from tests.lifecycle.builders import UTC_AT_START, World, after, job
+from tests.lifecycle.builders import UTC_AT_START, World, after, job, node
 
 
 def cron(when: str = "0 * * * *", name: str = "tidy", tasks: int = 1, **plan: object) -> Job:
@@ -383,3 +383,19 @@ def test_each_run_has_a_deadline_of_its_own() -> None:
     wall.step(after=30 * MINUTE)
     (run,) = wall.machine.jobs.values()
     assert (run.job.deadline, run.job.within) == (wall.utc + 2 * HOUR, 0)
+
+
+def test_runs_that_overlap_keep_apart() -> None:
+    world = Wall()
+    world.step(NodeJoined(node=node("n2"), boot="b1"))
+    (number,) = world.submit(
+        msgspec.structs.replace(cron(overlap=Overlap.ALLOW), requirement='away_from("tidy", Name)')
+    )
+    world.until("2024-05-01 14:05")
+    first, second, third = world.machine.families[number].members.values()
+    on = {each.job: each.node for each in world.machine.attempts.values()}
+    assert set(on) == {first, second}
+    assert set(on.values()) == {"n1", "n2"}
+    assert 'away_from("tidy")' in world.machine.reason(third)
+    world.finish(first)
+    assert {each.job: each.node for each in world.machine.attempts.values()} == {second: on[second], third: on[first]}

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from cress.lifecycle.inputs import Submit, Update
+from cress.lifecycle.inputs import NodeJoined, Submit, Update
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.tables.family_rows import DagState
 from cress.model.family import Dag
 from cress.model.job import Condition, Job, JobType
 from cress.model.records import JobState
-from tests.lifecycle.builders import World, after, job
+from tests.lifecycle.builders import World, after, job, node
 
 OK, ANY, FAILED = Condition.OK, Condition.ANY, Condition.FAILED
 
@@ -234,3 +234,19 @@ def test_only_a_dag_that_is_over_is_resumed_and_by_one_at_a_time() -> None:
 def test_a_dag_cannot_be_changed() -> None:
     flow = Flow(DIAMOND)
     assert "it cannot become" in flow.world.refuse(Update(job=flow.number, spec=dag("a")[0]))
+
+
+def test_steps_keep_apart_and_stay_together() -> None:
+    world = World()
+    for name, zone in (("n1", "x"), ("n2", "y")):
+        world.step(NodeJoined(node=msgspec.structs.replace(node(name), attributes=(("zone", zone),)), boot="b1"))
+    whole, *steps = dag("a", "b", "c", "mail: a")
+    asked = ('away_from("etl.?", Zone)',) * 3 + ('near("etl.b", Zone)',)
+    steps = [msgspec.structs.replace(step, requirement=text) for step, text in zip(steps, asked, strict=True)]
+    _, a, b, c, mail = world.submit(whole, *steps)
+    on = {each.job: each.node for each in world.machine.attempts.values()}
+    assert on.keys() == {a, b}
+    assert set(on.values()) == {"n1", "n2"}
+    assert 'away_from("etl.?", Zone)' in world.machine.reason(c)
+    world.finish(a)
+    assert {each.job: each.node for each in world.machine.attempts.values()} == {b: on[b], c: on[a], mail: on[b]}

@@ -55,3 +55,19 @@ def test_center_executor_and_user_are_configured_by_files(cluster: Cluster, tmp_
     wait_until(
         lambda: cluster.cress("-C", "here", "run", "--", "true").returncode == 0, "a task after the agent's restart"
     )
+
+
+def test_an_executor_accepts_and_repels_by_its_file(cluster: Cluster) -> None:
+    file = cluster.file("n1.toml", 'accepts = "Job.CPU <= 1"\nrepel = ["slow"]\n')
+    cluster.start_center()
+    cluster.start_executor("n1", "<4, 8G>", "--config", str(file))
+    outcomes = []
+    for resource, tolerates in (("<1, 10M>", "slow"), ("<2, 10M>", "slow"), ("<1, 10M>", "fast")):
+        cluster.file("job.yaml", f'command: "true"\nresource: {resource}\ntolerates: {tolerates}\n')
+        done = cluster.cress("submit", "job.yaml", "--json")
+        outcomes.append((done.returncode, done.stderr))
+    with cluster.client() as client:
+        assert client.job(1, wait=60).state == "succeeded"
+    assert [code for code, _ in outcomes] == [0, 3, 3]
+    assert "what n1 accepts: Job.CPU <= 1" in outcomes[1][1]
+    assert "slow" in outcomes[2][1]

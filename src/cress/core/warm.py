@@ -15,6 +15,7 @@ from cress.core.kernels import (
     balance,
     choice,
     devices,
+    domains,
     filling,
     fragmentation,
     fragments,
@@ -46,7 +47,7 @@ from cress.model.times import MINUTE, SECOND
 
 # All kernels of the scheduler.
 KERNELS = Kernels(
-    alike, balance, choice, devices, filling, fragmentation, fragments, holding, order, runs, shape_blocks, timeline, urgency,
+    alike, balance, choice, devices, domains, filling, fragmentation, fragments, holding, order, runs, shape_blocks, timeline, urgency,
     victims, machine,
 )  # fmt: skip
 
@@ -156,6 +157,7 @@ def _play(dimensions: Dimensions, options: Options, enough: Callable[[], bool]) 
         core.never_fits(job)
     _devices(core)
     _history()
+    _domains(dimensions, options, nodes, groups)
     _gang(dimensions, options, nodes, groups)
     _preemption(dimensions, options, nodes, groups)
     core.clone().decide(_ROUNDS * SECOND)
@@ -181,6 +183,23 @@ def _preemption(dimensions: Dimensions, options: Options, nodes: list[Node], gro
         job = Job(id=number, group=group.name, request=nodes[0].capacity, tasks=tasks, time_limit=MINUTE)
         core.observe(number * SECOND, [JobSubmitted(job)])
         core.decide(number * SECOND)
+
+
+def _domains(dimensions: Dimensions, options: Options, nodes: list[Node], groups: list[Group]) -> None:
+    """Spread jobs over racks in every way, keep them apart and together."""
+    core = Scheduler(dimensions, options)
+    core.observe(0, [*map(NodeAdded, nodes), GroupsApplied(tuple(groups))])
+    asked = (
+        "spread(Rack)",
+        'spread(Rack, "r1=50%")',
+        "spread(Rack) && f(x) = True",
+        'away_from("self", Rack)',
+        "within(Rack)",
+    )
+    for number, requirement in enumerate(asked, 1):
+        job = Job(id=number, group=groups[0].name, request=(0,) * len(dimensions), tasks=2, requirement=requirement)
+        core.observe(0, [JobSubmitted(job)])
+        core.decide(0)
 
 
 def _history() -> None:

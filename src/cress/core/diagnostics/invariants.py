@@ -24,7 +24,7 @@ from cress.core.kernels.devices import (
 )
 from cress.core.kernels.holding import (
     AMOUNTS,
-    CLAUSE_BIT,
+    CLAUSES,
     END,
     EXCLUDED,
     FITTING,
@@ -162,16 +162,18 @@ def _fit_rows(core: Cycle) -> Iterator[str]:
             short |= _without_devices(cluster, ask, uses, empty=False)
             narrow = np.asarray(np.any(_without_devices(cluster, ask, uses, empty=True), axis=1), np.bool_)
         excluded = cluster.lack[r, :n] & EXCLUDED
-        short[excluded != 0] = False
+        # What nodes lack that are excluded one by one is not kept.
+        alone = excluded & CLAUSES != 0
+        short[alone] = False
         bits = (short * (1 << np.arange(k))).sum(axis=1)
-        bits[narrow & (excluded == 0)] |= NARROW
+        bits[narrow & ~alone] |= NARROW
         bits[cluster.nodes[:n, USABLE] == 0] = UNUSABLE
         bits |= excluded
         if not np.array_equal(bits, cluster.lack[r, :n]):
             yield f"row {r} differs from the nodes"
         if cluster.rows[r, FITTING] != np.count_nonzero(bits == 0):
             yield f"row {r} counts {cluster.rows[r, FITTING]} fitting nodes"
-        short[cluster.nodes[:n, USABLE] == 0] = False
+        short[(cluster.nodes[:n, USABLE] == 0) | (excluded != 0)] = False
         if not np.array_equal(short.sum(axis=0), cluster.rows[r, REQUEST + k : REQUEST + 2 * k]):
             yield f"row {r} miscounts the nodes that lack something"
         starved += not cluster.rows[r, FITTING]
@@ -185,10 +187,10 @@ def _exclusions(core: Cycle) -> Iterator[str]:
         if shape is None or (shape.wants is NO_WANTS and np.any(core.fit.excluded(shape))):
             yield from () if shape is None else ("a shape without constraints is kept off nodes",)
         elif shape.waiting and shape.wants is not NO_WANTS:
-            first = Match(core.matching.context, shape.wants).first_from_nothing()
-            kept = (cluster.lack[shape.row, : cluster.node_count] & EXCLUDED) >> CLAUSE_BIT
-            for f in np.flatnonzero(first != kept).tolist():
-                yield f"clause {first[f]} excludes node {cluster.names[f]}, kept is {kept[f]}"
+            expected = Match(core.matching.context, shape.wants).excluded()
+            kept = cluster.lack[shape.row, : cluster.node_count] & EXCLUDED
+            for f in np.flatnonzero(expected != kept).tolist():
+                yield f"clauses exclude node {cluster.names[f]} with {expected[f]:#x}, kept is {kept[f]:#x}"
     for shape in core.matching.live:
         if not shape.waiting:
             yield "a shape is kept up to date although no waiting job has it"

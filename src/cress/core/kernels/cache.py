@@ -15,6 +15,7 @@ FILES = (
     "balance.py",
     "choice.py",
     "devices.py",
+    "domains.py",
     "filling.py",
     "fragmentation.py",
     "fragments.py",

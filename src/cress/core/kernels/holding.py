@@ -12,8 +12,10 @@ Tables (int64, C-contiguous, one row per node, lease or shape):
 
 ``lack`` (int32, shape × node) has bit k set where the node lacks dimension k, as an amount or on its devices, ``UNUSABLE``
 where it takes no tasks, ``NARROW`` where its devices would not suffice even if it were empty. Its
-bits ``EXCLUDED`` are 1 + the place of the first hard clause that keeps the shape off the node, 0 if there is none; only
-``exclude`` changes them, and the dimensions that an excluded node lacks are neither kept nor counted.
+bits ``CLAUSES`` are 1 + the place of the first hard clause about single nodes that keeps the shape off the node, 0 if there is none; only
+``exclude`` changes them, and the dimensions that such a node lacks are neither kept nor counted. Its bit ``SHUT`` is
+set where a clause over domains keeps the shape off (``domains.py``): often, and for many nodes at once, so what these lack is kept all
+the same, though not counted. A node with one of these bits, ``EXCLUDED``, is excluded.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ NONE = -1
 UNUSABLE = 1 << 30
 CLAUSE_BIT = 24
 CLAUSE = 1 << CLAUSE_BIT
-EXCLUDED = 31 * CLAUSE
+CLAUSES = 31 * CLAUSE
+# The sign of an int32.
+SHUT = -(1 << 31)
+EXCLUDED = CLAUSES | SHUT
 NARROW = 1 << 29
 # The bits of a node that is excluded at all times.
 OUT = EXCLUDED | NARROW
@@ -50,20 +55,20 @@ NEVER = 2**61
 def _amount_bits(nodes, f, rows, r, k_count, excluded):
     if nodes[f, USABLE] == 0:
         return np.int32(UNUSABLE | excluded)
-    if excluded != 0:
+    if excluded & CLAUSES != 0:
         return np.int32(excluded)
     bits = 0
     for k in range(k_count):
         if nodes[f, FREE + k] < rows[r, REQUEST + k]:
             bits |= 1 << k
-    return np.int32(bits)
+    return np.int32(bits | excluded)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _lack_bits(nodes, f, rows, r, k_count, excluded):
     bits = _amount_bits(nodes, f, rows, r, k_count, excluded)
     asks = REQUEST + 2 * k_count
-    if bits & (UNUSABLE | EXCLUDED) == 0 and nodes.shape[1] > first_device(k_count) and rows[r, asks + ASKS] != 0:
+    if bits & (UNUSABLE | CLAUSES) == 0 and nodes.shape[1] > first_device(k_count) and rows[r, asks + ASKS] != 0:
         if device_bits(nodes[f], rows[r, asks:], k_count, True) != 0:
             bits |= NARROW
         bits |= device_bits(nodes[f], rows[r, asks:], k_count, False)
@@ -154,7 +159,7 @@ def fill_row(r, nodes, node_count, totals, rows, lack):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def exclude(r, places, first, nodes, totals, rows, lack):
-    """Write the first clause that keeps row ``r`` off each of the nodes ``places``: 1 + its place in ``first``, 0 = none.
+    """Write the first clause about single nodes that keeps row ``r`` off each of the nodes ``places``: 1 + its place in ``first``, 0 = none.
 
     A node that changed gets a new stamp. Returns whether a node is excluded no longer.
     """
@@ -162,8 +167,8 @@ def exclude(r, places, first, nodes, totals, rows, lack):
     cleared = False
     for i in range(places.shape[0]):
         f = places[i]
-        excluded = np.int32(first[i]) << CLAUSE_BIT
         old = lack[r, f] & EXCLUDED
+        excluded = np.int32(first[i]) << CLAUSE_BIT | old & SHUT
         if excluded != old:
             _replace(rows, r, f, _lack_bits(nodes, f, rows, r, k_count, excluded), totals, lack, k_count)
             totals[TOTAL_STAMP] += 1

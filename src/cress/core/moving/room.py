@@ -34,10 +34,12 @@ def promised(core: Books, but: JobEntry | None = None) -> Ints:
 
 
 def shape_of_moved(core: Books, job: JobEntry) -> Shape:
-    """Return the shape of one task of a job that runs: all its clauses are hard where it goes."""
+    """Return the shape of one task of a job that runs: all its clauses are hard where it goes, and so is what nodes and other jobs ask of it."""
     wants = NO_WANTS
     if job.constraints is not None:
         wants = job.constraints.wants(0, job.job.counted_as, job.group.name, 1)
+    if core.is_asked:
+        wants = core.as_asked((job.job,), wants)
     return core.fit.shape(job.job.request, 1, wants)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from cress.core.kernels.holding import FREE
 from cress.core.placing.relations import Relations
+from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
 from cress.language.columns import Columns
 from cress.model.node import Load, Node
@@ -20,6 +23,7 @@ class Context:
         self._columns: Columns | None = None
         # Measured loads, by the index of the node.
         self._loads: dict[int, Load] = {}
+        self._there: tuple[int, int, Ints] = (-1, -1, np.zeros(0, np.int64))
 
     @property
     def columns(self) -> Columns:
@@ -31,6 +35,16 @@ class Context:
             for f, load in self._loads.items():
                 self._columns.set_load(f, load)
         return self._columns
+
+    def there(self) -> Ints:
+        """Return the nodes that are there, and not cordoned."""
+        cluster = self.cluster
+        n = cluster.node_count
+        if self._there[:2] != (self.relations.facts, n):
+            closed = np.array([each is not None for each in cluster.cordoned[:n]], np.bool_)
+            found = np.flatnonzero(~(np.array(cluster.lost[:n], np.bool_) | closed))
+            self._there = (self.relations.facts, n, found)
+        return self._there[2]
 
     def set_node(self, f: int, node: Node) -> bool:
         """Add node ``f``, or take over its new description; return whether its rack changed."""

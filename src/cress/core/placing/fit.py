@@ -13,7 +13,6 @@ import numpy.typing as npt
 from cress.core.kernels import holding
 from cress.core.kernels.choice import set_aside
 from cress.core.kernels.holding import (
-    CLAUSE_BIT,
     EXCLUDED,
     FITTING,
     FREE,
@@ -124,7 +123,7 @@ class Fit:
         if shape.wants is NO_WANTS:
             self.cluster.lack[r, :n] = 0
         else:
-            self.cluster.lack[r, :n] = self.matching.take(shape).astype(np.int32) << CLAUSE_BIT
+            self.cluster.lack[r, :n] = self.matching.take(shape)
         holding.fill_row(r, self.cluster.nodes, n, self.cluster.totals, self.cluster.rows, self.cluster.lack)
 
     def set_aside(self, shape: Shape) -> npt.NDArray[np.int32]:

@@ -8,11 +8,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from cress.core.kernels.holding import CLAUSE_BIT, SHUT
 from cress.core.placing.clause_kinds import CLAUSES, EXTRAS
 from cress.core.placing.constraints import BY_EXPRESSION, Wants
 from cress.core.placing.context import Context
+from cress.core.placing.domain_answers import Closures, DomainScores
 from cress.core.placing.gang_rules import Rules
-from cress.core.placing.predicates import Condition, DomainsSeen, Predicate
+from cress.core.placing.predicates import Condition, Predicate
 from cress.core.tables.arrays import Floats, Ints
 from cress.language.clauses import Clause
 from cress.language.program import Program
@@ -21,7 +23,6 @@ Firsts: TypeAlias = npt.NDArray[np.int8]
 
 # The number of places in bits 24 to 28 of ``lack``; further predicates share the last one.
 LAST_PLACE = 31
-NOBODY: Ints = np.zeros(0, np.int64)
 
 
 def predicates(context: Context, wants: Wants) -> list[Predicate]:
@@ -44,23 +45,26 @@ def predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
 class Match:
     """The match of one shape: its predicates, the first static one that excludes each node, the scores of nodes.
 
-    ``first`` (int8, per node) has 1 + the place of that predicate, 0 for none. ``scores`` (float32, per node) are the
+    ``first`` (int8, per node) has 1 + the place of that predicate, 0 for none. ``closures`` are the predicates that compare domains: they
+    shut the row by domains, all others exclude nodes one by one. ``scores`` (float32, per node) are the
     sums of the terms; ``at`` is the position in the log of changes up to which they are valid. ``orders`` are the
     values of the hard clauses that order nodes before the rank, per node; none for a clause that the rank weighs itself.
     """
 
     __slots__ = (
-        "_cluster", "_domains", "_only_domains", "_ordering", "_program", "_shut", "_terms", "_valued", "_worth",
-        "at", "compares", "dynamic", "dynamic_scores", "first", "follows_nodes", "orders", "predicates", "scores",
-        "wants", "watches",
+        "_cluster", "_dynamic", "_ordering", "_program", "_static", "_terms", "at", "by_domains", "closures", "compares", "dynamic_scores", "first",
+        "follows_nodes", "orders", "predicates", "scores", "wants", "watches",
     )  # fmt: skip
 
     def __init__(self, context: Context, wants: Wants) -> None:
         self.wants = wants
         self.predicates: list[Predicate] = predicates(context, wants)
-        self.dynamic = any(each.dynamic for each in self.predicates)
-        # Those that compare domains do not depend on a node alone.
-        self.follows_nodes = any(each.dynamic and not each.compares for each in self.predicates)
+        self.closures = Closures(self.predicates)
+        # Those about single nodes, with their places.
+        single = [(place, each) for place, each in enumerate(self.predicates, 1) if not each.compares]
+        self._static = [(place, each) for place, each in single if not each.dynamic]
+        self._dynamic = [(place, each) for place, each in single if each.dynamic]
+        self.follows_nodes = bool(self._dynamic)
         self.first: Firsts = np.zeros(0, np.int8)
         # The expressions of the rank are one program; the other terms are predicates.
         self._cluster = context.cluster
@@ -72,16 +76,14 @@ class Match:
         ]
         for _, each in self._terms:
             each.among(self.predicates)
-        self.compares = any(each.compares for each in (*self.predicates, *(each for _, each in self._terms)))
+        self.compares = bool(self.closures) or any(each.compares for _, each in self._terms)
         self.dynamic_scores = self._program.dynamic or any(
             each.dynamic and not each.compares for _, each in self._terms
         )
-        # Predicates that compare domains, what was closed and what each was worth when the row and the scores were brought up to date.
-        self._domains = [each for each in self.predicates if each.compares]
-        self._valued = [each for _, each in self._terms if each.compares]
-        self._shut: list[DomainsSeen] = []
-        self._worth: list[DomainsSeen] = []
-        self._only_domains = len(self._valued) == len(self._terms)
+        # The scores of a rank whose one term compares domains.
+        self.by_domains: DomainScores | None = None
+        if len(wants.terms) == 1 and self._terms and self._terms[0][1].compares:
+            self.by_domains = DomainScores(self._terms[0][1], wants.terms[0].weight)
         weighed = {term.what.hard() for term in wants.terms if isinstance(term.what, Clause)}
         # The predicates of the hard clauses come first.
         self._ordering = [
@@ -99,38 +101,11 @@ class Match:
         """Drop scores and orders; they are computed again when they are needed."""
         self.scores = self.orders = None
 
-    def note_domains(self) -> None:
-        """Note which domains are closed: the row is up to date."""
-        self._shut = [each.seen_closed() for each in self._domains]
-
-    def shifted(self) -> Ints | None:
-        """Return the nodes in domains that were opened or closed since the row was brought up to date; ``None``: any node may be concerned.
-
-        It is up to date again when those are.
-        """
-        before = self._shut
-        if self.follows_nodes or len(before) != len(self._domains):
-            return None
-        self.note_domains()
-        return _changed(before, self._shut)
-
-    def shift_scores(self) -> None:
-        """Note that tasks started or ended that the terms count."""
-        if not self._only_domains:
-            self.forget_scores()
+    def tasks_moved(self) -> None:
+        """Note that tasks started or ended that its clauses count."""
+        if self._terms and self.by_domains is None:
+            self.scores = None
         self.orders = None
-
-    def note_values(self) -> None:
-        """Note what the domains are worth: the scores are up to date."""
-        self._worth = [each.seen_values() for each in self._valued]
-
-    def rescored(self) -> Ints | None:
-        """Return the nodes in domains whose worth changed since the scores were brought up to date; ``None``: all."""
-        if not self._valued:
-            return NOBODY
-        before = self._worth
-        self.note_values()
-        return _changed(before, self._worth) if len(before) == len(self._worth) else None
 
     def order(self, size: int) -> list[Floats]:
         """Return ``orders``, each of ``size`` places."""
@@ -146,27 +121,28 @@ class Match:
         return self.orders
 
     def first_excluding(self, places: Ints, facts: bool) -> Firsts:
-        """Return 1 + the place of the first predicate that excludes each of the nodes, 0 for none; ``facts``: also static ones."""
+        """Return 1 + the place of the first predicate about single nodes that excludes each of them, 0 for none; ``facts``: also static ones."""
         if facts:
-            self.first[places] = self._ask(False, places)
+            self.first[places] = _first(self._static, places)
         first = self.first[places]
-        if self.dynamic:
-            moving = self._ask(True, places)
+        if self.follows_nodes:
+            moving = _first(self._dynamic, places)
             first = np.where((moving > 0) & ((first == 0) | (moving < first)), moving, first)
         return first
 
-    def first_from_nothing(self) -> Firsts:
-        """Return ``first_excluding`` of all nodes, without cached results."""
+    def excluded(self) -> npt.NDArray[np.int32]:
+        """Return, per node, the bits ``EXCLUDED`` of the row; it is kept up to date from here on."""
         n = self._cluster.node_count
-        self.first = np.zeros(n, np.int8)
-        return self.first_excluding(np.arange(n), True)
+        if len(self.first) < n:
+            self.first = np.zeros(len(self._cluster.nodes), np.int8)
+        bits: npt.NDArray[np.int32] = self.first_excluding(np.arange(n), True).astype(np.int32) << CLAUSE_BIT
+        if self.closures:
+            bits[self.closures.renew()] |= SHUT
+        return bits
 
-    def _ask(self, dynamic: bool, places: Ints) -> Firsts:
-        first = np.zeros(len(places), np.int8)
-        for i in range(len(self.predicates) - 1, -1, -1):
-            if self.predicates[i].dynamic == dynamic:
-                first[self.predicates[i].excludes(places)] = min(i + 1, LAST_PLACE)
-        return first
+    def first_from_nothing(self) -> Firsts:
+        """Return 1 + the place of the first predicate that excludes each node, 0 for none, without cached results."""
+        return _first(list(enumerate(self.predicates, 1)), np.arange(self._cluster.node_count))
 
     def score(self, places: Ints) -> Floats:
         """Return the sum of the terms on each of these nodes."""
@@ -196,19 +172,12 @@ class Match:
         return least(each.caps() for each in self.predicates)
 
 
-def _changed(before: list[DomainsSeen], now: list[DomainsSeen]) -> Ints | None:
-    """Return the nodes in domains of which something else is seen now; ``None`` if the domains are others, or most nodes are concerned."""
-    places: list[Ints] = []
-    for (then, old), (domains, new) in zip(before, now, strict=True):
-        if then is not domains:
-            return None
-        if old is not new:
-            numbers = np.flatnonzero(old != new)
-            if len(numbers):
-                places.append(domains.members(numbers))
-    if not places:
-        return NOBODY
-    return places[0] if len(places) == 1 else np.unique(np.concatenate(places))
+def _first(asked: list[tuple[int, Predicate]], places: Ints) -> Firsts:
+    """Return, per node, the place of the first of these predicates, which come with their places, that excludes it; 0 for none."""
+    first = np.zeros(len(places), np.int8)
+    for place, each in reversed(asked):
+        first[each.excludes(places)] = min(place, LAST_PLACE)
+    return first
 
 
 def rules_of(hard: Iterable[Predicate], soft: Iterable[Predicate], *, empty: bool = False) -> Rules:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 
 from cress.core.kernels.holding import exclude
 from cress.core.placing.constraints import NO_WANTS, Wants
@@ -28,6 +29,7 @@ from cress.model.node import Load, Node
 LOG = 4096
 # Cached results, over all wants, of whether a node could ever be suitable.
 REMEMBERED = 2**24
+NOBODY: Ints = np.zeros(0, np.int64)
 
 
 class Matching(NodeWatcher):
@@ -140,10 +142,10 @@ class Matching(NodeWatcher):
         """Note that a task of the job starts on node ``f`` (``change`` 1), or ends there (-1)."""
         if self._watchers or self.relations.counts:
             for whose in self.relations.moved(job, f, change):
-                for shape in self.watchers(whose):
+                for shape in self._watchers.get(whose, ()):
                     self._shifted[shape] = None
                     assert shape.match is not None
-                    shape.match.shift_scores()
+                    shape.match.tasks_moved()
         self.touch(f)
 
     def locate(self, event: DataLocated) -> None:
@@ -165,8 +167,8 @@ class Matching(NodeWatcher):
         else:
             concerned = self._following
         if concerned:
-            touched = np.array(list(dict.fromkeys(self._log[self._flushed - self._start :])), np.int64)
-            changed = np.array(list(self._changed), np.int64)
+            touched = self._touched() if self._following else NOBODY
+            changed = np.array(list(self._changed), np.int64) if self._changed else NOBODY
             cleared = [self._repair(shape, touched, changed) for shape in concerned]
             if any(cleared):
                 self.cluster.loosened += 1
@@ -178,31 +180,34 @@ class Matching(NodeWatcher):
             self._log.clear()
         self._flushed = self._start + len(self._log)
 
+    def _touched(self) -> Ints:
+        return np.array(list(dict.fromkeys(self._log[self._flushed - self._start :])), np.int64)
+
     def _repair(self, shape: Shape, touched: Ints, changed: Ints) -> bool:
         """Update one row after changes on these nodes; return whether a node is excluded no longer."""
         match, cleared = shape.match, False
         assert match is not None
         if shape in self._stale:
             match.forget_scores()
-            match.note_domains()
             everywhere = self._all(match)
-            return self.exclude(shape, everywhere, match.first_excluding(everywhere, True))
+            cleared = self.exclude(shape, everywhere, match.first_excluding(everywhere, True))
+            return (match.closures.fill(shape.row, self.cluster) if match.closures else False) or cleared
         if len(changed):
             match.forget_scores()
             self._all(match)
             cleared = self.exclude(shape, changed, match.first_excluding(changed, True))
+        places = touched
         if shape in self._shifted:
-            places = match.shifted()
-            places = self._all(match) if places is None else places
-            if len(places):
-                cleared |= self.exclude(shape, places, match.first_excluding(places, False))
-            return cleared
-        if len(touched) and match.follows_nodes:
-            cleared |= self.exclude(shape, touched, match.first_excluding(touched, False))
+            if match.closures:
+                cleared |= match.closures.follow(shape.row, self.cluster)
+            # The others that are dynamic may compare racks.
+            places = self._all(match) if match.follows_nodes else NOBODY
+        if len(places) and match.follows_nodes:
+            cleared |= self.exclude(shape, places, match.first_excluding(places, False))
         return cleared
 
     def exclude(self, shape: Shape, places: Ints, first: Firsts) -> bool:
-        """Write the first clause (1 + its place, 0: none) that excludes each of these nodes.
+        """Write the first clause about single nodes (1 + its place, 0: none) that excludes each of these.
 
         Returns whether a node is excluded no longer.
         """
@@ -213,19 +218,19 @@ class Matching(NodeWatcher):
 
     # --- rows ------------------------------------------------------------------------------------------------
 
-    def take(self, shape: Shape) -> Firsts:
-        """Make the shape live; return, per node, 1 + the place of the first predicate that excludes it, 0 for none."""
-        if shape.match is None:
-            shape.match = Match(self.context, shape.wants)
+    def take(self, shape: Shape) -> npt.NDArray[np.int32]:
+        """Make the shape live; return, per node, the bits ``EXCLUDED`` of its row."""
+        match = shape.match
+        if match is None:
+            match = shape.match = Match(self.context, shape.wants)
         self.live[shape] = None
-        if shape.match.follows_nodes:
+        if match.follows_nodes:
             self._following[shape] = None
-        if shape.match.compares:
+        if match.compares:
             self._comparing[shape] = None
         self._watch(shape)
-        shape.match.forget_scores()
-        shape.match.note_domains()
-        return shape.match.first_excluding(self._all(shape.match), True)
+        match.forget_scores()
+        return match.excluded()
 
     def drop(self, shape: Shape) -> None:
         """Stop keeping a shape up to date, since it has no waiting job."""
@@ -245,21 +250,16 @@ class Matching(NodeWatcher):
 
     def scores(self, match: Match) -> Floats:
         """Return the current scores of all nodes."""
+        if match.by_domains is not None:
+            return match.by_domains.on_nodes(len(self.cluster.nodes))
         end = self._start + len(self._log)
         n = self.cluster.node_count
         if match.scores is None or len(match.scores) < n or match.at < self._start:
             match.scores = np.zeros(len(self.cluster.nodes), np.float32)
-            match.note_values()
             match.scores[:n] = match.score(np.arange(n))
-        else:
-            shifted = match.rescored()
-            if shifted is None:
-                match.scores[:n] = match.score(np.arange(n))
-            elif len(shifted):
-                match.scores[shifted] = match.score(shifted)
-            if match.dynamic_scores and match.at < end:
-                places = np.array(self._log[match.at - self._start :], np.int64)
-                match.scores[places] = match.score(places)
+        elif match.dynamic_scores and match.at < end:
+            places = np.array(self._log[match.at - self._start :], np.int64)
+            match.scores[places] = match.score(places)
         match.at = end
         return match.scores
 

@@ -10,11 +10,21 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from cress.core.kernels.domains import (
+    NEVER_ALL,
+    WITHOUT_ANY,
+    WITHOUT_ANY_IN_DOMAINS,
+    close_beyond_shares,
+    close_uneven,
+    close_unused,
+    close_used,
+    worth_of_even,
+)
 from cress.core.placing.constraints import NO_OWNER, Wants
 from cress.core.placing.context import Context
 from cress.core.placing.gang_rules import Filling, OneEach, Rule, Within, least_used, share_bound
 from cress.core.placing.placement_clauses import Placed, members_with, parts_of
-from cress.core.placing.predicates import DomainsSeen, Predicate
+from cress.core.placing.predicates import Predicate
 from cress.core.placing.relations import Own, Whose
 from cress.core.tables.arrays import Bools, Floats, Ints
 from cress.core.tables.domains import Domains
@@ -39,7 +49,10 @@ class OverDomain(Placed):
         self._key = value.key
         self._by = value.by
         self._others: Sequence[Predicate] = ()
+        # The closed domains, after what they follow from.
         self._closed: tuple[tuple[int, int, Domains | None], Bools] = ((-1, -1, None), np.zeros(0, np.bool_))
+        # The values by distance, after the domains in use.
+        self._distances: tuple[Domains | None, list[int], bool, Floats] = (None, [], False, np.zeros(0, np.float32))
         # The domains that count, after the facts that they follow from.
         self._eligible: tuple[int, Domains | None, Bools] = (-1, None, np.zeros(0, np.bool_))
 
@@ -56,11 +69,7 @@ class OverDomain(Placed):
         domains = self.domains
         facts, seen, found = self._eligible
         if facts != self.relations.facts or seen is not domains:
-            cluster = self._context.cluster
-            n = cluster.node_count
-            closed = np.array([each is not None for each in cluster.cordoned[:n]], np.bool_)
-            there = ~(np.array(cluster.lost[:n], np.bool_) | closed)
-            places = np.flatnonzero(there)
+            places = self._context.there()
             for each in self._others:
                 places = places[~each.never(places)]
             found = np.zeros(len(domains) + 1, np.bool_)
@@ -69,31 +78,34 @@ class OverDomain(Placed):
             self._eligible = (self.relations.facts, domains, found)
         return found
 
-    def closed(self) -> Bools:
-        """Return, per domain, whether it is closed at the moment; the last one, of nodes without the attribute, is."""
+    def close(self, closed: Bools, changed: Ints) -> int:
         raise NotImplementedError
 
-    def closed_now(self) -> Bools:
-        """Return ``closed``, worked out once while nothing starts, ends or changes."""
-        relations = self.relations
-        now = (relations.moves, relations.facts, self.domains)
+    def weigh(self, weight: float, worth: Floats, changed: Ints) -> int:
+        # + 0 makes 0 of -0: scores are compared by their bits.
+        new = np.float32(weight) * self.values() + np.float32(0)
+        numbers = np.flatnonzero(new != worth)
+        changed[: len(numbers)] = numbers
+        worth[:] = new
+        return len(numbers)
+
+    def closed(self) -> Bools:
+        """Return, per domain, whether it is closed at the moment, worked out once while nothing starts, ends or changes."""
+        relations, domains = self.relations, self.domains
+        now = (relations.moves, relations.facts, domains)
         if self._closed[0] != now:
-            self._closed = (now, self.closed())
+            closed = np.zeros(len(domains) + 1, np.bool_)
+            self.close(closed, np.zeros(len(domains) + 1, np.int64))
+            self._closed = (now, closed)
         return self._closed[1]
 
     def excludes(self, places: Ints) -> Bools:
-        found: Bools = self.closed_now()[self.domains.of[places]]
+        found: Bools = self.closed()[self.domains.of[places]]
         return found
-
-    def seen_closed(self) -> DomainsSeen:
-        return self.domains, self.closed_now()
-
-    def seen_values(self) -> DomainsSeen:
-        return self.domains, self.values()
 
     def values(self) -> Floats:
         """Return, per domain, its value as a term of a rank; the last one is that of nodes without the attribute."""
-        return (~self.closed_now()).astype(np.float32)
+        return (~self.closed()).astype(np.float32)
 
     def suits(self, places: Ints) -> Floats:
         found: Floats = self.values()[self.domains.of[places]]
@@ -102,6 +114,21 @@ class OverDomain(Placed):
     def never(self, places: Ints) -> Bools:
         found: Bools = self.domains.of[places] == len(self.domains)
         return found
+
+    def _by_distance(self, used: list[int], *, nobody: bool) -> Floats:
+        """Return, per domain, 1 where it is in use, else less the farther it is from the nearest one; 1 for all while ``nobody`` is anywhere."""
+        domains = self.domains
+        if self._distances[:3] != (domains, used, nobody):
+            found = np.zeros(len(domains) + 1, np.float32)
+            far = domains.far
+            for d in range(len(domains) if used and not nobody else 0):
+                nearest = min(domains.distance(d, each) for each in used)
+                found[d] = np.float32(1 - nearest / (far + 1) if far > 1 or not nearest else 0)
+            found[used] = 1
+            if nobody:
+                found[:-1] = 1
+            self._distances = (domains, used, nobody, found)
+        return self._distances[3]
 
     def shown_domains(self, numbers: Iterable[int]) -> str:
         """Return the names of domains for people, in the same order however the nodes came: r2 before r10."""
@@ -120,31 +147,37 @@ class Spread(OverDomain):
         self._skew = value.most_skew
         self._targets = {name.casefold(): share for name, share in value.targets}
         self._size = wants.together
+        # The shares, after the domains that count.
+        self._weights: tuple[Bools | None, Ints] = (None, np.zeros(0, np.int64))
 
     def weights(self) -> Ints | None:
         """Return the shares of the domains, as whole numbers; ``None`` without targets."""
         if not self._targets:
             return None
-        domains = self.domains
-        named = np.array([self._targets.get(name.casefold(), -1) for name in domains.names] + [0], np.int64)
         eligible = self.eligible()
-        rest = int(np.count_nonzero((named < 0) & eligible))
-        # The others share what is left of the whole, in equal parts.
-        found = np.where(named < 0, WHOLE - sum(self._targets.values()), named * max(1, rest))
-        return np.where(eligible, found, 0)
+        if self._weights[0] is not eligible:
+            named = np.array([self._targets.get(name.casefold(), -1) for name in self.domains.names] + [0], np.int64)
+            rest = int(np.count_nonzero((named < 0) & eligible))
+            # The others share what is left of the whole, in equal parts.
+            found = np.where(named < 0, WHOLE - sum(self._targets.values()), named * max(1, rest))
+            self._weights = (eligible, np.where(eligible, found, 0))
+        return self._weights[1]
 
     def _counts(self, owner: int) -> Ints:
         return self.relations.tally(Own(owner), self._key)
 
-    def closed(self) -> Bools:
-        if len(self._owners) == 1 and self._size == 1 and not self._targets:
-            # The most frequent case, at each start.
-            counts = self._counts(self._owners[0])
-            closed: Bools = counts >= least_used(counts, self.eligible()) + self._skew
-            closed[-1] = True
-            return closed
-        closed = np.zeros(len(self.domains) + 1, np.bool_)
+    def close(self, closed: Bools, changed: Ints) -> int:
         weights = self.weights()
+        if len(self._owners) == 1 and weights is not None:
+            counts = self._counts(self._owners[0])
+            return int(close_beyond_shares(counts, weights, self._size, self._skew, closed, changed))
+        if len(self._owners) == 1 and self._size == 1:
+            return int(close_uneven(self._counts(self._owners[0]), self.eligible(), self._skew, closed, changed))
+        return _take_over(self._closed_to_all(weights), closed, changed)
+
+    def _closed_to_all(self, weights: Ints | None) -> Bools:
+        """Return the domains that are closed to a gang, or to tasks of several jobs that start together."""
+        closed = np.zeros(len(self.domains) + 1, np.bool_)
         for owner in self._owners:
             counts = self._counts(owner)
             if weights is not None:
@@ -158,6 +191,12 @@ class Spread(OverDomain):
                 closed |= counts >= least + self._skew
         closed[-1] = True
         return closed
+
+    def weigh(self, weight: float, worth: Floats, changed: Ints) -> int:
+        if len(self._owners) == 1 and not self._targets:
+            counts = self._counts(self._owners[0])
+            return int(worth_of_even(counts, self.eligible(), np.float32(weight), worth, changed))
+        return super().weigh(weight, worth, changed)
 
     def values(self) -> Floats:
         """1 in the domains that come first, less in others the fuller they are; 0 on nodes without the attribute."""
@@ -211,6 +250,14 @@ class Spread(OverDomain):
         return f"with most_skew {int(needed.min())} one more would start" if len(asked) else ""
 
 
+def _take_over(new: Bools, closed: Bools, changed: Ints) -> int:
+    """Make ``closed`` what is ``new``; write the domains that this changes into ``changed``, and return how many these are."""
+    numbers = np.flatnonzero(new != closed)
+    changed[: len(numbers)] = numbers
+    closed[:] = new
+    return len(numbers)
+
+
 def _reached(counts: Ints, size: int) -> int:
     """Return the tasks of the least used domain when ``size - 1`` more were given to the least used ones: then the last one has most choice."""
     if not len(counts):
@@ -223,6 +270,14 @@ def _reached(counts: Ints, size: int) -> int:
         else:
             high = middle - 1
     return low
+
+
+def _total(tallies: list[Ints]) -> Ints:
+    """Return the sum of some tallies, to be read only: mostly there is one."""
+    found = tallies[0]
+    for each in tallies[1:]:
+        found = found + each
+    return found
 
 
 class OfJobs(OverDomain):
@@ -248,19 +303,14 @@ class OfJobs(OverDomain):
         self._size = wants.together
 
     def _running(self) -> Ints:
-        found = np.zeros(len(self.domains) + 1, np.int64)
-        for whose in self._whose:
-            found += self.relations.tally(whose, self._key)
-        return found
+        return _total([self.relations.tally(whose, self._key) for whose in self._whose])
 
 
 class AwayFrom(OfJobs):
     """The predicate "no task of these jobs runs in the domain"."""
 
-    def closed(self) -> Bools:
-        closed = self._running() > 0
-        closed[-1] = True
-        return closed
+    def close(self, closed: Bools, changed: Ints) -> int:
+        return int(close_used(self._running(), True, closed, changed))
 
     def values(self) -> Floats:
         """1 in domains without such tasks, less the more there are."""
@@ -284,16 +334,13 @@ class Near(OfJobs):
     def _first(self, running: Ints) -> bool:
         return self._own and not running.any()
 
-    def closed(self) -> Bools:
-        running = self._running()
-        closed = np.zeros(len(running), np.bool_) if self._first(running) else running == 0
-        closed[-1] = True
-        return closed
+    def close(self, closed: Bools, changed: Ints) -> int:
+        return int(close_unused(self._running(), WITHOUT_ANY if self._own else NEVER_ALL, closed, changed))
 
     def values(self) -> Floats:
         """1 in such domains, less in others the farther they are."""
         running = self._running()
-        return _by_distance(self.domains, np.flatnonzero(running[:-1]).tolist(), nobody=self._first(running))
+        return self._by_distance(np.flatnonzero(running[:-1]).tolist(), nobody=self._first(running))
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
         return (Within(self.domains, ()),) if self._own and (empty or self._first(self._running())) else ()
@@ -312,30 +359,25 @@ class Near(OfJobs):
 class Together(OverDomain):
     """The predicate "all tasks of the job are in one domain"; the tightest one that holds a gang."""
 
-    orders = True
-
     def __init__(self, context: Context, clause: Clause, value: OverDomains, wants: Wants) -> None:
         super().__init__(context, value, brief(clause))
         self._owners = tuple(dict.fromkeys(each.owner for each in members_with(clause, wants)))
         self.watches = tuple(map(Own, self._owners))
 
-    def _used(self) -> list[int]:
-        used: dict[int, None] = {}
-        for owner in self._owners:
-            used.update(dict.fromkeys(np.flatnonzero(self.relations.tally(Own(owner), self._key)[:-1]).tolist()))
-        return sorted(used)
+    def _running(self) -> Ints:
+        return _total([self.relations.tally(Own(owner), self._key) for owner in self._owners])
 
-    def closed(self) -> Bools:
-        used = self._used()
-        closed = np.full(len(self.domains) + 1, bool(used))
-        closed[used] = False
-        closed[-1] = True
-        return closed
+    def _used(self) -> list[int]:
+        used: list[int] = np.flatnonzero(self._running()[:-1]).tolist()
+        return used
+
+    def close(self, closed: Bools, changed: Ints) -> int:
+        return int(close_unused(self._running(), WITHOUT_ANY_IN_DOMAINS, closed, changed))
 
     def values(self) -> Floats:
         """1 in domains in use, less in others the farther they are."""
         used = self._used()
-        return _by_distance(self.domains, used, nobody=not used)
+        return self._by_distance(used, nobody=not used)
 
     def rules(self, *, empty: bool) -> tuple[Rule, ...]:
         return (Within(self.domains, () if empty else tuple(self._used())),)
@@ -369,10 +411,8 @@ class KeptOff(OverDomain):
     def text(self, text: str) -> None:
         """Ignore the text of the base class: this one follows the jobs."""
 
-    def closed(self) -> Bools:
-        closed = self.relations.tally(self._whose, self._key) > 0
-        closed[-1] = False
-        return closed
+    def close(self, closed: Bools, changed: Ints) -> int:
+        return int(close_used(self.relations.tally(self._whose, self._key), False, closed, changed))
 
     def never(self, places: Ints) -> Bools:
         return np.zeros(len(places), np.bool_)
@@ -380,20 +420,6 @@ class KeptOff(OverDomain):
 
 def _jobs_text(jobs: str) -> str:
     return "the job itself" if parse_selector(jobs).is_self else jobs
-
-
-def _by_distance(domains: Domains, used: list[int], *, nobody: bool) -> Floats:
-    """Return, per domain, 1 where it is in use, else less the farther it is from the nearest one; 1 for all while ``nobody`` is anywhere."""
-    found = np.zeros(len(domains) + 1, np.float32)
-    if nobody:
-        found[:-1] = 1
-        return found
-    far = domains.far
-    for d in range(len(domains) if used else 0):
-        nearest = min(domains.distance(d, each) for each in used)
-        found[d] = np.float32(1 - nearest / (far + 1) if far > 1 or not nearest else 0)
-    found[used] = 1
-    return found
 
 
 def _value(clause: Clause) -> OverDomains:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from cress.core.placing.constraints import Wants
 from cress.core.placing.context import Context
@@ -17,9 +16,6 @@ from cress.core.tables.arrays import Bools, Floats, Ints
 from cress.core.tables.domains import Domains
 from cress.language.clauses import Clause, brief
 from cress.language.program import Program
-
-# Domains, and a truth or a number for each of them.
-DomainsSeen: TypeAlias = tuple[Domains, npt.NDArray[Any]]
 
 
 class Predicate(ABC):
@@ -68,12 +64,20 @@ class Predicate(ABC):
         """Return what it asks of all tasks of a gang together; ``empty``: while no other task runs."""
         return ()
 
-    def seen_closed(self) -> DomainsSeen:
-        """Return the domains that it compares, and which of them are closed."""
+    @property
+    def domains(self) -> Domains:
+        """The domains that it compares."""
         raise NotImplementedError
 
-    def seen_values(self) -> DomainsSeen:
-        """Return the domains that it compares, and their values as a term of a rank."""
+    def close(self, closed: Bools, changed: Ints) -> int:
+        """Bring ``closed`` up to date: per domain, whether it is closed at the moment, in the last place nodes without the attribute.
+
+        The numbers of the domains whose answer changed are written into ``changed``; returns how many these are.
+        """
+        raise NotImplementedError
+
+    def weigh(self, weight: float, worth: Floats, changed: Ints) -> int:
+        """Bring ``worth`` up to date, ``weight`` times the value of each domain as a term of a rank, in the way of ``close``."""
         raise NotImplementedError
 
     def detail(self) -> str:

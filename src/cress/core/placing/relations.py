@@ -86,9 +86,6 @@ class Application(NamedTuple):
 Whose: TypeAlias = Own | Application | Key | Licence | DataOf | Selected | Repelling
 
 
-_NO_TALLIES: dict[str, Ints] = {}
-
-
 def belongs_with(job: LiveJob) -> Whose:
     """Return the owners of the tasks that an adjacent job must be near: the job, and its application."""
     if job.job.application:
@@ -129,6 +126,8 @@ class Relations:
         self.distances: tuple[Distance, ...] = ()
         self._applications: dict[Application, dict[int, None]] = {}
         self._families: dict[int, dict[int, None]] = {}
+        # The owners of the tasks of jobs that had one start or end, after the state of the selections.
+        self._owners: dict[int, tuple[int, tuple[Whose, ...]]] = {}
 
     # --- nodes ---------------------------------------------------------------------------------------------
 
@@ -212,6 +211,7 @@ class Relations:
         number, name = job.job.id, Key(job.group.name, job.job.name)
         self.dependencies.remove(number, name)
         self.locations.name(data_of(job.constraints), -1)
+        self._owners.pop(number, None)
         over = self.selections.remove(number)
         if not (self.counts or self._applications or self._families):
             return
@@ -233,6 +233,7 @@ class Relations:
     def forget_counts(self) -> None:
         """Forget all counts, since jobs moved to other groups."""
         self.counts.clear()
+        self._owners.clear()
         self.moves += 1
         self._tallies.clear()
 
@@ -300,11 +301,10 @@ class Relations:
     def moved(self, job: LiveJob, f: int, change: int) -> tuple[Whose, ...]:
         """Count a task of the job that starts (``change`` 1) or ends (-1) on node ``f``; return the owners of the task."""
         self.moves += 1
-        own, near = Own(job.job.counted_as), belongs_with(job)
-        whose: tuple[Whose, ...] = (own, Key(job.group.name, job.job.name), *(() if near == own else (near,)))
-        if self.selections:
-            whose += self.selections.owners(job.job.id)
-        for each in whose:
+        known = self._owners.get(job.job.id)
+        if known is None or known[0] != self.selections.changes:
+            known = self._owners[job.job.id] = (self.selections.changes, self._owners_of(job))
+        for each in known[1]:
             counts = self.counts.get(each)
             if counts is not None:
                 number = counts.get(f, 0) + change
@@ -312,6 +312,13 @@ class Relations:
                     counts[f] = number
                 else:
                     del counts[f]
-            for key, tally in self._tallies.get(each, _NO_TALLIES).items():
-                tally[self._domains[key].of[f]] += change
-        return whose
+                tallies = self._tallies.get(each)
+                if tallies is not None:
+                    for key, tally in tallies.items():
+                        tally[self._domains[key].of[f]] += change
+        return known[1]
+
+    def _owners_of(self, job: LiveJob) -> tuple[Whose, ...]:
+        own, near = Own(job.job.counted_as), belongs_with(job)
+        whose: tuple[Whose, ...] = (own, Key(job.group.name, job.job.name), *(() if near == own else (near,)))
+        return whose + self.selections.owners(job.job.id) if self.selections else whose

@@ -68,6 +68,8 @@ class Selections:
         self._repels: dict[int, tuple[Repelling, ...]] = {}
         self._names: dict[int, tuple[Selected, ...]] = {}
         self.touched: list[Repelling] = []
+        # Grows whenever a live job may have begun, or ceased, to be selected.
+        self.changes = 0
         self._columns: Columns | None = None
 
     def __bool__(self) -> bool:
@@ -104,6 +106,7 @@ class Selections:
         self._named[selected] = count + 1
         if count:
             return
+        self.changes += 1
         among = self._selected[selected] = {}
         for other in self._live():
             if self.would_select(selected, other.job, other.group):
@@ -127,6 +130,7 @@ class Selections:
             self._named[each] -= 1
             if not self._named[each]:
                 del self._named[each]
+                self.changes += 1
                 over.append(each)
                 for other in self._selected.pop(each):
                     left = tuple(one for one in self._by_job[other] if one != each)

@@ -49,17 +49,13 @@ class Domains:
     def __len__(self) -> int:
         return len(self.names)
 
-    def members(self, numbers: Ints) -> Ints:
-        """Return the nodes of these domains; ``len(domains)`` stands for those without one."""
+    @property
+    def sorted_nodes(self) -> tuple[Ints, Ints]:
+        """The nodes sorted by their domains, and where each domain begins among them; ``len(domains)`` stands for those without one."""
         if self._order is None:
             self._order = np.argsort(self.of, kind="stable")
             self._bounds = np.searchsorted(self.of[self._order], np.arange(len(self) + 2))
-        if len(numbers) == 1:
-            d = int(numbers[0])
-            return self._order[self._bounds[d] : self._bounds[d + 1]]
-        first, last = self._bounds[numbers], self._bounds[numbers + 1]
-        found = [self._order[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True)]
-        return found[0] if len(found) == 1 else np.concatenate(found) if found else self._order[:0]
+        return self._order, self._bounds
 
     def total(self, per_node: Ints) -> Ints:
         """Return the sums per domain of amounts per node; the last one is that of nodes without a domain."""

@@ -1,0 +1,111 @@
+"""Answers of predicates over domains, kept per domain and carried over to the nodes of those alone whose answer changed.
+
+A start or an end changes what is open in a few domains; a cluster has ten thousand nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from cress.core.kernels.domains import put_worth, shut_domains
+from cress.core.placing.predicates import Predicate
+from cress.core.tables.arrays import Bools, Floats, Ints
+from cress.core.tables.cluster import Cluster
+from cress.core.tables.domains import Domains
+
+_NONE: Bools = np.zeros(0, np.bool_)
+
+
+class _Closed:
+    """The domains that a predicate closes, as the row has them; ``changed`` is room for the numbers of those that change."""
+
+    __slots__ = ("changed", "closed", "domains", "predicate")
+
+    def __init__(self, predicate: Predicate) -> None:
+        self.predicate = predicate
+        self.domains: Domains = predicate.domains
+        self.closed: Bools = np.zeros(len(self.domains) + 1, np.bool_)
+        self.changed: Ints = np.zeros(len(self.domains) + 1, np.int64)
+        predicate.close(self.closed, self.changed)
+
+
+class Closures:
+    """The nodes on which the predicates of a match that compare domains shut its row of the fit table."""
+
+    def __init__(self, predicates: Iterable[Predicate]) -> None:
+        self._predicates = [each for each in predicates if each.compares]
+        self._kept: list[_Closed] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._predicates)
+
+    def renew(self) -> Bools:
+        """Return, per node, whether one of them shuts it; the row must follow."""
+        self._kept = [_Closed(each) for each in self._predicates]
+        return self._shut()
+
+    def _shut(self, but: _Closed | None = None) -> Bools:
+        shut: Bools | None = None
+        for each in self._kept:
+            if each is not but:
+                mine: Bools = each.closed[each.domains.of]
+                shut = mine if shut is None else shut | mine
+        return _NONE if shut is None else shut
+
+    def fill(self, row: int, cluster: Cluster) -> bool:
+        """Shut the row on all nodes anew; return whether a node is excluded no longer."""
+        self._kept = [_Closed(each) for each in self._predicates]
+        # The nodes of all domains of one of them are all nodes.
+        first = self._kept[0]
+        first.changed[:] = np.arange(len(first.changed))
+        return self._carry_over([(first, len(first.changed))], row, cluster)
+
+    def follow(self, row: int, cluster: Cluster) -> bool:
+        """Bring the row up to date after tasks started or ended; return whether a node is excluded no longer."""
+        turned: list[tuple[_Closed, int]] = []
+        for each in self._kept:
+            if each.predicate.domains is not each.domains:
+                return self.fill(row, cluster)
+            number = each.predicate.close(each.closed, each.changed)
+            if number:
+                turned.append((each, number))
+        return self._carry_over(turned, row, cluster)
+
+    def _carry_over(self, turned: list[tuple[_Closed, int]], row: int, cluster: Cluster) -> bool:
+        cleared = False
+        for each, number in turned:
+            others = _NONE if len(self._kept) == 1 else self._shut(each)
+            order, bounds = each.domains.sorted_nodes
+            cleared |= shut_domains(
+                row, each.changed, number, each.closed, others, order, bounds, cluster.nodes, cluster.totals, cluster.rows,
+                cluster.lack,
+            )  # fmt: skip
+        return cleared
+
+
+class DomainScores:
+    """``weight`` times the value of a predicate over domains, per node."""
+
+    def __init__(self, predicate: Predicate, weight: float) -> None:
+        self._predicate = predicate
+        self._weight = weight
+        self._domains: Domains | None = None
+        self._worth: Floats = np.zeros(0, np.float32)
+        self._changed: Ints = np.zeros(0, np.int64)
+        self._scores: Floats = np.zeros(0, np.float32)
+
+    def on_nodes(self, size: int) -> Floats:
+        """Return the scores, an array of ``size`` places at least; it is the same one as long as it is large enough."""
+        domains = self._predicate.domains
+        if domains is not self._domains or len(self._scores) < size:
+            self._domains = domains
+            self._scores = np.zeros(size, np.float32)
+            self._worth = np.zeros(len(domains) + 1, np.float32)
+            self._changed = np.zeros(len(domains) + 1, np.int64)
+        number = self._predicate.weigh(self._weight, self._worth, self._changed)
+        if number:
+            order, bounds = domains.sorted_nodes
+            put_worth(self._changed, number, self._worth, order, bounds, self._scores)
+        return self._scores
