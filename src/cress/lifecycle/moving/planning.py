@@ -30,7 +30,7 @@ HOUR_OF_WORK = 1000 * HOUR
 
 
 # The waiting units that a round which begins by itself tries to make room for, all different, and the jobs that it looks at for them.
-MOST_TRIED, MOST_LOOKED_AT = 4, 200
+MOST_TRIED, MOST_LOOKED_AT = 2, 200
 
 
 class Wanted(msgspec.Struct, frozen=True):
