@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cress.core.widening import widened
+from cress.model.resources import Dimensions
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
 
 
@@ -303,3 +305,12 @@ def test_a_cancelled_gang_frees_all_parts():
     assert len(world.told) == 4
     world.yield_victims()
     assert world.core.groups.get("default").used == [0]
+
+
+def test_parts_wait_on_when_a_dimension_is_declared():
+    world = World(group("default", 100), nodes=nodes(2, cpu=4))
+    world.run(job("fill").cpu(3).tasks(2))
+    world.submit(job("train").parts(job("driver").cpu(2), job("workers").cpu(1).tasks(2))).decide()
+    wider = widened(world.core, Dimensions(("gpu",)))
+    assert wider.validate() == []
+    assert {len(part.request) for part in wider.jobs[world.ids["train"]].job.parts} == {len(world.dimensions) + 1}

@@ -20,7 +20,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "jobs.md").read_text(encoding="utf-
 
 
 def test_the_example_is_a_job_file_and_runs_in_its_order() -> None:
-    example = re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    example = re.search(r"```yaml\n(- .*?)```", PAGE, re.DOTALL)
     assert example
     entries: Any = YAML(typ="safe").load(example[1])
     jobs = tuple(spec.job for spec in parse_jobs(entries, dimensions=DIMENSIONS, user="ann"))

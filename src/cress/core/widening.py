@@ -31,6 +31,8 @@ def _wider(state: State, dimensions: Dimensions) -> State:
         entry["node"]["capacity"] = dimensions.padded(tuple(entry["node"]["capacity"]))
     for entry in state["jobs"]:
         entry["job"]["request"] = dimensions.padded(tuple(entry["job"]["request"]))
+        for part in entry["job"].get("parts", ()):
+            part["request"] = dimensions.padded(tuple(part["request"]))
     for entry in (*state["attempts"], *state["others"]):
         for name in ("held", "amounts"):
             if name in entry:
