@@ -108,13 +108,13 @@ def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, .
     """
     group = job.group
     if group.kinds is not None:
-        charge = group.base_charge(job.job.request, cluster.largest_capacity())
+        charge = group.charge(job.job.request, cluster.largest_capacity(), None)
         charge += group.kinds.least(job.job.request, job.shape.wants)
         return tuple(amount * tasks for amount in charge)
     if not group.vector and group.options.accounting == "cpu":
         one = job.cpu_charge[0] if job.cpu_charge else cluster.least_charge(job.job.request, core_share)
         return (one * tasks,)
-    return tuple(amount * tasks for amount in group.base_charge(job.job.request, cluster.largest_capacity()))
+    return tuple(amount * tasks for amount in group.charge(job.job.request, cluster.largest_capacity(), None))
 
 
 def _demand(group: Amounts, cluster: Cluster, most: list[int] | None = None) -> list[int]:

@@ -48,7 +48,7 @@ def most_charge_of(job: JobEntry, tasks: int, cluster: Cluster, wants: Wants | N
 def _base_most(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
     group = job.group
     if group.vector:
-        return tuple(amount * tasks for amount in group.base_charge(job.job.request, ()))
+        return tuple(amount * tasks for amount in group.charge(job.job.request, (), None))
     if group.options.accounting == "cpu":
         one = job.cpu_charge[0] if job.cpu_charge else cluster.most_charge(job.job.request, core_share)
     else:
