@@ -683,19 +683,15 @@ class GroupState(Amounts):
             return self.preempted_at + self.options.cooling_above_quota
         return self.preempted_at + self.options.cooling
 
-    def charge(self, request: ResourceVector, capacity: ResourceVector, f: int) -> tuple[int, ...]:
-        """Return the charge of one task of ``request`` on node ``f`` of ``capacity``, in the measures of the group."""
-        if self.kinds is not None:
-            return self.base_charge(request, capacity) + self.kinds.charge(request, f)
-        return self.base_charge(request, capacity)
-
-    def base_charge(self, request: ResourceVector, capacity: ResourceVector) -> tuple[int, ...]:
-        """Return the charge in its base measures, which do not ask for the kind of the node."""
+    def charge(self, request: ResourceVector, capacity: ResourceVector, f: int | None) -> tuple[int, ...]:
+        """Return the charge of one task of ``request`` on node ``f`` of ``capacity``, in the measures of the group; without a node in its base measures alone."""
         if self.vector:
-            return tuple(request[k] for k in self.dims)
-        if self.options.accounting == "cpu":
-            return (core_share(request, capacity),)
-        return (dominant_share(request, capacity),)
+            base: tuple[int, ...] = tuple(request[k] for k in self.dims)
+        elif self.options.accounting == "cpu":
+            base = (core_share(request, capacity),)
+        else:
+            base = (dominant_share(request, capacity),)
+        return base if self.kinds is None or f is None else base + self.kinds.charge(request, f)
 
     def add_used(self, job: JobEntry, charge: tuple[int, ...]) -> None:
         """Add a charge, which may be negative, to the group's use."""

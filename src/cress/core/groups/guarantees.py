@@ -138,10 +138,10 @@ def _asked_by_parts(job: JobEntry, wants: Wants) -> Iterable[tuple[ResourceVecto
 def _least_charge(job: JobEntry, request: ResourceVector, wants: Wants, cluster: Cluster) -> tuple[int, ...]:
     group = job.group
     if group.kinds is not None:
-        return group.base_charge(request, cluster.largest_capacity()) + group.kinds.least(request, wants)
+        return group.charge(request, cluster.largest_capacity(), None) + group.kinds.least(request, wants)
     if not group.vector and group.options.accounting == "cpu":
         return (job.cpu_charge[0] if job.cpu_charge else cluster.least_charge(request, core_share),)
-    return group.base_charge(request, cluster.largest_capacity())
+    return group.charge(request, cluster.largest_capacity(), None)
 
 
 def _demand(group: Amounts, cluster: Cluster, most: list[int] | None = None) -> list[int]:

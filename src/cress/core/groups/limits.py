@@ -51,7 +51,7 @@ def _most_charge(job: JobEntry, request: ResourceVector, wants: Wants, cluster: 
 def _base_most(job: JobEntry, request: ResourceVector, cluster: Cluster) -> tuple[int, ...]:
     group = job.group
     if group.vector:
-        return group.base_charge(request, ())
+        return group.charge(request, (), None)
     if group.options.accounting == "cpu":
         one = job.cpu_charge[0] if job.cpu_charge else cluster.most_charge(request, core_share)
     else:
