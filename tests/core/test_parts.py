@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cress.core.widening import widened
@@ -17,7 +19,7 @@ def train(driver: JobBuilder | None = None, workers: JobBuilder | None = None) -
     )
 
 
-def cluster(**options: object) -> World:
+def cluster(**options: Any) -> World:
     return World(
         group("default", 100),
         nodes=[
@@ -34,7 +36,7 @@ def places(world: World, name: str) -> list[tuple[int, str]]:
     return [(start.task, start.node) for start in world.starts if start.job == name]
 
 
-def test_all_parts_start_at_once_each_where_its_own_request_fits():
+def test_all_parts_start_at_once_each_where_its_own_request_fits() -> None:
     world = cluster()
     world.submit(train()).decide()
     assert places(world, "train") == [(0, "big"), (1, "g1"), (2, "g1"), (3, "g2")]
@@ -44,7 +46,7 @@ def test_all_parts_start_at_once_each_where_its_own_request_fits():
     assert held[1][:2] == (2000, 8 * 2**30)
 
 
-def test_while_one_part_has_no_room_none_starts():
+def test_while_one_part_has_no_room_none_starts() -> None:
     world = cluster()
     world.run(job("other").cpu(1).needs(gpu=2))
     world.submit(train()).decide()
@@ -85,7 +87,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("parts", "only", "there", "expected"), CASES)
-def test_parts_share_what_is_there(parts, only, there, expected):
+def test_parts_share_what_is_there(parts: Any, only: Any, there: Any, expected: Any) -> None:
     world = World(group("default", 100), nodes=there)
     asked = [each.requires("Fast = True") if only and each.name == "workers" else each for each in parts]
     world.submit(job("train").parts(*asked)).decide()
@@ -96,7 +98,7 @@ def test_parts_share_what_is_there(parts, only, there, expected):
         assert found == expected
 
 
-def test_parts_that_ask_for_the_same_are_a_plain_gang():
+def test_parts_that_ask_for_the_same_are_a_plain_gang() -> None:
     plain = World(group("default", 100), nodes=nodes(4, cpu=8, memory="16G"))
     parts = World(group("default", 100), nodes=nodes(4, cpu=8, memory="16G"))
     one = job("a").cpu(3).memory("2G")
@@ -105,14 +107,14 @@ def test_parts_that_ask_for_the_same_are_a_plain_gang():
     assert places(plain, "train") == places(parts, "train")
 
 
-def test_quotas_count_all_parts():
+def test_quotas_count_all_parts() -> None:
     world = World(group("small", 4), group("large", 12), nodes=nodes(4, cpu=4))
     world.run(job("train").parts(job("driver").cpu(1), job("workers").cpu(4).tasks(3)).group("small"))
     assert world.core.groups.get("small").used == [13_000]
     assert world.core.groups.get("small").above_quota
 
 
-def test_the_head_is_not_delayed_by_jobs_behind_it():
+def test_the_head_is_not_delayed_by_jobs_behind_it() -> None:
     world = World(group("default", 100, policy="BackFill"), nodes=nodes(2, cpu=4))
     world.run(job("first").cpu(4).limit(10))
     world.submit(job("train").parts(job("driver").cpu(2), job("workers").cpu(3).tasks(1)).limit(10)).decide()
@@ -126,7 +128,7 @@ def test_the_head_is_not_delayed_by_jobs_behind_it():
     assert [task for task, _ in places(world, "train")] == [0, 1]
 
 
-def test_a_lost_task_restarts_the_whole_gang():
+def test_a_lost_task_restarts_the_whole_gang() -> None:
     world = cluster()
     world.submit(train()).decide()
     world.lose_node("g2").decide()
@@ -137,7 +139,7 @@ def test_a_lost_task_restarts_the_whole_gang():
     assert [task for task, _ in places(world, "train")] == [0, 1, 2, 3] * 2
 
 
-def test_the_rest_of_a_gang_of_which_tasks_succeeded_starts_alone():
+def test_the_rest_of_a_gang_of_which_tasks_succeeded_starts_alone() -> None:
     world = cluster()
     world.submit(train()).decide()
     world.finish("train", 0)
@@ -172,7 +174,7 @@ WAITING = [
 
 
 @pytest.mark.parametrize(("parts", "others", "sentence"), WAITING)
-def test_the_reason_names_the_parts_without_room(parts, others, sentence):
+def test_the_reason_names_the_parts_without_room(parts: Any, others: Any, sentence: str) -> None:
     there = [node("n1").cpu(4).where(Fast=True), *(node(f"n{i}").cpu(4) for i in (2, 3))]
     world = World(group("default", 100), nodes=there, node_order="first")
     world.run(*others)
@@ -180,7 +182,7 @@ def test_the_reason_names_the_parts_without_room(parts, others, sentence):
     assert world.why("train") == sentence
 
 
-def test_a_part_that_can_never_run_is_named():
+def test_a_part_that_can_never_run_is_named() -> None:
     world = cluster()
     world.submit(job("train").parts(job("driver").cpu(2), job("workers").cpu(9).tasks(2))).decide()
     assert world.why("train") == (
@@ -191,7 +193,7 @@ def test_a_part_that_can_never_run_is_named():
     assert world.why("wide") == "all nodes of this cluster together are too small for all its tasks at once"
 
 
-def test_a_group_below_its_quota_takes_room_for_all_parts_or_for_none():
+def test_a_group_below_its_quota_takes_room_for_all_parts_or_for_none() -> None:
     world = World(group("a", 8), group("b", 4), nodes=nodes(3, cpu=4))
     world.run(job("fill").cpu(1).tasks(12).group("b"))
     world.submit(job("train").parts(job("driver").cpu(3), job("workers").cpu(2).tasks(2)).group("a")).decide()
@@ -206,7 +208,7 @@ def test_a_group_below_its_quota_takes_room_for_all_parts_or_for_none():
     assert world.used("b") == 5
 
 
-def test_what_is_claimed_for_parts_is_kept_through_a_restore_and_dropped_when_it_is_lost():
+def test_what_is_claimed_for_parts_is_kept_through_a_restore_and_dropped_when_it_is_lost() -> None:
     world = World(group("a", 8), group("b", 4), nodes=nodes(3, cpu=4))
     world.run(job("fill").cpu(1).tasks(12).group("b"))
     world.submit(job("train").parts(job("driver").cpu(3), job("workers").cpu(2).tasks(2)).group("a")).decide()
@@ -215,7 +217,7 @@ def test_what_is_claimed_for_parts_is_kept_through_a_restore_and_dropped_when_it
     assert [task for task, _ in places(world, "train")] == [0, 1, 2]
 
 
-def test_no_victims_where_they_would_not_do():
+def test_no_victims_where_they_would_not_do() -> None:
     world = World(group("a", 12), group("b", 8), nodes=[node("n1").cpu(4).where(Fast=True), *nodes(2, cpu=4)[1:]])
     world.run(job("keep").cpu(3).group("a").requires("Fast = True"))
     world.run(job("fill").cpu(1).tasks(5).group("b"))
@@ -224,7 +226,7 @@ def test_no_victims_where_they_would_not_do():
     assert not world.told
 
 
-def test_a_relaxed_requirement_of_one_part_lets_the_gang_start():
+def test_a_relaxed_requirement_of_one_part_lets_the_gang_start() -> None:
     there = [node("n1").cpu(4).where(Fast=True), node("n2").cpu(4)]
     world = World(group("default", 100), nodes=there)
     soft = "Fast = True && f(x) = (Waittime > 5min)"
@@ -234,7 +236,7 @@ def test_a_relaxed_requirement_of_one_part_lets_the_gang_start():
     assert sorted(places(world, "train")) == [(0, "n1"), (1, "n1"), (2, "n2")]
 
 
-def test_a_rank_of_one_part_chooses_among_the_nodes_that_leave_room():
+def test_a_rank_of_one_part_chooses_among_the_nodes_that_leave_room() -> None:
     there = [node(f"n{i}").cpu(4).where(Speed=i) for i in (1, 2, 3)]
     world = World(group("default", 100), nodes=there)
     world.submit(
@@ -244,7 +246,7 @@ def test_a_rank_of_one_part_chooses_among_the_nodes_that_leave_room():
     assert places(world, "train") == [(0, "n3"), (1, "n1"), (2, "n2")]
 
 
-def test_at_most_so_many_tasks_on_one_node_counts_all_parts():
+def test_at_most_so_many_tasks_on_one_node_counts_all_parts() -> None:
     world = World(group("default", 100), nodes=nodes(3, cpu=8))
     world.submit(job("train").parts(job("driver").cpu(1), job("workers").cpu(2).tasks(2)).spread(per_node=1)).decide()
     assert sorted(node for _, node in places(world, "train")) == ["n1", "n2", "n3"]
@@ -252,7 +254,7 @@ def test_at_most_so_many_tasks_on_one_node_counts_all_parts():
     assert places(world, "more") == []
 
 
-def test_licences_are_taken_for_all_tasks_together():
+def test_licences_are_taken_for_all_tasks_together() -> None:
     world = World(group("default", 100), nodes=nodes(2, cpu=8)).licences(matlab=3)
     world.run(job("other").cpu(1).licences(matlab=1))
     world.submit(job("train").parts(job("driver").cpu(1), job("workers").cpu(2).tasks(2)).licences(matlab=1)).decide()
@@ -261,7 +263,7 @@ def test_licences_are_taken_for_all_tasks_together():
     assert len(places(world, "train")) == 3
 
 
-def test_parts_of_devices_find_their_place_beside_each_other():
+def test_parts_of_devices_find_their_place_beside_each_other() -> None:
     world = World(group("default", 100), nodes=[node("n1").cpu(8).gpus(2)], dimensions=("gpu",))
     half, whole = job("driver").cpu(1).needs(gpu=0.5), job("workers").cpu(2).needs(gpu=1)
     world.submit(job("train").parts(half, whole)).decide()
@@ -272,7 +274,7 @@ def test_parts_of_devices_find_their_place_beside_each_other():
     assert places(world, "more") == []
 
 
-def test_a_gang_that_no_known_end_frees_has_nodes_drained_for_it():
+def test_a_gang_that_no_known_end_frees_has_nodes_drained_for_it() -> None:
     world = World(group("default", 100, policy="BackFill"), nodes=nodes(2, cpu=4), drain_after=60_000_000)
     world.run(job("endless").cpu(2).tasks(2).spread(per_node=1))
     world.submit(job("train").parts(job("driver").cpu(1), job("workers").cpu(2).tasks(3))).decide()
@@ -286,7 +288,7 @@ def test_a_gang_that_no_known_end_frees_has_nodes_drained_for_it():
     assert [task for task, _ in places(world, "train")] == [0, 1, 2, 3]
 
 
-def test_conservative_backfill_plans_a_gang_with_parts():
+def test_conservative_backfill_plans_a_gang_with_parts() -> None:
     world = World(group("default", 100, policy="BackFill").with_options(backfill="conservative"), nodes=nodes(2, cpu=4))
     world.run(job("first").cpu(4).limit(10))
     world.submit(job("train").parts(job("driver").cpu(2), job("workers").cpu(3)).limit(10)).decide()
@@ -298,7 +300,7 @@ def test_conservative_backfill_plans_a_gang_with_parts():
     assert [task for task, _ in places(world, "train")] == [0, 1]
 
 
-def test_a_cancelled_gang_frees_all_parts():
+def test_a_cancelled_gang_frees_all_parts() -> None:
     world = cluster()
     world.run(train())
     world.cancel("train").decide()
@@ -307,7 +309,7 @@ def test_a_cancelled_gang_frees_all_parts():
     assert world.core.groups.get("default").used == [0]
 
 
-def test_parts_wait_on_when_a_dimension_is_declared():
+def test_parts_wait_on_when_a_dimension_is_declared() -> None:
     world = World(group("default", 100), nodes=nodes(2, cpu=4))
     world.run(job("fill").cpu(3).tasks(2))
     world.submit(job("train").parts(job("driver").cpu(2), job("workers").cpu(1).tasks(2))).decide()
