@@ -220,6 +220,27 @@ def test_others_may_use_what_the_group_uses_beyond_its_reservation_only() -> Non
     assert world.jobs_running() == ["a", "a", "b", "b2"]
 
 
+def test_two_of_one_group_on_a_node_keep_the_sum_beside_what_it_holds() -> None:
+    world = cluster()
+    half = world.dimensions.vector(cpu=2000)
+    for name, start, end in (("one", "12:00", "16:00"), ("two", "12:30", "14:00")):
+        keep(world, reservation(name, start, end, "n1", group="b", amounts=half))
+    world.submit(job("mine").group("b").cpu(2)).decide()
+    # The other half is kept from 12:30 to 14:00 as well.
+    world.submit(job("long").group("a").cpu(2).limit("1h"), job("short").cpu(2).limit("30min")).decide()
+    assert world.started() == ["mine", "short"]
+
+
+def test_two_maintenance_windows_on_a_node_get_the_room_of_both() -> None:
+    world = cluster()
+    half = world.dimensions.vector(cpu=2000)
+    world.run(*(job(f"j{i}").group("a").cpu(1) for i in range(4)))
+    for name in ("one", "two"):
+        keep(world, reservation(name, "12:30", "14:00", "n1", amounts=half))
+    world.wait(1800).decide()
+    assert len([each for each in world.decisions if isinstance(each, Stop)]) == 4
+
+
 def test_what_is_foreseen_for_others_at_its_end_does_not_keep_its_group_out() -> None:
     world = cluster(1)
     keep(world, reservation("exam", "12:00", "13:00", "n1", group="b"))

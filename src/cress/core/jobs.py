@@ -33,6 +33,8 @@ MILLION = 1_000_000
 _SIZE_EXPONENT = 0.3
 _LEAST_MEAN = 10 * SECOND
 _MOST_MEAN = 1000 * DAY
+# The shortest estimate (µs). What is booked by now counts from the next microsecond: a task that ended then would seem to fit before it.
+_LEAST_RUN = 2
 
 # The place of a device on its node; NO_DEVICE: a part of the other amounts.
 NO_DEVICE = -1
@@ -158,7 +160,7 @@ class JobEntry(TimesLeft):
     def expect(self, estimate: RunEstimate | None) -> None:
         """Take over an estimate; without one, its tasks are expected to run to their limits."""
         self.estimate = estimate
-        self.run = self.limit if estimate is None else max(1, min(self.limit, estimate.run))
+        self.run = self.limit if estimate is None else max(_LEAST_RUN, min(self.limit, estimate.run))
         mean = min(self.limit if estimate is None else estimate.mean, _MOST_MEAN)
         self.cost = max(mean, _LEAST_MEAN) * _size(self.job.total(0) if self.job.gang else self.job.request[0])
 

@@ -463,14 +463,14 @@ class Placements(Ledger):
         claim.tried = self.cluster.loosened
         nodes = claim.reservation.nodes
         if self._lost_its_devices(claim):
-            self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
+            self._give_up(claim)
             return False
         if not self.fit.has_room(claim.shape, nodes) or not self._may_start(claim):
             return False
         if self.advance_reservations and not self._beside_reservations(claim):
             if not any(victim in self.leaving for victim in claim.victims):
                 # Its victims took so long that it would run into a reservation.
-                self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
+                self._give_up(claim)
             return False
         kept = why_kept(claim)
         if claim.shape.kinds:
@@ -480,6 +480,11 @@ class Placements(Ledger):
         for task, f in zip(tuple(claim.tasks), places, strict=True):
             self._start_on(claim.job, task, f, kept, claim)
         return True
+
+    def _give_up(self, claim: ClaimEntry) -> None:
+        """Drop a claim on the turn of its group: this pass goes on to consider its tasks with all that wait."""
+        self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
+        claim.job.arrived = self.pass_number - 1
 
     def _beside_reservations(self, claim: ClaimEntry) -> bool:
         """Return whether a claimed unit that starts now leaves what is reserved in advance for others."""

@@ -77,7 +77,10 @@ def leaving(core: Books, f: int, kept: Sequence[Kept], at: int) -> Leaving:
     Tasks of their own groups leave only if these hold more than they have reserved, and nothing else makes room.
     """
     node = _Node(core, f, at)
-    room = {each.spec.group: core.advance_reservations.amounts_on(each, f) for each in kept}
+    room: dict[str, Ints] = {}
+    for each in kept:
+        amounts = core.advance_reservations.amounts_on(each, f)
+        room[each.spec.group] = room.get(each.spec.group, 0) + amounts
     if node.has(room):
         return Leaving([], [], False)
     leases = [lease for lease, (group, _) in node.idle.items() if group not in room]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import tzinfo
+from itertools import chain, takewhile
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,7 @@ class AdvanceReservations:
         for f, _ in kept.places:
             self._clear(kept, f)
             self.on[f].remove(kept)
+            self._write_group(kept.spec.group, f, self._now())
             if not self.on[f]:
                 del self.on[f]
         self.timeline.count_nodes((f for f, _ in kept.places), -1)
@@ -162,7 +164,7 @@ class AdvanceReservations:
                 last = kept.times[0][1]
                 kept.gap = 0 if last >= NEVER else longest_gap(kept.spec, last + offset, zone)
         for f, _ in kept.places:
-            self._write(kept, f, now)
+            self._write_group(kept.spec.group, f, now)
         self.cleared = -1
         self._find_next_change()
 
@@ -198,23 +200,38 @@ class AdvanceReservations:
         for row in kept.rows.pop(f, ()):
             self.timeline.unbook(row)
 
+    def _write_group(self, group: str, f: int, now: int) -> None:
+        """Book what all reservations of a group keep on a node: what it holds there counts for one of them only."""
+        for kept in self.on[f]:
+            if kept.spec.group == group:
+                self._write(kept, f, now)
+
     def _write(self, kept: Kept, f: int, now: int) -> None:
-        """Book what it keeps on a node beside what its group holds there."""
+        """Book what it keeps on a node beside what its group holds there and those before it do not have."""
         self._clear(kept, f)
         amounts = self.amounts_on(kept, f)
         if not kept.times or not amounts.any():
             return
         held = [] if kept.spec.is_maintenance else self._held(kept.spec.group, f)
+        first = self._before(kept, f) if held else []
+        changes = {moment for moment, _ in held} | {edge for times, _ in first for edge in chain(*times)}
         rows = kept.rows[f] = []
         for start, end in kept.times:
             begin = start
-            moments = sorted({moment for moment, _ in held if start < moment < end})
-            for moment in (*moments, end):
+            for moment in (*sorted(each for each in changes if start < each < end), end):
                 used = sum((each for until, each in held if until > begin), np.zeros_like(amounts))
+                for times, theirs in first:
+                    if any(opens <= begin < closes for opens, closes in times):
+                        used = np.maximum(used - theirs, 0)
                 left = np.maximum(amounts - used, 0)
                 if left.any():
                     rows.append(self.timeline.book(f, left, begin, moment, kept.force))
                 begin = moment
+
+    def _before(self, kept: Kept, f: int) -> list[tuple[list[tuple[int, int]], Ints]]:
+        """Return the times and amounts of the reservations of its group on a node that were made before it."""
+        others = takewhile(lambda other: other is not kept, self.on[f])
+        return [(other.times, self.amounts_on(other, f)) for other in others if other.spec.group == kept.spec.group]
 
     def _held(self, group: str, f: int) -> list[tuple[int, Ints]]:
         """Return the ends and amounts of the leases of a group on a node."""
