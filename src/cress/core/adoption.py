@@ -63,6 +63,8 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
     job.attempts[attempt.id] = attempt
     group.enter(attempt)
     core.set_holder(slot, attempt)
+    if attempt.expected <= core.now:
+        core.expect_last_end(attempt)
     group.add_used(job, charge)
     if job.job.licences:
         licence_use.take(core.matching, job.job.licences, more=True)

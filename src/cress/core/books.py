@@ -122,7 +122,7 @@ class Books:
             if group.policy.pass_time(now):
                 self.cluster.loosened += 1
         for attempt in self.expected.outlived(now):
-            self._expect_last_end(attempt)
+            self.expect_last_end(attempt)
         while self.later and self.later[0][0] <= now:
             _, number, task = heappop(self.later)
             self._queue_again(self.jobs[number], task)
@@ -273,7 +273,7 @@ class Books:
             if (not claim.moves or self.cluster.lost[f]) and any(node == f for node, _ in claim.reservation.nodes):
                 self.drop_claim(claim, again=True)
 
-    def _expect_last_end(self, attempt: Attempt) -> None:
+    def expect_last_end(self, attempt: Attempt) -> None:
         """Expect an attempt that outlived its estimate to take all of its time limit."""
         self.expected.move(attempt, attempt.last_end, attempt.last_end)
         # While limits count it ends there already.
