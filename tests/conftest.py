@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from tests.examples import LONGER, USUAL
 from tests.servers.postgresql import PostgreSql
@@ -32,6 +34,9 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("default")
+
+# Hypothesis also draws numbers and texts that stand in the modules loaded so far: what is drawn would depend on which tests a process ran before.
+providers._get_local_constants = Constants
 
 # A shell lets programs that it runs in the background ignore Ctrl-C, and what they start inherits that; programs of tests are to obey it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

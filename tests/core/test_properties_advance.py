@@ -111,8 +111,9 @@ class Watcher:
                 spec = core.advance_reservations.by_name[name].spec
                 if spec.group == attempt.job.group.name:
                     continue
-                # A booking that is due begins in the next microsecond.
-                meets = [start for start, _ in times_of(core, name) if max(start, core.now + 1) < end]
+                # A booking that is due begins in the next microsecond, so one that is over by then is over.
+                times = times_of(core, name)
+                meets = [start for start, stop in times if max(start, core.now + 1) < min(end, stop)]
                 if meets:
                     left = np.array(core.cluster.specs[f].capacity) - room_of(core, name, f)
                     held = np.array(attempt.amounts)
