@@ -250,7 +250,7 @@ def under_way(machine: Machine) -> set[str]:
 def test_histories() -> None:
     """No task runs twice; a restored machine and a replayed log say the same; in the end everything is over."""
 
-    @examples(60)
+    @examples(100)
     @given(seed=st.integers(0, 100_000), cut=st.integers(1, 60))
     def check(seed: int, cut: int) -> None:
         history(seed, cut)
