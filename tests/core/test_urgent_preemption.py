@@ -172,17 +172,18 @@ def test_one_that_would_lose_its_own_deadline_yields_only_if_nothing_else_does()
 
 
 @pytest.mark.parametrize(
-    ("minutes", "yields"),
+    ("minutes", "tasks", "yields"),
     [
-        pytest.param(5, True, id="a tenth of the work of the unit"),
-        pytest.param(6, False, id="more"),
+        pytest.param(5, 1, True, id="a tenth of the work of the unit"),
+        pytest.param(6, 1, False, id="more"),
+        pytest.param(6, 9, False, id="more, of an array: a unit is one of its tasks"),
     ],
 )
-def test_victims_lose_at_most_a_share_of_the_work_of_the_unit(minutes: int, yields: bool) -> None:
+def test_victims_lose_at_most_a_share_of_the_work_of_the_unit(minutes: int, tasks: int, yields: bool) -> None:
     """Two cores that ran for five minutes, for one core for an hour and 40 minutes: with 0.1 that is just worth it."""
     world = clocked(urgent("own", 4, urgency_cost="0.1"), cpu=2)
     world.run(of("own", "ours", 2, limit="5h")).wait(60 * minutes)
-    world.submit(of("own", "tight", 1, limit="100min", due=world.now + 101 * MINUTE)).decide()
+    world.submit(of("own", "tight", 1, limit="100min", due=world.now + 101 * MINUTE).tasks(tasks)).decide()
     assert bool(world.victims()) is yields
 
 

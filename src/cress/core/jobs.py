@@ -224,7 +224,9 @@ class JobEntry(TimesLeft):
         return self.constraints.by_kind(tasks)
 
     def unit_requests(self) -> Iterable[tuple[ResourceVector, int]]:
-        """Return the requests of the tasks of its next unit, and how many ask for each."""
+        """Return the requests of the tasks of its next unit, and how many ask for each; of a unit of several jobs, of its own."""
+        if not self.job.parts:
+            return ((self.job.request, self.shape.size),)
         tasks = self.next_unit()
         return self.job.requests if tasks is None else Counter(map(self.job.request_of, tasks)).items()
 
@@ -420,7 +422,7 @@ class Attempt:
         self.start = start
         self.charge = charge
         # Its request; of an adopted task, the amounts that it was found to have.
-        self.amounts = job.job.request_of(task) if job.job.parts else job.job.request
+        self.amounts = job.job.request_of(task)
         # Its ports on the node.
         self.ports: tuple[int, ...] = ()
         self.stopping = False
