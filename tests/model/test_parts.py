@@ -10,6 +10,7 @@ from cress.core.placing.submitted_constraints import constrained
 from cress.model.errors import InputError
 from cress.model.job import Job, JobPart
 from cress.model.jobfile.submit import parse_jobs
+from cress.model.parts import part_of
 from cress.model.resources import Dimensions
 from cress.model.run import RunPart
 from cress.model.vectors import parse_vector
@@ -48,7 +49,7 @@ def test_parts_are_a_gang_of_all_their_tasks() -> None:
     )
     assert [job.request_of(task) for task in (0, 1, 8)] == [job.parts[0].request, *[job.parts[1].request] * 2]
     assert job.total(0) == 68_000
-    assert job.part_of(8) == (job.parts[1], 7)
+    assert part_of(job.parts, 8) == (job.parts[1], 7)
 
 
 def test_a_part_has_of_the_job_what_it_does_not_say() -> None:

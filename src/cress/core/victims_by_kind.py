@@ -30,10 +30,7 @@ def entitled_to(core: Books, job: JobEntry, group: Amounts, tasks: int) -> Entit
 def _asked(job: JobEntry, tasks: int) -> ResourceVector:
     """Return what so many tasks ask for together; of a gang with parts its next unit."""
     asked = job.unit_requests() if job.job.parts else ((job.job.request, tasks),)
-    return tuple(
-        sum(amounts)
-        for amounts in zip(*([each * number for each in request] for request, number in asked), strict=True)
-    )
+    return tuple(sum(request[k] * number for request, number in asked) for k in range(len(job.job.request)))
 
 
 def groups_that_yield_kinds(core: Books, job: JobEntry, takers: list[Amounts]) -> list[Yielding]:

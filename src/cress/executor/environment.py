@@ -11,6 +11,7 @@ from cress.executor.runtimes.base import Spawn
 from cress.model.devices import WHOLE
 from cress.model.job import JobType
 from cress.model.node import DISK_KIND
+from cress.model.parts import part_of
 from cress.model.run import Host, Run
 from cress.model.units import format_share
 from cress.shell.executor.node_devices import AttemptDevices
@@ -45,7 +46,7 @@ def variables(what: Spawn) -> dict[bytes, bytes]:
         b"CRESS_ATTEMPT": b"%d" % what.attempt,
         b"CRESS_DIRECTORY": what.folder,
     }
-    if (part := what.run.part_of(what.task)) is not None:
+    if (part := part_of(what.run.parts, what.task)) is not None:
         found[b"CRESS_PART"] = os.fsencode(part[0].name)
         found[b"CRESS_PART_INDEX"] = b"%d" % part[1]
         found[b"CRESS_PART_COUNT"] = b"%d" % part[0].tasks

@@ -8,6 +8,7 @@ from enum import Enum
 import msgspec
 
 from cress.model.family import FamilySpec
+from cress.model.parts import part_of
 from cress.model.resources import ResourceVector
 from cress.model.times import SECOND
 
@@ -134,17 +135,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: tuple[tuple[str, str], ...] = ()
     parts: tuple[JobPart, ...] = ()
 
-    def part_of(self, task: int) -> tuple[JobPart, int] | None:
-        """Return the part that a task is in, and its number there; ``None`` if the job has no parts."""
-        for part in self.parts:
-            if task < part.tasks:
-                return part, task
-            task -= part.tasks
-        return None
-
     def request_of(self, task: int) -> ResourceVector:
         """Return what a task asks for."""
-        found = self.part_of(task) if self.parts else None
+        found = part_of(self.parts, task)
         return self.request if found is None else found[0].request
 
     @property

@@ -6,6 +6,7 @@ import msgspec
 
 from cress.model.bounds import Amount, Count, Port, Small
 from cress.model.job import DEFAULT_STOP_GRACE, JobType, OnPartition
+from cress.model.parts import part_of
 from cress.model.times import SECOND
 
 
@@ -113,17 +114,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     within: Amount = 0
     parts: tuple[RunPart, ...] = ()
 
-    def part_of(self, task: int) -> tuple[RunPart, int] | None:
-        """Return the part that a task is in, and its number there; ``None`` if the job has no parts."""
-        for part in self.parts:
-            if task < part.tasks:
-                return part, task
-            task -= part.tasks
-        return None
-
     def of_task(self, task: int) -> Run:
         """Return how a task is run: with the program and the limits of its part, if the job has parts."""
-        found = self.part_of(task)
+        found = part_of(self.parts, task)
         if found is None:
             return self
         part = found[0]

@@ -168,6 +168,12 @@ def describe_amount(value: int, name: str, dimensions: Dimensions) -> str:
     return format_amount(value, measure) + _LONG_SUFFIX.get(measure, "")
 
 
+def describe_named(value: int, name: str, dimensions: Dimensions) -> str:
+    """An amount of a dimension for sentences, with its name unless the unit says it: ``4 cores``, ``memory 8G``, ``2 gpu``."""
+    text = describe_amount(value, name, dimensions)
+    return text if name == "cpu" or name in dimensions.custom else f"{name} {text}"
+
+
 def parse_duration(text: str) -> int:
     """Microseconds in ``text``: parts with units from large to small; a plain number is seconds."""
     hint = _DURATION_HINT

@@ -16,7 +16,7 @@ from decimal import Decimal
 from cress.model.errors import InputError, InputErrors
 from cress.model.foreign_words import resource_for
 from cress.model.resources import DISK, DISK_DIMENSIONS, MAX_DIMENSIONS, Dimensions, ResourceVector
-from cress.model.units import MAX_TEXT, describe_amount, format_amount, one_of, parse_dimension
+from cress.model.units import MAX_TEXT, describe_named, format_amount, one_of, parse_dimension
 
 POSITIONS = ("cpu", "memory", "network", DISK)
 # Characters of a vector as text.
@@ -70,11 +70,8 @@ def format_vector(vector: ResourceVector, dimensions: Dimensions) -> str:
 
 def describe_vector(vector: ResourceVector, dimensions: Dimensions) -> str:
     """The amounts above 0 with names and units, for sentences: ``4 cores, memory 8G, gpu 2``."""
-    parts = []
-    for name, amount in zip(dimensions.names, vector, strict=True):
-        if amount:
-            text = describe_amount(amount, name, dimensions)
-            parts.append(text if name == "cpu" or name in dimensions.custom else f"{name} {text}")
+    amounts = zip(dimensions.names, vector, strict=True)
+    parts = [describe_named(amount, name, dimensions) for name, amount in amounts if amount]
     return ", ".join(parts) or "nothing"
 
 

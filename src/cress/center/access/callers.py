@@ -39,7 +39,6 @@ class Callers:
         self._job_tokens = job_tokens
         self._owner = owner
         self._visibility = visibility
-        # The groups by their administrators, of the groups as they were then.
         # The groups as configured, and from them: whom each user administers by name, and which groups are below each.
         self._seen: tuple[Group, ...] = ()
         self._admins_of: dict[str, set[str]] = {}

@@ -40,6 +40,7 @@ from cress.model.estimates import RunEstimate
 from cress.model.job import Job, JobType
 from cress.model.jobfile.ports import DYNAMIC, named
 from cress.model.node import DISK_KIND
+from cress.model.parts import part_of
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.run import Run, SecretUse
@@ -247,7 +248,7 @@ def task_view(task: Task, run: Run | None, member: int | None = None) -> TaskVie
         attempts.append(_running(task.live, names))
     ready = None if member is None else task.live is not None and is_ready(task.live)
     why = task.live.unwell if task.live is not None and ready is False else ""
-    part = run.part_of(task.index) if run is not None else None
+    part = part_of(run.parts, task.index) if run is not None else None
     return TaskView(
         index=task.index,
         state=task.state,

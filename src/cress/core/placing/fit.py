@@ -132,14 +132,9 @@ class Fit:
         A node is worse if it has more tasks of the service or database, then if a clause says so (less of the data,
         not the same rack), then if it has a lower score.
         """
-        assert shape.match is not None
         aside = self.cluster.blocked
-        if shape.wants.apart:
-            aside = self._set_aside(shape, aside, self.matching.fewest(shape.wants.owner))
-        for order in shape.match.order(len(self.cluster.nodes)):
+        for order in self.orders(shape):
             aside = self._set_aside(shape, aside, order)
-        if shape.wants.terms:
-            aside = self._set_aside(shape, aside, self.matching.scores(shape.match))
         return aside
 
     def orders(self, shape: Shape) -> list[Floats]:

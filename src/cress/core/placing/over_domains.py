@@ -7,8 +7,10 @@ its predicates close what is closed however its tasks are given out, and the res
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cress.core.kernels.domains import (
     NEVER_ALL,
@@ -83,11 +85,7 @@ class OverDomain(Placed):
 
     def weigh(self, weight: float, worth: Floats, changed: Ints) -> int:
         # + 0 makes 0 of -0: scores are compared by their bits.
-        new = np.float32(weight) * self.values() + np.float32(0)
-        numbers = np.flatnonzero(new != worth)
-        changed[: len(numbers)] = numbers
-        worth[:] = new
-        return len(numbers)
+        return _take_over(np.float32(weight) * self.values() + np.float32(0), worth, changed)
 
     def closed(self) -> Bools:
         """Return, per domain, whether it is closed at the moment, worked out once while nothing starts, ends or changes."""
@@ -250,11 +248,11 @@ class Spread(OverDomain):
         return f"with most_skew {int(needed.min())} one more would start" if len(asked) else ""
 
 
-def _take_over(new: Bools, closed: Bools, changed: Ints) -> int:
-    """Make ``closed`` what is ``new``; write the domains that this changes into ``changed``, and return how many these are."""
-    numbers = np.flatnonzero(new != closed)
+def _take_over(new: npt.NDArray[Any], answers: npt.NDArray[Any], changed: Ints) -> int:
+    """Make the ``answers`` of domains ``new``; write the domains that this changes into ``changed``, and return how many these are."""
+    numbers = np.flatnonzero(new != answers)
     changed[: len(numbers)] = numbers
-    closed[:] = new
+    answers[:] = new
     return len(numbers)
 
 

@@ -26,7 +26,7 @@ from cress.model.job import Job, JobType
 from cress.model.jobfile.job import below
 from cress.model.limits import Limits
 from cress.model.resources import ResourceVector
-from cress.model.units import describe_amount, format_duration, format_share
+from cress.model.units import describe_named, format_duration, format_share
 
 _ENDLESS = (JobType.SERVICE, JobType.DATABASE)
 # Administrators of a group that an error names.
@@ -112,8 +112,7 @@ def _at_once(job: Job, tasks: int, amount: Callable[[ResourceVector], int]) -> i
 
 
 def _said(context: Context, name: str, amount: int) -> str:
-    text = describe_amount(amount, name, context.core.dimensions)
-    return text if name == "cpu" or name in context.core.dimensions.custom else f"{name} {text}"
+    return describe_named(amount, name, context.core.dimensions)
 
 
 def _too_large(group: Group, asked: str, most: str, tasks: int) -> None:

@@ -15,7 +15,7 @@ from cress.model.errors import InputError
 from cress.model.group import Group, Quota
 from cress.model.node import Node
 from cress.model.resources import BASE_DIMENSIONS, Dimensions, Measure
-from cress.model.units import describe_amount, format_amount, one_of
+from cress.model.units import describe_named, format_amount, one_of
 
 # The attribute with the kind of a node where its devices do not say it.
 NODE_TYPE = "NodeType"
@@ -110,5 +110,4 @@ def describe_measure(amount: int, measure: str, dimensions: Dimensions) -> str:
     if kind:
         text = format_amount(amount, unit)
         return f"{text} {measure}" if unit is Measure.MILLI else f"{measure} {text}"
-    text = describe_amount(amount, dimension, dimensions)
-    return text if dimension == "cpu" or dimension in dimensions.custom else f"{dimension} {text}"
+    return describe_named(amount, dimension, dimensions)
