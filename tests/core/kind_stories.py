@@ -12,7 +12,8 @@ from cress.model.events import Event, GroupsApplied, NodeAdded, NodeChanged
 from cress.model.group import Group, Quota
 from cress.model.groups.tree import NO_QUOTA, children_of, from_the_leaves
 from cress.model.node import Node
-from tests.core.stories import Player, Setting
+from tests.core.settings import Setting
+from tests.core.stories import Player
 
 KINDS = ("cpu(x)", "cpu(y)", "gpu(x)")
 

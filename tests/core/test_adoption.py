@@ -15,7 +15,8 @@ from cress.model.errors import InputError
 from cress.model.events import ForeignUse, JobSubmitted, NodeAdded, NodeChanged, Outcome, TaskAdopted, TaskEnded
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node, nodes
-from tests.core.stories import EVERYTHING, Player, seeded_operations, seeded_setting
+from tests.core.settings import EVERYTHING, seeded_operations, seeded_setting
+from tests.core.stories import Player
 
 
 def changed(world: World, each: NodeBuilder) -> None:

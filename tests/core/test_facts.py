@@ -12,18 +12,18 @@ from cress.core.state import promised_state
 from cress.model.decisions import Claim, ClaimDropped, Decision, Start, Stop
 from cress.model.events import Event
 from tests.core.builders import World, group, job, node, nodes
-from tests.core.stories import (
+from tests.core.settings import (
     CONSTRAINED,
     EVERYTHING,
     PLACED,
     Operation,
-    Player,
     Setting,
     operations,
     seeded_operations,
     seeded_setting,
     settings_of_any_kind,
 )
+from tests.core.stories import Player
 from tests.examples import examples
 
 

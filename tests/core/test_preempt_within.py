@@ -14,7 +14,8 @@ from cress.model.events import ClockSet
 from cress.model.job import JobType
 from cress.model.times import HOUR, MINUTE, SECOND
 from tests.core.builders import GroupBuilder, JobBuilder, World, group, job, node, nodes
-from tests.core.stories import EVERYTHING, Operation, Player, Setting, operations, settings_of_any_kind
+from tests.core.settings import EVERYTHING, Operation, Setting, operations, settings_of_any_kind
+from tests.core.stories import Player
 
 
 def ours(quota: int = 4, policy: str = "Priority", **options: str) -> GroupBuilder:

@@ -17,17 +17,17 @@ from cress.model.advance import known
 from cress.model.decisions import Decision, Start
 from cress.model.job import JobType
 from cress.model.times import SECOND
-from tests.core.stories import (
+from tests.core.settings import (
     ADVANCE,
     KEPT,
     Operation,
-    Player,
     Setting,
     operations,
     seeded_operations,
     seeded_setting,
     settings_of_any_kind,
 )
+from tests.core.stories import Player
 from tests.examples import examples
 
 # The longest that a task may go on after its signal in these stories.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from tests.core.stories import EVERYTHING, Operation, Player, Setting, operations, settings_of_any_kind
+from tests.core.settings import EVERYTHING, Operation, Setting, operations, settings_of_any_kind
+from tests.core.stories import Player
 
 
 @given(setting=settings_of_any_kind(), story=operations(EVERYTHING))

@@ -20,7 +20,8 @@ from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from tests.core.plain import PlainConservative, PlainEasy
-from tests.core.stories import EVERYTHING, Operation, Player, Setting, operations, settings_of_any_kind
+from tests.core.settings import EVERYTHING, Operation, Setting, operations, settings_of_any_kind
+from tests.core.stories import Player
 
 SEEDS = st.integers(0, 2**20)
 

@@ -18,7 +18,8 @@ from cress.model.job import Job
 from cress.model.node import Load, Node
 from cress.model.times import DAY
 from tests.core.plain import Account
-from tests.core.stories import CONSTRAINED, Operation, Player, Setting, operations, settings_of_any_kind
+from tests.core.settings import CONSTRAINED, Operation, Setting, operations, settings_of_any_kind
+from tests.core.stories import Player
 from tests.examples import examples
 from tests.language import plain
 

@@ -21,7 +21,8 @@ from cress.model.job import Job
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node
 from tests.core.domain_oracle import problems
 from tests.core.selective import ACCEPTS
-from tests.core.stories import CONSTRAINED, Operation, Player, Setting, operations, settings_of_any_kind
+from tests.core.settings import CONSTRAINED, Operation, Setting, operations, settings_of_any_kind
+from tests.core.stories import Player
 from tests.core.test_facts import Followed
 from tests.examples import examples
 from tests.language import plain

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from cress.model.decisions import Claim, LeaseReduced, Start
 from cress.model.times import SECOND
-from tests.core.stories import (
+from tests.core.settings import (
     CONSTRAINED,
     EVERYTHING,
     PLACED,
     Operation,
-    Player,
     Setting,
     operations,
     seeded_operations,
     seeded_setting,
     settings_of_any_kind,
 )
+from tests.core.stories import Player
 from tests.core.test_facts import Followed
 from tests.examples import examples
 

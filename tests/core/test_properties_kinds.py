@@ -21,7 +21,7 @@ from cress.model.node import Device, Node
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from tests.core.kind_stories import KindPlayer, kinded
-from tests.core.stories import CONSTRAINED, EVERYTHING, Operation, Setting, operations, settings_of_any_kind
+from tests.core.settings import CONSTRAINED, EVERYTHING, Operation, Setting, operations, settings_of_any_kind
 from tests.examples import examples
 
 MODELS = ("A100", "T4")

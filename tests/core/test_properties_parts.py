@@ -12,16 +12,8 @@ from hypothesis import strategies as st
 
 from cress.model.group import SchedPolicy
 from tests.core.builders import JobBuilder, World, group, job, node
-from tests.core.stories import (
-    CONSTRAINED,
-    EVERYTHING,
-    PLACED,
-    Operation,
-    Player,
-    Setting,
-    operations,
-    settings_of_any_kind,
-)
+from tests.core.settings import CONSTRAINED, EVERYTHING, PLACED, Operation, Setting, operations, settings_of_any_kind
+from tests.core.stories import Player
 from tests.core.test_facts import Followed
 from tests.examples import examples
 

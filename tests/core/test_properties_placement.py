@@ -17,18 +17,17 @@ from cress.model.group import Group, Quota, SchedPolicy
 from cress.model.job import Job
 from cress.model.node import Allocated, Node
 from cress.model.resources import Dimensions
-from tests.core.stories import (
+from tests.core.settings import (
     GROUPS,
     PLACED,
     Operation,
-    Player,
     Setting,
     operations,
     seeded_operations,
     seeded_setting,
-    sent_away,
     settings_of_any_kind,
 )
+from tests.core.stories import Player, sent_away
 from tests.examples import examples
 
 # In one group all names are known; jobs without an end are there when others depend on them.

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from cress.core.scheduler import Scheduler
 from cress.model.options import Options
 from cress.model.resources import Dimensions
-from tests.core.stories import EVERYTHING, Operation, Player, Setting, operations, replay, settings_of_any_kind
+from tests.core.settings import EVERYTHING, Operation, Setting, operations, settings_of_any_kind
+from tests.core.stories import Player, replay
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,7 +19,8 @@ from cress.model.node import Node
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from tests.core.plain import NEVER, Future, plan_in_order, ratio
-from tests.core.stories import PLAIN, Operation, Player, Setting, operations, settings_of_any_kind
+from tests.core.settings import PLAIN, Operation, Setting, operations, settings_of_any_kind
+from tests.core.stories import Player
 
 # --- shares ----------------------------------------------------------------------------------------------------------
 

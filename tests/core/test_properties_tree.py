@@ -22,15 +22,8 @@ from cress.model.limits import Limits
 from cress.model.node import Node
 from cress.model.options import Options
 from cress.model.resources import Dimensions
-from tests.core.stories import (
-    EVERYTHING,
-    Operation,
-    Player,
-    Setting,
-    operations,
-    replay,
-    settings_of_any_kind,
-)
+from tests.core.settings import EVERYTHING, Operation, Setting, operations, settings_of_any_kind
+from tests.core.stories import Player, replay
 
 # --- a flat file with and without the tree --------------------------------------------------------------------------
 

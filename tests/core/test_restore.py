@@ -15,17 +15,16 @@ from cress.model.events import JobSubmitted, Outcome, TaskEnded
 from cress.model.group import SchedPolicy
 from cress.model.job import Job
 from tests.core.builders import World, group, job, node
-from tests.core.stories import (
+from tests.core.settings import (
     EVERYTHING,
     Operation,
-    Player,
     Setting,
     operations,
     seeded_operations,
     seeded_setting,
-    sent_away,
     settings_of_any_kind,
 )
+from tests.core.stories import Player, sent_away
 from tests.examples import examples
 
 

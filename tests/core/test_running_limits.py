@@ -16,16 +16,8 @@ from cress.model.job import JobType
 from cress.model.limits import Limits
 from cress.model.resources import Dimensions
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
-from tests.core.stories import (
-    EVERYTHING,
-    PLACED,
-    Operation,
-    Player,
-    Setting,
-    operations,
-    replay,
-    settings_of_any_kind,
-)
+from tests.core.settings import EVERYTHING, PLACED, Operation, Setting, operations, settings_of_any_kind
+from tests.core.stories import Player, replay
 
 POLICIES = ("FIFO", "Priority", "Capacity", "BackFill", "conservative", "predicted", "Urgency", "EDF")
 

@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.core.stories import CONSTRAINED, PLACED, Player, digest, seeded_operations, seeded_setting
+from tests.core.settings import CONSTRAINED, PLACED, seeded_operations, seeded_setting
+from tests.core.stories import Player, digest
 
 _CHECK = """
 import sys
@@ -17,7 +18,8 @@ from cress.language import machine
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from numba.core.dispatcher import Dispatcher
-from tests.core.stories import CONSTRAINED, PLACED, Player, seeded_operations, seeded_setting
+from tests.core.settings import CONSTRAINED, PLACED, seeded_operations, seeded_setting
+from tests.core.stories import Player
 
 def compiled():
     return {

@@ -23,7 +23,8 @@ def main() -> int:
     ]
     complaints += [
         f"{path.relative_to(ROOT)}: {lines} lines; at most {MOST_LINES}, a file is one idea"
-        for path, lines in too_long(ROOT / "src")
+        for folder in ("src", "tests", "tools", "benchmarks")
+        for path, lines in too_long(ROOT / folder)
     ]
     complaints += circles.check(package)
     complaints += words.check(package)

@@ -1,4 +1,4 @@
-"""A file is one idea: no source file is longer than 800 lines."""
+"""A file is one idea: no file is longer than 800 lines, tests and tools included."""
 
 from __future__ import annotations
 
