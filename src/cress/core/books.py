@@ -112,10 +112,10 @@ class Books:
         if now < self.now:
             raise went_back(self.now, now)
         self.now = now
-        if now >= self.groups.next_quota_change:
-            self._follow_timetables(now)
         if self.groups.tree.clock is not None:
             self.groups.advance(now)
+        if now >= self.groups.next_quota_change:
+            self._follow_timetables(now)
         if now >= self.advance_reservations.next_change:
             self.end_reservations(self.advance_reservations.over(now))
         for group in self.groups.timed:

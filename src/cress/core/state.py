@@ -217,6 +217,7 @@ def _borrowed(core: Cycle) -> State | None:
     clock = core.groups.tree.clock
     if clock is None:
         return None
+    core.groups.tree.remember()
     nodes = (*core.groups, *core.groups.tree.upwards)
     return {
         "length": clock.length,

@@ -26,6 +26,8 @@ from cress.core.kernels.holding import (
 NEVER_ALL, WITHOUT_ANY, WITHOUT_ANY_IN_DOMAINS = range(3)
 _MANY = 2**62
 
+# The loops below write out what they do with an answer that changes: with a function for it, even an inlined one, they take ten times as long.
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _least_used(counts, eligible):
@@ -37,24 +39,17 @@ def _least_used(counts, eligible):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _answer(d, answer, answers, changed, number):
-    """Write the answer of domain ``d``, and if it is another one than before the domain behind the ``number`` that changed; return how many these are then."""
-    if answers[d] != answer:
-        answers[d] = answer
-        changed[number] = d
-        number += 1
-    return number
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def close_uneven(counts, eligible, skew, closed, changed):
     """Close the domains with ``skew`` tasks more than the least used one of those that are ``eligible``."""
     last = counts.shape[0] - 1
     bound = _least_used(counts, eligible) + skew
     number = 0
     for d in range(last):
-        number = _answer(d, counts[d] >= bound, closed, changed, number)
-    return _answer(last, True, closed, changed, number)
+        if closed[d] != (counts[d] >= bound):
+            closed[d] = not closed[d]
+            changed[number] = d
+            number += 1
+    return _close_last(True, closed, changed, number)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -66,38 +61,54 @@ def close_beyond_shares(counts, weights, size, skew, closed, changed):
         whole += weights[d]
         total += counts[d]
     whole = max(whole, np.int64(1))
-    last = counts.shape[0] - 1
     number = 0
-    for d in range(last):
+    for d in range(counts.shape[0] - 1):
         bound = -(-weights[d] * total // whole) + skew - 1 if weights[d] != 0 else np.int64(0)
-        number = _answer(d, counts[d] >= bound, closed, changed, number)
-    return _answer(last, True, closed, changed, number)
+        if closed[d] != (counts[d] >= bound):
+            closed[d] = not closed[d]
+            changed[number] = d
+            number += 1
+    return _close_last(True, closed, changed, number)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def close_used(counts, without, closed, changed):
-    """Close the domains with tasks; ``without``: nodes without a domain as well."""
-    last = counts.shape[0] - 1
+def close_used(counts, last, closed, changed):
+    """Close the domains with tasks; ``last``: nodes without a domain as well."""
     number = 0
-    for d in range(last):
-        number = _answer(d, counts[d] > 0, closed, changed, number)
-    return _answer(last, without, closed, changed, number)
+    for d in range(counts.shape[0] - 1):
+        if closed[d] != (counts[d] > 0):
+            closed[d] = not closed[d]
+            changed[number] = d
+            number += 1
+    return _close_last(last, closed, changed, number)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def close_unused(counts, open_all, closed, changed):
     """Close the domains without tasks, unless ``open_all`` opens every one."""
-    last = counts.shape[0] - 1
     used = np.int64(0)
-    for d in range(last):
+    for d in range(counts.shape[0] - 1):
         used |= counts[d]
     if open_all == WITHOUT_ANY:
-        used |= counts[last]
+        used |= counts[counts.shape[0] - 1]
     all_open = open_all != NEVER_ALL and used == 0
     number = 0
-    for d in range(last):
-        number = _answer(d, counts[d] == 0 and not all_open, closed, changed, number)
-    return _answer(last, True, closed, changed, number)
+    for d in range(counts.shape[0] - 1):
+        if closed[d] != (counts[d] == 0 and not all_open):
+            closed[d] = not closed[d]
+            changed[number] = d
+            number += 1
+    return _close_last(True, closed, changed, number)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _close_last(last, closed, changed, number):
+    d = closed.shape[0] - 1
+    if closed[d] != last:
+        closed[d] = last
+        changed[number] = d
+        number += 1
+    return number
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -111,7 +122,10 @@ def worth_of_even(counts, eligible, weight, worth, changed):
         if d < last:
             # + 0 makes 0 of -0: scores are compared by their bits.
             value = np.float32(weight) * np.float32(1.0 / (1 + max(np.int64(0), counts[d] - least))) + np.float32(0)
-        number = _answer(d, value, worth, changed, number)
+        if worth[d] != value:
+            worth[d] = value
+            changed[number] = d
+            number += 1
     return number
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.holding import EXCLUDED, FREE, USABLE
-from cress.core.moving.plan import Budget, Goal
+from cress.core.moving.plan import ANY, Budget, Goal
 from cress.core.moving.trial import Trial
 from cress.core.placing.gangs import by_domains, gang_room, rooms_when_empty
 from cress.core.tables import devices
@@ -95,7 +95,7 @@ class _Search:
         return place
 
     def _next(self, f: int) -> tuple[int, int, int] | None:
-        """Return what one more copy on a node costs at least, its number of tasks, and the node; ``None`` if its tasks make no room for one."""
+        """Return what one more copy on a node costs at least, its number of tasks, and the node; ``None`` if its tasks make no room for one within the budget."""
         cluster = self.cluster
         if self.copies[f] >= self.limit[f] or not cluster.nodes[f, USABLE]:
             return None
@@ -103,15 +103,36 @@ class _Search:
             return None
         k = cluster.k_count
         needs = self.shape.request_array * (self.copies[f] + 1)
-        free = cluster.nodes[f, FREE : FREE + k] - self.trial.promised[f]
+        lack = np.where(needs > 0, needs - cluster.nodes[f, FREE : FREE + k] + self.trial.promised[f], 0)
+        tasks = self._tasks(f)
+        if self.budget.lost < ANY and self._least(tasks, lack) > self.budget.lost - self._spent():
+            return None
         lost = count = 0
-        for each in self._tasks(f):
-            if np.all((free >= needs) | (needs == 0)):
+        for each in tasks:
+            if np.all(lack <= 0):
                 break
-            free += each.amounts
+            lack -= each.amounts
             lost += self.trial.lost[each.id]
             count += 1
-        return (lost, count, f) if np.all((free >= needs) | (needs == 0)) else None
+        return (lost, count, f) if np.all(lack <= 0) else None
+
+    def _spent(self) -> int:
+        return sum(move.cost for move in self.trial.moves())
+
+    def _least(self, tasks: list[Attempt], lack: Ints) -> float:
+        """Return a lower bound of the work lost by moves that leave a node ``lack`` more: of each amount those that lose least for it, the last one in part."""
+        least = 0.0
+        for k in np.flatnonzero(lack > 0).tolist():
+            left, lost = int(lack[k]), 0.0
+            for rate, amount in sorted(
+                (self.trial.lost[a.id] / a.amounts[k], a.amounts[k]) for a in tasks if a.amounts[k]
+            ):
+                lost += rate * min(left, amount)
+                left -= amount
+                if left <= 0:
+                    break
+            least = max(least, lost)
+        return least
 
     def _tasks(self, f: int) -> list[Attempt]:
         found = [each for each in self.trial.core.holders_on(f) if isinstance(each, Attempt) and self._may(each)]
@@ -143,11 +164,7 @@ class _Search:
                     trial.unmake(mark)
                     again = self._move(f, tasks, before)
                     assert again is not None
-        if (
-            tasks is None
-            or len(trial.moves()) > self.budget.moves
-            or sum(move.cost for move in trial.moves()) > self.budget.lost
-        ):
+        if tasks is None or len(trial.moves()) > self.budget.moves or self._spent() > self.budget.lost:
             trial.unmake(mark)
             trial.closed[f] = was
             return False

@@ -20,6 +20,11 @@ GroupKey: TypeAlias = tuple[int, int, int, str]
 _SCALE = 128
 
 
+def _with(past: int, used: int, quota: int) -> int:
+    """Return the ratio of what a group uses, and borrowed lately, to its quota."""
+    return (((used << Memory.PLACES) + past) << (_SCALE - Memory.PLACES)) // quota
+
+
 # More than any group has.
 UNBOUNDED = 2**62
 
@@ -172,16 +177,21 @@ class Amounts:
 
         Of groups that are not below their quota what they borrowed lately counts as well, if anything does.
         """
-        if self.memory is not None and not self.below_quota:
+        past = self.memory.past() if self.memory is not None and not self.below_quota else None
+        if len(self.quota) == 1:
+            ratio = (
+                (self.used[0] << _SCALE) // self.quota[0]
+                if past is None
+                else _with(past[0], self.used[0], self.quota[0])
+            )
+        elif past is None:
+            ratio = max((used << _SCALE) // quota for used, quota in zip(self.used, self.quota, strict=True) if quota)
+        else:
             ratio = max(
-                (((used << Memory.PLACES) + past) << (_SCALE - Memory.PLACES)) // quota
-                for used, past, quota in zip(self.used, self.memory.past(), self.quota, strict=True)
+                _with(before, used, quota)
+                for before, used, quota in zip(past, self.used, self.quota, strict=True)
                 if quota
             )
-        elif len(self.quota) == 1:
-            ratio = (self.used[0] << _SCALE) // self.quota[0]
-        else:
-            ratio = max((used << _SCALE) // quota for used, quota in zip(self.used, self.quota, strict=True) if quota)
         return (ratio, -self.spec.weight, -self.quota[0], self.name)
 
     def set_quota(self, quota: Quota, dimensions: Dimensions) -> bool:

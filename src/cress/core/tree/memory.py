@@ -79,6 +79,7 @@ class Memory:
     """The amounts that one group borrowed, in its measures."""
 
     PLACES = 8
+    __slots__ = ("_asked", "_clock", "_mean", "_since", "_sum", "_tick", "borrowed")
 
     def __init__(self, clock: Clock, measures: int) -> None:
         self._clock = clock
@@ -88,7 +89,7 @@ class Memory:
         clock = self._clock
         self.borrowed = [0] * measures
         # The mean as it was at the beginning of ``_tick``, and what was borrowed in it since, in amount × µs, up to ``_since``.
-        self._tick = clock.now // clock.length
+        self._tick = clock.tick
         self._mean = [0] * measures
         self._sum = [0] * measures
         self._since = clock.now
@@ -96,29 +97,24 @@ class Memory:
 
     def follow(self, used: list[int], quota: list[int]) -> None:
         """Take note of what the group uses, and of its quota, from now on."""
-        if len(used) == 1 == len(self.borrowed):
-            more = used[0] - quota[0]
-            if self.borrowed[0] == (max(0, more)):
-                return
-        borrowed = [max(0, have - own) for have, own in zip(used, quota, strict=True)]
+        borrowed = [have - own if have > own else 0 for have, own in zip(used, quota, strict=True)]
         if borrowed == self.borrowed:
             return
         if len(borrowed) != len(self.borrowed):
             # Amounts in other measures cannot be compared.
             self._begin(len(borrowed))
-        now = self._clock.now
-        tick = now // self._clock.length
-        if tick > self._tick:
-            self._mean = self._at(tick)
-            self._tick = tick
+        clock = self._clock
+        if clock.tick > self._tick:
+            self._mean = self._at(clock.tick)
+            self._tick = clock.tick
             self._sum = [0] * len(borrowed)
-            self._since = tick * self._clock.length
-        passed = now - self._since
+            self._since = clock.tick * clock.length
+            self._asked = (self._tick, self._rounded(self._mean))
+        passed = clock.now - self._since
         if passed:
             self._sum = [total + passed * each for total, each in zip(self._sum, self.borrowed, strict=True)]
-            self._since = now
+            self._since = clock.now
         self.borrowed = borrowed
-        self._asked = (self._tick, self._rounded(self._mean))
 
     def past(self) -> list[int]:
         """Return the mean at the last tick, per measure, with ``PLACES`` binary places."""
@@ -167,7 +163,7 @@ class Memory:
         if length == self._clock.length:
             self._tick, self._sum, self._since = state["tick"], list(state["sum"]), state["since"]
         else:
-            self._tick = self._clock.now // self._clock.length
+            self._tick = self._clock.tick
             self._sum = [0] * len(self._mean)
             self._since = self._clock.now
         self._asked = (self._tick, self._rounded(self._mean))

@@ -31,6 +31,8 @@ class Tree:
         # The keys of the outermost groups that wait, in their order.
         self.order: list[GroupKey] = []
         self.clock = Clock(half_life) if half_life else None
+        # The groups whose use changed at this moment, of which memories know nothing yet.
+        self._changed: dict[str, Amounts] = {}
         # Whether some group keeps capacity for itself, and what the outermost groups have or keep together, by the sort of their measures.
         self.keeps = False
         self.held: dict[tuple[int, ...], list[int]] = {}
@@ -52,11 +54,7 @@ class Tree:
                 self._mark(above)
             above = above.parent
         if self.clock is not None:
-            node: Amounts | None = group
-            while node is not None:
-                if node.memory is not None:
-                    node.memory.follow(node.used, node.quota)
-                node = node.parent
+            self._changed[group.name] = group
         if self.keeps:
             self._hold(group)
 
@@ -103,6 +101,7 @@ class Tree:
                     add_amounts(inner.held_below, tuple(child.held))
             self._mark(inner)
         nodes: list[Amounts] = [*groups, *self.upwards]
+        self._changed = {}
         self.held = {}
         for node in nodes:
             if self.keeps and node.parent is None:
@@ -170,17 +169,30 @@ class Tree:
 
     def advance(self, now: int, groups: Iterable[_Node]) -> list[_Node]:
         """Advance the time of memories; return the groups whose place a tick may have changed."""
-        if self.clock is None or not self.clock.advance(now):
+        if self.clock is None:
+            return []
+        if now != self.clock.now:
+            self.remember()
+        if not self.clock.advance(now):
             return []
         for inner in self.upwards:
             if inner.key is not None and not inner.stale:
                 self._mark(inner)
         return [group for group in groups if group.key is not None and not group.below_quota]
 
+    def remember(self) -> None:
+        """Let memories follow what changed at this moment: once, however often it did."""
+        nodes: dict[str, Amounts] = {node.name: node for group in self._changed.values() for node in group.path()}
+        self._changed = {}
+        for node in nodes.values():
+            if node.memory is not None:
+                node.memory.follow(node.used, node.quota)
+
     def next_tick(self, groups: Iterable[Amounts]) -> int:
         """Return the time (µs) of the next tick if it may change an order among groups that wait; else NEVER."""
         if self.clock is None:
             return NEVER
+        self.remember()
         waiting: dict[str, tuple[int, bool]] = {}
         for node in chain(groups, self.upwards):
             if node.key is not None and node.memory is not None and not node.below_quota:
