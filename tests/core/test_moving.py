@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cress.core.moving import movable, steps
+from cress.core.moving import making_place, movable, steps
 from cress.core.moving.plan import Budget, Goal, Plan, Stays
 from cress.core.moving.planner import GOALS, plan_moves, plan_place
 from cress.model.decisions import Start
@@ -269,6 +271,28 @@ def test_the_cheapest_task_makes_room_for_a_gang() -> None:
     world.yield_victims()
     assert sorted(world.nodes_of("gang")) == ["n2", "n4"]
     assert world.nodes_of("new") == [move.to]
+
+
+@given(
+    tasks=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 6), st.integers(0, 900)), min_size=4, max_size=14),
+    cpu=st.integers(3, 8),
+    size=st.integers(1, 2),
+    lost=st.integers(0, 3_000),
+)
+def test_nodes_that_are_too_dear_for_the_budget_are_left_out_and_no_others(
+    tasks: list[tuple[int, int, int]], cpu: int, size: int, lost: int
+) -> None:
+    world = World(nodes=[each.memory("16G") for each in nodes(4, cpu=8)])
+    for number, (cores, gib, waited) in enumerate(tasks):
+        world.submit(small(f"j{number}").cpu(cores).memory(f"{gib}G")).decide()
+        world.wait(waited)
+    world.submit(job("big").cpu(cpu).memory("1G").tasks(size)._set(gang=size > 1)).decide()
+    assume(not world.nodes_of("big"))
+    exactly = sum(move.cost for move in place_for(world, "big").moves)
+    for budget in (lost * 10**9, exactly, exactly - 1):
+        plan = place_for(world, "big", lost=max(0, budget))
+        with patch.object(making_place._Search, "_least", return_value=0.0):
+            assert place_for(world, "big", lost=max(0, budget)) == plan
 
 
 def test_without_a_place_nothing_moves() -> None:
