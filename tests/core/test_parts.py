@@ -236,6 +236,87 @@ def test_a_relaxed_requirement_of_one_part_lets_the_gang_start() -> None:
     assert sorted(places(world, "train")) == [(0, "n1"), (1, "n1"), (2, "n2")]
 
 
+def in_zones(*zones: str, cpu: int = 4, **options: Any) -> World:
+    there = [node(f"{zone}{i}").cpu(cpu).where(Zone=zone) for i, zone in enumerate(zones)]
+    return World(group("default", 100, "BackFill"), nodes=there, node_order="first", **options)
+
+
+def within(clause: str = "within(Zone)", *, driver: int = 2, workers: int = 2, tasks: int = 3) -> JobBuilder:
+    """A driver and workers that are to be within one domain together."""
+    return job("train").parts(
+        job("driver").cpu(driver).requires(clause), job("workers").cpu(workers).tasks(tasks).requires(clause)
+    )
+
+
+def test_all_parts_are_within_one_zone() -> None:
+    world = in_zones("a", "b", "b", "c", "c", "c")
+    world.submit(within()).decide()
+    # The tightest zone that holds them; two nodes would do without the clause, too.
+    assert [where[0] for _, where in places(world, "train")] == ["b"] * 4
+
+
+def test_parts_wait_for_one_zone_and_say_so() -> None:
+    world = in_zones("a", "a", "b", "b")
+    world.run(job("x").cpu(2).requires('Zone = "a"'), job("y").cpu(2).requires('Zone = "b"'))
+    world.submit(within()).decide()
+    assert places(world, "train") == []
+    assert world.why("train") == (
+        "not enough nodes have enough free for all its tasks; of 4 nodes each has room for some of them only, "
+        "with within(Zone); without within(Zone) it would start"
+    )
+    world.finish("y")
+    assert [where[0] for _, where in places(world, "train")] == ["b"] * 4
+
+
+def test_parts_that_no_zone_could_hold_never_run() -> None:
+    world = in_zones("a", "b", "c")
+    world.submit(within()).decide()
+    assert world.veto("train").never
+    assert world.why("train") == (
+        "all nodes of this cluster together are too small for all its tasks at once, with within(Zone)"
+    )
+
+
+def test_parts_may_leave_one_rack_after_a_while_and_not_their_zone() -> None:
+    there = [node(f"{zone}{rack}").cpu(4).where(Zone=zone).rack(f"{zone}{rack}") for zone in "ab" for rack in "12"]
+    world = World(group("default", 100), nodes=there, node_order="first")
+    clause = "within(Rack) && f(x) = (Waittime >= 60s) && within(Zone)"
+    world.submit(within(clause)).decide()
+    assert places(world, "train") == []
+    world.wait(60)
+    world.decide()
+    assert [where[0] for _, where in places(world, "train")] == ["a"] * 4
+
+
+def test_victims_for_parts_are_within_one_zone() -> None:
+    there = [node(f"{zone}{i}").cpu(4).where(Zone=zone) for zone in "ab" for i in "12"]
+    world = World(group("a", 8), group("b", 8), nodes=there)
+    world.run(
+        job("x").cpu(4).tasks(2).group("b").requires('Zone = "a"'),
+        job("y").cpu(1).tasks(8).group("b").requires('Zone = "b"'),
+    )
+    world.submit(within().group("a")).decide()
+    world.yield_victims()
+    assert len({where[0] for _, where in places(world, "train")}) == 1
+    assert len(places(world, "train")) == 4
+
+
+def test_a_place_for_parts_is_kept_within_one_zone() -> None:
+    world = in_zones("a", "a", "b", "b")
+    world.run(job("x").cpu(4).limit("1h").requires('Zone = "a"'), job("y").cpu(4).limit("2h").requires('Zone = "b"'))
+    world.submit(within()).decide()
+    world.submit(
+        job("long").cpu(4).tasks(2).limit("10h"), job("short").cpu(4).limit("30min").requires('Zone = "a"')
+    ).decide()
+    # Zone a is free as a whole first, so what lasts longer goes to the other one.
+    assert [where[0] for _, where in places(world, "long")] == ["b"]
+    assert [where[0] for _, where in places(world, "short")] == ["a"]
+    world.wait(3600)
+    world.finish("x")
+    world.finish("short")
+    assert [where[0] for _, where in places(world, "train")] == ["a"] * 4
+
+
 def test_a_rank_of_one_part_chooses_among_the_nodes_that_leave_room() -> None:
     there = [node(f"n{i}").cpu(4).where(Speed=i) for i in (1, 2, 3)]
     world = World(group("default", 100), nodes=there)

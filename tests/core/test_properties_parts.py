@@ -81,21 +81,25 @@ def exists(sizes: list[int], kinds: list[tuple[int, int]]) -> bool:
     return False
 
 
-def test_of_small_placements_that_exist_few_are_missed() -> None:
+@pytest.mark.parametrize("within", [False, True])
+def test_of_small_placements_that_exist_few_are_missed(within: bool) -> None:
     """Which kind gets which nodes is a packing problem: the ways that are tried find nearly all there are, and no others."""
     rng = Random(3)
     found = missed = 0
     for _ in range(150):
-        sizes = [rng.randint(1, 8) for _ in range(rng.randint(1, 4))]
+        sizes = [rng.randint(1, 8) for _ in range(rng.randint(1, 4) * (1 + within))]
         kinds = [(rng.randint(1, 3), rng.randint(1, 4)), (rng.randint(2, 5), rng.randint(1, 3))]
         if kinds[0][0] == kinds[1][0]:
             continue
-        world = World(group("all", 100), nodes=[node(f"n{i}").cpu(size) for i, size in enumerate(sizes)], check=False)
-        world.submit(job("g").parts(*(job(f"p{i}").cpu(each).tasks(count) for i, (each, count) in enumerate(kinds))))
-        world.decide()
+        zones = [rng.choice("ab") if within else "a" for _ in sizes]
+        there = [node(f"n{i}").cpu(size).where(Zone=zones[i]) for i, size in enumerate(sizes)]
+        world = World(group("all", 100), nodes=there, check=False)
+        parts = [job(f"p{i}").cpu(each).tasks(count) for i, (each, count) in enumerate(kinds)]
+        world.submit(job("g").parts(*(each.requires("within(Zone)") if within else each for each in parts))).decide()
         started = len(world.starts)
         assert started in (0, kinds[0][1] + kinds[1][1])
-        if exists(sizes, kinds):
+        assert len({zones[int(start.node[1:])] for start in world.starts}) <= 1
+        if any(exists([size for size, at in zip(sizes, zones, strict=True) if at == zone], kinds) for zone in "ab"):
             found += bool(started)
             missed += not started
         else:

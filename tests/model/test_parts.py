@@ -97,7 +97,8 @@ REFUSED: list[tuple[dict[str, Any], list[str]]] = [
     ({"spread": "zone"}, ["jobs[0].spread: cannot be asked for all parts together"]),
     ({"max_per_rack": 1}, ["jobs[0].max_per_rack: cannot be asked for all parts together"]),
     ({"parts": {"a": {"command": "x", "requirement": "Fast ="}}}, ["jobs[0].parts.a.requirement: at the end: a value is expected"]),
-    ({"parts": {"a": {"command": "x", "requirement": "within(Switch)"}}}, ["jobs[0].parts.a.requirement: within(Switch) is about all tasks of a gang, and cannot be asked of parts"]),
+    ({"parts": {"a": {"command": "x", "requirement": "spread(Switch)"}}}, ["jobs[0].parts.a.requirement: spread(Switch) is about all tasks of a gang, and cannot be asked of parts"]),
+    ({"parts": {"a": {"command": "x", "requirement": "within(Switch)"}, "b": {"command": "x"}}}, ["jobs[0].parts: within(Switch) is about all tasks of a gang, and only some parts have it"]),
     ({"type": "service"}, ["jobs[0].parts: belongs to jobs of type batch or cron (this one is of type service)"]),
 ]  # fmt: skip
 

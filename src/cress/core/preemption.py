@@ -6,8 +6,8 @@ node with the cheapest set wins. A *claim* keeps the freed resources for the uni
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -41,9 +41,11 @@ from cress.core.kernels.victims import (
     lose,
     name_victims,
 )
-from cress.core.placing.fit import match_caps
-from cress.core.placing.gangs import Room, by_domains, rooms_when_empty
+from cress.core.placing.fit import match_caps, rules_of_all
+from cress.core.placing.gang_rules import NO_RULES, Rules
+from cress.core.placing.gangs import MOST_CHOICES, Room, by_domains, rooms_when_empty
 from cress.core.placing.shape import Shape
+from cress.core.placing.together import domains_of
 from cress.core.tables import devices
 from cress.core.tables.arrays import Bools, Ints
 from cress.core.tree.amounts import Amounts
@@ -361,22 +363,30 @@ class _Search:
 
         ``beyond``: a group above its quota may lose a victim that takes it below.
         """
-        shape = self.job.shape
         levels, best = self.levels, None
-        if not by_domains(shape):
+        for among, room in self._choices():
             self.levels = levels.copy()
-            plan = self._plan_within(self.fit.caps(shape), beyond)
-            self.levels = levels
-            return plan
-        for room in rooms_when_empty(self.relations, shape, self.fit.room_when_empty(shape)):
-            self.levels = levels.copy()
-            plan = self._plan_within(room.open_copies(), beyond, room)
+            plan = self._plan_within(among, beyond, room)
             if plan is not None and (best is None or len(plan.attempts) < len(best.attempts)):
                 best = plan
         self.levels = levels
         return best
 
-    def _plan_within(self, caps: Ints, beyond: bool, room: Room | None = None) -> Eviction | None:
+    def _choices(self) -> Iterator[tuple[list[Ints], Room | None]]:
+        """Yield the limits of copies per node, by kind, in each choice of racks and domains that could hold the unit when empty; an empty limit is none."""
+        shape = self.job.shape
+        rules = rules_of_all(shape.kinds) if shape.kinds else NO_RULES
+        if rules.hard:
+            alone = [self.fit.room_when_empty(each) for each in shape.kinds]
+            ways = domains_of(Rules(rules.hard), [each.size for each in shape.kinds], alone)
+            yield from ((among, None) for among in islice(ways, MOST_CHOICES))
+        elif by_domains(shape):
+            for room in rooms_when_empty(self.relations, shape, self.fit.room_when_empty(shape)):
+                yield [room.open_copies()], room
+        else:
+            yield [self.fit.caps(each) for each in shape.kinds or (shape,)], None
+
+    def _plan_within(self, among: list[Ints], beyond: bool, room: Room | None) -> Eviction | None:
         """Place one copy after the other, each at the smallest cost; then give back the victims that are not needed."""
         taken = np.zeros(len(self.table), np.bool_)
         lost, gone = np.zeros_like(self.spare), np.zeros_like(self.left)
@@ -386,7 +396,7 @@ class _Search:
         placed = np.zeros((len(shapes), len(self.levels)), np.int64)
         before = np.zeros_like(self.levels)
         for i in self._in_turn(shapes):
-            bound = caps if not whole.kinds else self._caps_beside(shapes[i], placed.sum(axis=0))
+            bound = among[i] if not whole.kinds else _caps_beside(shapes[i], among[i], placed.sum(axis=0))
             if not self._place(shapes[i], placed[i], bound, taken, lost, gone, order, beyond=beyond, room=room):
                 self.levels += before
                 return None
@@ -404,15 +414,6 @@ class _Search:
             return [0]
         spare = [int(self.fit.room_when_empty(each).sum()) / each.size for each in shapes]
         return sorted(range(len(shapes)), key=lambda i: (spare[i], i))
-
-    def _caps_beside(self, shape: Shape, placed: Ints) -> Ints:
-        """Return the limit of copies of one kind per node beside tasks of other kinds."""
-        caps = self.fit.caps(shape)
-        limits = match_caps(shape)
-        if len(limits):
-            left: Ints = np.maximum(limits[: len(placed)] - placed, 0)
-            caps = np.minimum(caps[: len(placed)], left) if len(caps) else left
-        return caps
 
     def _place(
         self,
@@ -499,3 +500,12 @@ class _Search:
     def _held(self, attempt: Attempt) -> Ints:
         held: Ints = self.cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + self.cluster.k_count]
         return held
+
+
+def _caps_beside(shape: Shape, caps: Ints, placed: Ints) -> Ints:
+    """Return the limit of copies of one kind per node beside tasks of other kinds."""
+    limits = match_caps(shape)
+    if not len(limits):
+        return caps
+    left: Ints = np.maximum(limits[: len(placed)] - placed, 0)
+    return np.minimum(caps[: len(placed)], left) if len(caps) else left

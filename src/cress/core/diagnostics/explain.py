@@ -186,7 +186,8 @@ def _never_in_parts(core: Cycle, job: JobEntry) -> Veto:
     """Return the veto of a gang of several kinds of tasks, one of which can never run on this cluster, or not all of them together."""
     found = never_part(core, job.job)
     if found is None:
-        return _veto(job, Verdict.NEVER_TOGETHER, never=True, nodes=core.cluster.usable_count)
+        nodes, lasting = core.cluster.usable_count, lasting_wants(job.job, core.dimensions)
+        return _veto(job, Verdict.NEVER_TOGETHER, never=True, nodes=nodes, bound=_bound(core, job, lasting))
     kind, wants = found
     veto = _never(core, job, kind.job.request, wants)
     return msgspec.structs.replace(veto, details=(f"it is {named(job.job, kind)} for which that holds",))
@@ -309,13 +310,13 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
 def _short(core: Cycle, job: JobEntry, start: int | None) -> Veto:
     """Return the veto of a gang of several kinds of tasks that do not have room together: what its first part without enough places lacks."""
     short = short_parts(core, job)
-    nodes = core.cluster.usable_count
+    nodes, bound = core.cluster.usable_count, _bound(core, job, job.shape.wants)
     if short.first is None:
-        return _veto(job, Verdict.NO_ROOM_TOGETHER, until=start, nodes=nodes, details=short.told)
+        return _veto(job, Verdict.NO_ROOM_TOGETHER, until=start, nodes=nodes, bound=bound, details=short.told)
     usable = np.flatnonzero(core.cluster.nodes[: core.cluster.node_count, USABLE])
     clauses = core.matching.alone(short.first, usable) if short.first.match is not None else ()
     return _veto(
-        job, Verdict.NO_ROOM_TOGETHER, until=start, lacking=_lacking(core, short.first), clauses=clauses, nodes=nodes,
+        job, Verdict.NO_ROOM_TOGETHER, until=start, lacking=_lacking(core, short.first), clauses=clauses, nodes=nodes, bound=bound,
         missing=_missing(core, job, short.first.wants, clauses), overloaded=_busy(core, job), details=short.told,
     )  # fmt: skip
 
@@ -372,7 +373,10 @@ def _missing(core: Cycle, job: JobEntry, wants: Wants, clauses: tuple[tuple[str,
 
 
 def _bound(core: Cycle, job: JobEntry, wants: Wants) -> tuple[str, ...]:
-    return core.matching.binding(wants) if job.job.gang and wants is not NO_WANTS else ()
+    if not job.job.gang or wants is NO_WANTS:
+        return ()
+    # Each kind of tasks asks for the same of all of them.
+    return core.matching.binding(wants.kinds[0].wants if wants.kinds else wants)
 
 
 def _busy(core: Cycle, job: JobEntry) -> Busy:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from cress.core.kernels.holding import FREE
-from cress.core.placing.fit import Fit, asked_of
+from cress.core.placing.fit import Fit, asked_of, rules_of_all
 from cress.core.placing.shape import Shape
 from cress.core.placing.together import Places, Room, copies_of
 from cress.core.tables import devices
@@ -50,7 +50,7 @@ class RoomAt(Room):
         asker: int,
         prefer: Callable[[Shape], Ints] | None = None,
     ) -> None:
-        super().__init__(asked_of(shape.kinds))
+        super().__init__(asked_of(shape.kinds), rules_of_all(shape.kinds))
         self._timeline = timeline
         self._shapes = shape.kinds
         self._when = (t, max(duration, _LEAST), now, asker)

@@ -6,6 +6,7 @@ cluster turn them into its ``Wants``, which are matched and shown.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
@@ -30,8 +31,9 @@ Asker: TypeAlias = tuple[Facts, tuple[str, ...]]
 BY_EXPRESSION = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
 # Kinds of clauses that compare domains.
 OVER_DOMAINS = (Kind.SPREAD, Kind.AWAY, Kind.NEAR, Kind.WITHIN)
-# Kinds of clauses about all tasks of a gang, which parts of one cannot have.
-NOT_OF_PARTS = (Kind.ADJACENT, Kind.WHOLE, *OVER_DOMAINS)
+# Kinds of clauses about all tasks of a gang, which a gang with parts cannot have; ``within`` it can, if all its parts have it.
+NOT_OF_PARTS = (Kind.ADJACENT, Kind.WHOLE, Kind.SPREAD, Kind.AWAY, Kind.NEAR)
+FOR_ALL = "within: of the job, or in each part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,12 @@ class Constraints:
             # Tasks of one job start one after the other.
             self._last = key, made
         return made
+
+
+def said_of_some(requirements: Iterable[Requirement]) -> list[Clause]:
+    """Return the clauses about all tasks of a gang that some of its parts have and others have not."""
+    asked = [{clause for clause in each.clauses if clause.kind is Kind.WITHIN} for each in requirements]
+    return sorted({clause for each in asked for clause in each if not all(clause in other for other in asked)}, key=str)
 
 
 @lru_cache(maxsize=4096)

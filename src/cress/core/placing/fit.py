@@ -25,7 +25,8 @@ from cress.core.kernels.holding import (
 )
 from cress.core.placing.constraints import NO_WANTS, KindWants, Wants
 from cress.core.placing.device_requests import ask_of
-from cress.core.placing.gangs import NO_RULES, by_domains, gang_room, holds_together
+from cress.core.placing.gang_rules import NO_RULES, Rules
+from cress.core.placing.gangs import by_domains, gang_room, holds_together
 from cress.core.placing.matching import Matching
 from cress.core.placing.shape import Shape
 from cress.core.placing.together import Asked, Levels, places_in
@@ -51,6 +52,12 @@ def match_caps(shape: Shape) -> Ints:
 def asked_of(kinds: Sequence[Shape]) -> list[Asked]:
     """Return what the kinds of a gang ask for; their shapes have rows."""
     return [Asked(kind.request_array, kind.size, match_caps(kind)) for kind in kinds]
+
+
+def rules_of_all(kinds: Sequence[Shape]) -> Rules:
+    """Return what is asked of all tasks of a gang together: each of its kinds asks for the same."""
+    match = kinds[0].match
+    return NO_RULES if match is None else match.rules()
 
 
 def _key(request: ResourceVector, size: int, wants: Wants) -> tuple[ResourceVector, int, Wants | None]:
@@ -314,7 +321,8 @@ class Fit:
     def _kinds_would_do(self, shape: Shape, *, clauses: bool) -> int:
         alone = [self._copies_that_would_do(kind, clauses=clauses) for kind in shape.kinds]
         asked = asked_of(shape.kinds) if clauses else [each._replace(caps=NO_CAPS) for each in asked_of(shape.kinds)]
-        holds = places_in(Levels(asked, alone, self.cluster.capacities())) is not None
+        rules = rules_of_all(shape.kinds) if clauses else NO_RULES
+        holds = places_in(Levels(asked, alone, self.cluster.capacities(), rules)) is not None
         return int(np.argmax(alone[0] > 0)) if holds else NONE
 
     def kinds_when_empty(self, shape: Shape, closed: Bools | None = None) -> Levels:
@@ -322,7 +330,7 @@ class Fit:
         alone = [self.room_when_empty(kind) for kind in shape.kinds]
         for copies in alone if closed is not None else ():
             copies[closed] = 0
-        return Levels(asked_of(shape.kinds), alone, self.cluster.capacities())
+        return Levels(asked_of(shape.kinds), alone, self.cluster.capacities(), rules_of_all(shape.kinds))
 
     def _copies_that_would_do(self, shape: Shape, *, clauses: bool) -> Ints:
         copies = self._copies_when_empty(shape.request_array, shape.ask, shape.size)
@@ -382,7 +390,8 @@ class Fit:
     def kinds_free(self, shape: Shape) -> Levels:
         """Return the room for the kinds of a gang in what is free on usable nodes that no clause excludes."""
         free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count]
-        return Levels(asked_of(shape.kinds), [self._copies_free(kind) for kind in shape.kinds], free)
+        alone = [self._copies_free(kind) for kind in shape.kinds]
+        return Levels(asked_of(shape.kinds), alone, free, rules_of_all(shape.kinds))
 
     def holds_when_empty(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> bool:
         """Return whether the present nodes that satisfy ``wants`` hold ``size`` copies together when they are empty."""
@@ -408,7 +417,8 @@ class Fit:
                 copies = np.minimum(copies, caps) if len(caps) else copies
             asked.append(Asked(request, kind.size, caps))
             alone.append(copies)
-        return places_in(Levels(asked, alone, self.cluster.capacities())) is not None
+        rules = self.matching.rules_when_empty(kinds[0].wants)
+        return places_in(Levels(asked, alone, self.cluster.capacities(), rules)) is not None
 
     def fits_now(self, request: ResourceVector) -> bool:
         """Return whether the free amounts of some usable node hold one copy of ``request``."""

@@ -140,6 +140,9 @@ class Rules(NamedTuple):
         return bool(self.hard or self.soft)
 
 
+NO_RULES = Rules()
+
+
 def share_bound(weights: Ints, total: int, skew: int) -> Ints:
     """Return, per domain, the tasks that it may have of ``total``: its share rounded up, and ``skew - 1`` more; 0 without a share."""
     whole = max(1, int(weights.sum()))

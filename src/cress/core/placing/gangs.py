@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.core.placing.constraints import Wants
-from cress.core.placing.gang_rules import AtMost, Rules, Within, copied, fill
+from cress.core.placing.gang_rules import NO_RULES, AtMost, Rules, Within, copied, fill
 from cress.core.placing.placement_clauses import is_adjacent, near_whom, would_be_adjacent
 from cress.core.placing.relations import Relations
 from cress.core.placing.shape import Shape
@@ -24,7 +24,6 @@ from cress.core.tables.racks import Racks
 
 # Choices of racks that are tried for a gang that needs preemption.
 MOST_CHOICES = 8
-NO_RULES = Rules()
 
 
 class Room:

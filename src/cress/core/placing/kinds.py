@@ -12,6 +12,7 @@ from functools import lru_cache
 import msgspec
 
 from cress.core.placing.constraints import (
+    FOR_ALL,
     NO_WANTS,
     NOT_OF_PARTS,
     Constraints,
@@ -19,6 +20,7 @@ from cress.core.placing.constraints import (
     Wants,
     check_constraints,
     constraints_of_one_kind,
+    said_of_some,
 )
 from cress.core.tables.licences import Amounts, times
 from cress.language.clauses import Rank, Requirement
@@ -172,6 +174,10 @@ def check_parts(job: Job) -> None:
         if wrong:
             hint = "without it, or as a gang of tasks that are all alike"
             raise InputError(f"{wrong[0]} is about all tasks of a gang, not of one part", hint=hint, field="parts")
+    for clause in said_of_some(parse_requirement(part.requirement, stored=True) for part in job.parts):
+        raise InputError(
+            f"{clause} is about all tasks of a gang, and only some parts have it", hint=FOR_ALL, field="parts"
+        )
     names = [part.name for part in job.parts]
     tasks = sum(part.tasks for part in job.parts)
     if len(set(names)) < len(names):

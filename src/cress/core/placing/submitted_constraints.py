@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cress.core.placing.constraints import NOT_OF_PARTS
+from cress.core.placing.constraints import FOR_ALL, NOT_OF_PARTS, said_of_some
 from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Requirement
 from cress.language.names import DATA_LOCALITY
 from cress.language.parser import parse_rank, parse_requirement
@@ -59,6 +59,7 @@ def constrained(specs: Sequence[JobSpec]) -> list[Job]:
 def _parts(spec: JobSpec, mistakes: list[InputError]) -> tuple[JobPart, ...]:
     """Return the parts of a job with their requirements and ranks."""
     found: list[JobPart] = []
+    requirements: list[Requirement] = []
     told: set[tuple[str, str]] = set()
     for part, texts, ranks in zip(spec.job.parts, spec.part_clauses, spec.part_ranks, strict=True):
         requirement, wrong = _requirement(texts)
@@ -75,7 +76,12 @@ def _parts(spec: JobSpec, mistakes: list[InputError]) -> tuple[JobPart, ...]:
         # What parts take over from the job is wrong once.
         mistakes += (each for each in wrong if (each.field, each.what) not in told)
         told.update((each.field, each.what) for each in wrong)
+        requirements.append(requirement)
         found.append(msgspec.structs.replace(part, requirement=str(requirement), rank=rank))
+    mistakes += (
+        InputError(f"{clause} is about all tasks of a gang, and only some parts have it", hint=FOR_ALL, field="parts")
+        for clause in said_of_some(requirements)
+    )
     return tuple(found)
 
 

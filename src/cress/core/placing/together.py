@@ -1,7 +1,8 @@
 """Places for a gang of several kinds of tasks: all of them at once, or none (design note 0035).
 
 One kind after the other gets nodes in a *room*, which knows how many copies of a kind each node takes beside what was taken before. Packing
-different requests is hard in general: some orders of kinds and nodes are tried, and a way that all of them miss is not found.
+different requests is hard in general: some orders of kinds and nodes are tried, and a way that all of them miss is not found. A gang that must be
+within one domain of an attribute is tried in each that has enough for every kind by itself.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from cress.core.placing.gang_rules import NO_RULES, Rules, Within
 from cress.core.tables.arrays import Ints
 
-# Orders of kinds that are tried, each with two orders of nodes.
+# Orders of kinds that are tried, each with two orders of nodes, and domains in which they are.
 MOST_ORDERS = 24
+MOST_DOMAINS = 16
 
 # Nodes and their numbers of copies, in the order in which they are filled.
 Places: TypeAlias = "list[tuple[int, int]]"
@@ -31,10 +34,11 @@ class Asked(NamedTuple):
 
 
 class Room(ABC):
-    """Room of nodes for the kinds of one gang; ``kinds`` in their order."""
+    """Room of nodes for the kinds of one gang; ``kinds`` in their order, ``rules`` about all of them together."""
 
-    def __init__(self, kinds: Sequence[Asked]) -> None:
+    def __init__(self, kinds: Sequence[Asked], rules: Rules = NO_RULES) -> None:
         self.kinds = kinds
+        self.rules = rules
 
     @abstractmethod
     def copies(self, i: int) -> Ints:
@@ -60,8 +64,8 @@ class Room(ABC):
 class Levels(Room):
     """Nodes with these amounts (int64, per node K of them); ``alone``: per kind the copies that nodes take of it alone."""
 
-    def __init__(self, kinds: Sequence[Asked], alone: Sequence[Ints], levels: Ints) -> None:
-        super().__init__(kinds)
+    def __init__(self, kinds: Sequence[Asked], alone: Sequence[Ints], levels: Ints, rules: Rules = NO_RULES) -> None:
+        super().__init__(kinds, rules)
         self._alone = alone
         self._all = levels
         self._levels = levels.copy()
@@ -106,16 +110,47 @@ def copies_of(levels: Ints, kind: Asked) -> Ints:
 def places_in(room: Room) -> list[Places] | None:
     """Return places for all kinds, by kind; ``None`` if no way was found. Nothing is taken afterwards."""
     alone = [room.copies(i) for i in range(len(room.kinds))]
-    if any(int(copies.sum()) < kind.size for copies, kind in zip(alone, room.kinds, strict=True)):
-        return None
-    others = _use_to_others(alone)
-    for order in _orders(room.kinds, alone):
-        for spare in (False, True):
-            found = _one_way(room, order, alone, others if spare else None)
-            room.clear()
-            if found is not None and room.holds(found):
-                return found
+    for among in islice(domains_of(room.rules, [kind.size for kind in room.kinds], alone), MOST_DOMAINS):
+        others = _use_to_others(among)
+        for order in _orders(room.kinds, among):
+            for spare in (False, True):
+                found = _one_way(room, order, among, others if spare else None)
+                room.clear()
+                if found is not None and room.holds(found):
+                    return found
     return None
+
+
+def domains_of(rules: Rules, sizes: Sequence[int], alone: list[Ints]) -> Iterator[list[Ints]]:
+    """Yield the copies by kind in each choice of domains that the gang may be within, those that it prefers first; without rules all of them.
+
+    Each has enough for every kind by itself.
+    """
+    ways = [alone] if _enough(sizes, alone) else []
+    for rule in (each for each in rules.hard if isinstance(each, Within)):
+        ways = [way for before in ways for way in _in_one(rule, sizes, before)]
+    preferred = [each for each in rules.soft if isinstance(each, Within)]
+    for rule in preferred:
+        for way in ways:
+            yield from _in_one(rule, sizes, way)
+    yield from ways
+
+
+def _enough(sizes: Sequence[int], alone: Sequence[Ints]) -> bool:
+    return all(int(copies.sum()) >= size for copies, size in zip(alone, sizes, strict=True))
+
+
+def _in_one(rule: Within, sizes: Sequence[int], alone: Sequence[Ints]) -> Iterator[list[Ints]]:
+    """Yield the copies by kind in each domain that has enough for every kind: those in use first, then the tightest."""
+    rooms = [rule.domains.total(copies).tolist()[:-1] for copies in alone]
+    of = rule.domains.of[: len(alone[0])]
+    found = [
+        (d not in rule.used, sum(room), d)
+        for d, room in enumerate(zip(*rooms, strict=True))
+        if all(have >= size for have, size in zip(room, sizes, strict=True))
+    ]
+    for _, _, d in sorted(found):
+        yield [np.where(of == d, copies, 0) for copies in alone]
 
 
 def _orders(kinds: Sequence[Asked], alone: Sequence[Ints]) -> Iterator[tuple[int, ...]]:
@@ -140,7 +175,7 @@ def _one_way(
     placed = np.zeros(len(alone[0]), np.int64)
     for number, i in enumerate(order):
         kind = room.kinds[i]
-        copies = room.copies(i) if number else alone[i]
+        copies = np.minimum(room.copies(i), alone[i]) if number else alone[i]
         if len(kind.caps):
             copies = np.minimum(copies, np.maximum(kind.caps[: len(copies)] - placed, 0))
         if int(copies.sum()) < kind.size:

@@ -17,7 +17,7 @@ MAX_PARTS = 16
 PART_KEYS = ("tasks", "resource", "command", "requirement", "rank")
 
 # Keys of the job about all tasks of one kind together.
-NOT_WITH_PARTS = ("network_adjacent", "spread", "away_from", "near", "within", "max_per_rack", "max_running")
+NOT_WITH_PARTS = ("network_adjacent", "spread", "away_from", "near", "max_per_rack", "max_running")
 
 _HINT = "parts: {driver: {tasks: 1, command: …}, workers: {tasks: 8, resource: …, command: …}}"
 _NO_COMMAND: tuple[str, ...] = ()
