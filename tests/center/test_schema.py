@@ -125,14 +125,13 @@ def test_no_request_that_the_document_allows_finds_a_defect(tmp_path: Path, role
             @given(case=operation.as_strategy(), real=st.sampled_from(({}, {"id": "1"}, {"id": "2"}, {"name": "n1"})))
             @settings(max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
             def tried(case: Any, real: dict[str, str]) -> None:
-                # Seldom does chance find a job.
-                for name, value in real.items():
-                    if name in (case.path_parameters or {}):
-                        case.path_parameters[name] = value
+                # Seldom does chance find a job. What was drawn is never changed in place: strategies draw the same objects again.
+                case.path_parameters = {
+                    name: real.get(name, value) for name, value in (case.path_parameters or {}).items()
+                }
                 # What waits on purpose waits for long.
-                for name, quick in (("follow", "false"), ("wait", "0.01")):
-                    if case.query and name in case.query:
-                        case.query[name] = quick
+                quick = {"follow": "false", "wait": "0.01"}
+                case.query = {name: quick.get(name, value) for name, value in (case.query or {}).items()}
                 if case.path in ("/v1/events", "/v1/names/{name}/watch"):
                     case.query = {**(case.query or {}), "follow": "false"}
                 with warnings.catch_warnings():

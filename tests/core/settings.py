@@ -246,8 +246,7 @@ def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
 def in_parts(job: Job, rng: Random, *, alike: bool) -> Job:
     """Some gangs as two parts, which ask for the same (``alike``), or for different amounts, or only one of which has the requirement."""
     over_all = any(
-        word in f"{job.requirement} {job.rank}"
-        for word in ("spread", "away_from", "near", "Adjacent", "Whole")
+        word in f"{job.requirement} {job.rank}" for word in ("spread", "away_from", "near", "Adjacent", "Whole")
     )
     if rng.random() < 0.5 or over_all or job.max_per_rack or job.is_lease or job.type is not JobType.BATCH:
         return job
