@@ -60,28 +60,27 @@ def hard_now(job: Job, waited: int, load: float) -> list[Clause]:
 
 def checked(seen: Counter[str]) -> Callable[[Player, list[Decision]], Callable[[], None]]:
     """Looks at the starts of one pass before they enter the account: the nodes are as the pass found them."""
-    # Since when claimed tasks wait: once they have started, their job waits since another time.
-    claimed: dict[tuple[int, int], int] = {}
+    # Of claimed tasks the clauses that were hard when their place was chosen: what was soft then may be hard at the start.
+    claimed: dict[tuple[int, int], list[Clause]] = {}
 
     def watch(player: Player, items: list[Decision]) -> Callable[[], None]:
         account, core = player.account, player.core
         load = load_of(account, core.cluster.balanced)
-        for start in items:
-            if isinstance(start, Claim):
-                claimed.update(((start.job, task), core.jobs[start.job].since) for task in start.tasks)
-            if isinstance(start, Start):
-                job = account.jobs[start.job]
-                since = (
-                    claimed.pop((job.id, start.task), core.jobs[job.id].since)
-                    if start.claimed
-                    else core.jobs[job.id].since
-                )
-                hard = hard_now(job, player.now - since, load)
-                world = world_of(account, account.nodes[start.node])
-                for clause in hard:
-                    assert plain.truth(clause.expression, world) is True, f"{start}: {clause}"
-                    seen["hard"] += 1
-                seen["soft"] += len(parse_requirement(job.requirement, stored=True).clauses) - len(hard)
+        for each in items:
+            if not isinstance(each, Claim | Start):
+                continue
+            job = account.jobs[each.job]
+            hard = hard_now(job, player.now - core.jobs[job.id].since, load)
+            if isinstance(each, Claim):
+                claimed.update(((each.job, task), hard) for task in each.tasks)
+                continue
+            if each.claimed:
+                hard = [clause for clause in claimed.pop((job.id, each.task), hard) if clause in hard]
+            world = world_of(account, account.nodes[each.node])
+            for clause in hard:
+                assert plain.truth(clause.expression, world) is True, f"{each}: {clause}"
+                seen["hard"] += 1
+            seen["soft"] += len(parse_requirement(job.requirement, stored=True).clauses) - len(hard)
         return lambda: None
 
     return watch

@@ -51,6 +51,7 @@ def test_vectors_are_read(text: str, amounts: ResourceVector) -> None:
     ("text", "sentence"),
     [
         ("<>", "the vector is empty (<cpu,memory,network,disk> such as <4,8G,500M,50M>; <0> for nothing)"),
+        ("<4", "'<4' has only one angle bracket (in {…} it is in quotes: \"<4,8G>\")"),
         ("<4,8G", "'<4,8G' has only one angle bracket (<cpu,memory,network,disk> such as <4,8G,500M,50M>)"),
         (
             "<4,8G,1,1,2>",

@@ -80,7 +80,9 @@ def _from_text(source: str, dimensions: Dimensions) -> ResourceVector:
     if len(text) > MAX_VECTOR:
         raise InputError(f"a vector of {len(text):,} characters is too long", hint=f"at most {MAX_VECTOR:,}: {EXAMPLE}")
     if text.startswith("<") != text.endswith(">"):
-        raise InputError(f"{source!r} has only one angle bracket", hint=EXAMPLE)
+        # In YAML's {…} a comma ends a value.
+        hint = 'in {…} it is in quotes: "<4,8G>"' if "," not in text and text.startswith("<") else EXAMPLE
+        raise InputError(f"{source!r} has only one angle bracket", hint=hint)
     inner = text[1:-1] if text.startswith("<") else text
     if not inner.strip():
         raise InputError("the vector is empty", hint=f"{EXAMPLE}; <0> for nothing")
