@@ -117,7 +117,8 @@ class Cycle(MakingRoom):
               reservations of the units ahead (``reserve``);
            d. its policy offers units;     e. the first one that fits starts, and the pass ends;
            f. else it may be made of fragments;
-           g. else it may take room from other groups, or from lower priorities of its own, which ends the pass;
+           g. else it may take room from other groups, or from lower priorities of its own, which ends the pass; one that is passed over
+              for the MaxQuota of a group above its own may take it from others in that group;
            h. else it is one more blocked unit ahead of the next group.
         4. nothing placed: wait for an event.
         """
@@ -148,7 +149,10 @@ class Cycle(MakingRoom):
                 if self.others_may_be_below_quota():
                     continue
                 return False
+            group.beyond = None
             if self._offer(group, ahead, now):
+                return True
+            if group.beyond is not None and self._exchange(group, *group.beyond, now):
                 return True
             offered = group.offered
             if offered is None:
@@ -378,6 +382,9 @@ class Cycle(MakingRoom):
             self.last_blocked = ahead.jobs[0]
             return False
         passes = None if not group.limited else self._is_within_bounds
+        head = head_of(group)
+        if passes is not None and head is not None:
+            self._is_beyond_bounds(head)
         # A planned start that comes late may run into what is reserved in advance.
         beside_others = bool(self.reservations.kept) or bool(self.advance_reservations)
         unit = self.plans.due(group, now, beside_others=beside_others, passes=passes)

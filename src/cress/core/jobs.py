@@ -640,6 +640,10 @@ class GroupState(Amounts):
         self.offered: JobEntry | None = None
         self.failed: tuple[int, int, tuple[int, ...]] | None = None
         # The unit for which no victims were found, and the state of the cluster at that time.
+        # The first unit of the present pass that a MaxQuota keeps from starting, if it is that of a group above its own, and the name of that.
+        self.beyond: tuple[JobEntry, str] | None = None
+        # The last state in which no victims were found for such a unit, and the time until which there are none.
+        self.no_exchange: tuple[tuple[int, int, int, str], int] | None = None
         self.no_victims: tuple[int, int, int, tuple[int, ...]] | None = None
         self.retry_victims_at = NEVER
         # The unit for which no fragments were found, and the state of the cluster at that time.

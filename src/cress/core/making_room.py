@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, takewhile
 
 from cress.core.fragments.reclaim import find_reclaim
 from cress.core.fragments.search import find_loan, may_use, own_room, returnable_for
@@ -19,8 +19,9 @@ from cress.core.preemption import (
     find_eviction_by_urgency,
     find_eviction_in_workload,
     find_eviction_within,
+    find_exchange,
 )
-from cress.core.tree.amounts import Amounts
+from cress.core.tree.amounts import Amounts, add_amounts
 from cress.core.victims_by_kind import entitled_to
 from cress.model.decisions import (
     LeaseReduced,
@@ -169,6 +170,47 @@ class MakingRoom(Placements):
             return False
         self._claim(job, eviction, now)
         group.verdict = Verdict.VICTIMS
+        return True
+
+    def _exchange(self, group: GroupState, job: JobEntry, bounded: str, now: int) -> bool:
+        """Let a unit that the MaxQuota of a group above its own keeps from starting take what it is guaranteed from others in that group: these have the less for it."""
+        if group.options.preemption != "on" or job.companions or job.has_claimed:
+            return False
+        below = list(takewhile(lambda node: node.name != bounded, group.path()))
+        takers = [node for node in self._takers(group, job, job.shape.size) if node in below]
+        if not takers:
+            return False
+        state = (job.job.id, self.cluster.stamp, self.cluster.loosened, bounded)
+        known = group.no_exchange
+        if known is not None and known[0] == state and now < known[1]:
+            self._wake_at(known[1])
+            return False
+        eviction = find_exchange(self, job, takers)
+        if eviction is None or not self._keeps_bounds(job, eviction) or not self._within_round(len(eviction.attempts)):
+            group.no_exchange = state, self._next_victim_at(group, now)
+            self._wake_at(group.no_exchange[1])
+            return False
+        self._claim(job, eviction, now)
+        group.verdict = Verdict.VICTIMS
+        return True
+
+    def _keeps_bounds(self, job: JobEntry, eviction: Eviction) -> bool:
+        """Return whether the groups of a unit may take it in place of its victims, and all have no more than their MaxQuota then."""
+        charge = self.charge_of(job, eviction.nodes)
+        if not all(taker.may_take(charge) for taker in eviction.takers):
+            return False
+        for node in job.group.path():
+            lost = [0] * len(charge)
+            for victim in eviction.attempts:
+                if node in victim.job.group.path():
+                    add_amounts(lost, victim.charge)
+            amounts = zip(node.used, node.claimed, node.leaving, lost, charge, node.most or (), strict=False)
+            if any(
+                used + claimed - leaving - less + more > most
+                for used, claimed, leaving, less, more, most in amounts
+                if more
+            ):
+                return False
         return True
 
     def _takers(self, group: GroupState, job: JobEntry, tasks: int) -> list[Amounts]:

@@ -381,8 +381,7 @@ class Placements(Ledger):
         if group.policy.limits_users and not self.within_limit(job):
             group.verdict = Verdict.USER_LIMIT
             return True
-        if group.limited and (bound := self.broken_bound(job)) is not None:
-            group.verdict = Verdict.MAX_QUOTA if bound.group else Verdict.KEPT
+        if group.limited and self._is_beyond_bounds(job):
             group.policy.spared = True
             return True
         if not self._gate:
@@ -420,6 +419,16 @@ class Placements(Ledger):
             if workload is not None and workload.idle_on and own_room(self, job, workload) is not None:
                 return None
         return bound
+
+    def _is_beyond_bounds(self, job: JobEntry) -> bool:
+        """Return whether a bound keeps a unit from starting, and take note of it."""
+        bound, group = self.broken_bound(job), job.group
+        if bound is None:
+            return False
+        group.verdict = Verdict.MAX_QUOTA if bound.group else Verdict.KEPT
+        if group.beyond is None and bound.group not in ("", group.name):
+            group.beyond = job, bound.group
+        return True
 
     def _is_within_bounds(self, job: JobEntry) -> bool:
         return self.broken_bound(job) is None

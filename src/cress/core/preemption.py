@@ -101,6 +101,13 @@ def find_eviction(core: Books, job: JobEntry, takers: list[Amounts]) -> Eviction
     return None
 
 
+def find_exchange(core: Books, job: JobEntry, takers: list[Amounts]) -> Eviction | None:
+    """Return victims beside ``takers`` that have themselves all that one unit of ``job`` asks for, whatever is free, or ``None``."""
+    search = _Search(core, job, _groups_that_yield(core, job, takers))
+    np.minimum(search.levels, 0, out=search.levels)
+    return search.plan(beyond=False) or search.plan(beyond=True)
+
+
 def find_eviction_within(core: Books, job: JobEntry, takers: list[Amounts]) -> Eviction | None:
     """Return victims of lower priority in the group of ``job``, beside the reservations in force, or ``None``.
 
