@@ -161,6 +161,35 @@ def test_nobody_is_preempted_for_a_unit_beyond_a_max_quota() -> None:
     assert world.victims() == []
 
 
+def test_within_the_max_quota_of_their_group_siblings_take_back_what_they_are_guaranteed() -> None:
+    world = World(
+        group("p", 8).most(8), group("a", 4).inside("p"), group("b", 4).inside("p"), group("o", 4),
+        nodes=nodes(2, cpu=8), **CALM,
+    )  # fmt: skip
+    busy(world, "a").decide()
+    assert used(world, "a", "p") == [8, 8]
+    busy(world, "b").decide()
+    # Room is free on the nodes, but p has no more: each unit of b takes the place of a task of a.
+    assert len(world.victims()) == 4
+    settle(world)
+    assert used(world, "a", "b", "p") == [4, 4, 8]
+    assert world.why("b") == "group p is at its MaxQuota of 8 cores: 8 cores used, this asks for 1 core"
+
+
+def test_beyond_its_own_max_quota_a_group_takes_nothing_back() -> None:
+    world = World(
+        group("p", 8).most(8),
+        group("a", 4).inside("p"),
+        group("b", 4).most(4).inside("p"),
+        nodes=nodes(2, cpu=8),
+        **CALM,
+    )
+    busy(world, "b").decide()
+    busy(world, "a").decide()
+    assert used(world, "a", "b", "p") == [4, 4, 8]
+    assert world.victims() == []
+
+
 # --- Lendable ----------------------------------------------------------------------------------------------------
 
 
@@ -173,6 +202,15 @@ def test_what_is_not_lent_is_kept_free() -> None:
     )
     busy(world, "a").decide()
     assert used(world, "a") == [30], "its own at once; the rest comes back by preemption"
+
+
+def test_who_waits_because_all_is_in_use_is_not_told_that_others_keep_something() -> None:
+    world = World(group("a", 40).lends(10), group("b", 60), nodes=nodes(2, cpu=50), preemption="off")
+    busy(world, "a").decide()
+    assert used(world, "a") == [100]
+    busy(world, "b").decide()
+    assert world.why("a") == "no node has enough free; of 2 nodes 2 lack cpu"
+    assert world.why("b") == "no node has enough free; of 2 nodes 2 lack cpu"
 
 
 def test_siblings_keep_from_each_other_within_the_quota_of_their_group() -> None:

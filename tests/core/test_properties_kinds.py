@@ -91,8 +91,11 @@ def test_no_group_has_more_of_a_kind_than_its_max_quota(setting: Setting, story:
         groups = player.core.groups
         for node in (*groups, *groups.tree.upwards):
             if node.most is not None:
-                have = zip(node.used[node.base :], node.claimed[node.base :], node.most[node.base :], strict=True)
-                assert all(used + claimed <= most for used, claimed, most in have), node
+                have = list(zip(node.used, node.claimed, node.leaving, node.most, strict=True))[node.base :]
+                # What a unit takes from others in the group is theirs until they have stopped.
+                assert all(
+                    used <= most and used + claimed - leaving <= most for used, claimed, leaving, most in have
+                ), node
 
 
 # --- guarantees ------------------------------------------------------------------------------------------------------

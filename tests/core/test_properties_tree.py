@@ -178,8 +178,15 @@ def test_no_start_goes_beyond_a_max_quota(setting: Setting, story: list[Operatio
         for number in taking:
             for node in core.jobs[number].group.path():
                 if node.most is not None:
-                    has = [used + claimed for used, claimed in zip(node.used, node.claimed, strict=True)]
-                    assert all(map(int.__le__, has, node.most)), f"{node} has more than {node.most} after {items}"
+                    # What a unit takes from others in the group is theirs until they have stopped.
+                    has = [
+                        sum(amounts)
+                        for amounts in zip(node.used, node.claimed, (-each for each in node.leaving), strict=True)
+                    ]
+                    for amounts in (has, node.used):
+                        assert all(map(int.__le__, amounts, node.most)), (
+                            f"{node} has more than {node.most} after {items}"
+                        )
         return lambda: None
 
     kinds = ("adopt", "groups", "resize", "change")

@@ -262,6 +262,18 @@ def test_what_is_not_lent_of_a_kind_stays_free_for_all_others() -> None:
     assert held(world, "own") == {"gpu(A100)": 5}
 
 
+def test_a_kind_that_is_full_does_not_keep_a_job_for_any_model_from_others() -> None:
+    """speech has no right to a T4 more, but to its A100s; whoever takes any model gets one of these."""
+    world = cluster(
+        group("vision", "<gpu(A100)=4>").lends("<gpu(A100)=2>"),
+        group("speech", "<gpu(A100)=2,gpu(T4)=2>"),
+        preemption="off",
+    )
+    world.run(wants("t", "T4", 8).group("speech"))
+    world.submit(wants("any", tasks=3).group("speech")).decide()
+    assert held(world, "speech") == {"gpu(A100)": 3, "gpu(T4)": 8}
+
+
 # --- the tree ----------------------------------------------------------------------------------------------------
 
 TREE = (

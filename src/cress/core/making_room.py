@@ -174,7 +174,7 @@ class MakingRoom(Placements):
 
     def _exchange(self, group: GroupState, job: JobEntry, bounded: str, now: int) -> bool:
         """Let a unit that the MaxQuota of a group above its own keeps from starting take what it is guaranteed from others in that group: these have the less for it."""
-        if group.options.preemption != "on" or job.companions or job.has_claimed:
+        if group.options.preemption != "on" or job.companions:
             return False
         below = list(takewhile(lambda node: node.name != bounded, group.path()))
         takers = [node for node in self._takers(group, job, job.shape.size) if node in below]

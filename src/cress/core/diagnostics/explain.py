@@ -249,7 +249,7 @@ def say_bound(core: Cycle, bound: Bound) -> str:
             f"group {bound.group} is at its MaxQuota of {amount(bound.most)}: {amount(bound.has)} used, "
             f"this asks for {amount(bound.asks)}"
         )
-    keeping = " and ".join(f"group {name} {amount(kept)}" for name, kept in bound.keeping) or "more than there is"
+    keeping = " and ".join(f"group {name} {amount(kept)}" for name, kept in bound.keeping)
     return f"it asks for {amount(bound.asks)} beyond the quota of its group, and others keep capacity for themselves: {keeping}"
 
 

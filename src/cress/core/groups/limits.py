@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
+import numpy as np
 
 from cress.core.groups.guarantees import capacity_in, place_in, sum_of
 from cress.core.groups.shares import Groups
 from cress.core.jobs import GroupState, JobEntry, core_share, dominant_share
+from cress.core.kernels.holding import NONE
 from cress.core.placing.constraints import Wants
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.amounts import Amounts, add_amounts
@@ -98,13 +100,26 @@ def kept_for_others(groups: Groups, job: JobEntry, cluster: Cluster) -> Bound | 
     """Return what stands against the next unit of a job if it would take what other groups keep for themselves.
 
     A unit is within the guarantees as soon as its group, or one that this is in, needs no more than its quota with it, of what all in it
-    have or keep; else all groups together may have or keep the capacity of the cluster.
+    have or keep; else all groups together may have or keep the capacity of the cluster. Kinds of nodes without room for it do not count while
+    others have some: it starts on none of them.
     """
     charge = most_charge_of(job, job.shape.size, cluster)
+    full = _kinds_without_room(job, cluster)
     for i, more in enumerate(charge):
-        if more and (found := _against(groups, job.group, charge, i, cluster)):
+        if more and i not in full and (found := _against(groups, job.group, charge, i, cluster)):
             return found
     return None
+
+
+def _kinds_without_room(job: JobEntry, cluster: Cluster) -> Collection[int]:
+    """Return the measures of the kinds of nodes that have no room for a unit now, while others have."""
+    kinds, shape = job.group.kinds, job.shape
+    if kinds is None or shape.kinds or shape.row == NONE:
+        return ()
+    fits = cluster.lack[shape.row, : cluster.node_count] == 0
+    if not fits.any():
+        return ()
+    return [job.group.base + j for j in np.flatnonzero(~kinds.masks()[:, fits].any(axis=1)).tolist()]
 
 
 def _against(groups: Groups, group: GroupState, charge: tuple[int, ...], i: int, cluster: Cluster) -> Bound | None:
@@ -115,11 +130,11 @@ def _against(groups: Groups, group: GroupState, charge: tuple[int, ...], i: int,
         if parent is None:
             total = _held_by_all(groups, node, i) - before + max(need, before)
             capacity = capacity_in(group, cluster)[i]
-            if total <= capacity:
+            keeping = _keeping(groups, group, i) if total > capacity else ()
+            if not keeping:
+                # Else all that there is, is in use: nobody keeps anything.
                 return None
-            return Bound(
-                "", _measure(groups, node, i), capacity, total - charge[i], charge[i], _keeping(groups, group, i)
-            )
+            return Bound("", _measure(groups, node, i), capacity, total - charge[i], charge[i], keeping)
         below = parent.held_below[i] - before + max(need, before)
         need = max(parent.used[i] + parent.claimed[i] + charge[i], below)
         node = parent
