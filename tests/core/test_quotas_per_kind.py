@@ -274,6 +274,24 @@ def test_a_kind_that_is_full_does_not_keep_a_job_for_any_model_from_others() -> 
     assert held(world, "speech") == {"gpu(A100)": 3, "gpu(T4)": 8}
 
 
+def test_within_the_max_quota_of_a_kind_siblings_take_back_what_they_are_guaranteed() -> None:
+    """The node has 12 A100s, of which ml may have 8; speech has taken 6 of them, and vision, which is guaranteed 4, 2."""
+    world = World(
+        group("ml", "<gpu(A100)=6>").most("<gpu(A100)=8>"),
+        group("vision", "<gpu(A100)=4>").inside("ml"),
+        group("speech", "<gpu(A100)=2>").inside("ml"),
+        nodes=[gpus("a", "A100", 12), gpus("t", "T4")], dimensions=("gpu",),
+        accounting="dominant", cooling=0, grace=0, max_per_round=1, preempt_below=1, preempt_above=1,
+    )  # fmt: skip
+    world.run(wants("v", "A100", 2).group("vision"), wants("s", "A100", 6).group("speech"))
+    world.submit(wants("more", "A100", 3).group("vision")).decide()
+    assert taken_back(world) == {"s": 2}
+    assert (held(world, "vision")["gpu(A100)"], held(world, "speech")["gpu(A100)"]) == (4, 4)
+    assert (
+        world.why("more") == "group ml is at its MaxQuota of 8 gpu(A100): 8 gpu(A100) used, this asks for 1 gpu(A100)"
+    )
+
+
 # --- the tree ----------------------------------------------------------------------------------------------------
 
 TREE = (
