@@ -188,6 +188,8 @@ def test_a_tree_of_groups_through_the_api(tmp_path: Path) -> None:
             ("all", False),
         ]
         assert (shown["all"]["quota"], shown["all"]["max_quota"], shown["web"]["lendable"]) == ("3", "6", "1")
+        # Of the 2 of web 1 is kept, so that much less of all is there for others.
+        assert [shown[name]["lends"] for name in ("all", "web", "lab")] == ["2", "1", "1"]
         assert shown["web"]["share_of_parent"] == pytest.approx(2 / 3, abs=1e-5)
         again = await center.call("PUT", "/v1/groups", {"text": page["text"]})
         assert again["changes"] == 0

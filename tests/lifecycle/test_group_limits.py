@@ -294,3 +294,60 @@ def test_in_a_tree_what_is_closed_or_full_above_counts_below_and_each_group_can_
     assert "in group lab 1 of at most 1 jobs" in made.refuse(Submit(jobs=(job(group="lab"),)))
     told = made.refuse(SetGroup(name="lab", values=(("ResourceQuota", "3"),)))
     assert "the groups in all have quotas of 5 cores together, its own is 4 cores" in told
+
+
+def tree(above: Limits, own: Limits) -> World:
+    """A group ``physics`` with these limits, and in it ``lab`` with its own."""
+    made = World(followed=True)
+    made.join("n1")
+    physics = Group(name="physics", quota=Quota(scalar=4000), limits=above)
+    inside = Group(name="lab", quota=Quota(scalar=4000), parent="physics", limits=own)
+    made.step(ApplyGroups(groups=(physics, inside), by="eve"))
+    return made
+
+
+IN_A_TREE = [
+    ("what the group above allows", Limits(time_limit=HOUR), Limits(), HOUR),
+    ("the least that any allows", Limits(time_limit=HOUR), Limits(time_limit=2 * HOUR), HOUR),
+    ("the default of the group above", Limits(default_time_limit=MINUTE), Limits(), MINUTE),
+    ("the nearest default", Limits(default_time_limit=MINUTE), Limits(default_time_limit=HOUR), HOUR),
+    ("a default, not what is allowed", Limits(default_time_limit=MINUTE), Limits(time_limit=HOUR), MINUTE),
+    # Such groups are refused in a file; older ones may be there.
+    ("no more than is allowed above", Limits(time_limit=MINUTE), Limits(default_time_limit=HOUR), MINUTE),
+    ("no more than the group itself allows", Limits(default_time_limit=HOUR), Limits(time_limit=MINUTE), MINUTE),
+]
+
+
+@pytest.mark.parametrize(
+    ("above", "own", "given"), [each[1:] for each in IN_A_TREE], ids=[each[0] for each in IN_A_TREE]
+)
+def test_in_a_tree_a_job_without_a_time_limit_gets_that_of_the_groups_above(
+    above: Limits, own: Limits, given: int
+) -> None:
+    made = tree(above, own)
+    made.submit(in_lab(), in_lab(9))
+    made.submit(*dag(2))
+    assert [live.job.time_limit for live in made.machine.jobs.values()] == [given] * 4
+    (number,) = made.submit(cron())
+    assert skipped(made, 1) == []
+    (run,) = made.machine.families[number].members.values()
+    assert made.machine.jobs[run].job.time_limit == given
+
+
+def test_runs_of_a_cron_job_without_a_time_limit_get_the_one_that_came_later() -> None:
+    made = tree(Limits(), Limits())
+    (number,) = made.submit(cron())
+    made.step(SetGroup(name="physics", values=(("MaxTimeLimit", "30min"),), by="eve"))
+    assert skipped(made, 1) == []
+    (run,) = made.machine.families[number].members.values()
+    assert made.machine.jobs[run].job.time_limit == 30 * MINUTE
+
+
+def test_a_default_longer_than_a_group_above_allows_is_refused_from_either_side() -> None:
+    made = tree(Limits(time_limit=HOUR), Limits(default_time_limit=HOUR))
+    before = made.machine.core.groups.configured
+    told = "DefaultTimeLimit: 2h of group lab is longer than MaxTimeLimit of group physics, 1h"
+    assert made.refuse(SetGroup(name="lab", values=(("DefaultTimeLimit", "2h"),))).startswith(told)
+    told = "DefaultTimeLimit: 1h of group lab is longer than MaxTimeLimit of group physics, 30m"
+    assert made.refuse(SetGroup(name="physics", values=(("MaxTimeLimit", "30min"),))).startswith(told)
+    assert made.machine.core.groups.configured == before

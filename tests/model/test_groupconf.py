@@ -318,6 +318,26 @@ def test_a_wrong_time_zone_is_told(text: str, says: str) -> None:
     assert found.startswith(f"Group.conf:{says}")
 
 
+def test_a_mistake_of_a_group_behind_the_time_zone_is_where_the_group_begins() -> None:
+    zone, group = complaints("Zone: UTC\nName: a\nUsers: x")
+    assert zone.startswith("Group.conf:1: Zone: holds for all groups")
+    assert group.startswith("Group.conf:2: ResourceQuota: group 'a' has no quota")
+
+
+@pytest.mark.parametrize("value", ["1.5", "--7", "-1000001", "1000001", "-", "²"])
+def test_a_wrong_priority_for_preemption_is_told_that_it_may_be_negative(value: str) -> None:
+    (found,) = complaints(f"{HEAD}1\nPreemptPriority: {value}")
+    assert found == (
+        f"Group.conf:3: PreemptPriority: {value!r} is not a priority for preemption (a whole number from -1000000 to 1000000)"
+    )
+    assert parse(f"{HEAD}1\nPreemptPriority: -7").groups[0].preempt_priority == -7
+
+
+def test_what_is_lent_may_be_nothing_and_the_error_says_so() -> None:
+    (found,) = complaints(f"{HEAD}1\nLendable: -1")
+    assert found == "Group.conf:3: Lendable: '-1' is too small (a whole number of cores such as 10, 0 for nothing)"
+
+
 def test_what_is_odd_and_no_mistake_draws_a_note() -> None:
     text = """\
 Name: news

@@ -130,6 +130,68 @@ def test_mistakes_have_their_lines(text: str, told: list[str]) -> None:
     assert [str(each) for each in caught.value.errors] == told
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param(
+            block("Name: a", "ResourceQuota: 8", "Lendable: 9"),
+            ["Group.conf:3: Lendable: 9 cores is more than the quota of 8 cores (at most 8 cores, or leave it out: all of it)"],
+            id="more than the quota",
+        ),
+        pytest.param(
+            block("Name: a", "ResourceQuota: 8; Mon-Fri 08:00-18:00 = 10", "Lendable: 11"),
+            ["Group.conf:3: Lendable: 11 cores is more than the largest quota of 10 cores (at most 10 cores, or leave it out: all of it)"],
+            id="more than at any time",
+        ),
+        pytest.param(
+            block("Name: p", "Lendable: 9") + block("Name: a", "Parent: p", "ResourceQuota: 8"),
+            ["Group.conf:2: Lendable: 9 cores is more than the quota of 8 cores (at most 8 cores, or leave it out: all of it)"],
+            id="more than the sum of those in it",
+        ),
+        pytest.param(
+            block("Name: p", "MaxTimeLimit: 30min")
+            + block("Name: a", "Parent: p", "ResourceQuota: 8", "MaxTimeLimit: 2h", "DefaultTimeLimit: 45min"),
+            ["Group.conf:8: DefaultTimeLimit: 45m of group a is longer than MaxTimeLimit of group p, 30m (at most 30m)"],
+            id="a default longer than the group above allows",
+        ),
+        pytest.param(
+            block("Name: q", "MaxTimeLimit: 30min")
+            + block("Name: p", "Parent: q", "DefaultTimeLimit: 1h")
+            + block("Name: a", "Parent: p", "ResourceQuota: 8", "DefaultTimeLimit: 31min"),
+            [
+                "Group.conf:6: DefaultTimeLimit: 1h of group p is longer than MaxTimeLimit of group q, 30m (at most 30m)",
+                "Group.conf:11: DefaultTimeLimit: 31m of group a is longer than MaxTimeLimit of group q, 30m (at most 30m)",
+            ],
+            id="defaults longer than the outermost group allows",
+        ),
+    ],
+)  # fmt: skip
+def test_contradictions_have_their_lines(text: str, told: list[str]) -> None:
+    with pytest.raises(InputErrors) as caught:
+        read(text)
+    assert [str(each) for each in caught.value.errors] == told
+
+
+def test_what_lends_all_of_its_largest_quota_is_no_mistake() -> None:
+    read(block("Name: a", "ResourceQuota: 8; Mon-Fri 08:00-18:00 = 10", "Lendable: 10"))
+    read(block("Name: p", "Lendable: 8") + block("Name: a", "Parent: p", "ResourceQuota: 8"))
+    read(block("Name: a", "ResourceQuota: <10,40G,gpu(A100)=2>", "Lendable: <gpu(A100)=2>"), "dominant")
+
+
+@pytest.mark.parametrize(
+    ("lent", "told"),
+    [
+        ("<4,gpu(A100)=3>", "3 gpu(A100) is more than the quota of 2 gpu(A100) (at most 2 gpu(A100), or leave it out"),
+        ("<4,gpu(T4)=1>", "1 gpu(T4) is lent, and the quota has no gpu(T4) (leave it out)"),
+        ("<4,41G>", "memory 41G is more than the quota of memory 40G (at most memory 40G, or leave it out: all of it)"),
+    ],
+)
+def test_each_amount_that_is_lent_is_within_the_quota(lent: str, told: str) -> None:
+    with pytest.raises(InputErrors) as caught:
+        read(block("Name: a", "ResourceQuota: <10,40G,gpu(A100)=2>", f"Lendable: {lent}"), "dominant")
+    assert [str(each).partition(told)[:2] for each in caught.value.errors] == [("Group.conf:3: Lendable: ", told)]
+
+
 def test_kinds_are_not_mixed_in_a_tree() -> None:
     text = block("Name: p", "ResourceQuota: <10,40G>") + block("Name: a", "Parent: p", "ResourceQuota: 3")
     with pytest.raises(InputErrors, match="the quotas of a tree are all of one kind, here a vector of cpu, memory"):

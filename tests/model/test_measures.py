@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cress.model.errors import InputErrors
@@ -50,6 +50,10 @@ def test_a_measure_is_a_dimension_with_a_kind(text: str, amounts: dict[str, int]
         ("<gpu(A100)=1,4>", "'4' follows a part with a name (parts with names come last)"),
         ("gpu(A100)=1>", "'gpu(A100)=1>' has only one angle bracket (<40,160G,gpu(A100)=8>)"),
         ("<gpu(A100)=much>", "gpu(A100): 'much' does not begin with a number"),
+        ("<4,8G,gpu=1,gpu(A100)=2>", "2 gpu(A100) are more than the 1 gpu of all kinds (gpu=2 or more, which counts all kinds)"),
+        ("<4,8G,cpu(fat)=8>", "8 cpu(fat) are more than the 4 cores of all kinds (cpu=8 or more, which counts all kinds)"),
+        ("<gpu=3,gpu(A100)=2,gpu(T4)=2>", "4 gpu of the kinds A100, T4 are more than the 3 gpu of all kinds (gpu=4 or more"),
+        ("<4>; 08:00-09:00 = <4,memory=8G,memory(fat)=9G>", "memory(fat) 9G are more than the memory 8G of all kinds"),
     ],
 )  # fmt: skip
 def test_mistakes_say_where_they_are(value: str, told: str) -> None:
@@ -68,6 +72,8 @@ names = st.sampled_from([*D.names, "gpu(A100)", "gpu(T4)", "cpu(big one)", "iops
 
 @given(st.dictionaries(names, st.integers(1, 2**49), min_size=1))
 def test_every_quota_is_read_as_it_was_written(amounts: dict[str, int]) -> None:
+    for dimension, whole in ((name, amounts[name]) for name in D.names if name in amounts):
+        assume(whole >= sum(amounts[name] for name in amounts if split(name)[0] == dimension and split(name)[1]))
     text = format_quota(Quota(amounts=tuple(amounts.items())), "dominant", D)
     quota, _ = parse_resource_quota(text, "dominant", D)
     assert dict(quota.amounts) == amounts

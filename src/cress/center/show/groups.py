@@ -12,6 +12,7 @@ from cress.core.groups.guarantees import capacity_in
 from cress.core.jobs import GroupState
 from cress.core.scheduler import Scheduler
 from cress.core.tree.amounts import UNBOUNDED, Amounts, InnerGroup
+from cress.core.tree.tree import holds
 from cress.model.groups.limits import limit_values
 from cress.model.groups.measures import split
 from cress.model.groups.quota_text import SCALE, format_measures, format_resource_quota
@@ -75,11 +76,8 @@ def _in_tree(core: Scheduler, group: Amounts) -> dict[str, Any]:
     capacity = capacity_in(group, core.cluster)
     parent = group.parent
     beyond = [max(0, used - quota) for used, quota in zip(group.used, group.quota, strict=True)]
-    unused = [
-        max(0, quota - used - claimed)
-        for quota, used, claimed in zip(group.quota, group.used, group.claimed, strict=True)
-    ]
-    lends = unused if group.lendable is None else [min(each) for each in zip(unused, group.lendable, strict=True)]
+    # Without what those in it keep.
+    lends = [max(0, quota - held) for quota, held in zip(group.quota, holds(group), strict=True)]
     return {
         "parent": group.spec.parent,
         "max_quota": "" if group.most is None else _amounts(group, group.most, core.dimensions),

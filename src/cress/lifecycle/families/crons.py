@@ -160,6 +160,8 @@ def _run(context: Context, family: Family, clock: CronState, moment: int) -> Non
         clock.skipped += 1
         return
     spec = timed(msgspec.structs.replace(family.job, type=JobType.BATCH, plan=None), context.utc)
+    # Its group may have got a time limit since the cron job came.
+    (spec,) = group_limits.with_limit(context, [spec])
     replaces = overlap is Overlap.REPLACE
     clock.refused = group_limits.problem(context, spec, len(alive) if replaces else 0)
     if clock.refused:

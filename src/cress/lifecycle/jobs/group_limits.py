@@ -20,11 +20,11 @@ from cress.lifecycle.tables.group_load import counts
 from cress.model.errors import NotAccepted
 from cress.model.family import Dag, Service
 from cress.model.group import DEFAULT_GROUP, Group
+from cress.model.groups.limits import given_time_limit
 from cress.model.groups.quota_text import SCALE, UNIT
 from cress.model.groups.tree import leaves_below
 from cress.model.job import Job, JobType
 from cress.model.jobfile.job import below
-from cress.model.limits import Limits
 from cress.model.resources import ResourceVector
 from cress.model.units import describe_named, format_duration, format_share
 
@@ -34,16 +34,16 @@ _MOST_TOLD = 5
 
 
 def with_limit(context: Context, jobs: Sequence[Job]) -> list[Job]:
-    """The jobs of a submit; one without a time limit gets the default of its group, else the longest that is allowed there."""
+    """The jobs of a submit; one without a time limit gets that of its group (``model.groups.limits.given_time_limit``)."""
     return [_with_limit(context, job) for job in jobs]
 
 
 def _with_limit(context: Context, job: Job) -> Job:
-    limits = _limits_of(context, job)
-    given = limits.time_limit if limits.default_time_limit is None else limits.default_time_limit
-    if given is None or job.time_limit is not None or job.type in _ENDLESS or isinstance(job.plan, Dag):
+    group = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
+    if group is None or job.time_limit is not None or job.type in _ENDLESS or isinstance(job.plan, Dag):
         return job
-    return msgspec.structs.replace(job, time_limit=given)
+    given = given_time_limit(each.spec.limits for each in _path(group))
+    return job if given is None else msgspec.structs.replace(job, time_limit=given)
 
 
 def check_job(context: Context, job: Job) -> None:
@@ -222,11 +222,6 @@ def _who(group: Group) -> str:
     """Return who can change the limits of a group."""
     admins = ", ".join(group.admins[:_MOST_TOLD])
     return f"an administrator of the group ({admins})" if admins else "an admin"
-
-
-def _limits_of(context: Context, job: Job) -> Limits:
-    group = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
-    return Limits() if group is None else group.spec.limits
 
 
 def _path(group: GroupState) -> Iterable[Amounts]:

@@ -21,6 +21,7 @@ from cress.model.group import (
     PreemptivePolicy,
     SchedPolicy,
 )
+from cress.model.groups.contradictions import contradictions
 from cress.model.groups.limits import BY_KEYWORD, LIMIT_KEYS, check_limits, limit_values, parse_limit
 from cress.model.groups.quota_text import (
     CPU,
@@ -323,6 +324,8 @@ def _took_zone(block: _Block, reader: _Reader) -> bool:
         except InputError as error:
             reader.error(error, line.number, ZONE)
     block.lines = others
+    if others:
+        block.first = others[0].number
     return not others
 
 
@@ -429,7 +432,9 @@ def _check_complete(block: _Block, seen: Mapping[str, _Line], reader: _Reader) -
 
 
 def _check_tree(groups: Sequence[Group], reader: _Reader) -> None:
-    for each in problems(groups, accounting=reader.accounting, dimensions=reader.dimensions):
+    found = problems(groups, accounting=reader.accounting, dimensions=reader.dimensions)
+    found = found or contradictions(groups, accounting=reader.accounting, dimensions=reader.dimensions)
+    for each in found:
         places = reader.places[each.group]
         line = places.get(each.keyword, places[NAME])
         reader.error(InputError(each.what, hint=each.hint), line, each.keyword)
@@ -581,7 +586,10 @@ def _parse_submit(line: _Line, _reader: _Reader) -> dict[str, Any]:
 
 def _parse_preempt_priority(line: _Line, _reader: _Reader) -> dict[str, Any]:
     sign, digits = (-1, line.value[1:]) if line.value.startswith("-") else (1, line.value)
-    return {"preempt_priority": sign * parse_count(digits, most=MAX_PREEMPT_PRIORITY)}
+    if not re.fullmatch(r"[0-9]{1,20}", digits) or int(digits) > MAX_PREEMPT_PRIORITY:
+        what = f"{_shown(line.value)} is not a priority for preemption"
+        raise InputError(what, hint=f"a whole number from -{MAX_PREEMPT_PRIORITY} to {MAX_PREEMPT_PRIORITY}")
+    return {"preempt_priority": sign * int(digits)}
 
 
 _PARSERS: Mapping[str, Callable[[_Line, _Reader], dict[str, Any]]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cress.model.errors import InputError
@@ -92,3 +93,14 @@ def check_limits(limits: Limits) -> None:
             hint="at most MaxTimeLimit",
             field="DefaultTimeLimit",
         )
+
+
+def given_time_limit(path: Iterable[Limits]) -> int | None:
+    """Return the time limit (µs) of a job that gives none, from the limits of its group and of each above it, innermost first.
+
+    That is the nearest default, else the smallest of the longest that are allowed, and never more than that; None: no group says any.
+    """
+    limits = list(path)
+    defaults = [each.default_time_limit for each in limits if each.default_time_limit is not None]
+    allowed = [each.time_limit for each in limits if each.time_limit is not None]
+    return min((*defaults[:1], *allowed), default=None)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.group import Quota, QuotaWindow
-from cress.model.groups.measures import parse_measure, place_of, split
+from cress.model.groups.measures import describe_measure, parse_measure, place_of, split
 from cress.model.groups.timetable import DAY_MINUTES
 from cress.model.resources import Dimensions
 from cress.model.units import AMOUNT_LIMIT, closest, format_amount, parse_count, parse_dimension
@@ -45,7 +45,7 @@ def parse_resource_quota(text: str, accounting: str, dimensions: Dimensions) -> 
     quotas: list[Quota] = []
     windows: list[QuotaWindow] = []
     try:
-        quotas.append(_parse_quota(first, accounting, dimensions))
+        quotas.append(_parse_guarantee(first, accounting, dimensions))
     except InputError as error:
         errors.append(error)
     for part in rest:
@@ -67,7 +67,7 @@ def parse_bound(text: str, accounting: str, dimensions: Dimensions, *, zero: boo
         raise InputError("has no timetable", hint="a number or a vector, the same all week")
     if zero and text.strip() in ("0", "<0>"):
         return Quota()
-    return _parse_quota(text, accounting, dimensions)
+    return _parse_quota(text, accounting, dimensions, zero=zero)
 
 
 def format_bound(quota: Quota, accounting: str, dimensions: Dimensions) -> str:
@@ -115,7 +115,28 @@ def format_moment(minute_of_week: int) -> str:
     return f"{_SHORT[day]} {_clock(minute)}"
 
 
-def _parse_quota(text: str, accounting: str, dimensions: Dimensions) -> Quota:
+def _parse_guarantee(text: str, accounting: str, dimensions: Dimensions) -> Quota:
+    """Parse a quota of a moment. Raises InputError also if kinds of nodes have more of a dimension together than it has in all."""
+    quota = _parse_quota(text, accounting, dimensions)
+    amounts = dict(quota.amounts)
+    kinds: dict[str, list[str]] = {}
+    for name in amounts:
+        if split(name)[1]:
+            kinds.setdefault(split(name)[0], []).append(name)
+    for dimension, names in kinds.items():
+        together, whole = sum(amounts[name] for name in names), amounts.get(dimension)
+        if whole is not None and together > whole:
+            has = describe_measure(together, names[0] if len(names) == 1 else dimension, dimensions)
+            which = has if len(names) == 1 else f"{has} of the kinds {', '.join(split(name)[1] for name in names)}"
+            least = format_amount(together, dimensions.measure(dimension))
+            raise InputError(
+                f"{which} are more than the {describe_measure(whole, dimension, dimensions)} of all kinds",
+                hint=f"{dimension}={least} or more, which counts all kinds",
+            )
+    return quota
+
+
+def _parse_quota(text: str, accounting: str, dimensions: Dimensions, *, zero: bool = False) -> Quota:
     stripped = _short(text)
     if _WINDOW.match(" ".join(stripped.split())):
         raise InputError("the quota outside the windows is missing", hint=f"10; {stripped}")
@@ -132,7 +153,8 @@ def _parse_quota(text: str, accounting: str, dimensions: Dimensions) -> Quota:
     except InputError as error:
         or_vector = " or a vector such as <40,160G>" if accounting == DOMINANT else ""
         what = error.what if stripped else "a quota is missing"
-        raise InputError(what, hint=f"a positive whole number of {UNIT[accounting]} such as 10{or_vector}") from None
+        number = "whole number of {} such as 10, 0 for nothing" if zero else "positive whole number of {} such as 10"
+        raise InputError(what, hint=f"a {number.format(UNIT[accounting])}{or_vector}") from None
     return Quota(scalar=count * scale)
 
 
@@ -196,7 +218,7 @@ def _parse_window(text: str, accounting: str, dimensions: Dimensions) -> QuotaWi
         start=_parse_clock(found["start"], last=DAY_MINUTES - 1),
         # 24:00 is the next day's 00:00, which a window that crosses midnight ends at.
         end=_parse_clock(found["end"], last=DAY_MINUTES) % DAY_MINUTES,
-        quota=_parse_quota(quota, accounting, dimensions),
+        quota=_parse_guarantee(quota, accounting, dimensions),
     )
 
 

@@ -149,7 +149,7 @@ def problems(groups: Sequence[Group], *, accounting: str, dimensions: Dimensions
     if found:
         return found
     children, weeks = children_of(groups), weeks_of(groups)
-    say = partial(_amount, accounting=accounting, dimensions=dimensions)
+    say = partial(say_amount, accounting=accounting, dimensions=dimensions)
     for group in groups:
         if group.name in inner and group.quota != NO_QUOTA:
             theirs = sum_of([weeks[each.name] for each in children[group.name]])
@@ -259,7 +259,8 @@ def quota_in(week: Week, moment: int) -> Quota:
     return week[bisect_right(week, moment, key=lambda each: each[0]) - 1][1]
 
 
-def _amount(name: str, amount: int, *, accounting: str, dimensions: Dimensions) -> str:
+def say_amount(name: str, amount: int, *, accounting: str, dimensions: Dimensions) -> str:
+    """Return an amount of a quota in words; one of a number has the dimension ""."""
     if name:
         return describe_measure(amount, name, dimensions)
     return f"{format_share(Decimal(amount) / SCALE[accounting])} {UNIT[accounting]}"

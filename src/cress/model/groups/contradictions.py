@@ -1,0 +1,60 @@
+"""Contradictions in what groups say: amounts and times that could never hold beside others.
+
+They are refused where somebody writes them. What was accepted before goes on: the core checks only what it relies on (``tree.problems``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from cress.model.group import Group
+from cress.model.groups.measures import split
+from cress.model.groups.tree import LENDABLE, Problem, amounts_of, say_amount, weeks_of
+from cress.model.resources import Dimensions
+from cress.model.units import format_duration
+
+DEFAULT_TIME = "DefaultTimeLimit"
+
+
+def contradictions(groups: Sequence[Group], *, accounting: str, dimensions: Dimensions) -> list[Problem]:
+    """Return what contradicts itself in these groups, whose tree has no ``problems``."""
+    return [*_lent(groups, accounting, dimensions), *_default_times(groups)]
+
+
+def _lent(groups: Sequence[Group], accounting: str, dimensions: Dimensions) -> Iterator[Problem]:
+    """Yield the first amount of each ``Lendable`` that is more than the quota at any moment of the week."""
+    if all(group.lendable is None for group in groups):
+        return
+    weeks = weeks_of(groups)
+    say = partial(say_amount, accounting=accounting, dimensions=dimensions)
+    for group in groups:
+        for name, lent in amounts_of(group.lendable) if group.lendable is not None else ():
+            most = max(dict(amounts_of(quota)).get(name, 0) for _, quota in weeks[group.name])
+            if lent <= most:
+                continue
+            largest = "largest quota" if len(weeks[group.name]) > 1 else "quota"
+            what = f"{say(name, lent)} is more than the {largest} of {say(name, most)}"
+            if most:
+                hint = f"at most {say(name, most)}, or leave it out: all of it"
+            elif split(name)[1]:
+                what, hint = f"{say(name, lent)} is lent, and the quota has no {name}", "leave it out"
+            else:
+                hint = "leave it out"
+            yield Problem(group.name, LENDABLE, what, hint)
+            break
+
+
+def _default_times(groups: Sequence[Group]) -> Iterator[Problem]:
+    """Yield the default time limits that are longer than a group around theirs allows."""
+    by_name = {group.name: group for group in groups}
+    for group in groups:
+        default, above = group.limits.default_time_limit, by_name.get(group.parent)
+        while default is not None and above is not None:
+            longest = above.limits.time_limit
+            if longest is not None and default > longest:
+                allowed = format_duration(longest)
+                what = f"{format_duration(default)} of group {group.name} is longer than MaxTimeLimit of group {above.name}, {allowed}"
+                yield Problem(group.name, DEFAULT_TIME, what, f"at most {allowed}")
+                break
+            above = by_name.get(above.parent)
