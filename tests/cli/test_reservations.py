@@ -82,6 +82,14 @@ def test_reservations_are_made_listed_and_removed_and_mistakes_are_one_sentence(
             ("exam --for 1h", 2, "nodes: it has no nodes"),
             ("exam --nodes n1 --for 1h --group x", 2, "group: there is no group 'x'"),
             ("exam --nodes n1 --for 1h --from 2026-02-30", 2, "from: '2026-02-30' has no time of day"),
+            ("exam --nodes n1 --for 5d --from 9999-12-31T23:30", 2, "from: it begins after 9989-12-31, the last day"),
+            (
+                "exam --nodes n1 --for 1h --from 9999-12-31T23:30-05:00 --every week",
+                2,
+                "from: it begins after 9989-12-31",
+            ),
+            ("exam --nodes n1 --until 9999-12-31T23:30-05:00", 2, "until: it ends after 9989-12-31, the last day"),
+            ("exam --nodes n1 --from +2h --until +1h", 2, "until: it ends before it begins"),
             ("exam --nodes n1 --for 1h --every often", 2, "every: 'often' is not a repetition"),
             ("exam --nodes n1 --for 1h --at-end never", 2, "at_end: 'never' is not one of them"),
             ("exam --count 2 --for 1h", 3, "there is no room for 2 whole nodes on 1 nodes"),
@@ -93,6 +101,9 @@ def test_reservations_are_made_listed_and_removed_and_mistakes_are_one_sentence(
             assert "\n" not in told
         tried = said("reserve", "exam", "--group", "default", "--nodes", "n1", "--for", "1h", "--dry-run")
         assert re.fullmatch(r"reservation exam of group default: 1 node \(n1\) would be kept from .* until .*", tried)
+        # A long one has an end too.
+        tried = said("reserve", "exam", "--group", "default", "--nodes", "n1", "--for", "36500d", "--dry-run")
+        assert re.fullmatch(r"reservation exam .* until \d{4}-\d\d-\d\d .*", tried)
         made = said("reserve", "exam", "--group", "default", "--nodes", "n1", "--for", "1h")
         assert " is kept from " in made
         again = said("reserve", "exam", "--nodes", "n1", "--for", "1h", code=3)

@@ -35,6 +35,9 @@ def test_a_reservation_without_a_name_gets_a_free_one() -> None:
     [
         ("now", "", "4h", "", ("2026-11-25 14:30", "2026-11-25 18:30", ())),
         ("+2h", "", "90min", "", ("2026-11-25 16:30", "2026-11-25 18:00", ())),
+        # Both from now on.
+        ("+1h", "+90min", "", "", ("2026-11-25 15:30", "2026-11-25 16:00", ())),
+        ("+10h", "02:00", "", "", ("2026-11-26 00:30", "2026-11-26 02:00", ())),
         ("18:00", "22:00", "", "", ("2026-11-25 18:00", "2026-11-25 22:00", ())),
         ("08:00", "10:00", "", "", ("2026-11-26 08:00", "2026-11-26 10:00", ())),
         ("22:00", "02:00", "", "day", ("2026-11-25 22:00", "2026-11-26 02:00", tuple(range(7)))),
@@ -61,6 +64,8 @@ def test_times_as_people_write_them(
         ("now", "18:00", "1h", "", "for", "it has two ends"),
         ("now", "", "soon", "", "for", "'soon' does not begin with a number"),
         ("2026-12-01 18:00", "2026-12-01 17:00", "", "", "until", "it ends before it begins"),
+        ("+1h", "+30min", "", "", "until", "it ends before it begins"),
+        ("+1h", "now", "", "", "until", "it ends before it begins"),
         ("now", "", "1h", "often", "every", "'often' is not a repetition"),
         ("now", "", "25h", "day", "every", "it would begin again before it ends"),
         ("now", "", "2d", "mon,tue", "every", "it would begin again before it ends"),
@@ -72,6 +77,37 @@ def test_mistakes_are_told_with_their_field(
     with pytest.raises(InputError) as refused:
         parse_span(start, until, length, every, NOW, BERLIN)
     assert (refused.value.field, refused.value.what) == (field, what)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Pacific/Kiritimati", "Etc/GMT+12"])
+@pytest.mark.parametrize(
+    ("start", "until", "length", "every", "field"),
+    [
+        ("9999-12-31 23:30", "", "5d", "", "from"),
+        ("9999-12-31 23:30 -05:00", "", "1h", "", "from"),
+        ("9999-12-31 23:30 -05:00", "", "1h", "week", "from"),
+        ("9989-12-30 12:00", "", "5d", "", "for"),
+        ("9989-12-30 12:00", "9999-12-31 23:59 -12:00", "", "", "until"),
+        ("9989-12-31 10:00", "", "1h", "tue", "every"),
+    ],
+)  # fmt: skip
+def test_what_no_clock_can_show_is_refused(
+    start: str, until: str, length: str, every: str, field: str, zone: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        parse_span(start, until, length, every, NOW, ZoneInfo(zone))
+    verb = "begins" if field == "from" else "ends"
+    assert str(refused.value) == (
+        f"{field}: it {verb} after 9989-12-31, the last day that can be reserved (an earlier moment)"
+    )
+
+
+def test_a_reservation_of_a_hundred_years_has_an_end_and_a_late_repetition_its_times() -> None:
+    begin, end, _ = parse_span("now", "", "36500d", "", NOW, BERLIN)
+    assert list(occurrences(AdvanceReservation(name="r", start=begin, end=end), NOW, BERLIN)) == [(begin, end)]
+    begin, end, days = parse_span("9989-12-30 10:00", "", "1h", "day", NOW, BERLIN)
+    late = AdvanceReservation(name="r", start=begin, end=end, days=days, zone="Europe/Berlin")
+    assert next(occurrences(late, NOW, BERLIN)) == (begin, end)
 
 
 @pytest.mark.parametrize(

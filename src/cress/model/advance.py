@@ -25,6 +25,8 @@ AT_END = (KEEP, STOP)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
+# No reservation is later: clocks of all zones show it, and a repetition is followed until then (the end of 9989 in UTC).
+LATEST = (datetime(9990, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
 class AdvanceReservation(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +75,7 @@ def occurrences(of: AdvanceReservation, after: int, zone: tzinfo) -> Iterator[tu
             yield held
             held = None
         held = (start, end) if held is None else (held[0], max(held[1], end))
-        if held[1] - held[0] > LOOKED_AT:
+        if of.days and held[1] - held[0] > LOOKED_AT:
             # Without a gap it never ends.
             yield held[0], NEVER
             return

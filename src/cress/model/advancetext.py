@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from datetime import timedelta, tzinfo
+from datetime import UTC, timedelta, tzinfo
 from itertools import count
 from typing import Any
 
 import msgspec
 
-from cress.model.advance import AT_END, local, moment
+from cress.model.advance import AT_END, LATEST, local, moment
 from cress.model.errors import InputError
 from cress.model.groups.quota_text import days_text, parse_days
 from cress.model.jobfile.deadlines import deadline, moment_of
@@ -22,6 +22,7 @@ EVERY = "day, week, or days such as Mon, Mon-Fri or Mon,Wed"
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 EVERY_DAY = tuple(range(7))
+LAST_DAY = f"{local(LATEST - 1, UTC):%Y-%m-%d}"
 
 
 class ReservationText(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +59,25 @@ def free_name(group: str, taken: Collection[str]) -> str:
     return next(name for number in count(1) if (name := f"{start}-{number}") not in taken)
 
 
-def parse_moment(text: str, now: int, zone: tzinfo, field: str) -> int:
-    """Return the moment (µs since the epoch) of a text at ``now``; raises ``InputError`` with the field."""
+def parse_moment(text: str, now: int, zone: tzinfo, field: str, *, after: int | None = None) -> int:
+    """Return the moment (µs since the epoch) of a text at ``now``; a time of day is the next one ``after`` that one, or ``now``.
+
+    Raises ``InputError`` with the field, also for a moment that is too late for a reservation.
+    """
+    at = _moment(text, now, zone, field, now if after is None else after)
+    if at > LATEST:
+        raise _too_late(field)
+    return at
+
+
+def _too_late(field: str) -> InputError:
+    verb = "begins" if field == "from" else "ends"
+    return InputError(
+        f"it {verb} after {LAST_DAY}, the last day that can be reserved", hint="an earlier moment", field=field
+    )
+
+
+def _moment(text: str, now: int, zone: tzinfo, field: str, after: int) -> int:
     word = text.strip()
     if word.lower() == "now":
         return now
@@ -69,9 +87,9 @@ def parse_moment(text: str, now: int, zone: tzinfo, field: str) -> int:
         except InputError as error:
             raise InputError(error.what, hint=FROM, field=field) from None
     if found := _CLOCK.fullmatch(word):
-        clocks = local(now, zone).replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
+        clocks = local(after, zone).replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
         at = moment(clocks, zone)
-        return at if at > now else moment(clocks + timedelta(days=1), zone)
+        return at if at > after else moment(clocks + timedelta(days=1), zone)
     try:
         given = deadline(word)
     except InputError as error:
@@ -112,9 +130,11 @@ def parse_span(
             raise error.at(field="for") from None
         end = begin + span
     else:
-        end = parse_moment(until, max(now, begin), zone, "until")
+        end = parse_moment(until, now, zone, "until", after=max(now, begin))
     if end - begin < MINUTE // 60:
         raise InputError("it ends before it begins", hint="an end after its start", field="until" if until else "for")
+    if end > LATEST:
+        raise _too_late("for")
     clocks = local(begin, zone)
     if days is None:
         days = (clocks.weekday(),)
@@ -123,6 +143,8 @@ def parse_span(
         while clocks.weekday() not in days:
             clocks += timedelta(days=1)
         begin, end = moment(clocks, zone), moment(clocks + lasts, zone, last=True)
+        if end > LATEST:
+            raise _too_late("every")
         if lasts >= timedelta(microseconds=shortest(days)):
             raise InputError("it would begin again before it ends", hint="a shorter time, or fewer days", field="every")
     return begin, end, days

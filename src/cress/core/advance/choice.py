@@ -280,8 +280,11 @@ def _copies(room: Ints, amounts: Ints) -> int:
 
 
 def said(start: int, end: int, zone: tzinfo) -> str:
-    """Return a time as clocks show it."""
-    begins, ends = local(start, zone), local(min(end, start + LOOKED_AT), zone)
+    """Return a time (µs since the epoch) as clocks show it."""
+    begins = local(start, zone)
+    if end >= NEVER:
+        return f"from {begins:%Y-%m-%d} {clock(begins)} for good"
+    ends = local(end, zone)
     last = clock(ends) if ends.date() == begins.date() else f"{ends:%Y-%m-%d} {clock(ends)}"
     return f"from {begins:%Y-%m-%d} {clock(begins)} to {last}"
 

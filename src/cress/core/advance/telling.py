@@ -94,7 +94,7 @@ def first_blocked(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None
 def _when(core: Books, start: int, end: int) -> str:
     offset, zone = core.groups.wall_offset or 0, core.groups.zone
     if start > core.now:
-        return said(start + offset, min(end, NEVER - 1) + offset if end < NEVER else NEVER, zone)
+        return said(start + offset, end + offset if end < NEVER else NEVER, zone)
     if end >= NEVER:
         return "for good"
     until, now = local(end + offset, zone), local(core.now + offset, zone)
