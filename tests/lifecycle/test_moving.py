@@ -223,6 +223,8 @@ def test_a_round_by_itself_makes_room_for_a_unit_that_waits_for_it_before_all_el
         pytest.param(
             [job(3, cpus=4, gang=True), job(1, cpus=4)], None, id="not one that its policy puts behind another"
         ),
+        pytest.param([job(1, cpus=4, requirement='Nodes in ("n1")')], 0, id="one that may go to a full node only"),
+        pytest.param([job(1, cpus=4, requirement='JobDependency = "db"')], None, id="not one that waits for another"),
         pytest.param([job(3, cpus=4, gang=True)], None, id="not one for which no moves are enough"),
         pytest.param([job(1, cpus=4, hold=True)], None, id="not one that waits for something else"),
     ],
@@ -300,6 +302,18 @@ def test_a_job_that_room_does_not_help_is_told_why(make: Any, told: str) -> None
     site.obey()
     with pytest.raises(InputError, match=told):
         waiting_unit(site.machine, number)
+
+
+def test_room_is_made_on_the_only_node_that_a_requirement_allows() -> None:
+    site, (one, _) = half_full(2, 1)
+    (number,) = site.submit(job(1, cpus=4, requirement='Nodes in ("n1")'))
+    assert site.machine.reason(number) == (
+        'no node that satisfies Nodes in ("n1") has enough free (1 of 2 nodes do not satisfy it; 1 lack cpu)'
+    )
+    begin(site, plan(site, job=number))
+    site.obey()
+    places = [{each.node for each in site.machine.jobs[of].attempts.values()} for of in (number, one)]
+    assert (last(site).state, places) == ("done", [{"n1"}, {"n2"}])
 
 
 def test_a_job_that_can_never_run_is_told_so() -> None:
