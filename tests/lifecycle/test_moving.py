@@ -183,6 +183,50 @@ def test_a_gang_gets_its_place_in_one_step() -> None:
     assert all(site.machine.jobs[number].running == 1 for number in (first, second, third))
 
 
+@pytest.mark.parametrize("least", [1, 3])
+def test_all_tasks_of_a_service_make_room_one_after_the_other(least: int) -> None:
+    site, web = on_one_node(4, minimum=least)
+    for name in ("n4", "n5", "n6"):
+        site.join(name, 4)
+    (gang,) = site.submit(job(2, cpus=8, gang=True, requirement='Nodes in ("n1", "n2")'))
+    found = plan(site, job=gang)
+    assert [move.node for move in found.moves] == ["n1"] * 4
+    begin(site, found)
+    ready = 4
+    while last(site).state == "moving":
+        assert len(last(site).under_way) == 1
+        ready = min(
+            ready, sum(each.ready_at is not None and not each.halted for each in site.machine.attempts.values())
+        )
+        halted = next((each for each in site.machine.attempts.values() if each.halted), None)
+        if halted is not None:
+            site.report(halted.node, ended(halted.id, -15, Cause.STOPPED))
+        else:
+            site.run_all()
+    assert (ready, last(site).problem, site.machine.jobs[gang].running) == (3, "", 2)
+    assert set(site.nodes(web).values()) <= {"n3", "n4", "n5", "n6"}
+
+
+def test_the_last_step_of_a_round_has_one_task_of_a_service_though_others_ended() -> None:
+    site = Site("n1", cpus=8)
+    web, filler = site.begin(service(3, minimum=2)), site.begin(job(1, cpus=5, movable=True))
+    for name in ("n2", "n3", "n4", "n5"):
+        site.join(name, 8)
+    (big,) = site.submit(job(1, cpus=8, requirement='Nodes in ("n1")'))
+    begin(site, plan(site, job=big))
+    assert (len(last(site).under_way), last(site).together) == (1, 2)
+    (ending,) = site.machine.jobs[filler].attempts.values()
+    site.cancel(filler)
+    site.report(ending.node, ended(ending.id, -15, Cause.STOPPED))
+    for _ in range(3):
+        assert len(last(site).under_way) == 1
+        (halted,) = [each for each in site.machine.attempts.values() if each.halted]
+        site.report(halted.node, ended(halted.id, -15, Cause.STOPPED))
+        site.run_all()
+    assert (last(site).state, last(site).problem, site.machine.jobs[big].running) == ("done", "", 1)
+    assert "n1" not in site.nodes(web).values()
+
+
 def test_a_moved_batch_task_says_why_it_stopped() -> None:
     site, (_, second) = half_full(3, 1)
     begin(site, plan(site))
