@@ -367,7 +367,7 @@ WHY = {
     "GCC >= 5": "no node of this cluster could ever satisfy GCC >= 5 (3 of 3 nodes do not)",
     "IdleCPU >= 8 && GCC < 5": "no node satisfies IdleCPU >= 8 and GCC < 5 "
     "(of 3 nodes 3 do not satisfy the first, 1 the second)",
-    "GCC < 5": "no node satisfies GCC < 5 (1 of 3 nodes do not; 2 lack cpu)",
+    "GCC < 5": "no node that satisfies GCC < 5 has enough free (1 of 3 nodes do not satisfy it; 2 lack cpu)",
     "": "no node has enough free; of 3 nodes 3 lack cpu",
 }
 

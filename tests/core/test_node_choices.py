@@ -40,7 +40,9 @@ def test_a_node_takes_only_jobs_that_it_accepts() -> None:
     assert len(where(core, "a")) == 3
     assert "n2" in where(core, "b")
     assert "n1" not in where(core, "b")
-    assert core.why("b") == f"no node satisfies what n1 accepts: {LAB} (1 of 3 nodes do not; 2 lack cpu)"
+    assert core.why("b") == (
+        f"no node that satisfies what n1 accepts: {LAB} has enough free (1 of 3 nodes do not satisfy it; 2 lack cpu)"
+    )
 
 
 WHY = {

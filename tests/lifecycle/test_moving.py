@@ -183,6 +183,50 @@ def test_a_gang_gets_its_place_in_one_step() -> None:
     assert all(site.machine.jobs[number].running == 1 for number in (first, second, third))
 
 
+@pytest.mark.parametrize("least", [1, 3])
+def test_all_tasks_of_a_service_make_room_one_after_the_other(least: int) -> None:
+    site, web = on_one_node(4, minimum=least)
+    for name in ("n4", "n5", "n6"):
+        site.join(name, 4)
+    (gang,) = site.submit(job(2, cpus=8, gang=True, requirement='Nodes in ("n1", "n2")'))
+    found = plan(site, job=gang)
+    assert [move.node for move in found.moves] == ["n1"] * 4
+    begin(site, found)
+    ready = 4
+    while last(site).state == "moving":
+        assert len(last(site).under_way) == 1
+        ready = min(
+            ready, sum(each.ready_at is not None and not each.halted for each in site.machine.attempts.values())
+        )
+        halted = next((each for each in site.machine.attempts.values() if each.halted), None)
+        if halted is not None:
+            site.report(halted.node, ended(halted.id, -15, Cause.STOPPED))
+        else:
+            site.run_all()
+    assert (ready, last(site).problem, site.machine.jobs[gang].running) == (3, "", 2)
+    assert set(site.nodes(web).values()) <= {"n3", "n4", "n5", "n6"}
+
+
+def test_the_last_step_of_a_round_has_one_task_of_a_service_though_others_ended() -> None:
+    site = Site("n1", cpus=8)
+    web, filler = site.begin(service(3, minimum=2)), site.begin(job(1, cpus=5, movable=True))
+    for name in ("n2", "n3", "n4", "n5"):
+        site.join(name, 8)
+    (big,) = site.submit(job(1, cpus=8, requirement='Nodes in ("n1")'))
+    begin(site, plan(site, job=big))
+    assert (len(last(site).under_way), last(site).together) == (1, 2)
+    (ending,) = site.machine.jobs[filler].attempts.values()
+    site.cancel(filler)
+    site.report(ending.node, ended(ending.id, -15, Cause.STOPPED))
+    for _ in range(3):
+        assert len(last(site).under_way) == 1
+        (halted,) = [each for each in site.machine.attempts.values() if each.halted]
+        site.report(halted.node, ended(halted.id, -15, Cause.STOPPED))
+        site.run_all()
+    assert (last(site).state, last(site).problem, site.machine.jobs[big].running) == ("done", "", 1)
+    assert "n1" not in site.nodes(web).values()
+
+
 def test_a_moved_batch_task_says_why_it_stopped() -> None:
     site, (_, second) = half_full(3, 1)
     begin(site, plan(site))
@@ -223,6 +267,8 @@ def test_a_round_by_itself_makes_room_for_a_unit_that_waits_for_it_before_all_el
         pytest.param(
             [job(3, cpus=4, gang=True), job(1, cpus=4)], None, id="not one that its policy puts behind another"
         ),
+        pytest.param([job(1, cpus=4, requirement='Nodes in ("n1")')], 0, id="one that may go to a full node only"),
+        pytest.param([job(1, cpus=4, requirement='JobDependency = "db"')], None, id="not one that waits for another"),
         pytest.param([job(3, cpus=4, gang=True)], None, id="not one for which no moves are enough"),
         pytest.param([job(1, cpus=4, hold=True)], None, id="not one that waits for something else"),
     ],
@@ -300,6 +346,18 @@ def test_a_job_that_room_does_not_help_is_told_why(make: Any, told: str) -> None
     site.obey()
     with pytest.raises(InputError, match=told):
         waiting_unit(site.machine, number)
+
+
+def test_room_is_made_on_the_only_node_that_a_requirement_allows() -> None:
+    site, (one, _) = half_full(2, 1)
+    (number,) = site.submit(job(1, cpus=4, requirement='Nodes in ("n1")'))
+    assert site.machine.reason(number) == (
+        'no node that satisfies Nodes in ("n1") has enough free (1 of 2 nodes do not satisfy it; 1 lack cpu)'
+    )
+    begin(site, plan(site, job=number))
+    site.obey()
+    places = [{each.node for each in site.machine.jobs[of].attempts.values()} for of in (number, one)]
+    assert (last(site).state, places) == ("done", [{"n1"}, {"n2"}])
 
 
 def test_a_job_that_can_never_run_is_told_so() -> None:

@@ -22,7 +22,7 @@ from cress.core.future.reservations import drain_due
 from cress.core.groups.limits import Bound
 from cress.core.groups.running_limits import head_of, limit_reached, that_may_start
 from cress.core.jobs import JobEntry
-from cress.core.kernels.holding import USABLE
+from cress.core.kernels.holding import EXCLUDED, USABLE
 from cress.core.placing.constraints import NO_WANTS, Wants
 from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.shape import Shape
@@ -285,7 +285,7 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
         kind = Verdict.NO_ROOM_TOGETHER
     if kind is not None and job.shape.match is not None:
         clauses = core.matching.alone(job.shape, np.flatnonzero(cluster.nodes[: cluster.node_count, USABLE]))
-        if clauses and kind is Verdict.NO_ROOM:
+        if clauses and kind is Verdict.NO_ROOM and not _some_satisfies(core, job.shape):
             kind = Verdict.UNSATISFIED
         if few := core.relations.licences.short(job.shape.wants.licences):
             return _veto(job, Verdict.LICENCE, nodes=nodes, clauses=clauses, licences=few)
@@ -359,6 +359,13 @@ def _closed(core: Cycle, job: JobEntry) -> tuple[tuple[str, int], ...]:
     return tuple(counts.items())
 
 
+def _some_satisfies(core: Cycle, shape: Shape) -> bool:
+    """Return whether a node that takes tasks satisfies all clauses of a shape, and so lacks only room for it."""
+    cluster = core.cluster
+    n = cluster.node_count
+    return bool(np.any((cluster.lack[shape.row, :n] & EXCLUDED == 0) & (cluster.nodes[:n, USABLE] > 0)))
+
+
 def _lacking(core: Cycle, shape: Shape) -> tuple[tuple[str, int], ...]:
     counts = zip(core.dimensions.names, core.fit.lacking(shape), strict=True)
     return tuple((name, count) for name, count in counts if count)
@@ -417,7 +424,8 @@ def _sentence(veto: Veto) -> str:
     counts = _counts(veto)
     added = veto.clauses and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER, Verdict.LICENCE)
     with_ = ", with {bound}" if veto.bound and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER) else ""
-    told = (_SENTENCES[veto.kind] + with_ + " ({counts})" * bool(added)).format(
+    template = _NO_ROOM_AMONG if veto.kind is Verdict.NO_ROOM and veto.clauses else _SENTENCES[veto.kind]
+    told = (template + with_ + " ({counts})" * bool(added)).format(
         group=f"{veto.level}, in which group {veto.group} is," if veto.level else veto.group,
         bounded=veto.bounded,
         blocker=blocker,
@@ -466,9 +474,10 @@ def too_few(licences: tuple[Shortage, ...], *, never: bool) -> str:
 def _counts(veto: Veto) -> str:
     """Return the counts of nodes that clauses exclude, and of the others that lack something."""
     lacking = ", ".join(f"{count} lack {name}" for name, count in veto.lacking)
-    named = veto.kind in (Verdict.UNSATISFIED, Verdict.NEVER_SATISFIED)
+    named = veto.kind in (Verdict.UNSATISFIED, Verdict.NEVER_SATISFIED, Verdict.NO_ROOM)
     if named and len(veto.clauses) == 1:
-        unmet = f"{veto.clauses[0][1]} of {veto.nodes} nodes do not"
+        it = " satisfy it" if veto.kind is Verdict.NO_ROOM else ""
+        unmet = f"{veto.clauses[0][1]} of {veto.nodes} nodes do not{it}"
     elif named and len(veto.clauses) <= len(_ORDINALS):
         each = [f"{count} the {word}" for (_, count), word in zip(veto.clauses, _ORDINALS, strict=False)]
         unmet = f"of {veto.nodes} nodes " + ", ".join(each).replace(" the", " do not satisfy the", 1)
@@ -478,6 +487,8 @@ def _counts(veto: Veto) -> str:
 
 
 _ORDINALS = ("first", "second", "third")
+# Of NO_ROOM, where clauses exclude some of the nodes.
+_NO_ROOM_AMONG = "no node that satisfies {clauses} has enough free ({counts})"
 _SENTENCES = {
     Verdict.PLACED: "it was placed",
     Verdict.HELD: "it is held",

@@ -17,34 +17,33 @@ from cress.core.tables.arrays import Ints
 Place = list[tuple[int, int]]
 
 
-def make_place(trial: Trial, job: JobEntry, budget: Budget, spare: dict[int, int]) -> Place | None:
+def make_place(trial: Trial, job: JobEntry, budget: Budget) -> Place | None:
     """Move tasks within a budget until the next unit of a job fits, and return its nodes; ``None``, and nothing moved, if it never does.
 
-    Of a service (by id) at most ``spare`` tasks are moved. Copies are made one by one where the next costs least; a task whose move
-    turns out to be needless stays.
+    Copies are made one by one where the next costs least; a task whose move turns out to be needless stays. Any number of tasks of a service
+    are moved: a round moves them one after the other.
     """
     shape = job.shape
     if shape.kinds:
         # Places are looked for of one kind of tasks only.
         return None
     if not by_domains(shape):
-        return _Search(trial, job, budget, spare, None).place()
+        return _Search(trial, job, budget, None).place()
     best: tuple[int, int, int] | None = None
     empty = trial.core.fit.room_when_empty(shape)
     choices = [room.open_copies() for room in rooms_when_empty(trial.core.relations, shape, empty)]
     for i, caps in enumerate(choices):
-        found = _Search(trial, job, budget, spare, caps).place()
+        found = _Search(trial, job, budget, caps).place()
         if found is not None:
             cost = sum(move.cost for move in trial.moves()), trial.mark, i
             best = min(best, cost) if best is not None else cost
             trial.unmake(0)
-    return None if best is None else _Search(trial, job, budget, spare, choices[best[-1]]).place()
+    return None if best is None else _Search(trial, job, budget, choices[best[-1]]).place()
 
 
 class _Search:
-    def __init__(self, trial: Trial, job: JobEntry, budget: Budget, spare: dict[int, int], caps: Ints | None) -> None:
+    def __init__(self, trial: Trial, job: JobEntry, budget: Budget, caps: Ints | None) -> None:
         self.trial, self.job, self.budget, self.caps = trial, job, budget, caps
-        self.spare = dict(spare)
         self.shape = job.shape
         self.cluster = trial.cluster
         # Copies that no clause forbids, whatever is free.
@@ -141,11 +140,7 @@ class _Search:
         )
 
     def _may(self, attempt: Attempt) -> bool:
-        return (
-            self.trial.may_move(attempt)
-            and attempt.job is not self.job
-            and self.spare.get(attempt.job.job.counted_as, 1) > 0
-        )
+        return self.trial.may_move(attempt) and attempt.job is not self.job
 
     def _one_more(self, f: int) -> bool:
         """Make room for one more copy on a node; return whether that went."""
@@ -168,10 +163,6 @@ class _Search:
             trial.unmake(mark)
             trial.closed[f] = was
             return False
-        for each in tasks:
-            number = each.job.job.counted_as
-            if number in self.spare:
-                self.spare[number] -= 1
         self.copies[f] = self._copies_on(f)
         return True
 
@@ -179,18 +170,12 @@ class _Search:
         """Move tasks, as far as other nodes take them, until a node has more copies; ``None``, and none moved, if it never has."""
         trial, mark = self.trial, self.trial.mark
         made: list[Attempt] = []
-        left = dict(self.spare)
         for each in tasks:
-            number = each.job.job.counted_as
-            if left.get(number, 1) < 1:
-                continue
             to = trial.fullest(each, trial.places(each))
             if to < 0:
                 continue
             trial.make(each, to, Goal.PLACE)
             made.append(each)
-            if number in left:
-                left[number] -= 1
             if self._copies_on(f) > before:
                 return made
         trial.unmake(mark)

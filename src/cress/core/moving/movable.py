@@ -72,9 +72,7 @@ def candidates(core: Books) -> Candidates:
         why = why_it_stays(core, attempt)
         spec = attempt.job.job
         if why is None and spec.minimum:
-            spare = running[spec.counted_as] - spec.minimum
-            found.spare[spec.counted_as] = spare
-            why = Stays.MINIMUM if spare < 1 else None
+            why = Stays.MINIMUM if running[spec.counted_as] <= spec.minimum else None
         if why is None:
             found.lost[attempt.id] = cost_of(core, attempt)
         else:

@@ -107,11 +107,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Candidates(msgspec.Struct):
-    """The running tasks that may move: the work that each loses by attempt (``Move.cost``), and the others counted by reason.
-
-    ``spare`` has, by the id of a service, the number of tasks that may be moved at once.
-    """
+    """The running tasks that may move: the work that each loses by attempt (``Move.cost``), and the others counted by reason."""
 
     lost: dict[int, int] = {}
     stays: Counter[Stays] = msgspec.field(default_factory=Counter)
-    spare: dict[int, int] = {}

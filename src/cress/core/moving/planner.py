@@ -46,7 +46,7 @@ def plan_place(copy: Books, found: Candidates, job: int, budget: Budget | None =
     _reserve(copy, unit)
     trial = Trial(copy, found.lost, unit)
     before = trial.free()
-    place = make_place(trial, unit, budget, found.spare)
+    place = make_place(trial, unit, budget)
     return Plan(
         moves=trial.moves(),
         before=before,

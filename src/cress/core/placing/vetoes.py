@@ -27,9 +27,9 @@ class Verdict(Enum):
     NEVER_SATISFIED = "never_satisfied"  # no node of this cluster satisfies its clauses and is large enough
     NEVER_TOGETHER = "never_together"  # a gang: all nodes together are not large enough
     LICENCE = "licence"  # too few of a licence are free, or there are too few at all
-    UNSATISFIED = "unsatisfied"  # no node satisfies its clauses at the moment and has enough free
+    UNSATISFIED = "unsatisfied"  # no node satisfies its clauses at the moment
     NO_NODE = "no_node"  # the nodes that could hold it are away, cordoned or overloaded
-    NO_ROOM = "no_room"  # no node has enough free
+    NO_ROOM = "no_room"  # no node has enough free, of those that satisfy its clauses
     NO_ROOM_TOGETHER = "no_room_together"  # a gang: not enough nodes have enough free
     RESERVED_AHEAD = (
         "reserved ahead"  # there is room, but it is reserved in advance for others, now or before its task would end

@@ -14,8 +14,9 @@ from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 def candidates(context: Context) -> Candidates:
     """Return the tasks that may move, and the others counted by reason."""
     found = Candidates()
+    spare: dict[int, int] = {}
     for attempt in context.attempts.values():
-        why = why_not(context, attempt, found.spare)
+        why = why_not(context, attempt, spare)
         if why is None:
             found.lost[attempt.id] = cost_of(context.core, context.core.attempts[attempt.id])
         else:
@@ -25,7 +26,7 @@ def candidates(context: Context) -> Candidates:
 
 
 def why_not(context: Context, attempt: LiveAttempt, spare: dict[int, int] | None = None) -> Stays | None:
-    """Return why a task is not moved, ``None`` if it may be. ``spare`` has how many tasks of services may be; it is filled."""
+    """Return why a task is not moved, ``None`` if it may be. ``spare`` has, by the id of a service, how many tasks of it may be at once; it is filled."""
     why = why_it_stays(context.core, context.core.attempts[attempt.id])
     if why is not None:
         return why

@@ -6,7 +6,6 @@ a center that takes over goes on with it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from cress.core.moving import steps
@@ -96,15 +95,16 @@ def _changed(what: str) -> NotAccepted:
 
 def _with_job_last(context: Context, moves: Sequence[Move]) -> tuple[tuple[Move, ...], int]:
     """Return the moves with those that make room for a job in one step at the end, and their number: one task of each service at most."""
-    seen: Counter[int] = Counter()
+    seen: set[int] = set()
     early: list[Move] = []
     late: list[Move] = []
-    for move in moves:
+    # From the end, so that the tasks of a service move in the order of the plan.
+    for move in reversed(moves):
         job = context.jobs[move.job]
         of = job.job.family if job.kept is not None else 0
-        (early if of and seen[of] else late).append(move)
-        seen[of] += 1
-    return (*early, *late), len(late)
+        (early if of and of in seen else late).append(move)
+        seen.add(of)
+    return (*reversed(early), *reversed(late)), len(late)
 
 
 def _size(each: Round) -> int:
@@ -145,8 +145,9 @@ def tend(context: Context) -> None:
     gone = tuple(move for move in now.left if move.attempt not in context.attempts)
     if gone:
         now.skipped += gone
+        last = now.left[len(now.left) - now.together :]
+        now.together -= sum(move in gone for move in last)
         now.left = tuple(move for move in now.left if move.attempt in context.attempts)
-        now.together = min(now.together, len(now.left))
     if not now.left:
         _end(context, now, "")
         return
@@ -191,6 +192,9 @@ def _problem_of(context: Context, now: Round, step: Sequence[Move]) -> str:
         why = why_not(context, attempt, spare)
         if why is not None:
             return f"task {move.task} of job {_shown(context, move)} is one {why.value}"
+        service = context.jobs[move.job].job.family
+        if service in spare:
+            spare[service] -= 1
         problem = steps.problem_of(core, move, kept)
         if problem:
             return problem
