@@ -41,6 +41,25 @@ def test_a_node_may_choose_its_jobs() -> None:
         node(repels=("a b",))
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Job.TPU > 0", "node n1: accepts: at character 1, `Job.TPU > 0`: a job has no Job.TPU (after `Job.`: User, "),
+        (
+            "Job.User = ann",
+            "node n1: accepts: at character 12, `ann`: the node has no attribute ann (a text must be in quotes",
+        ),
+    ],
+)
+def test_a_name_that_means_nothing_yet_is_told(text: str, told: str) -> None:
+    warnings: list[str] = []
+    assert node(accepts=text, warnings=warnings).accepts == text
+    assert warnings[0].startswith(told)
+    assert warnings[0].endswith("; until there is one it may take no job")
+    node(accepts="Job.GPU > 0", warnings=warnings)
+    assert len(warnings) == 1
+
+
 def test_the_amounts_may_be_said_too_and_labels_count_more_than_what_devices_are() -> None:
     made = node(devices=GPUS, resource="<4, 8G, gpu=2>", attributes={"gpu_model": "mine", "zone": "eu"})
     assert made.capacity[7] == 2_000

@@ -14,7 +14,7 @@ from cress.core.scheduler import Scheduler
 from cress.core.state import promised_state
 from cress.language.clauses import Rank
 from cress.language.jobfacts import facts_of, for_job, keys_in
-from cress.language.parser import parse_requirement
+from cress.language.parser import check_names_of_jobs, parse_requirement
 from cress.language.tree import Expression
 from cress.model.errors import InputError
 from cress.model.job import Job
@@ -104,6 +104,16 @@ def test_a_restored_core_knows_the_job_as_before() -> None:
 MISTAKES = {
     "Job.Usr = 1": "at character 1, `Job.Usr = 1`: a job has no Job.Usr (did you mean Job.User?)",
     "Job.User.Name = 1": "at character 1, `Job.User.Name = 1`: a job has no Job.User.Name (did you mean Job.Name?)",
+    "Job.TPU > 0": "at character 1, `Job.TPU > 0`: a job has no Job.TPU (after `Job.`: User, Group, Name, Type, Application, "
+    "Workload, Priority, Tasks, Gang, TimeLimit, CPU, Memory, Network, DiskRead, DiskWrite, IOPSRead, IOPSWrite, gpu, Labels.…)",
+    'away_from("Job.Prio > 3")': 'at character 11, `"Job.Prio > 3")`: at character 1, `Job.Prio > 3`: a job has no Job.Prio '
+    "(did you mean Job.Priority?)",
+    "Memory >= Job.CPU": "at character 1, `Memory >= Job.CPU`: Memory is in bytes and Job.CPU is not (amounts of one kind, or "
+    "shares such as IdleMemory / Memory)",
+    "Job.Memory >= 2": "at character 15, `2`: 2 has no unit, and Job.Memory is in bytes (a unit: 2G, or 2B)",
+    "Job.Memory >= 50%": "at character 15, `50%`: 50% of what? Job.Memory is an amount, not a share (Job.Memory / Memory is a share)",
+    'near("Job.Memory > 2")': 'at character 6, `"Job.Memory > 2")`: at character 14, `2`: 2 has no unit, and Job.Memory is in bytes '
+    "(a unit: 2G, or 2B)",
     "SSD && f(x) = (Job.Priority > 3)": "at character 16, `Job.Priority > 3)`: f(x) compares Waittime and ClusterLoad with "
     "constants, nothing else (such as f(x) = (Waittime > 15s) or f(x) = (ClusterLoad < 80% || Waittime > 5min))",
 }
@@ -112,8 +122,20 @@ MISTAKES = {
 @pytest.mark.parametrize(("text", "sentence"), MISTAKES.items())
 def test_mistakes(text: str, sentence: str) -> None:
     with pytest.raises(InputError) as caught:
-        parse_requirement(text)
+        check_names_of_jobs(text, parse_requirement(text), Dimensions(("gpu",)))
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    "text", ["Job.GPU > 0", "GPU >= 2 * job.gpu", 'away_from("Job.GPU > 0", Rack)', "Job.Labels.tpu = 1"]
+)
+def test_an_amount_of_the_cluster_is_an_attribute_of_the_job(text: str) -> None:
+    check_names_of_jobs(text, parse_requirement(text), Dimensions(("gpu",)))
+
+
+def test_a_job_that_was_accepted_before_keeps_a_text_that_would_be_refused_now() -> None:
+    for text in ("Job.Memory >= 2", 'away_from("Job.Memory >= 2")', "Job.TPU > 0"):
+        assert str(parse_requirement(text, stored=True)) == str(parse_requirement(text, stored=True))
 
 
 def test_without_a_job_there_is_nothing_to_name() -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cress.core.placing.constraints import NO_WANTS
-from cress.core.placing.node_choices import check_choice
+from cress.core.placing.node_choices import check_choice, check_names
 from cress.core.scheduler import Scheduler
 from cress.core.state import promised_state
 from cress.language.acceptance import parse_accepts
 from cress.model.errors import InputError
 from cress.model.events import Outcome
 from cress.model.job import Job
-from cress.model.node import Value
+from cress.model.node import Node, Value
+from cress.model.resources import Dimensions
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node
 from tests.language import plain
 
@@ -154,6 +156,40 @@ def test_mistakes(text: str, sentence: str) -> None:
     with pytest.raises(InputError) as caught:
         check_choice(text, ())
     assert str(caught.value) == sentence
+
+
+NAMED = Node(name="n1", capacity=(4_000, 0, 0, 0, 0, 0, 0, 0), attributes=(("Owner", "ann"),))
+UNKNOWN = {
+    'Job.Owner = "root"': 'accepts: at character 1, `Job.Owner = "root"`: a job has no Job.Owner (after `Job.`: User, Group,',
+    "Job.Nope = 1 || Job.User in Owners": "accepts: at character 1, `Job.Nope = 1 || Job.User…`: a job has no Job.Nope",
+    "Job.User = ann": 'accepts: at character 12, `ann`: the node has no attribute ann (a text must be in quotes: "ann")',
+    "Job.User = Owner && Job.Labels.tier = web": "accepts: at character 39, `web`: the node has no attribute web",
+    "Job.Grup = Owner": "a job has no Job.Grup (did you mean Job.Group?)",
+}
+
+
+@pytest.mark.parametrize(("text", "sentence"), UNKNOWN.items())
+def test_what_a_node_accepts_names_what_jobs_and_the_node_have(text: str, sentence: str) -> None:
+    named = msgspec.structs.replace(NAMED, accepts=text)
+    with pytest.raises(InputError) as caught:
+        check_names(named, Dimensions(("gpu",)))
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["Job.GPU > 0", "Job.User in Owners", "Job.Name = Rack || Job.User = Owner", "Job.Tasks < Slots"]
+)
+def test_what_a_node_accepts_may_name_amounts_of_the_cluster(text: str) -> None:
+    check_names(msgspec.structs.replace(NAMED, accepts=text), Dimensions(("gpu",)))
+
+
+def test_a_node_that_accepted_so_before_still_does() -> None:
+    with pytest.raises(InputError, match="1 has no unit, and Job\\.Memory is in bytes"):
+        check_choice("Job.Memory < 1", ())
+    check_choice("Job.Memory < 1", (), stored=True)
+    core = world(node("n1").cpu(4).accepts("Job.Memory < 1"), node("n2").cpu(4))
+    core.submit(job("a").cpu(1).memory("1G").group("web")).decide()
+    assert where(core, "a") == []
 
 
 def test_a_name_is_a_name() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cress.core.placing.submitted_constraints import constrained
-from cress.model.errors import InputError
+from cress.model.errors import InputError, InputErrors
 from cress.model.job import Job
 from cress.model.jobfile.submit import parse_jobs
 from cress.model.resources import Dimensions
@@ -99,3 +99,14 @@ def test_too_much_together() -> None:
     assert told == "jobs[0].requirement: 32 clauses are too many (at most 31)"
     (told,) = refused({"requirement": [f'A{i} = "{"x" * 1500}"' for i in range(3)]})
     assert told.startswith("jobs[0].requirement: ")
+
+
+def test_the_amounts_of_the_cluster_are_attributes_of_jobs() -> None:
+    entry = {**LEAST, "requirement": "GPU >= 2 * Job.GPU", "rank": "Slots / Job.TPU", "away_from": 'Job.Owner = "root"'}
+    specs = parse_jobs([entry], dimensions=Dimensions(("gpu",)), user="ann")
+    with pytest.raises(InputErrors) as caught:
+        constrained(specs, Dimensions(("gpu",)))
+    told = sorted(f"{each.field}: {each.what.rpartition(': ')[2]}" for each in caught.value.errors)
+    assert told == ["jobs[0].away_from: a job has no Job.Owner", "jobs[0].rank: a job has no Job.TPU"]
+    # Away from a cluster nobody knows its dimensions.
+    assert constrained(specs)[0].rank == "Slots / Job.TPU"

@@ -200,6 +200,15 @@ def test_labels_of_the_center_count_before_those_that_are_too_many(world: World)
         ({"reserve": (("disk_read", 1),)}, "disk_read cannot be kept back"),
         ({"accepts": "Job.User ="}, "accepts: at the end: a value is expected"),
         ({"accepts": "SSD"}, "accepts: SSD says nothing about a job"),
+        (
+            {"accepts": "Job.User = ann"},
+            "accepts: at character 12, `ann`: the node has no attribute ann (a text must be",
+        ),
+        (
+            {"accepts": "Job.GPU > 0"},
+            "accepts: at character 1, `Job.GPU > 0`: a job has no Job.GPU (after `Job.`: User",
+        ),
+        ({"accepts": "Job.Memory < 1"}, "accepts: at character 14, `1`: 1 has no unit, and Job.Memory is in bytes"),
         ({"repels": ("a b",)}, "repels: 'a b' is not a name"),
         ({"revert": 4}, "node n1 has no revision 4"),
         ({"rack": "r2", "base": 3}, "the settings of node n1 are at revision 0, and the change is based on 3"),
@@ -210,6 +219,12 @@ def test_a_wrong_change_is_refused_and_changes_nothing(change: dict[str, Any], s
     join(world)
     assert says in world.refuse(SetNode(**{"name": "n1", "labels": (), **change}))
     assert world.machine.nodes["n1"].revisions == ()
+
+
+def test_a_label_that_is_set_together_with_what_a_node_accepts_counts(world: World) -> None:
+    join(world)
+    set_node(world, labels=(("owner", "ann"),), accepts="Job.User = Owner")
+    assert world.machine.nodes["n1"].node.accepts == "Job.User = Owner"
 
 
 @pytest.mark.parametrize("successor", ["a restart", "a standby"])

@@ -133,6 +133,7 @@ CLUSTERS = {
     "no address": ("nodes:\n  - {name: a, resource: '<1>', address: x}\n", "c.yaml:2: address: 'x' is not an IP address"),
     "no range": ("nodes:\n  - {name: a, resource: '<1>', ports: 90-80}\n", "c.yaml:2: ports: '90-80' is not a range of ports"),
     "attributes without values": ("nodes:\n  - {name: a, resource: '<1>', attributes: [ssd]}\n", "c.yaml:2: attributes: is not a mapping"),
+    "an attribute that no job has": ("dimensions: [gpu]\nnodes:\n  - name: a\n    resource: <1>\n    accepts: Job.GPU > 0 || Job.TPU > 0\n", "c.yaml:5: accepts: at character 16, `Job.TPU > 0`: a job has no Job.TPU (after `Job.`: User, Group, Name, Type, Application, Workload, Priority, Tasks, Gang, TimeLimit, CPU, Memory, Network, DiskRead, DiskWrite, IOPSRead, IOPSWrite, gpu, Labels.…)"),
     "a condition that is none": ("nodes:\n  - name: a\n    resource: <1>\n    accepts: Job.User =\n", "c.yaml:4: accepts: at the end: a value is expected"),
     "no name to repel by": ("nodes:\n  - {name: a, resource: '<1>', repels: [a b]}\n", "c.yaml:2: repels: 'a b' is not a name"),
     "no pairs": ("nodes:\n  - {name: a, resource: '<1>'}\nneighbours: [r1, r2]\n", "c.yaml:3: neighbours: is not a list of pairs"),

@@ -34,23 +34,32 @@ def read_jobs(
     user: str,
     accounts: Collection[str] | None = None,
     zone: tzinfo = UTC,
+    of_cluster: bool = True,
 ) -> tuple[list[JobSpec], tuple[Job, ...]]:
-    """Return the specs and the jobs of a submit to a cluster in this time zone. Raises InputError, or InputErrors with every mistake."""
+    """Return the specs and the jobs of a submit to a cluster in this time zone. Raises InputError, or InputErrors with every mistake.
+
+    Without ``of_cluster`` the cluster may have other dimensions than these, so that any ``Job.X`` may be the amount of one.
+    """
     specs, errors = read_specs(entries, dimensions=dimensions, user=user)
     jobs: tuple[Job, ...] = ()
     try:
-        jobs = jobs_of(specs, accounts, zone)
+        jobs = jobs_of(specs, accounts, zone, dimensions if of_cluster else None)
     except InputError as error:
         errors += error.errors if isinstance(error, InputErrors) else [error]
     raise_all(errors)
     return specs, jobs
 
 
-def jobs_of(specs: Sequence[JobSpec], accounts: Collection[str] | None = None, zone: tzinfo = UTC) -> tuple[Job, ...]:
+def jobs_of(
+    specs: Sequence[JobSpec],
+    accounts: Collection[str] | None = None,
+    zone: tzinfo = UTC,
+    dimensions: Dimensions | None = None,
+) -> tuple[Job, ...]:
     """Return the jobs of the specs. Raises InputError, or InputErrors with every mistake, placed in the submit.
 
     ``accounts`` are those under which every user may run tasks; None: accounts are not checked. ``zone`` is that of the
-    cluster, for deadlines.
+    cluster, for deadlines; ``dimensions`` are those of the cluster; None: what ``Job.X`` may be is not checked.
     """
     errors: list[InputError] = [] if accounts is None else _strange_accounts(specs, accounts)
     told = set(map(str, errors))
@@ -67,7 +76,7 @@ def jobs_of(specs: Sequence[JobSpec], accounts: Collection[str] | None = None, z
                     errors.append(placed)
     jobs: list[Job] = []
     try:
-        jobs = constrained(specs)
+        jobs = constrained(specs, dimensions)
     except InputError as error:
         errors += error.errors if isinstance(error, InputErrors) else [error]
     if errors:

@@ -84,7 +84,7 @@ def _mistakes(entries: Sequence[Entry]) -> tuple[list[InputError], str]:
             unchecked = f"; requirements, ranks and moments were not checked ({error.name} is not installed)"
             parse_jobs(given, dimensions=_dimensions(entries), user="")
         else:
-            read_jobs(given, dimensions=_dimensions(entries), user="")
+            read_jobs(given, dimensions=_dimensions(entries), user="", of_cluster=False)
     except InputError as error:
         errors = error.errors if isinstance(error, InputErrors) else [error]
         files = files_of(entries)

@@ -89,7 +89,7 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
             ):
                 pass
             case NodeAdded():
-                check_choice(event.node.accepts, event.node.repels)
+                check_choice(event.node.accepts, event.node.repels, stored=True)
                 _amounts(event.node.capacity, core.dimensions, f"capacity of node {event.node.name}")
                 if there.get(event.node.name, _is_there(core, event.node.name)):
                     raise InputError(
@@ -148,7 +148,7 @@ def _check_node_event(
     if name not in core.cluster.index and name not in there:
         raise InputError(f"there is no node {name!r}", hint="a registered node")
     if isinstance(event, NodeChanged):
-        check_choice(event.node.accepts, event.node.repels)
+        check_choice(event.node.accepts, event.node.repels, stored=True)
         _amounts(event.node.capacity, core.dimensions, f"capacity of node {name}")
     if isinstance(event, ForeignUse):
         _amounts(event.amounts, core.dimensions, f"amounts that others use on node {name}")

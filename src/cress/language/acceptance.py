@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
 from functools import lru_cache
 
-from cress.language.jobfacts import keys_in_expression
-from cress.language.names import LOADS, amount_of
+from cress.language.jobfacts import TEXT_FACTS, check_facts, keys_in_expression
+from cress.language.names import JOB, LABELS, LOADS, UNDEFINED, amount_of
 from cress.language.parser import parse_expression
 from cress.language.sense import Sense
-from cress.language.tree import Expression, Name, leaves
+from cress.language.tree import Compare, Expression, Name, leaves, parts
 from cress.language.trouble import trouble
 from cress.model.errors import InputError
+from cress.model.resources import Dimensions
 
 MOST_TEXT = 1_000
 _EXAMPLE = "such as Job.Group in (lab, web) or Job.User in Owners"
 
 
 @lru_cache(maxsize=1024)
-def parse_accepts(text: str) -> Expression:
-    """Return the condition. Raises InputError, which points at the character."""
+def parse_accepts(text: str, *, stored: bool = False) -> Expression:
+    """Return the condition. Raises InputError, which points at the character.
+
+    A ``stored`` text was accepted before, perhaps by an older release: that it makes sense is not checked again.
+    """
     if len(text) > MOST_TEXT:
         raise InputError(f"{len(text)} characters are too many", hint=f"at most {MOST_TEXT:,}")
     expression = parse_expression(text)
-    Sense(text).condition(expression)
+    if not stored:
+        Sense(text).condition(expression)
     for leaf in leaves(expression):
         if isinstance(leaf, Name) and (leaf.key in LOADS or amount_of(leaf.key)[0]):
             what = f"{leaf} changes all the time, and a node takes a job or does not"
@@ -30,3 +36,29 @@ def parse_accepts(text: str) -> Expression:
     if not keys_in_expression(expression):
         raise InputError(f"{text} says nothing about a job", hint=_EXAMPLE)
     return expression
+
+
+def check_accepts(text: str, dimensions: Dimensions, attributes: Container[str]) -> None:
+    """Raise InputError, which points at the character, if a condition names what no job of such a cluster has.
+
+    ``attributes`` are the keys of those that the node has: another word without quotes beside an attribute of jobs is
+    likely to be a text.
+    """
+    expression = parse_accepts(text)
+    check_facts(text, expression, dimensions)
+    for one, other in _compared(expression):
+        if not isinstance(one, Name) or not isinstance(other, Name) or other.key in attributes:
+            continue
+        known = other.key.startswith(JOB) or other.key == UNDEFINED or amount_of(other.key, dimensions)[1]
+        if not known and (one.key in TEXT_FACTS or one.key.startswith(LABELS)):
+            what = f"the node has no attribute {other}"
+            raise trouble(text, other.at, what, f'a text must be in quotes: "{other}"')
+
+
+def _compared(expression: Expression) -> Iterator[tuple[Expression, Expression]]:
+    """Yield the two sides of each comparison, in both orders."""
+    if isinstance(expression, Compare):
+        yield expression.left, expression.right
+        yield expression.right, expression.left
+    for each in parts(expression):
+        yield from _compared(each)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from cress.language.functions import FUNCTIONS, SET
 from cress.language.names import (
     DATA_LOCALITY,
-    JOB,
     JOB_ATTRIBUTES,
-    JOB_FACTS,
     LABELS,
     MOMENT,
     NODES,
@@ -54,7 +52,6 @@ from cress.language.values import number_value
 from cress.language.versions import is_prefix
 from cress.model.errors import InputError
 from cress.model.resources import Measure
-from cress.model.units import closest
 
 # How each placement attribute is written.
 EXAMPLES = {
@@ -312,11 +309,6 @@ class Checker:
             )
         if name.key.startswith(LABELS) and name.key != LABELS:
             return
-        if name.key.startswith(JOB) and name.key.removeprefix(JOB) not in JOB_FACTS:
-            near = closest(name.written.rpartition(".")[2], JOB_FACTS.values())
-            if near or "." in name.key.removeprefix(JOB):
-                known = f"did you mean Job.{near}?" if near else f"Job.{', Job.'.join(JOB_FACTS.values())}"
-                raise self.wrong(name, f"a job has no {name}", known)
         if not name.written.startswith(QUOTE) and has_difference(name.written):
             hint = f"a minus has a space on each side; a label of this name is {spelling_of(name.written)}"
             raise self.wrong(name, f"{name} is read as one name", hint)

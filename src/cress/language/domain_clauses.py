@@ -6,13 +6,15 @@ import re
 
 from cress.language.checks import EXAMPLES, Checker
 from cress.language.clauses import Clause, Kind, OverDomains
+from cress.language.jobfacts import check_facts
 from cress.language.names import AWAY_FROM, LOADS, NEAR, PLACEMENT, PLACING, SPREAD, WITHIN, amount_of, key_of
 from cress.language.raw import Raw
 from cress.language.relaxation import Relaxation
-from cress.language.selectors import HINT, parse_selector
-from cress.language.tree import Call, Name, Number, Text
+from cress.language.selectors import HINT, check_selector, parse_selector
+from cress.language.tree import Call, Name, Number, Text, place_of
 from cress.language.trouble import trouble
 from cress.model.errors import InputError
+from cress.model.resources import Dimensions
 
 MOST_SKEW = 1_000_000
 MOST_TARGETS = 256
@@ -35,7 +37,7 @@ def domain_clause(text: str, checker: Checker, call: Call, relaxation: Relaxatio
     """Return the clause of such a function. Raises InputError, which points at the character."""
     arguments = list(call.arguments)
     example = EXAMPLES[call.function]
-    jobs = ""
+    jobs: Text | None = None
     if call.function in (PLACING[AWAY_FROM], PLACING[NEAR]):
         jobs = _jobs(text, checker, call, arguments.pop(0), example)
     by = arguments.pop(0) if arguments else _NODE
@@ -45,25 +47,25 @@ def domain_clause(text: str, checker: Checker, call: Call, relaxation: Relaxatio
         raise checker.wrong(by, f"{by} is no attribute with a few values", example)
     if call.function == PLACING[SPREAD]:
         skew, targets = _spread(text, checker, arguments, example)
-        return _made(call, by, OverDomains(by.key, str(by), "", skew, targets), relaxation)
+        return _made(call, by, None, OverDomains(by.key, str(by), "", skew, targets), relaxation)
     if arguments:
         raise checker.wrong(arguments[0], f"{call.function} takes no more than that", example)
     if call.function == PLACING[WITHIN] and by.key == "name":
         raise checker.wrong(call, "all tasks on one node are no domain", 'near("self"), or an attribute: within(Rack)')
-    return _made(call, by, OverDomains(by.key, str(by), jobs), relaxation)
+    return _made(call, by, jobs, OverDomains(by.key, str(by), "" if jobs is None else jobs.value), relaxation)
 
 
-def _jobs(text: str, checker: Checker, call: Call, first: Raw, example: str) -> str:
+def _jobs(text: str, checker: Checker, call: Call, first: Raw, example: str) -> Text:
     if isinstance(first, Name):
         # As in a list, a word needs no quotes.
-        return first.written
+        return Text(first.written, first.at)
     if not isinstance(first, Text) or not first.value.strip():
         raise checker.wrong(first, f"{call.function} takes a text that selects jobs", example)
     try:
         parse_selector(first.value.strip())
     except InputError as error:
         raise trouble(text, first.at, error.what, error.hint or HINT) from None
-    return first.value.strip()
+    return Text(first.value.strip(), first.at)
 
 
 def _spread(text: str, checker: Checker, arguments: list[Raw], example: str) -> tuple[int, tuple[tuple[str, int], ...]]:
@@ -111,10 +113,27 @@ def targets_text(targets: tuple[tuple[str, int], ...]) -> str:
     return ", ".join(f"{value}={share / PERCENT:g}%" for value, share in targets)
 
 
-def _made(call: Call, by: Name, value: OverDomains, relaxation: Relaxation | None) -> Clause:
+def check_jobs(text: str, clause: Clause, dimensions: Dimensions | None = None) -> None:
+    """Raise InputError, which points at the character, if the selector of jobs of a clause makes no sense.
+
+    With ``dimensions``, if it names what no job of such a cluster has.
+    """
+    if not isinstance(clause.value, OverDomains) or not clause.value.jobs:
+        return
+    condition = parse_selector(clause.value.jobs).condition
+    try:
+        check_selector(clause.value.jobs)
+        if condition is not None and dimensions is not None:
+            check_facts(clause.value.jobs, condition, dimensions)
+    except InputError as error:
+        assert isinstance(clause.expression, Call)
+        raise trouble(text, place_of(clause.expression.arguments[0]), error.what, error.hint) from None
+
+
+def _made(call: Call, by: Name, jobs: Text | None, value: OverDomains, relaxation: Relaxation | None) -> Clause:
     """Return the clause, in its canonical form."""
-    arguments: list[Raw] = [Text(value.jobs)] if value.jobs else []
-    if not value.jobs or by.key != _NODE.key:
+    arguments: list[Raw] = [] if jobs is None else [jobs]
+    if jobs is None or by.key != _NODE.key:
         arguments.append(Name(by.key, by.written))
     if value.most_skew != 1:
         arguments.append(Number(str(value.most_skew)))

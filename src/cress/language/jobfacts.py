@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from cress.language.clauses import Clause, Rank, Requirement, Term
-from cress.language.names import JOB, LABELS, UNDEFINED, key_of
+from cress.language.names import JOB, JOB_FACTS, LABELS, UNDEFINED, key_of
 from cress.language.tree import (
     And,
     Arithmetic,
@@ -23,15 +23,21 @@ from cress.language.tree import (
     Or,
     Text,
     Truth,
+    leaves,
     parts,
 )
+from cress.language.trouble import trouble
 from cress.model.job import Job
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
-from cress.model.units import format_amount
+from cress.model.units import closest, format_amount
 
 # Constants by the key of the name that they stand for.
 Facts: TypeAlias = tuple[tuple[str, Expression], ...]
+
+
+# Those whose values are texts; labels are as well.
+TEXT_FACTS = frozenset(JOB + each for each in ("user", "group", "name", "type", "application", "workload"))
 
 
 def names_jobs(text: str) -> bool:
@@ -60,6 +66,24 @@ def facts_of(job: Job, dimensions: Dimensions, group: str) -> dict[str, Expressi
         key = key_of(name)
         facts[JOB + key] = Number(format_amount(amount, dimensions.measure(name)), of=key)
     return facts
+
+
+def check_facts(text: str, expression: Expression, dimensions: Dimensions) -> None:
+    """Raise InputError, which points at the character, if an expression names what no job of such a cluster has.
+
+    The parser does not know the dimensions of the cluster, so that ``Job.GPU`` may be right for it.
+    """
+    known = {**JOB_FACTS, **{key_of(name): name for name in dimensions.custom}}
+    for leaf in leaves(expression):
+        if not isinstance(leaf, Name) or not leaf.key.startswith(JOB) or leaf.key.removeprefix(JOB) in known:
+            continue
+        if leaf.key.startswith(LABELS) and leaf.key != LABELS:
+            continue
+        word = leaf.written.rpartition(".")[2]
+        # The first letter is rarely mistyped, and GPU must not be taken for CPU.
+        near = closest(word, (each for each in known.values() if each[0].casefold() == word[:1].casefold()))
+        hint = f"did you mean Job.{near}?" if near else f"after `Job.`: {', '.join(known.values())}, Labels.…"
+        raise trouble(text, leaf.at, f"a job has no {leaf}", hint)
 
 
 def keys_in(requirement: Requirement, rank: Rank) -> frozenset[str]:

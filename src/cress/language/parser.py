@@ -7,7 +7,8 @@ from functools import lru_cache
 
 from cress.language.checks import EXAMPLES, Checker, measure_in
 from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Rank, Requirement, Term
-from cress.language.domain_clauses import domain_clause, is_domain_clause
+from cress.language.domain_clauses import check_jobs, domain_clause, is_domain_clause
+from cress.language.jobfacts import check_facts
 from cress.language.names import (
     DATA_LOCALITY,
     DEPENDED_JOB,
@@ -47,6 +48,7 @@ from cress.language.trouble import trouble
 from cress.language.values import number_value
 from cress.model.datanames import parse_data_name
 from cress.model.errors import InputError
+from cress.model.resources import Dimensions
 from cress.model.units import closest
 
 MOST_DISKS = 1000
@@ -67,6 +69,7 @@ def parse_requirement(text: str, *, stored: bool = False) -> Requirement:
         for clause in requirement.clauses:
             if clause.kind in (Kind.CONDITION, Kind.NODES):
                 sense.condition(clause.expression)
+            check_jobs(text, clause)
         return requirement
     reader = _Reader(text)
     clauses = reader.clauses(parse_raw(text))
@@ -91,6 +94,18 @@ def parse_rank(text: str, *, stored: bool = False) -> Rank:
         signed = list(zip(signs, raw.operands, strict=True))
     terms = (reader.term(sign, operand) for sign, operand in signed)
     return Rank(tuple(term for term in terms if term is not None))
+
+
+def check_names_of_jobs(text: str, constraints: Requirement | Rank, dimensions: Dimensions) -> None:
+    """Raise InputError, which points at the character, if constraints from ``text`` name what no job of such a cluster has."""
+    asked: list[Clause | Expression] = (
+        [*constraints.clauses] if isinstance(constraints, Requirement) else [term.what for term in constraints.terms]
+    )
+    for each in asked:
+        if isinstance(each, Clause):
+            check_jobs(text, each, dimensions)
+        expression = each.expression if isinstance(each, Clause) else each
+        check_facts(text, expression, dimensions)
 
 
 @lru_cache(maxsize=1024)
@@ -149,6 +164,8 @@ class _Reader:
             clause = self._clause(raw, None)
             if clause is None:
                 return None
+            if not self.stored:
+                check_jobs(self.text, clause)
             simple = clause.kind in (Kind.NODES, Kind.RESOURCE)
             return Term(weight, clause.expression if simple else clause)
         if isinstance(raw, Text):

@@ -78,6 +78,13 @@ def parse_selector(text: str) -> Selector:
     return Selector(group, rest)
 
 
+def check_selector(text: str) -> None:
+    """Raise InputError, which points at the character, if the condition of a selector makes no sense."""
+    condition = parse_selector(text).condition
+    if condition is not None:
+        Sense(text).condition(condition)
+
+
 def _labels(text: str) -> tuple[tuple[str, bool, str], ...]:
     found: list[tuple[str, bool, str]] = []
     for part in text.split(","):
@@ -93,7 +100,6 @@ def _labels(text: str) -> tuple[tuple[str, bool, str], ...]:
 def _condition(text: str) -> Selector:
     """Return the selector of a condition that asks of the job alone."""
     expression = Checker(text).condition(parse_raw(text))
-    Sense(text).condition(expression)
     for leaf in leaves(expression):
         if isinstance(leaf, Name) and not leaf.key.startswith(JOB):
             what = f"{leaf} is an attribute of a node, and jobs are selected"

@@ -14,6 +14,7 @@ from cress.language.namepatterns import is_pattern, parse_pattern
 from cress.language.names import (
     FREE_MEMORY,
     IDLE,
+    JOB,
     LOADS,
     NAMES,
     SIZED,
@@ -227,7 +228,7 @@ def _is_numeric_constant(expression: Expression) -> bool:
 def _is_number(expression: Expression) -> bool:
     """Return whether an expression is a number on every node, and not a constant."""
     if isinstance(expression, Name):
-        return is_quantity(expression.key)
+        return is_quantity(expression.key) or measure_of(expression.key) is not None
     if isinstance(expression, Call):
         return not is_truth(expression) and expression.function != IF
     return isinstance(expression, (Arithmetic, Negative)) and not _is_numeric_constant(expression)
@@ -274,7 +275,7 @@ def _unit(expression: Expression, measure: Measure | None) -> Unit | None:
             return _of_measure(measure) if unit_of(expression.text) not in ("", "%") else _NO_UNIT
         case Name() if expression.key in LOADS and expression.key != FREE_MEMORY:
             return _NO_UNIT
-        case Name() if is_quantity(expression.key):
+        case Name() if is_quantity(expression.key) or measure_of(expression.key) is not None:
             return _of_measure(measure_of(expression.key)) or _COUNT
         case Negative():
             return _unit(expression.operand, measure)
@@ -326,6 +327,8 @@ def _told(unit: Unit) -> str:
 def _share_of(amount: Expression) -> str:
     """The hint how a share of an amount is written."""
     dimension = amount_of(amount.key)[1] if isinstance(amount, Name) else ""
+    if isinstance(amount, Name) and amount.key.startswith(JOB):
+        return f"{amount} / {SPELLING[amount.key.removeprefix(JOB)]} is a share"
     if isinstance(amount, Name) and amount.key == FREE_MEMORY:
         return "FreeMemory / Memory is a share"
     return (
@@ -343,7 +346,7 @@ def _bounds(expression: Expression, measure: Measure | None) -> tuple[float, flo
             return _ANY if value is None else (value, value)
         case Name() if expression.key in LOADS and expression.key != FREE_MEMORY:
             return _SHARE
-        case Name() if is_quantity(expression.key):
+        case Name() if is_quantity(expression.key) or measure_of(expression.key) is not None:
             return 0.0, math.inf
         case Negative():
             low, high = _bounds(expression.operand, measure)

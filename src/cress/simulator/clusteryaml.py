@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any
 
-from cress.core.placing.node_choices import check_choice
+from cress.core.placing.node_choices import check_choice, check_names
 from cress.model import devicefile
 from cress.model.attributes import plain
 from cress.model.devices import capacity_with, check_devices, facts_of
@@ -105,21 +105,23 @@ def _add_yaml_node(builder: Builder, entry: Any) -> None:
     said = {plain(name) for name, _ in attributes}
     facts = tuple((name, value) for name, value in facts_of(devices).items() if plain(name) not in said)
     count = entry.get("count")
+    node = Node(
+        name="",
+        capacity=capacity,
+        rack=plain_text(entry.get("rack")),
+        address=_address(builder, entry),
+        ports=_ports(builder, entry),
+        attributes=(*attributes, *facts),
+        devices=devices,
+        data=data,
+        **_choice(builder, entry),
+    )
+    try:
+        check_names(node, builder.dimensions)
+    except InputError as error:
+        builder.wrong(error.at(line=line_of(entry, error.field), field=error.field))
     builder.add(
-        line_of(entry, "name") or line,
-        plain_text(entry.get("name")),
-        "" if count is None else str(count),
-        Node(
-            name="",
-            capacity=capacity,
-            rack=plain_text(entry.get("rack")),
-            address=_address(builder, entry),
-            ports=_ports(builder, entry),
-            attributes=(*attributes, *facts),
-            devices=devices,
-            data=data,
-            **_choice(builder, entry),
-        ),
+        line_of(entry, "name") or line, plain_text(entry.get("name")), "" if count is None else str(count), node
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from datetime import tzinfo
 
 from cress.language.namepatterns import is_pattern, parse_pattern
-from cress.language.parser import parse_requirement
+from cress.language.parser import check_names_of_jobs, parse_requirement
 from cress.model.advance import AdvanceReservation
 from cress.model.advancetext import ReservationText, check_name, parse_at_end, parse_span
 from cress.model.errors import InputError
@@ -43,7 +43,7 @@ def reservation_of(
             raise InputError("it reserves nothing", hint="amounts such as <4, 8G>", field="resource")
     if text.requirement:
         try:
-            parse_requirement(text.requirement)
+            check_names_of_jobs(text.requirement, parse_requirement(text.requirement), dimensions)
         except InputError as error:
             raise error.at(field="requirement") from None
     start, end, days = parse_span(text.start, text.until, text.length, text.every, now, zone)

@@ -14,7 +14,7 @@ from cress.core.placing.match import Match, predicate
 from cress.core.tables.licences import amounts_text
 from cress.language.clauses import Clause, Kind, Rank, brief
 from cress.language.names import amount_of
-from cress.language.parser import parse_rank, parse_requirement
+from cress.language.parser import check_names_of_jobs, parse_rank, parse_requirement
 from cress.language.spelled import rank_on
 from cress.model.group import DEFAULT_GROUP
 from cress.model.node import Value
@@ -101,6 +101,8 @@ def remarks_on(core: Books, requirement: str, rank: str) -> tuple[str, ...]:
 def match_nodes(core: Books, requirement: str, rank: str) -> list[NodeMatch]:
     """Evaluate the texts on each present node; clauses with an f(x) count as hard, names of jobs are of the default group."""
     constraints = Constraints(parse_requirement(requirement), parse_rank(rank))
+    check_names_of_jobs(requirement, constraints.requirement, core.dimensions)
+    check_names_of_jobs(rank, constraints.rank, core.dimensions)
     cluster = core.cluster
     match = Match(core.matching.context, constraints.wants(0, group=DEFAULT_GROUP))
     first = match.first_from_nothing().tolist()

@@ -11,25 +11,37 @@ from cress.core.placing.context import Context
 from cress.core.placing.predicates import Predicate
 from cress.core.tables.arrays import Bools, Ints
 from cress.core.tables.choices import NodeChoices
-from cress.language.acceptance import parse_accepts
+from cress.language.acceptance import check_accepts, parse_accepts
+from cress.language.columns import attributes_of
 from cress.language.jobfacts import facts_of, substituted
+from cress.language.names import NODE_NAMES
 from cress.language.program import Program
 from cress.model.attributes import check_tolerances
 from cress.model.errors import InputError
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
+from cress.model.node import Node
 from cress.model.resources import Dimensions
 
 # Names of nodes in a reason.
 MOST_SHOWN = 3
 
 
-def check_choice(accepts: str, repels: tuple[str, ...]) -> None:
-    """Raise InputError, with its field, unless a node may accept and repel so."""
+def check_choice(accepts: str, repels: tuple[str, ...], *, stored: bool = False) -> None:
+    """Raise InputError, with its field, unless a node may accept and repel so; ``stored``: said so before, perhaps to an older release."""
     check_tolerances(repels, "repels")
     if accepts:
         try:
-            parse_accepts(accepts)
+            parse_accepts(accepts, stored=stored)
+        except InputError as error:
+            raise error.at(field="accepts") from None
+
+
+def check_names(node: Node, dimensions: Dimensions) -> None:
+    """Raise InputError, with its field, if what a node accepts names what no job has, or a text without quotes."""
+    if node.accepts:
+        try:
+            check_accepts(node.accepts, dimensions, {*attributes_of(node), *NODE_NAMES})
         except InputError as error:
             raise error.at(field="accepts") from None
 
@@ -47,7 +59,7 @@ class Accepted(Predicate):
         self._context = context
         self._choices = context.relations.choices
         self._text = text
-        condition = parse_accepts(text)
+        condition = parse_accepts(text, stored=True)
         self._programs = [
             Program(context.columns, substituted(condition, dict(facts)))
             for facts in dict.fromkeys(facts for facts, _ in askers)

@@ -9,13 +9,14 @@ import msgspec
 from cress.core.placing.constraints import FOR_ALL, NOT_OF_PARTS, said_of_some
 from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Requirement
 from cress.language.names import DATA_LOCALITY
-from cress.language.parser import parse_rank, parse_requirement
+from cress.language.parser import check_names_of_jobs, parse_rank, parse_requirement
 from cress.language.tree import In, Name
 from cress.language.trouble import Misplaced, trouble
 from cress.model.errors import MAX_ERRORS, InputError, InputErrors
 from cress.model.job import Job, JobPart
 from cress.model.jobfile.clauses import ClauseText
 from cress.model.jobfile.job import JobSpec, below
+from cress.model.resources import Dimensions
 
 # Keys of job files that become clauses of a kind of their own.
 _KEYS = {
@@ -27,8 +28,10 @@ _KEYS = {
 }
 
 
-def constrained(specs: Sequence[JobSpec]) -> list[Job]:
+def constrained(specs: Sequence[JobSpec], dimensions: Dimensions | None = None) -> list[Job]:
     """Return the jobs of one submit with their requirements and ranks, in the language's canonical spelling.
+
+    ``dimensions`` are those of the cluster; None: they are not known, and any ``Job.X`` may be the amount of one.
 
     Raises InputError, or InputErrors with every mistake; ``field`` is the key that a text stands for, below the place of
     its job as in ``parse_jobs``.
@@ -42,9 +45,9 @@ def constrained(specs: Sequence[JobSpec]) -> list[Job]:
         if not (spec.clauses or spec.ranks or spec.part_clauses):
             jobs.append(spec.job)
             continue
-        found, mistakes = _requirement(spec.clauses)
-        rank = _rank(spec.ranks, mistakes)
-        parts = _parts(spec, mistakes)
+        found, mistakes = _requirement(spec.clauses, dimensions)
+        rank = _rank(spec.ranks, dimensions, mistakes)
+        parts = _parts(spec, dimensions, mistakes)
         # Mistakes in constraints that a step inherits from its dag are reported for the dag.
         told = wrong.get(-spec.job.family, set())
         wrong[position] = {(each.field, each.what) for each in mistakes}
@@ -56,14 +59,14 @@ def constrained(specs: Sequence[JobSpec]) -> list[Job]:
     return jobs
 
 
-def _parts(spec: JobSpec, mistakes: list[InputError]) -> tuple[JobPart, ...]:
+def _parts(spec: JobSpec, dimensions: Dimensions | None, mistakes: list[InputError]) -> tuple[JobPart, ...]:
     """Return the parts of a job with their requirements and ranks."""
     found: list[JobPart] = []
     requirements: list[Requirement] = []
     told: set[tuple[str, str]] = set()
     for part, texts, ranks in zip(spec.job.parts, spec.part_clauses, spec.part_ranks, strict=True):
-        requirement, wrong = _requirement(texts)
-        rank = _rank(ranks, wrong)
+        requirement, wrong = _requirement(texts, dimensions)
+        rank = _rank(ranks, dimensions, wrong)
         wrong += (
             InputError(
                 f"{clause} is about all tasks of a gang, and cannot be asked of parts",
@@ -85,24 +88,30 @@ def _parts(spec: JobSpec, mistakes: list[InputError]) -> tuple[JobPart, ...]:
     return tuple(found)
 
 
-def _rank(texts: Sequence[ClauseText], mistakes: list[InputError]) -> str:
+def _rank(texts: Sequence[ClauseText], dimensions: Dimensions | None, mistakes: list[InputError]) -> str:
     """Return the rank, and add what is wrong with it to the mistakes."""
     rank = ""
     for each in texts:
         try:
-            rank = str(parse_rank(each.text))
+            read = parse_rank(each.text)
+            if dimensions is not None:
+                check_names_of_jobs(each.text, read, dimensions)
+            rank = str(read)
         except InputError as error:
             mistakes.append(_told(each, error))
     return rank
 
 
-def _requirement(texts: Sequence[ClauseText]) -> tuple[Requirement, list[InputError]]:
+def _requirement(texts: Sequence[ClauseText], dimensions: Dimensions | None) -> tuple[Requirement, list[InputError]]:
     """Return the conjunction of all texts, each clause once, and the mistakes."""
     clauses: dict[Clause, None] = {}
     errors: list[InputError] = []
     for each in texts:
         try:
-            clauses |= dict.fromkeys(parse_requirement(each.text).clauses)
+            read = parse_requirement(each.text)
+            if dimensions is not None:
+                check_names_of_jobs(each.text, read, dimensions)
+            clauses |= dict.fromkeys(read.clauses)
         except InputError as error:
             errors.append(_told(each, error))
     if len(clauses) > MOST_CLAUSES:

@@ -79,7 +79,7 @@ class NodeChoices:
         )  # fmt: skip
         if moved or kinds != (len(self._by_condition), len(self._by_name)):
             self.changed = True
-            asked = (keys_in_expression(parse_accepts(each)) for each in self._by_condition)
+            asked = (keys_in_expression(parse_accepts(each, stored=True)) for each in self._by_condition)
             self.keys = frozenset[str]().union(*asked)
 
 

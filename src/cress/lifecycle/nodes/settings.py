@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cress.core.placing.node_choices import check_choice
+from cress.core.placing.node_choices import check_choice, check_names
 from cress.lifecycle.context import Context
 from cress.lifecycle.inputs import SetNode
 from cress.lifecycle.nodes.cordons import node_of
@@ -58,11 +58,14 @@ def set_node(context: Context, word: SetNode) -> None:
         )
     settings = _changed(node, word)
     check_settings(settings, context.core.dimensions)
-    check_choice(settings.accepts or "", settings.repels or ())
+    as_before = settings.accepts == settings_of(node).accepts
+    check_choice(settings.accepts or "", settings.repels or (), stored=as_before)
     if settings == settings_of(node):
         return
     revision = NodeRevision(number=last + 1, utc=context.utc, by=word.by, what=word.what, settings=settings)
     reported = reported_of(node)
+    if settings.accepts and not as_before:
+        check_names(with_settings(reported, settings, context.core.dimensions), context.core.dimensions)
     context.noticed.load(context.core, word.name)
     node.revisions = (*node.revisions, revision)[-MOST_REVISIONS:]
     if describe(context, node, reported):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from cress.core.placing.node_choices import check_choice
+from cress.core.placing.node_choices import check_choice, check_names
 from cress.model.attributes import are_ports, check_attributes, with_labels
 from cress.model.devices import capacity_with, check_devices, facts_of
 from cress.model.errors import InputError
@@ -30,7 +30,8 @@ def node_of(
 ) -> Node:
     """Return the node that an executor offers. Raises InputError.
 
-    ``racks`` by node are for executors that do not name their own. ``warnings`` lists the parts that are left out.
+    ``racks`` by node are for executors that do not name their own. ``warnings`` lists the parts that are left out, and names in
+    ``accepts`` that mean nothing yet.
     """
     warnings = [] if warnings is None else warnings
     if not isinstance(hello, Hello):
@@ -46,7 +47,7 @@ def node_of(
         raise InputError(f"{hello.ports[0]}-{hello.ports[1]} is not a range of ports", hint="within 1 to 65535")
     check_choice(hello.accepts, hello.repels)
     devices = _devices(hello, dimensions, warnings)
-    return Node(
+    node = Node(
         name=hello.name,
         capacity=_capacity(hello.resource, devices, dimensions),
         rack=hello.rack or racks.get(hello.name, ""),
@@ -60,6 +61,12 @@ def node_of(
         accepts=hello.accepts,
         repels=hello.repels,
     )
+    try:
+        check_names(node, dimensions)
+    except InputError as error:
+        # Another node may be the first to offer such a resource, and the center may set such a label.
+        warnings.append(f"node {hello.name}: {error}; until there is one it may take no job")
+    return node
 
 
 def undeclared(hello: FromAgent | None, dimensions: Dimensions) -> tuple[str, ...]:

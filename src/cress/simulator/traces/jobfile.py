@@ -143,7 +143,7 @@ class _Reader:
         if times.values["run"] == NO_LIMIT and not isinstance(spec.job.plan, Service | Database):
             self._wrong(times.place, InputError("is missing", hint="how long a task runs: run: 10min"), "run")
         try:
-            return template_of_spec(spec, dict(self._cluster.licences))
+            return template_of_spec(spec, self._cluster.dimensions, dict(self._cluster.licences))
         except InputError as error:
             for each in mistakes(error):
                 self._wrong(times.place, each, each.field.removeprefix("."))

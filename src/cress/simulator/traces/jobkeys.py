@@ -69,7 +69,7 @@ def template_of(cells: Mapping[str, str], dimensions: Dimensions, licences: Mapp
     spec, errors = read_job({"command": "true", **keys}, dimensions=dimensions, user="")
     if errors:
         raise mistakes(errors[0])[0]
-    return replace(template_of_spec(spec, licences), ports=found)
+    return replace(template_of_spec(spec, dimensions, licences), ports=found)
 
 
 def ports(text: str) -> tuple[tuple[str, int], ...]:
@@ -86,9 +86,9 @@ def ports(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-def template_of_spec(spec: JobSpec, licences: Mapping[str, int]) -> Job:
+def template_of_spec(spec: JobSpec, dimensions: Dimensions, licences: Mapping[str, int]) -> Job:
     """The template of a job as it was submitted. Raises ``InputError`` with the key as ``field``."""
-    (job,) = constrained([replace(spec, place="", job=replace(spec.job, after=(), family=0))])
+    (job,) = constrained([replace(spec, place="", job=replace(spec.job, after=(), family=0))], dimensions)
     check_constraints(job.requirement, job.rank)
     unknown = [name for name, _ in job.licences if licences and name not in licences]
     if unknown:
