@@ -17,15 +17,19 @@ class Rounds:
         self._machine = machine
         self._utc = utc
         self._since = utc + begin
+        # The next round after a moment, once it was asked for.
+        self._known: tuple[int, int | None] | None = None
         self.on = machine.core.options.rebalance != OFF
 
     def next(self) -> int | None:
         """Return when the next round is due; ``None``: never."""
         if not self.on:
             return None
-        core = self._machine.core
-        due = next_round(core.options.rebalance, str(core.groups.cluster_zone), self._since)
-        return None if due is None else due - self._utc
+        if self._known is None or self._known[0] != self._since:
+            core = self._machine.core
+            due = next_round(core.options.rebalance, str(core.groups.cluster_zone), self._since)
+            self._known = self._since, None if due is None else due - self._utc
+        return self._known[1]
 
     def due(self, now: int) -> list[Rebalance]:
         """Return the round that begins now, if one is due, there is something to move, and none is under way. The state is that after all that happens now."""
