@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
-from itertools import takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -17,6 +16,7 @@ from cress.core.advance.victims import leaving, stays
 from cress.core.books import Books
 from cress.core.future.advance_reservations import Kept
 from cress.core.jobs import Attempt
+from cress.core.leaf_groups import check_takes_jobs
 from cress.core.placing.constraints import Constraints
 from cress.core.placing.match import Match
 from cress.core.tables.arrays import Bools, Ints
@@ -60,6 +60,7 @@ def leaving_for(core: Books, spec: AdvanceReservation) -> list[Attempt]:
 def check(core: Books, spec: AdvanceReservation) -> None:
     """Raise ``InputError`` unless a reservation makes sense in this cluster."""
     if spec.group and spec.group not in core.groups.by_name:
+        check_takes_jobs(core, spec.group, "a reservation is of a group that takes jobs, ")
         raise InputError(
             f"there is no group {spec.group!r}", hint=one_of(spec.group, core.groups.by_name), field="group"
         )
@@ -115,28 +116,47 @@ class _Search:
         first = next(occurrences(spec, self.now, zone), (spec.start, spec.end))
         self.first = first
         self.at = max(core.now, first[0] - offset)
-        self.mine = self._spans(spec, NEVER)
+        self._windows = self._windows_of(spec)
+        self.mine = self._spans(spec)
         self._others: dict[str, list[tuple[int, int]]] = {}
 
-    def _spans(self, spec: AdvanceReservation, until: int) -> list[tuple[int, int]]:
-        zone = self.core.advance_reservations.zone_of(spec)
-        begin = max(self.now, spec.start)
-        most = min(until, begin + LOOKED_AT)
+    def _windows_of(self, spec: AdvanceReservation) -> list[tuple[int, int]]:
+        """Return the times in which repetitions are looked at, ascending and apart.
+
+        After each start of a reservation all that repeats meets the same again and again, but for clocks that are put forward and back; so they
+        are looked at for as long as that from each start on, while this reservation is in force.
+        """
+        begin, end = max(self.now, spec.start), NEVER if spec.days else spec.end
+        others = {kept.spec.start for kept in self.core.advance_reservations.by_name.values()}
+        found: list[tuple[int, int]] = []
+        for start in sorted({begin, *(each for each in others if begin < each < end)}):
+            until = min(start + LOOKED_AT, end)
+            if found and start <= found[-1][1]:
+                found[-1] = (found[-1][0], until)
+            else:
+                found.append((start, until))
+        return found
+
+    def _spans(self, spec: AdvanceReservation) -> list[tuple[int, int]]:
+        """Return the times of a reservation, all of one that does not repeat; ascending and apart."""
         if not spec.days:
             return [(spec.start, spec.end)]
-        return list(takewhile(lambda each: each[0] < most, occurrences(spec, self.now, zone)))
+        zone = self.core.advance_reservations.zone_of(spec)
+        found: list[tuple[int, int]] = []
+        for begin, until in self._windows:
+            for start, end in occurrences(spec, begin, zone):
+                if start >= until:
+                    break
+                # One that never ends is met in each window.
+                if not found or start >= found[-1][1]:
+                    found.append((start, end))
+        return found
 
     def _meeting(self, other: Kept) -> list[tuple[int, int]]:
         """Return the times at which another reservation holds while this one does."""
         name = other.spec.name
         if name not in self._others:
-            theirs = self._spans(other.spec, self.mine[-1][1] if self.mine else 0)
-            mine = self.mine
-            if self.spec.days and not other.spec.days:
-                # It may be later than what is looked at of a repetition.
-                zone = self.core.advance_reservations.zone_of(self.spec)
-                mine = list(takewhile(lambda each: each[0] < other.spec.end, occurrences(self.spec, other.spec.start, zone)))  # fmt: skip
-            self._others[name] = list(_both(mine, theirs))
+            self._others[name] = list(_both(self.mine, self._spans(other.spec)))
         return self._others[name]
 
     def taken(self, f: int) -> tuple[Ints, str]:
