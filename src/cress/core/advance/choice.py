@@ -37,6 +37,16 @@ class Found(NamedTuple):
     attempts: list[Attempt]
 
 
+class Overlap(NotAccepted):
+    """Another reservation, ``name``, has a node from ``start`` to ``end`` (µs since the epoch), as clocks of ``zone`` show it."""
+
+    def __init__(self, node: str, met: tuple[str, int, int], zone: tzinfo) -> None:
+        self.node = node
+        self.name, self.start, self.end = met
+        what = f"node {node} is reserved by {self.name} {said(self.start, self.end, zone)}"
+        super().__init__(what, hint="another time, or other nodes", field="nodes")
+
+
 def find(core: Books, spec: AdvanceReservation) -> Found:
     """Return a reservation with its nodes; raises ``InputError`` if it makes no sense, ``NotAccepted`` if there is no room for it."""
     check(core, spec)
@@ -159,19 +169,19 @@ class _Search:
             self._others[name] = list(_both(self.mine, self._spans(other.spec)))
         return self._others[name]
 
-    def taken(self, f: int) -> tuple[Ints, str]:
-        """Return the most that other reservations keep on a node while this one holds, and which one it meets, and when."""
+    def taken(self, f: int) -> tuple[Ints, tuple[str, int, int] | None]:
+        """Return the most that other reservations keep on a node while this one holds, and which one it meets, and from when to when."""
         reservations = self.core.advance_reservations
         peak = np.zeros(self.cluster.k_count, np.int64)
         events: list[tuple[int, int, Ints]] = []
-        met = ""
+        met: tuple[str, int, int] | None = None
         for other in reservations.on.get(f, ()):
             if other.spec.name == self.spec.name:
                 continue
             amounts = reservations.amounts_on(other, f)
             for start, end in self._meeting(other):
                 events += [(start, 1, amounts), (end, 0, amounts)]
-                met = met or f"{other.spec.name} {said(start, end, reservations.zone_of(other.spec))}"
+                met = met or (other.spec.name, start, end)
         level = peak.copy()
         for _, begins, amounts in sorted(events, key=lambda each: each[:2]):
             level += amounts if begins else -amounts
@@ -187,7 +197,8 @@ class _Search:
             raise NotAccepted(f"node {name} has less than that", hint="fewer, or other nodes", field="nodes")
         peak, met = self.taken(f)
         if met and np.any(wanted > capacity - peak):
-            raise NotAccepted(f"node {name} is reserved by {met}", hint="another time, or other nodes", field="nodes")
+            other = self.core.advance_reservations.by_name[met[0]].spec
+            raise Overlap(name, met, self.core.advance_reservations.zone_of(other))
         if blocking := stays(self.core, f, self._as_kept(f, count), self.at):
             job = blocking[0].job.job
             called = f" ({job.name})" if job.name else ""
