@@ -108,6 +108,17 @@ def test_reservations_are_made_listed_and_removed_and_mistakes_are_one_sentence(
         assert " is kept from " in made
         again = said("reserve", "exam", "--nodes", "n1", "--for", "1h", code=3)
         assert again == "cress reserve: name: there is a reservation exam already (another name, or --replace)"
+        # Whoever makes it longer says whose it is, else its node would be closed to the group.
+        longer = ("reserve", "exam", "--nodes", "n1", "--for", "2h", "--replace")
+        assert said(*longer, code=2) == (
+            "cress reserve: group: reservation exam is of group default, and without a group it would be for maintenance"
+            " (say --group default, or remove it first)"
+        )
+        assert said("reservations").splitlines()[1].split()[:3] == ["exam", "default", "n1"]
+        assert " of group default: 1 node (n1) is kept from " in said(*longer, "--group", "default")
+        assert said("reserve", "exma", "--nodes", "n1", "--for", "2h", "--replace", code=2) == (
+            "cress reserve: name: there is no reservation 'exma' to replace (did you mean exam?)"
+        )
         other = said("reserve", "patch", "--nodes", "n1", "--for", "1h", code=3)
         assert other.startswith("cress reserve: nodes: node n1 is reserved by exam from ")
         assert said("reservations").splitlines()[1].split()[:3] == ["exam", "default", "n1"]

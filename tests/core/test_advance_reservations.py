@@ -120,6 +120,17 @@ def test_overlapping_reservations_are_refused_with_the_name_and_the_time_of_the_
     find(world.core, reservation("patch", "15:00", "17:00", "n2"))
 
 
+def test_a_group_with_groups_below_it_has_no_reservations() -> None:
+    groups = (group("physics", 8), group("optics", 4).inside("physics"), group("atoms", 4).inside("physics"))
+    world = World(*groups, nodes=nodes(1, cpu=8)).set_clock(NOON)
+    with pytest.raises(InputError) as refused:
+        find(world.core, reservation("exam", "14:00", "16:00", "n1", group="physics"))
+    assert str(refused.value) == (
+        "group: group 'physics' has groups below it and takes no jobs"
+        " (a reservation is of a group that takes jobs, one of these: optics, atoms)"
+    )
+
+
 @pytest.mark.parametrize(
     ("days", "start", "clash"),
     [
@@ -141,6 +152,49 @@ def test_a_repetition_is_compared_with_what_comes_much_later(days: tuple[int, ..
                 find(world.core, second)
         else:
             find(world.core, second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        # The start, the hours and the days of each, on Tuesdays and Saturdays.
+        (("2026-12-01T14:00", 2, (0, 1, 2, 3, 4, 5, 6)), ("2036-12-02T15:00", 1, ())),
+        (("2026-12-01T14:00", 2, (0, 1, 2, 3, 4, 5, 6)), ("2029-12-01T13:30", 1, (5,))),
+        (("2026-12-01T14:00", 2, (1,)), ("2036-12-02T15:00", 1, (1,))),
+        (("2026-12-01T14:00", 24 * 3650, ()), ("2030-12-03T15:00", 1, (1,))),
+    ],
+)  # fmt: skip
+def test_reservations_that_first_meet_after_years_are_refused_in_either_order(
+    first: tuple[str, int, tuple[int, ...]], second: tuple[str, int, tuple[int, ...]]
+) -> None:
+    made = []
+    for name, (start, hours, days) in (("first", first), ("second", second)):
+        begin = round(datetime.fromisoformat(f"{start}+00:00").timestamp()) * SECOND
+        made.append(
+            AdvanceReservation(
+                name=name, group="b", start=begin, end=begin + hours * HOUR, days=days, zone="UTC", places=(("n1", 1),)
+            )
+        )
+    for one, other in (made, made[::-1]):
+        world = cluster()
+        keep(world, one)
+        with pytest.raises(NotAccepted, match=f"node n1 is reserved by {one.name} from 20"):
+            find(world.core, other)
+
+
+def test_what_meets_only_together_after_years_is_refused() -> None:
+    world = cluster(1)
+    two = world.dimensions.vector(cpu=2000)
+    keep(world, reservation("daily", "14:00", "16:00", "n1", group="a", amounts=two, days=tuple(range(7)), zone="UTC"))
+    later = round(datetime.fromisoformat("2036-12-02T15:00+00:00").timestamp()) * SECOND
+    once = AdvanceReservation(
+        name="once", group="a", start=later, end=later + HOUR, places=(("n1", 1),), amounts=two
+    )  # fmt: skip
+    keep(world, once)
+    with pytest.raises(NotAccepted, match="node n1 is reserved by daily from"):
+        find(world.core, reservation("weekly", "14:30", "15:30", "n1", group="b", amounts=two, days=(1,), zone="UTC"))
+    # On the day before it has room.
+    find(world.core, reservation("monday", "14:30", "15:30", "n1", group="b", amounts=two, days=(0,), zone="UTC"))
 
 
 def test_amounts_may_share_a_node_as_far_as_they_fit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,11 @@ from cress.model.groups.conf import parse_groups
 from cress.model.options import Options
 from cress.model.times import MINUTE
 from cress.simulator.clusterfile import load_cluster
+from cress.simulator.clusterreservations import reserve_all
 from cress.simulator.paths import path_of
 from cress.simulator.traces.jobfile import load
+from cress.simulator.workload import UNDATED_START
+from tests.forked import run_cress
 
 CLUSTER = """
 nodes:
@@ -61,6 +65,8 @@ def test_a_simulation_keeps_reservations(tmp_path: Path) -> None:
         ("{name: r, node: n-1, for: 1h}", "node", "unknown key"),
         ("{name: exam, nodes: n-1, for: 1h}", "name", "there are two reservations exam"),
         ("{name: r, count: four, for: 1h}", "count", "'four' is not a number"),
+        ("{name: r, nodes: n-1, from: 1h, until: 30min}", "until", "it ends before it begins"),
+        ("{name: r, nodes: n-1, from: 9999-12-31 23:00, for: 5d}", "from", "it begins after 9989-12-31"),
     ],
 )
 def test_mistakes_have_their_line_and_field(tmp_path: Path, entry: str, field: str, what: str) -> None:
@@ -69,3 +75,36 @@ def test_mistakes_have_their_line_and_field(tmp_path: Path, entry: str, field: s
         load_cluster(tmp_path / "cluster.yaml")
     assert (refused.value.line, refused.value.field) == (7, field)
     assert what in refused.value.what
+
+
+def test_both_times_are_counted_from_the_begin_of_the_trace(tmp_path: Path) -> None:
+    written(tmp_path, f"{CLUSTER}  - {{name: r, group: b, nodes: n-1, from: 2h, until: 150min}}\n")
+    cluster = load_cluster(tmp_path / "cluster.yaml")
+    spec = reserve_all(cluster, UNDATED_START, UTC)[-1].reservation
+    assert (spec.start - UNDATED_START, spec.end - UNDATED_START) == (120 * MINUTE, 150 * MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        (
+            "{name: r, nodes: n-1, from: 90min, for: 1h}",
+            "7: nodes: node n-1 is reserved by exam from 90m to 2h (another time, or other nodes)",
+        ),
+        ("{name: r, group: zz, nodes: n-1, for: 1h}", "7: group: there is no group 'zz' (one of a, b, default)"),
+        (
+            "{name: r, count: 2, from: 90min, for: 1h}",
+            (
+                "7: reservations: there is no room for 2 whole nodes on 2 nodes, 2 of them have other reservations at that time"
+                " (fewer of them, another time, or another requirement)"
+            ),
+        ),
+    ],
+)
+def test_what_the_cluster_refuses_has_its_line_and_times_of_the_trace(tmp_path: Path, entry: str, told: str) -> None:
+    written(tmp_path, f"{CLUSTER}  - {entry}\n")
+    (tmp_path / "groups.conf").write_text(GROUPS)
+    files = ("--cluster", str(tmp_path / "cluster.yaml"), "--groups", str(tmp_path / "groups.conf"))
+    done = run_cress(("simulate", str(tmp_path / "jobs.yaml"), *files, "--out", str(tmp_path / "out")))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"cress simulate: {tmp_path / 'cluster.yaml'}:{told}\n"

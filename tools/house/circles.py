@@ -29,6 +29,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "relaxation",
         "unit_constraints",
         "books",
+        "leaf_groups",
         "advance",
         "limit_changes",
         "fragments",

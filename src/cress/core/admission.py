@@ -8,6 +8,7 @@ from collections.abc import Container, Sequence
 from cress.core.advance.choice import check as check_reservation
 from cress.core.advance.choice import no_reservation
 from cress.core.books import Books
+from cress.core.leaf_groups import check_takes_jobs
 from cress.core.placing.constraints import asks_for_more, check_constraints
 from cress.core.placing.kinds import check_parts, constraints_of
 from cress.core.placing.node_choices import check_choice
@@ -41,7 +42,7 @@ from cress.model.events import (
 )
 from cress.model.group import DEFAULT_GROUP, MAX_GROUP_NAME_LENGTH, Group, Quota
 from cress.model.groups.measures import MOST_KINDS, measures_in, split
-from cress.model.groups.tree import NO_QUOTA, inner_names, leaf_names, leaves_below, problems
+from cress.model.groups.tree import NO_QUOTA, inner_names, leaf_names, problems
 from cress.model.job import Job
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.units import one_of
@@ -50,8 +51,6 @@ from cress.model.zones import zone_of
 # Amounts stay below this, so that sums over a cluster and products with shares stay exact in 64 bits.
 AMOUNT_LIMIT = 2**50
 MOST_PORT = 65_535
-# Groups that one hint names.
-_MOST_TOLD = 8
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -296,18 +295,6 @@ def check_groups(core: Books, event: GroupsApplied) -> None:
     if homeless:
         raise InputError(
             f"groups with live jobs would be removed: {', '.join(homeless)}", hint="say to which group their jobs move"
-        )
-
-
-def check_takes_jobs(core: Books, name: str) -> None:
-    """Raise ``InputError`` for a group with groups below it: it takes no jobs."""
-    if name in core.groups.tree.inner:
-        leaves = leaves_below(core.groups.configured, name)
-        more = f" and {len(leaves) - _MOST_TOLD:,} more" * (len(leaves) > _MOST_TOLD)
-        raise InputError(
-            f"group {name!r} has groups below it and takes no jobs",
-            hint=f"one of these: {', '.join(leaves[:_MOST_TOLD])}{more}",
-            field="group",
         )
 
 

@@ -6,7 +6,7 @@ from cress.core.advance.choice import Found, find, no_reservation
 from cress.lifecycle.context import Context
 from cress.lifecycle.inputs import Reserve, Unreserve
 from cress.model.advance import AdvanceReservation
-from cress.model.errors import NotAccepted
+from cress.model.errors import InputError, NotAccepted
 from cress.model.events import AdvanceReservationRemoved, AdvanceReserved
 
 # All of a cluster.
@@ -31,6 +31,23 @@ def checked(context: Context, reservation: AdvanceReservation, *, replace: bool)
         raise NotAccepted(
             f"there is a reservation {reservation.name} already", hint="another name, or --replace", field="name"
         )
+    if replace:
+        _check_replaced(context, reservation)
     if len(known) >= MOST and reservation.name not in known:
         raise NotAccepted(f"there are {MOST:,} reservations already", hint="remove some: `cress reservations`")
     return find(context.core, reservation)
+
+
+def _check_replaced(context: Context, reservation: AdvanceReservation) -> None:
+    """Raise ``InputError`` if there is nothing to replace, or a group would lose its reservation because the word names none."""
+    name = reservation.name
+    known = context.core.advance_reservations.by_name
+    if name not in known:
+        missing = no_reservation(context.core, name)
+        raise InputError(f"there is no reservation {name!r} to replace", hint=missing.hint, field="name")
+    if (group := known[name].spec.group) and reservation.is_maintenance:
+        raise InputError(
+            f"reservation {name} is of group {group}, and without a group it would be for maintenance",
+            hint=f"say --group {group}, or remove it first",
+            field="group",
+        )

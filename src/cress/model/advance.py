@@ -16,7 +16,7 @@ from cress.model.times import DAY, NEVER
 
 # Of a repetition, the occurrences that begin so long after the first one that is not over are known (design note 0032).
 HORIZON = 15 * DAY
-# All that of one reservation is looked at for overlaps: two years of clocks that are put forward and back.
+# Repetitions are looked at for overlaps so long from each start of a reservation on: two years of clocks that are put forward and back.
 LOOKED_AT = 740 * DAY
 
 KEEP, STOP = "keep", "stop"

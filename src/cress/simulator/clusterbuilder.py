@@ -7,13 +7,12 @@ from ipaddress import ip_address
 
 from msgspec.structs import replace
 
-from cress.model.advancetext import ReservationText
 from cress.model.distances import Distance
 from cress.model.errors import InputError, InputErrors
 from cress.model.node import Node
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.units import parse_count, parse_dimension
-from cress.simulator.workload import Cluster, Drain, Outage
+from cress.simulator.workload import Cluster, Drain, Outage, WrittenReservation
 
 MOST_NODES = 1_000_000
 
@@ -31,7 +30,7 @@ class Builder:
         self.distances: tuple[Distance, ...] = ()
         self.outages: list[Outage] = []
         self.drains: list[Drain] = []
-        self.reservations: list[ReservationText] = []
+        self.reservations: list[WrittenReservation] = []
         self.licences: tuple[tuple[str, int], ...] = ()
 
     def add(self, line: int, name: str, count: str, node: Node) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC
+from collections.abc import Mapping, Sequence
+from datetime import UTC, tzinfo
 from typing import Any
 
+from cress.core.advance.choice import Overlap
 from cress.core.advance.given import reservation_of
+from cress.lifecycle.inputs import Reserve
 from cress.model.advancetext import ReservationText, split_names
-from cress.model.errors import InputError
-from cress.model.units import parse_duration
+from cress.model.errors import InputError, InputErrors
+from cress.model.units import DURATION_LIMIT, format_duration, parse_duration
 from cress.simulator.clusterbuilder import Builder
-from cress.simulator.workload import UNDATED_START
+from cress.simulator.workload import UNDATED_START, Cluster, WrittenReservation
 from cress.simulator.yamltext import check_keys, line_of, plain_text
 
 KEYS = {
@@ -26,16 +28,54 @@ def read_reservations(builder: Builder, document: Any) -> None:
     """Read the reservations of a cluster whose nodes are known."""
     known: set[str] = set()
     for entry in document.get("reservations") or ():
+        line = int(entry.lc.line) + 1 if isinstance(entry, Mapping) else line_of(document, "reservations")  # type: ignore[attr-defined]
         try:
             text = _entry(entry, known)
             # Times are checked as far as they can be: the clock and the zone come with the trace.
             reservation_of(text, [node.name for node in builder.nodes], builder.dimensions, UNDATED_START, UTC)
         except InputError as error:
-            line = int(entry.lc.line) + 1 if isinstance(entry, Mapping) else line_of(document, "reservations")  # type: ignore[attr-defined]
             builder.wrong(error.at(line=line) if error.field else error.at(line=line, field="reservations"))
             continue
         known.add(text.name)
-        builder.reservations.append(text)
+        builder.reservations.append(WrittenReservation(text, builder.file, line))
+
+
+def reserve_all(cluster: Cluster, utc: int, zone: tzinfo) -> list[Reserve]:
+    """Return the words that make the reservations of a trace which begins at ``utc`` (µs since the epoch); raises ``InputError`` with file and line."""
+    names = [node.name for node in cluster.nodes]
+    words: list[Reserve] = []
+    for written in cluster.reservations:
+        try:
+            words.append(Reserve(reservation=reservation_of(written.text, names, cluster.dimensions, utc, zone)))
+        except InputError as error:
+            raise _placed(error, written, utc) from None
+    return words
+
+
+def check_replies(cluster: Cluster, replies: Sequence[object], utc: int) -> None:
+    """Raise ``InputError`` with file and line for the reservations that were refused; ``replies`` are those to ``reserve_all``."""
+    refused = [
+        _placed(reply, written, utc)
+        for written, reply in zip(cluster.reservations, replies, strict=True)
+        if isinstance(reply, InputError)
+    ]
+    if refused:
+        raise refused[0] if len(refused) == 1 else InputErrors(refused)
+
+
+def _placed(error: InputError, written: WrittenReservation, utc: int) -> InputError:
+    """Return a mistake of the file, which nobody else can accept either, with times of the trace if its clock is not known."""
+    what = error.what
+    if isinstance(error, Overlap) and utc == UNDATED_START:
+        times = f"from {_in_trace(error.start, utc)} to {_in_trace(error.end, utc)}"
+        what = f"node {error.node} is reserved by {error.name} {times}"
+    return InputError(
+        what, hint=error.hint, file=written.file, line=written.line, field=error.field or "reservations"
+    )  # fmt: skip
+
+
+def _in_trace(at: int, utc: int) -> str:
+    return format_duration(min(max(0, at - utc), DURATION_LIMIT))
 
 
 def _entry(entry: Any, known: set[str]) -> ReservationText:

@@ -13,7 +13,6 @@ from heapq import heappop
 import numpy as np
 from msgspec.structs import replace
 
-from cress.core.advance.given import reservation_of
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.effects import Halt, Launch, Step
 from cress.lifecycle.inputs import (
@@ -26,7 +25,6 @@ from cress.lifecycle.inputs import (
     NodeJoined,
     NodeLeft,
     Reported,
-    Reserve,
     Scale,
     SetLicences,
     SetRacks,
@@ -44,6 +42,7 @@ from cress.model.records import FAILURES, AttemptRecord, JobRecord, JobState
 from cress.model.reports import Cause, Checked, Ended, Started
 from cress.model.times import NEVER
 from cress.simulator.attempts import History, How, JobEnd
+from cress.simulator.clusterreservations import check_replies, reserve_all
 from cress.simulator.direct import PATIENCE, STRIDE, InvariantBroken, Progress
 from cress.simulator.fragments import FragmentLog
 from cress.simulator.jobs import Jobs
@@ -394,15 +393,13 @@ class LifecyclePath:
         if cluster.licences:
             inputs.append(SetLicences(counts=cluster.licences))
         begin = workload.begin
-        names = [node.name for node in cluster.nodes]
-        reserved = [
-            Reserve(reservation=reservation_of(text, names, cluster.dimensions, workload.utc, workload.zone))
-            for text in cluster.reservations
-        ]
-        step = self._machine.step(begin, workload.utc + begin, [*inputs, ApplyGroups(groups=groups), *reserved])
-        for reply in step.replies:
+        inputs.append(ApplyGroups(groups=groups))
+        reserved = reserve_all(cluster, workload.utc, workload.zone)
+        step = self._machine.step(begin, workload.utc + begin, [*inputs, *reserved])
+        for reply in step.replies[: len(inputs)]:
             if isinstance(reply, InputError):
                 raise reply
+        check_replies(cluster, step.replies[len(inputs) :], workload.utc)
 
     @property
     def core(self) -> Scheduler:

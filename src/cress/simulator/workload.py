@@ -48,12 +48,21 @@ class Cluster:
     outages: tuple[Outage, ...] = ()
     licences: tuple[tuple[str, int], ...] = ()
     drains: tuple[Drain, ...] = ()
-    reservations: tuple[ReservationText, ...] = ()
+    reservations: tuple[WrittenReservation, ...] = ()
     distances: tuple[Distance, ...] = ()
 
     def total(self) -> ResourceVector:
         """Return the sum of the nodes' capacities."""
         return tuple(sum(column) for column in zip(*(node.capacity for node in self.nodes), strict=True))
+
+
+@dataclass(frozen=True)
+class WrittenReservation:
+    """An advance reservation as it was written, and where."""
+
+    text: ReservationText
+    file: str
+    line: int
 
 
 @dataclass(frozen=True)

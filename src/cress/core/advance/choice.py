@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
-from itertools import takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -17,6 +16,7 @@ from cress.core.advance.victims import leaving, stays
 from cress.core.books import Books
 from cress.core.future.advance_reservations import Kept
 from cress.core.jobs import Attempt
+from cress.core.leaf_groups import check_takes_jobs
 from cress.core.placing.constraints import Constraints
 from cress.core.placing.match import Match
 from cress.core.tables.arrays import Bools, Ints
@@ -35,6 +35,16 @@ class Found(NamedTuple):
 
     reservation: AdvanceReservation
     attempts: list[Attempt]
+
+
+class Overlap(NotAccepted):
+    """Another reservation, ``name``, has a node from ``start`` to ``end`` (µs since the epoch), as clocks of ``zone`` show it."""
+
+    def __init__(self, node: str, met: tuple[str, int, int], zone: tzinfo) -> None:
+        self.node = node
+        self.name, self.start, self.end = met
+        what = f"node {node} is reserved by {self.name} {said(self.start, self.end, zone)}"
+        super().__init__(what, hint="another time, or other nodes", field="nodes")
 
 
 def find(core: Books, spec: AdvanceReservation) -> Found:
@@ -60,6 +70,7 @@ def leaving_for(core: Books, spec: AdvanceReservation) -> list[Attempt]:
 def check(core: Books, spec: AdvanceReservation) -> None:
     """Raise ``InputError`` unless a reservation makes sense in this cluster."""
     if spec.group and spec.group not in core.groups.by_name:
+        check_takes_jobs(core, spec.group, "a reservation is of a group that takes jobs, ")
         raise InputError(
             f"there is no group {spec.group!r}", hint=one_of(spec.group, core.groups.by_name), field="group"
         )
@@ -115,43 +126,62 @@ class _Search:
         first = next(occurrences(spec, self.now, zone), (spec.start, spec.end))
         self.first = first
         self.at = max(core.now, first[0] - offset)
-        self.mine = self._spans(spec, NEVER)
+        self._windows = self._windows_of(spec)
+        self.mine = self._spans(spec)
         self._others: dict[str, list[tuple[int, int]]] = {}
 
-    def _spans(self, spec: AdvanceReservation, until: int) -> list[tuple[int, int]]:
-        zone = self.core.advance_reservations.zone_of(spec)
-        begin = max(self.now, spec.start)
-        most = min(until, begin + LOOKED_AT)
+    def _windows_of(self, spec: AdvanceReservation) -> list[tuple[int, int]]:
+        """Return the times in which repetitions are looked at, ascending and apart.
+
+        After each start of a reservation all that repeats meets the same again and again, but for clocks that are put forward and back; so they
+        are looked at for as long as that from each start on, while this reservation is in force.
+        """
+        begin, end = max(self.now, spec.start), NEVER if spec.days else spec.end
+        others = {kept.spec.start for kept in self.core.advance_reservations.by_name.values()}
+        found: list[tuple[int, int]] = []
+        for start in sorted({begin, *(each for each in others if begin < each < end)}):
+            until = min(start + LOOKED_AT, end)
+            if found and start <= found[-1][1]:
+                found[-1] = (found[-1][0], until)
+            else:
+                found.append((start, until))
+        return found
+
+    def _spans(self, spec: AdvanceReservation) -> list[tuple[int, int]]:
+        """Return the times of a reservation, all of one that does not repeat; ascending and apart."""
         if not spec.days:
             return [(spec.start, spec.end)]
-        return list(takewhile(lambda each: each[0] < most, occurrences(spec, self.now, zone)))
+        zone = self.core.advance_reservations.zone_of(spec)
+        found: list[tuple[int, int]] = []
+        for begin, until in self._windows:
+            for start, end in occurrences(spec, begin, zone):
+                if start >= until:
+                    break
+                # One that never ends is met in each window.
+                if not found or start >= found[-1][1]:
+                    found.append((start, end))
+        return found
 
     def _meeting(self, other: Kept) -> list[tuple[int, int]]:
         """Return the times at which another reservation holds while this one does."""
         name = other.spec.name
         if name not in self._others:
-            theirs = self._spans(other.spec, self.mine[-1][1] if self.mine else 0)
-            mine = self.mine
-            if self.spec.days and not other.spec.days:
-                # It may be later than what is looked at of a repetition.
-                zone = self.core.advance_reservations.zone_of(self.spec)
-                mine = list(takewhile(lambda each: each[0] < other.spec.end, occurrences(self.spec, other.spec.start, zone)))  # fmt: skip
-            self._others[name] = list(_both(mine, theirs))
+            self._others[name] = list(_both(self.mine, self._spans(other.spec)))
         return self._others[name]
 
-    def taken(self, f: int) -> tuple[Ints, str]:
-        """Return the most that other reservations keep on a node while this one holds, and which one it meets, and when."""
+    def taken(self, f: int) -> tuple[Ints, tuple[str, int, int] | None]:
+        """Return the most that other reservations keep on a node while this one holds, and which one it meets, and from when to when."""
         reservations = self.core.advance_reservations
         peak = np.zeros(self.cluster.k_count, np.int64)
         events: list[tuple[int, int, Ints]] = []
-        met = ""
+        met: tuple[str, int, int] | None = None
         for other in reservations.on.get(f, ()):
             if other.spec.name == self.spec.name:
                 continue
             amounts = reservations.amounts_on(other, f)
             for start, end in self._meeting(other):
                 events += [(start, 1, amounts), (end, 0, amounts)]
-                met = met or f"{other.spec.name} {said(start, end, reservations.zone_of(other.spec))}"
+                met = met or (other.spec.name, start, end)
         level = peak.copy()
         for _, begins, amounts in sorted(events, key=lambda each: each[:2]):
             level += amounts if begins else -amounts
@@ -167,7 +197,8 @@ class _Search:
             raise NotAccepted(f"node {name} has less than that", hint="fewer, or other nodes", field="nodes")
         peak, met = self.taken(f)
         if met and np.any(wanted > capacity - peak):
-            raise NotAccepted(f"node {name} is reserved by {met}", hint="another time, or other nodes", field="nodes")
+            other = self.core.advance_reservations.by_name[met[0]].spec
+            raise Overlap(name, met, self.core.advance_reservations.zone_of(other))
         if blocking := stays(self.core, f, self._as_kept(f, count), self.at):
             job = blocking[0].job.job
             called = f" ({job.name})" if job.name else ""

@@ -10,10 +10,11 @@ import msgspec
 import numpy as np
 
 from cress.core.admission import check_job as check_amounts
-from cress.core.admission import check_licences, check_takes_jobs
+from cress.core.admission import check_licences
 from cress.core.diagnostics.explain import say_amount, too_few
 from cress.core.diagnostics.short_parts import named, never_part
 from cress.core.diagnostics.unresolved_names import missing_in, say
+from cress.core.leaf_groups import check_takes_jobs
 from cress.core.placing.constraints import Wants, names_itself
 from cress.core.placing.kinds import constraints_of, lasting_wants
 from cress.core.placing.placement_clauses import relation_of
