@@ -38,6 +38,23 @@ def test_a_job_goes_its_way_from_submit_to_success(center: Center) -> None:
         ]
 
 
+def test_a_gang_that_is_over_still_has_what_its_parts_asked_for(center: Center) -> None:
+    with center.executor() as executor:
+        parts = {"a": {"command": "x", "requirement": 'os = "x"', "rank": "Memory"}, "b": {"command": "y"}}
+        id = center.submit(gang=True, parts=parts, requirement="CPU > 0")
+        launches = executor.launches()
+
+        def asked() -> tuple[str, list[tuple[str, str]]]:
+            job = center.get(f"/v1/jobs/{id}")
+            return job["state"], [(each["requirement"], each["rank"]) for each in job["parts"]]
+
+        own = [('os = "x"', "Memory"), ("CPU > 0", "")]
+        assert asked() == ("running", own)
+        executor.started(*(each.attempt for each in launches))
+        executor.ended(*(each.attempt for each in launches))
+        assert asked() == ("succeeded", own)
+
+
 def test_what_waits_says_why(center: Center) -> None:
     id = center.submit()
     assert center.get(f"/v1/jobs/{id}")["reason"] == "no executor is connected"

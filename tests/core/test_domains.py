@@ -128,7 +128,7 @@ WHY = {
     ),
     "a gang that no zone holds now": (
         "aab", (of("first", 2, 'Zone = "a"'), of("it", 8, "within(Zone)").gang()),
-        "not enough nodes have enough free for all its tasks; of 3 nodes each has room for some of them only, with within(Zone); without within(Zone) it would start",
+        "not enough nodes have enough free for all its tasks; there is room for some of them only, with within(Zone); without within(Zone) it would start",
     ),
 }  # fmt: skip
 

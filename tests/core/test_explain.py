@@ -359,7 +359,7 @@ SITUATIONS = [
     (
         room_for_some_of_a_gang,
         Verdict.NO_ROOM_TOGETHER,
-        "not enough nodes have enough free for all its tasks; of 1 nodes each has room for some of them only",
+        "not enough nodes have enough free for all its tasks; there is room for some of them only",
     ),
     (beside_a_reservation, Verdict.RESERVED, "it fits, but would delay job 2 of group g"),
     (

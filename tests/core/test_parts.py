@@ -163,12 +163,12 @@ WAITING = [
     (
         [job("driver").cpu(3), job("workers").cpu(2).tasks(3)],
         [job("a").cpu(1).tasks(3).spread(per_node=1)],
-        "not enough nodes have enough free for all its tasks; of 3 nodes each has room for some of them only; each part has room by itself, but not all of them together",
+        "not enough nodes have enough free for all its tasks; there is room for some of them only; each part has room by itself, but not all of them together",
     ),
     (
         [job("driver").cpu(2), job("workers").cpu(1).tasks(3).requires("Fast = True")],
         [job("a").cpu(2)],
-        "not enough nodes have enough free for all its tasks; of 3 nodes each has room for some of them only (of 3 nodes 2 do not satisfy Fast = True); part workers: 2 of 3 places",
+        "not enough nodes have enough free for all its tasks; there is room for some of them only (of 3 nodes 2 do not satisfy Fast = True); part workers: 2 of 3 places",
     ),
 ]
 
@@ -261,7 +261,7 @@ def test_parts_wait_for_one_zone_and_say_so() -> None:
     world.submit(within()).decide()
     assert places(world, "train") == []
     assert world.why("train") == (
-        "not enough nodes have enough free for all its tasks; of 4 nodes each has room for some of them only, "
+        "not enough nodes have enough free for all its tasks; there is room for some of them only, "
         "with within(Zone); without within(Zone) it would start"
     )
     world.finish("y")

@@ -35,7 +35,12 @@ def test_what_no_node_could_ever_satisfy_is_told_by_clause() -> None:
 
 
 def test_a_gang_that_too_few_nodes_could_ever_hold_is_told_so() -> None:
-    assert refused(cluster(), job(5, gang=True, requirement="GCC >= 4.0")).startswith(
+    assert refused(cluster(), job(5, gang=True, requirement="GCC >= 4.0")) == (
+        "requirement: the nodes that satisfy GCC >= 4.0 are together too small for the gang"
+        " (`cress nodes --where EXPR` shows which nodes satisfy what)"
+    )
+    # Here it is the size.
+    assert refused(cluster(), job(9, gang=True, requirement="GCC >= 4.0")).startswith(
         "resource: all nodes together are too small for the gang"
     )
 

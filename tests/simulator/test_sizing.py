@@ -94,6 +94,66 @@ def test_one_kind_varies_and_the_others_stay(tmp_path: Path) -> None:
     assert len(found.shared.result.run.workload.cluster.nodes) == 3
 
 
+ZONES = """nodes:
+  - {name: a, count: 2, resource: '<4, 16G>', attributes: {zone: a}}
+  - {name: b, count: 2, resource: '<4, 16G>', attributes: {zone: b}}
+"""
+
+
+@pytest.mark.parametrize(("vary", "enough"), [("a", 5), ("", 10)])
+def test_a_gang_for_which_a_few_more_nodes_are_too_few_gets_as_many_as_it_needs(
+    tmp_path: Path, vary: str, enough: int
+) -> None:
+    (tmp_path / "c.yaml").write_text(ZONES)
+    (tmp_path / "jobs.yaml").write_text(
+        "jobs:\n- {name: a, run: 10min, gang: true, within: zone, tasks: 20, resource: '<1, 1G>'}\n"
+    )
+    options = ["--vary", vary] if vary else []
+    result = cress(
+        "size", tmp_path / "jobs.yaml", "--cluster", tmp_path / "c.yaml", *options, "--out", tmp_path / "out"
+    )
+    assert result.exit_code == 0, result.stderr
+    (policy,) = json.loads((tmp_path / "out" / "size.json").read_text())["policies"]
+    assert policy["size"] <= enough
+    assert max(policy["kinds"].values()) == 5
+
+
+RACKS = """nodes:
+  - {name: w-1, rack: r1, resource: '<4, 16G>'}
+  - {name: w-2, rack: r2, resource: '<4, 16G>'}
+"""
+
+
+@pytest.mark.parametrize(("requirement", "size"), [('Rack = "r2"', 2), ("Nodes in (w-2)", 2), ('Rack = "r1"', 1)])
+def test_jobs_may_ask_for_what_only_some_nodes_of_a_kind_are(tmp_path: Path, requirement: str, size: int) -> None:
+    (tmp_path / "c.yaml").write_text(RACKS)
+    (tmp_path / "jobs.yaml").write_text(
+        f"jobs:\n- {{name: a, run: 1min, resource: '<1, 1G>', requirement: {json.dumps(requirement)}}}\n"
+    )
+    result = cress("size", tmp_path / "jobs.yaml", "--cluster", tmp_path / "c.yaml", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.stderr
+    (policy,) = json.loads((tmp_path / "out" / "size.json").read_text())["policies"]
+    assert policy["size"] == size
+
+
+@pytest.mark.parametrize(
+    ("asks", "told"),
+    [
+        ("requirement: 'Rack = \"r9\"'", 'no node that is large enough could ever satisfy Rack = "r9"'),
+        ("resource: '<5, 1G>'", "a task asks for 5 cores, memory 1G"),
+        ("licences: {solver: 2}", "there is no licence solver"),
+    ],
+)
+def test_a_job_that_fits_nowhere_is_told_why(tmp_path: Path, asks: str, told: str) -> None:
+    (tmp_path / "c.yaml").write_text(RACKS)
+    text = "".join(f"- {{name: {name}, run: 1min, {asks}}}\n" for name in "abc")
+    (tmp_path / "jobs.yaml").write_text("jobs:\n" + text)
+    result = cress("size", tmp_path / "jobs.yaml", "--cluster", tmp_path / "c.yaml")
+    assert result.exit_code == 2, result.stdout
+    words = f"job a fits on no node, however many there are: {told}; 2 other jobs fit on none either"
+    assert words in result.stderr
+
+
 def nodes(**counts: int) -> Cluster:
     """A cluster of these kinds, each in two racks; kinds differ in size."""
     dimensions = Dimensions()

@@ -47,7 +47,18 @@ def read_jobs(
     except InputError as error:
         errors += error.errors if isinstance(error, InputErrors) else [error]
     raise_all(errors)
-    return specs, jobs
+    return [_with_clauses(spec, job) for spec, job in zip(specs, jobs, strict=True)], jobs
+
+
+def _with_clauses(spec: JobSpec, job: Job) -> JobSpec:
+    """Return the spec with the requirements and ranks of the parts in its run, which the history keeps."""
+    if not job.parts:
+        return spec
+    parts = tuple(
+        msgspec.structs.replace(run, requirement=part.requirement, rank=part.rank)
+        for run, part in zip(spec.run.parts, job.parts, strict=True)
+    )
+    return msgspec.structs.replace(spec, run=msgspec.structs.replace(spec.run, parts=parts))
 
 
 def jobs_of(

@@ -50,13 +50,18 @@ class SecretUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The tasks of one part of a gang: their program, and the amounts that a container of them may use, as in ``Run``."""
+    """The tasks of one part of a gang: their program, and the amounts that a container of them may use, as in ``Run``.
+
+    ``requirement`` and ``rank`` are those of the part, for people who look at the job when it is over.
+    """
 
     name: str
     tasks: Count
     command: tuple[str, ...]
     memory_limit: Amount = 0
     limits: tuple[tuple[str, Amount], ...] = ()
+    requirement: str = ""
+    rank: str = ""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from cress.core.diagnostics.explain import too_few
 from cress.core.placing.constraints import names_itself
+from cress.core.placing.kinds import lasting_wants
 from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
 from cress.model.group import Group
@@ -162,6 +164,23 @@ def never_fits(plan: Plan, choice: PolicyChoice) -> np.ndarray[tuple[int], np.dt
     _, known, options = _configured(plan, choice)
     path = path_of(plan.workload, known, options, plan.request.events)
     return _never_fit(plan.workload, path.core, *_admitted(plan, choice, known))
+
+
+def why_never(plan: Plan, choice: PolicyChoice, position: int) -> str:
+    """Return what keeps the tasks of the job at ``position`` from every node of the cluster, if it is not their size: clauses or licences, as a sentence; else nothing."""
+    _, known, options = _configured(plan, choice)
+    core = path_of(plan.workload, known, options, plan.request.events).core
+    group = known[0].name if choice.merged else plan.group_names[int(plan.group_of[position])]
+    job = Jobs(plan.workload, [position], [group]).make(position, 1)
+    wants = core.as_asked((job,), lasting_wants(job, core.dimensions))
+    asked = [(each.request, each.wants) for each in wants.kinds] or [(job.request, wants)]
+    request, wants = next((each for each in asked if not core.fit.ever_fits(*each)), asked[0])
+    if not core.fit.ever_fits(request):
+        return ""
+    if few := core.relations.licences.never(wants.licences):
+        return too_few(few, never=True)
+    texts = [text for text, _ in core.matching.never(wants, np.arange(core.cluster.node_count))]
+    return f"no node that is large enough could ever satisfy {' and '.join(texts)}" if texts else ""
 
 
 def _admitted(plan: Plan, choice: PolicyChoice, known: Sequence[Group]) -> tuple[Ints, list[str]]:

@@ -193,6 +193,8 @@ def _parts_then(run: Run, dimensions: Dimensions) -> tuple[PartView, ...]:
                 if name in dimensions.index
             },
             command=part.command,
+            requirement=part.requirement,
+            rank=part.rank,
         )
         for part in run.parts
     )

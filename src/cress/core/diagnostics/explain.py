@@ -418,20 +418,22 @@ def _with_whom(veto: Veto) -> str:
 def _sentence(veto: Veto) -> str:
     if not veto.nodes and veto.kind in (Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.UNSATISFIED):
         return "; ".join(("no node takes tasks at the moment", *say_busy(veto.overloaded)))
-    # Of a gang, every node that lacks nothing takes a task at least.
-    none = "none lacks one dimension alone" if veto.kind is Verdict.NO_ROOM else "each has room for some of them only"
     blocker = f"job {veto.behind} of group {veto.behind_group}" if veto.behind is not None else "an earlier unit"
     counts = _counts(veto)
     added = veto.clauses and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER, Verdict.LICENCE)
     with_ = ", with {bound}" if veto.bound and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER) else ""
-    template = _NO_ROOM_AMONG if veto.kind is Verdict.NO_ROOM and veto.clauses else _SENTENCES[veto.kind]
+    template = _SENTENCES[veto.kind]
+    if veto.kind is Verdict.NO_ROOM and veto.clauses:
+        template = _NO_ROOM_AMONG
+    elif veto.kind is Verdict.NO_ROOM_TOGETHER and not veto.lacking:
+        template = _ROOM_FOR_SOME
     told = (template + with_ + " ({counts})" * bool(added)).format(
         group=f"{veto.level}, in which group {veto.group} is," if veto.level else veto.group,
         bounded=veto.bounded,
         blocker=blocker,
         places=", ".join(veto.places),
         nodes=veto.nodes,
-        lacking=", ".join(f"{count} lack {name}" for name, count in veto.lacking) or none,
+        lacking=", ".join(f"{count} lack {name}" for name, count in veto.lacking) or "none lacks one dimension alone",
         clauses=" and ".join(text for text, _ in veto.clauses),
         counts=counts,
         bound=" and ".join(veto.bound),
@@ -489,6 +491,8 @@ def _counts(veto: Veto) -> str:
 _ORDINALS = ("first", "second", "third")
 # Of NO_ROOM, where clauses exclude some of the nodes.
 _NO_ROOM_AMONG = "no node that satisfies {clauses} has enough free ({counts})"
+# Of NO_ROOM_TOGETHER, where no node lacks anything for one task.
+_ROOM_FOR_SOME = "not enough nodes have enough free for all its tasks; there is room for some of them only"
 _SENTENCES = {
     Verdict.PLACED: "it was placed",
     Verdict.HELD: "it is held",

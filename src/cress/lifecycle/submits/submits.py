@@ -318,14 +318,18 @@ def _never_alike(context: Context, job: Job, wants: Wants) -> NotAccepted:
     elif few := context.core.relations.licences.never(wants.licences):
         what, field = too_few(few, never=True), "licences"
         hint = "see `cress licences` for how many there are"
-    elif core.fit.ever_fits(job.request, wants):
-        what = "all nodes together are too small for the gang"
-        bound = core.matching.binding(wants)
-        what += f" with {' and '.join(bound)}" if bound else ""
     else:
         there = [f for f in range(core.cluster.node_count) if not core.cluster.lost[f]]
         texts = [text for text, _ in core.matching.never(wants, np.array(there, np.int64))]
         what = f"no node that is large enough could ever satisfy {' and '.join(texts)}"
+        if core.fit.ever_fits(job.request, wants):
+            bound = core.matching.binding(wants)
+            with_ = f" with {' and '.join(bound)}" if bound else ""
+            constraints = constraints_of(job, core.dimensions)
+            least = (constraints.least if constraints is not None else 0) or job.tasks
+            if not texts or not core.fit.holds_when_empty(job.request, min(job.tasks, least)):
+                return NotAccepted(f"all nodes together are too small for the gang{with_}", hint=hint, field=field)
+            what = f"the nodes that satisfy {' and '.join(texts)} are together too small for the gang{with_}"
         clauses = [each for each in wants.hard if str(each) in texts]
         missing = missing_in(context.core, clauses, job.group or DEFAULT_GROUP)
         hint = "; ".join(map(say, missing)) or "`cress nodes --where EXPR` shows which nodes satisfy what"

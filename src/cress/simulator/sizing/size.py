@@ -19,7 +19,7 @@ from cress.model.units import format_duration, parse_duration, parse_share
 from cress.model.vectors import describe_vector, names_in, parse_vector
 from cress.simulator import run
 from cress.simulator.groups import NOWHERE, PolicyChoice
-from cress.simulator.request import Result
+from cress.simulator.request import Plan, Result
 from cress.simulator.sizing.criteria import DEFAULT_WAIT, Criteria, Part, by_group, by_type, figures_of
 from cress.simulator.sizing.kinds import OneKind, Processors, Proportional, Scaling, kinds_of
 from cress.simulator.sizing.request import GROUP, TYPE, Comparison, Sized, SizePlan, SizeRequest, Trial
@@ -32,6 +32,8 @@ from cress.simulator.workload import NO_LIMIT, Cluster, Workload
 Progress = Callable[[str, int, int], None]
 # The load with which the search begins, if all work came evenly.
 FIRST_LOAD = 0.8
+# The largest size at which it is tried whether a gang has room at all.
+MOST_AMPLE = 50_000
 
 T = TypeVar("T")
 
@@ -117,21 +119,22 @@ def _scaling(request: SizeRequest, workload: Workload) -> Scaling:
 
 
 def _check_runnable(found: SizePlan) -> None:
-    """Raise ``InputError`` if a task fits on no kind of node, however many there are."""
+    """Raise ``InputError`` if a task fits on no node, however many there are: further nodes are as these, in their racks."""
     ready, scaling = found.plan, found.scaling
     if isinstance(scaling, Processors):
         return
     workload = ready.workload
-    nodes = tuple(kind.nodes[0] for kind in kinds_of(workload.cluster))
-    single = replace(workload, cluster=replace(workload.cluster, nodes=nodes), gang=np.zeros(len(workload), np.bool_))
-    never = run.never_fits(replace(ready, workload=single), ready.choices[0])
+    single = replace(ready, workload=replace(workload, gang=np.zeros(len(workload), np.bool_)))
+    never = run.never_fits(single, ready.choices[0])
     if never.any():
         i = int(np.flatnonzero(never)[0])
         asks = describe_vector(workload.requests[int(workload.request_index[i])], workload.cluster.dimensions)
-        more = f", as do {int(never.sum()) - 1:,} others" if never.sum() > 1 else ""
+        clauses, others = run.why_never(single, ready.choices[0], i), int(never.sum()) - 1
+        more = f"; {others:,} other job{'s' * (others > 1)} fit{'s' * (others == 1)} on none either" if others else ""
+        kind = "a kind of node for which that holds" if clauses else "a larger kind of node"
         raise InputError(
-            f"job {workload.ids[i]} fits on no node, however many there are: a task asks for {asks}{more}",
-            hint="a larger kind of node, or a trace without it",
+            f"job {workload.ids[i]} fits on no node, however many there are: {clauses or f'a task asks for {asks}'}{more}",
+            hint=f"{kind}, or a trace without it",
             file=ready.request.trace,
             line=int(workload.line[i]),
         )
@@ -182,16 +185,17 @@ def _size(
     results: dict[int, Result] = {}
     label = " ".join(each for each in (choice.label, part) if each)
 
-    def simulate(size: int) -> Result:
+    def ready_for(size: int) -> Plan:
         cluster = scaling.cluster(size)
         sized = replace(workload, cluster=cluster, groups=fitted_groups(found, cluster, alone=bool(part)))
-        ready = replace(found.plan, workload=sized, group_of=group_of)
+        return replace(found.plan, workload=sized, group_of=group_of)
 
+    def simulate(size: int) -> Result:
         def told(_: str, events: int, expected: int) -> None:
             if progress is not None:
                 progress(f"{label}: {size:,} {scaling.unit}", events, expected)
 
-        return run.simulate(ready, choice, told)
+        return run.simulate(ready_for(size), choice, told)
 
     def passes(size: int) -> bool:
         result = simulate(size)
@@ -206,7 +210,18 @@ def _size(
         return True
 
     def is_hopeless(low: int, high: int) -> bool:
-        return trials[low].figures == trials[high].figures
+        if trials[low].figures != trials[high].figures:
+            return False
+        return not trials[high].figures.unfinished or not larger_helps(high)
+
+    def larger_helps(size: int) -> bool:
+        """Return whether a gang for which all nodes together are too few has room on many more; all sizes below that look alike."""
+        never = run.never_fits(ready_for(size), choice)
+        if not never.any():
+            return False
+        # That is a node for each of its tasks of every kind and in every rack.
+        ample = min(int(workload.tasks[never].max()) * max(1, scaling.given), MOST_AMPLE)
+        return ample > size and bool((never & ~run.never_fits(ready_for(ample), choice)).any())
 
     first = guess or _first_guess(workload, scaling)
     try:
