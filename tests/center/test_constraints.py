@@ -124,7 +124,11 @@ def test_nodes_say_whether_they_satisfy_a_text_and_what_they_are_worth(center: C
             'no node has an attribute Rack', 'no node has an attribute r1, a text must be in quotes: "r1"',
             "no node has an attribute CPPU, did you mean CPU?",
         )  # fmt: skip
-        for field, query in (("where", {"where": "GCC >>"}), ("rank", {"where": "GCC > 1", "rank": "CPU +"})):
+        for field, query in (
+            ("where", {"where": "GCC >>"}),
+            ("where", {"where": "Job.TPU > 0"}),
+            ("rank", {"where": "GCC > 1", "rank": "CPU +"}),
+        ):
             with pytest.raises(Refused) as caught:
                 calls.match_nodes(**query)
             assert caught.value.bad_input

@@ -104,23 +104,43 @@ WHY = {
     ),
     "away": (
         "aab", (of("db", 2, "spread(Zone)"), of("it", 1, 'away_from("d*", Zone)')),
-        'no node satisfies away_from("d*", Zone) (3 of 3 nodes do not); tasks of d* run in Zone a, b; without it 3 nodes would do',
+        'no node satisfies away_from("d*", Zone) (3 of 3 nodes do not); tasks of d* run in Zone a, b; without away_from("d*", Zone), 3 nodes would do',
     ),
     "the others keep away": (
         "ab", (of("first", 2, 'away_from("it", Zone)', "spread(Zone)"), of("it", 1)),
-        "no node satisfies the distance to job 1, which keeps away from it by Zone (2 of 2 nodes do not); without it 2 nodes would do",
+        "no node satisfies the distance to job 1, which keeps away from it by Zone (2 of 2 nodes do not); without that distance 2 nodes would do",
     ),
     "near what does not run": (
         "ab", (of("it", 1, 'near("db", Zone)'),),
-        'no node satisfies near("db", Zone) (2 of 2 nodes do not); no task of db runs; without it 2 nodes would do; there is no job db',
+        'no node satisfies near("db", Zone) (2 of 2 nodes do not); no task of db runs; without near("db", Zone), 2 nodes would do; there is no job db',
     ),
     "near what is full": (
         "ab", (of("db", 1, 'Zone = "b"').cpu(4), of("it", 1, 'near("db", Zone)')),
-        'no node that satisfies near("db", Zone) has enough free (1 of 2 nodes do not satisfy it; 1 lack cpu); tasks of db run in Zone b; without it 1 node would do',
+        'no node that satisfies near("db", Zone) has enough free (1 of 2 nodes do not satisfy it; 1 lack cpu); tasks of db run in Zone b; without near("db", Zone), 1 node would do',
     ),
     "no node has it": (
         "ab", (of("it", 1, "spread(Zome)"),),
         "no node of this cluster could ever satisfy spread(Zome) (2 of 2 nodes do not); no node has an attribute Zome, did you mean zone?",
+    ),
+    "shares of zones that are not there": (
+        "aab", (of("it", 2, 'spread(Zone, "q=100%")'),),
+        ('no node satisfies spread(Zone, "q=100%") (3 of 3 nodes do not); its targets leave no share to Zone a, b, and with one it could start there; '
+         "no node has Zone q"),
+    ),
+    "no share where it may run": (
+        "abc", (of("it", 2, 'spread(Zone, "a=50%, b=50%")', 'Zone = "c"'),),
+        ('no node satisfies spread(Zone, "a=50%, b=50%") and Zone = "c" (of 3 nodes 3 do not satisfy the first, 2 the second); '
+         "its targets leave no share to Zone c, and with one it could start there"),
+    ),
+    "one of two clauses": (
+        "ab", (of("db", 2, "spread(Zone)"), of("it", 1, 'away_from("db", Zone)', 'near("db")')),
+        ('no node satisfies away_from("db", Zone) (2 of 2 nodes do not); tasks of db run in Zone a, b; '
+         'without away_from("db", Zone), 2 nodes would do'),
+    ),
+    "one of two spreads": (
+        "aab", (of("it", 12, "spread(Zone)", "spread(Name, 9)"),),
+        ("no node satisfies spread(Zone) (2 of 3 nodes do not; 1 lack cpu); Zone a has 5 of its 9 tasks, and may have at most 1 more than b (4); "
+         "with most_skew 2 one more would start (spread(Zone))"),
     ),
     "a gang that no zone holds": (
         "aab", (of("it", 9, "within(Zone)").gang(),),

@@ -291,7 +291,7 @@ def test_nodes_that_are_too_dear_for_the_budget_are_left_out_and_no_others(
     exactly = sum(move.cost for move in place_for(world, "big").moves)
     for budget in (lost * 10**9, exactly, exactly - 1):
         plan = place_for(world, "big", lost=max(0, budget))
-        with patch.object(making_place._Search, "_least", return_value=0.0):
+        with patch.object(making_place._Search, "_least", return_value=0):
             assert place_for(world, "big", lost=max(0, budget)) == plan
 
 

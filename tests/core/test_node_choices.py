@@ -74,6 +74,32 @@ WHY = {
             "(of 2 nodes 1 do not satisfy the first, 1 the second)"
         ),
     ),
+    "only nodes that satisfy the rest matter": (
+        [
+            *(node(f"n{i}").accepts(LAB if i % 2 else 'Job.User = "bob"').repels("gpu") for i in range(4)),
+            node("n4").accepts(LAB),
+        ],
+        job("it").group("web").requires('Name = "n4"'),
+        (
+            f'no node of this cluster could ever satisfy Name = "n4" and what n4 accepts: {LAB} '
+            "(of 5 nodes 4 do not satisfy the first, 1 the second)"
+        ),
+    ),
+    "what nodes that do not matter accept is not told": (
+        [node("n1").accepts(LAB), node("n2").repels("gpu")],
+        job("it").group("web").requires('Name = "n4"'),
+        'no node of this cluster could ever satisfy Name = "n4" (2 of 2 nodes do not)',
+    ),
+    "each node has a condition of its own": (
+        [node(f"n{i}").accepts(f"Job.Tasks > {i + 1}") for i in range(6)],
+        job("it").group("web"),
+        (
+            "no node of this cluster could ever satisfy what n0 accepts: Job.Tasks > 1 and what n1 accepts: Job.Tasks > 2 and "
+            "what n2 accepts: Job.Tasks > 3 and what 3 more nodes that choose ask for "
+            "(of 6 nodes 1 do not satisfy what n0 accepts: Job.Tasks > 1, 1 do not satisfy what n1 accepts: Job.Tasks > 2, "
+            "1 do not satisfy what n2 accepts: Job.Tasks > 3, 3 do not satisfy what 3 more nodes that choose ask for)"
+        ),
+    ),
     "an unknown user is not accepted": (
         [node("n1").accepts('Job.User != "eve"')],
         job("it").group("web").user(""),
@@ -195,6 +221,10 @@ def test_a_node_that_accepted_so_before_still_does() -> None:
 def test_a_name_is_a_name() -> None:
     with pytest.raises(InputError, match="repels: 'a b' is not a name"):
         check_choice("", ("a b",))
+    with pytest.raises(InputError, match="repels: gpu is given twice"):
+        check_choice("", ("gpu", "gpu"))
+    with pytest.raises(InputError, match="repels: 17 names are too many"):
+        check_choice("", tuple(f"a{i}" for i in range(17)))
 
 
 CONDITIONS = ("", "", LAB, "Job.User in Owners", "Job.Tasks < 3 || Job.CPU > 1", 'Job.User != "ann" && SSD')

@@ -115,3 +115,16 @@ def test_a_job_of_the_default_group_is_found_where_it_runs() -> None:
     core = World(group("g", 9), nodes=(node("n1").cpu(1), node("n2").cpu(1))).run(job("db"))
     (start,) = core.running.values()
     assert [fit.node for fit in core.core.match("JobDependency = db") if fit.satisfied] == [start.node]
+
+
+@pytest.mark.parametrize(
+    ("rank", "told"),
+    [
+        ('near("nojob", Rack) + CPU', "there is no job nojob"),
+        ("2 × (JobDependency = nojob)", "there is no job nojob"),
+        ("spread(Zome)", "no node has an attribute Zome"),
+        ('spread(Rack, "r99=50%")', "no node has Rack r99"),
+    ],
+)
+def test_clauses_in_a_rank_are_told_as_well(rank: str, told: str) -> None:
+    assert remarks_on(world().core, "", rank) == (told,)

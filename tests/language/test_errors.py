@@ -119,6 +119,7 @@ GOLDEN = {
     "(clause && f(x) = (Waittime > 15s), not inside ||, ! or an f(x))",
     "a && f(x) = (GCC > 4)": "at character 14, `GCC > 4)`: f(x) compares Waittime and ClusterLoad with constants, nothing else "
     "(such as f(x) = (Waittime > 15s) or f(x) = (ClusterLoad < 80% || Waittime > 5min))",
+    "a && f(x) = (ClusterLoad < 200%)": "at character 28, `200%)`: ClusterLoad is between 0 and 1 (at most 100%)",
     "a && f(x) = (ClusterLoad > 80)": "at character 28, `80)`: ClusterLoad is between 0 and 1 (80% or a share such as 0.8)",
     "a && f(x) = (Waittime > 15parsecs)": "at character 25, `15parsecs)`: '15parsecs' has an unknown unit 'parsecs' "
     "(did you mean secs? a duration such as 90s, 5min, 1h30m, 2h or 1d; a plain number is seconds)",

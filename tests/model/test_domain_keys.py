@@ -16,7 +16,7 @@ WRITTEN = [
         {"by": "zone", "MostSkew": 2, "soft": "5min", "weight": 2},
         ["spread(zone, 2) && f(x, weight=2) = (Waittime > 5m)"],
     ),
-    (domains.spread, {"by": "zone", "targets": {"a": "50%", 1: 30.5}}, ['spread(zone, "a=50%, 1=30.5%")']),
+    (domains.spread, {"by": "zone", "targets": {"a": "50%", 1: "30.5 %"}}, ['spread(zone, "a=50%, 1=30.5%")']),
     (domains.spread, ["zone", {"by": "rack", "soft": True}], ["spread(zone)", "spread(rack) && f(x) = (True)"]),
     (domains.spread, {"by": "zone", "soft": False}, ["spread(zone)"]),
     (domains.away_from, "db", ['away_from("db")']),
@@ -48,7 +48,15 @@ def test_a_key_becomes_clauses_of_the_language(read: object, value: object, text
 MISTAKES = [
     (domains.spread, {"most_skew": 2}, "by: is missing (zone, or {by: zone, most_skew: 1, targets: {a: 50%}, soft: 5min})"),
     (domains.spread, {"by": "zone", "most_skew": 0}, "most_skew: 0 is too small (a whole number from 1 to 1000000)"),
-    (domains.spread, {"by": "zone", "targets": {"a": "x"}}, "targets.a: 'x' is not a share (0% to 100%)"),
+    (domains.spread, {"by": "zone", "targets": {"a": "x"}}, "targets.a: 'x' is not a share (a percentage, 0% to 100%)"),
+    (domains.spread, {"by": "zone", "targets": {"a": 0.5}}, "targets.a: 0.5 is not a share (a percentage, 0% to 100%)"),
+    (domains.spread, {"by": "zone", "targets": {"a": 50}}, "targets.a: 50 is not a share (a percentage, 0% to 100%)"),
+    (
+        domains.spread,
+        {"by": "zone", "soft": "banana"},
+        "soft: 'banana' is neither a time nor a condition (true, a time such as 5min, or a condition such as ClusterLoad < 80%)",
+    ),
+    (domains.labels, {"tier": ["a", "b"]}, "tier: a list is not the text of a label (one text: a label has one value)"),
     (domains.spread, ["zone", {"by": "rack", "wieght": 2}], "[1].wieght: unknown key 'wieght' (did you mean weight?)"),
     (domains.spread, {"by": "a b"}, "by: 'a b' is not an attribute of nodes (such as zone, rack or switch)"),
     (

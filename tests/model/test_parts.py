@@ -89,6 +89,10 @@ def test_each_task_runs_the_program_of_its_part() -> None:
 
 REFUSED: list[tuple[dict[str, Any], list[str]]] = [
     ({"parts": {}}, ["jobs[0].parts: is empty (parts: {driver: {tasks: 1, command: …}, workers: {tasks: 8, resource: …, command: …}})"]),
+    (
+        {"command": "x", "parts": {"a": {"time_limit": "5min"}}},
+        ["jobs[0].parts.a.time_limit: belongs to the job, not to a part (it stands beside parts; a part has tasks, resource, command, requirement, rank)"],
+    ),
     ({"parts": {"a": {"task": 2}}}, ["jobs[0].parts.a.task: unknown key 'task' (did you mean tasks?)", "jobs[0].parts.a: has no command, and neither has the job"]),
     ({"parts": {"a b": {"command": "x"}}}, ["jobs[0].parts.a b: 'a b' is not a name"]),
     ({"tasks": 3}, ["jobs[0].tasks: is given beside parts, which have their own (tasks: in each part)"]),

@@ -305,7 +305,8 @@ class _Reader:
             if name.key == WAITTIME:
                 waiting_time(number)
             elif load_share(number) > 1:
-                raise self.checker.wrong(number, f"{name} is between 0 and 1", f"{number}% or a share such as 0.8")
+                hint = "at most 100%" if number.text.endswith("%") else f"{number}% or a share such as 0.8"
+                raise self.checker.wrong(number, f"{name} is between 0 and 1", hint)
         except InputError as error:
             if error.what.startswith("at "):
                 raise

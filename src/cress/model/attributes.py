@@ -123,8 +123,11 @@ def check_tolerances(names: Sequence[str], field: str) -> None:
         if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
             hint = f"letters, digits, `_` and `-`, beginning with a letter, at most {MAX_NAME}"
             raise InputError(f"{name[:MAX_NAME]!r} is not a name", hint=hint, field=field)
-    if len(names) > MOST_TOLERANCES or len(set(names)) < len(names):
-        raise InputError("are too many names", hint=f"at most {MOST_TOLERANCES}, each once", field=field)
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), "")
+    if twice:
+        raise InputError(f"{twice} is given twice", hint="each name once", field=field)
+    if len(names) > MOST_TOLERANCES:
+        raise InputError(f"{len(names)} names are too many", hint=f"at most {MOST_TOLERANCES}", field=field)
 
 
 def parse_ports(text: str) -> tuple[int, int]:

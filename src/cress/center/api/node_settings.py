@@ -75,8 +75,9 @@ def _changes(body: NodeSettingsBody) -> list[str]:
 def _names(given: list[str] | str | UnsetType | None) -> tuple[str, ...] | UnsetType | None:
     if given is None or isinstance(given, UnsetType):
         return given
-    names = given.split(",") if isinstance(given, str) else given
-    return tuple(sorted(each.strip() for each in names if each.strip()))
+    if isinstance(given, str):
+        given = given.split(",") if given.strip() else []
+    return tuple(sorted(each.strip() for each in given))
 
 
 def _text(given: list[str] | str | UnsetType | None) -> str | UnsetType | None:

@@ -94,7 +94,7 @@ def current_constraints(core: Books, job: JobEntry) -> CurrentConstraints:
 def remarks_on(core: Books, requirement: str, rank: str) -> tuple[str, ...]:
     """Return remarks on unknown names in these texts."""
     found = dict.fromkeys(missing_in(core, parse_requirement(requirement).clauses, DEFAULT_GROUP))
-    found |= dict.fromkeys(missing_in_rank(core, parse_rank(rank)))
+    found |= dict.fromkeys(missing_in_rank(core, parse_rank(rank), DEFAULT_GROUP))
     return tuple(map(say, found))
 
 

@@ -20,9 +20,8 @@ def smallest_change(core: Cycle, job: JobEntry) -> tuple[str, ...]:
     match = job.shape.match
     if match is None:
         return ()
-    for each in match.predicates:
-        if not each.compares:
-            continue
+    comparing = [each for each in match.predicates if each.compares]
+    for each in comparing:
         rest = [other for other in match.predicates if other is not each]
         places = _places(core, job.shape, rest)
         if job.shape.size > 1:
@@ -30,7 +29,8 @@ def smallest_change(core: Cycle, job: JobEntry) -> tuple[str, ...]:
         else:
             told = each.change(places) if len(places) else ""
         if told:
-            return (told,)
+            # Which of several a number belongs to.
+            return (told if len(comparing) == 1 or each.text in told else f"{told} ({each.text})",)
     return ()
 
 

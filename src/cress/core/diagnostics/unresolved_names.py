@@ -99,6 +99,10 @@ def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Miss
 def _of_domains(core: Books, kind: Kind, value: OverDomains, group: str) -> Iterator[Missing]:
     """Yield the attribute of a clause over domains if no node has it, and a job that it must be near if there is none."""
     yield from missing_names(core.matching.context, (Name(value.key, value.by),))
+    for target, _ in value.targets:
+        domains = core.relations.domains(value.key)
+        if len(domains) and target.casefold() not in {name.casefold() for name in domains.names}:
+            yield Missing(Absent.VALUE, f"{value.by} {target}")
     selector = parse_selector(value.jobs) if value.jobs else None
     if kind is not Kind.NEAR or selector is None or selector.is_self:
         return
@@ -148,10 +152,11 @@ def _of_data(core: Books, data: str) -> Iterator[Missing]:
         yield Missing(Absent.DATA, data)
 
 
-def missing_in_rank(core: Books, rank: Rank) -> tuple[Missing, ...]:
-    """Return the attributes in a rank that no node has: they add nothing."""
-    terms = (term.what for term in rank.terms)
-    return missing_names(core.matching.context, (each for each in terms if not isinstance(each, Clause)))
+def missing_in_rank(core: Books, rank: Rank, group: str) -> tuple[Missing, ...]:
+    """Return the unknown names in a rank of a job of ``group``: they add nothing."""
+    terms = [term.what for term in rank.terms]
+    names = missing_names(core.matching.context, (each for each in terms if not isinstance(each, Clause)))
+    return (*names, *missing_in(core, (each for each in terms if isinstance(each, Clause)), group))
 
 
 def remarks(core: Books, job: Job) -> tuple[str, ...]:
@@ -160,7 +165,7 @@ def remarks(core: Books, job: Job) -> tuple[str, ...]:
     if constraints is None:
         return ()
     found = dict.fromkeys(missing_in(core, constraints.requirement.clauses, job.group or DEFAULT_GROUP))
-    found |= dict.fromkeys(missing_in_rank(core, constraints.rank))
+    found |= dict.fromkeys(missing_in_rank(core, constraints.rank, job.group or DEFAULT_GROUP))
     return tuple(say(each) for each in found if each.kind not in (Absent.TASK, Absent.PLACE))
 
 
@@ -182,7 +187,7 @@ def say(missing: Missing) -> str:
             return f"{missing.name} is an attribute of a job, and no job is asked for"
         case Absent.LOAD:
             return f"{missing.name} is not measured on any node"
-        case Absent.DATA:
+        case Absent.DATA | Absent.VALUE:
             return f"no node has {missing.name}"
         case Absent.PORT:
             return f"port {missing.name} is in use: {missing.why}"

@@ -118,7 +118,7 @@ class _Search:
     def _spent(self) -> int:
         return sum(move.cost for move in self.trial.moves())
 
-    def _least(self, tasks: list[Attempt], lack: Ints) -> float:
+    def _least(self, tasks: list[Attempt], lack: Ints) -> int:
         """Return a lower bound of the work lost by moves that leave a node ``lack`` more: of each amount those that lose least for it, the last one in part."""
         least = 0.0
         for k in np.flatnonzero(lack > 0).tolist():
@@ -131,7 +131,8 @@ class _Search:
                 if left <= 0:
                     break
             least = max(least, lost)
-        return least
+        # Rounded down: what is exact must not be above itself.
+        return int(least)
 
     def _tasks(self, f: int) -> list[Attempt]:
         found = [each for each in self.trial.core.holders_on(f) if isinstance(each, Attempt) and self._may(each)]

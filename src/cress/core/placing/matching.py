@@ -17,6 +17,7 @@ from cress.core.placing.constraints import NO_WANTS, Wants
 from cress.core.placing.context import Context
 from cress.core.placing.gang_rules import Rules
 from cress.core.placing.match import Firsts, Match, least, predicates, rules_of
+from cress.core.placing.predicates import Predicate
 from cress.core.placing.relations import LiveJob, Own, Whose
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Bools, Floats, Ints
@@ -29,6 +30,8 @@ from cress.model.node import Load, Node
 LOG = 4096
 # Cached results, over all wants, of whether a node could ever be suitable.
 REMEMBERED = 2**24
+# Conditions, or names that nodes repel by, in one reason.
+MOST_CHOICES = 3
 NOBODY: Ints = np.zeros(0, np.int64)
 
 
@@ -296,14 +299,12 @@ class Matching(NodeWatcher):
         """Return, per predicate that excludes some of these nodes, its text and how many it excludes."""
         assert shape.match is not None
         asked = (each for each in shape.match.predicates if each.of_nodes)
-        counts = ((each.text, int(np.count_nonzero(each.excludes(places)))) for each in asked)
-        return tuple((text, count) for text, count in counts if count)
+        return _counted([(each, each.excludes(places)) for each in asked], places)
 
     def never(self, wants: Wants, places: Ints) -> tuple[tuple[str, int], ...]:
         """Like ``alone``, for clauses that can never hold on these nodes, whatever runs where."""
         asked = (each for each in predicates(self.context, wants) if each.of_nodes)
-        counts = ((each.text, int(np.count_nonzero(each.never(places)))) for each in asked)
-        return tuple((text, count) for text, count in counts if count)
+        return _counted([(each, each.never(places)) for each in asked], places)
 
     def details(self, shape: Shape) -> tuple[str, ...]:
         """Return what predicates that compare domains say of the moment."""
@@ -317,3 +318,28 @@ class Matching(NodeWatcher):
     def binding(self, wants: Wants) -> tuple[str, ...]:
         """Return the constraints that bind all tasks of a gang together: spread and adjacency."""
         return tuple(each.text for each in predicates(self.context, wants) if each.binds)
+
+
+def _counted(asked: list[tuple[Predicate, Bools]], places: Ints) -> tuple[tuple[str, int], ...]:
+    """Return, per predicate that excludes some of these nodes, its text and how many.
+
+    Of nodes that choose only those that satisfy everything else count, and only the conditions and names that keep most of them away are told.
+    """
+    left = np.ones(len(places), np.bool_)
+    for each, excluded in asked:
+        if not each.chooses:
+            left &= ~excluded
+    kept = [(each, excluded & left if each.chooses else excluded) for each, excluded in asked]
+    counts = [int(np.count_nonzero(excluded)) for _, excluded in kept]
+    choosing = sorted((i for i, (each, _) in enumerate(kept) if each.chooses and counts[i]), key=lambda i: -counts[i])
+    told: list[tuple[str, int]] = []
+    for i, (each, excluded) in enumerate(kept):
+        if counts[i] and i not in choosing[MOST_CHOICES:]:
+            told.append((each.text_for(places[excluded]) if each.chooses else each.text, counts[i]))
+    more = np.zeros(len(places), np.bool_)
+    for i in choosing[MOST_CHOICES:]:
+        more |= kept[i][1]
+    if more.any():
+        number = int(np.count_nonzero(more))
+        told.append((f"what {number} more node{'s' * (number > 1)} that choose{'s' * (number == 1)} ask for", number))
+    return tuple(told)

@@ -55,6 +55,8 @@ def asker_of(choices: NodeChoices, job: Job, dimensions: Dimensions) -> Asker:
 class Accepted(Predicate):
     """The predicate "the nodes that accept jobs by this condition accept the unit"; other nodes do."""
 
+    chooses = True
+
     def __init__(self, context: Context, text: str, askers: Iterable[Asker]) -> None:
         self._context = context
         self._choices = context.relations.choices
@@ -68,8 +70,11 @@ class Accepted(Predicate):
     @property
     def text(self) -> str:  # type: ignore[override]
         """Return the nodes and their condition, for people."""
-        nodes = self._choices.accepting(self._text)
-        return f"what {_named(self._context, nodes)} accept{'s' * (len(nodes) == 1)}: {self._text}"
+        return self.text_for(self._choices.accepting(self._text))
+
+    def text_for(self, places: Ints) -> str:
+        """Return the condition, and these nodes."""
+        return f"what {_named(self._context, places)} accept{'s' * (len(places) == 1)}: {self._text}"
 
     def excludes(self, places: Ints) -> Bools:
         """Return, per node of ``places``, whether its condition is not true for each job of the unit."""
@@ -87,6 +92,8 @@ class Accepted(Predicate):
 class Tolerated(Predicate):
     """The predicate "nodes that repel by this name do not count"; the unit does not tolerate it."""
 
+    chooses = True
+
     def __init__(self, context: Context, name: str) -> None:
         self._context = context
         self._choices = context.relations.choices
@@ -95,9 +102,12 @@ class Tolerated(Predicate):
     @property
     def text(self) -> str:  # type: ignore[override]
         """Return the name and the nodes that repel by it, for people."""
-        repelling = self._choices.repelling(self._name)
-        verb = "repels" if len(repelling) == 1 else "repel"
-        return f"tolerates: {self._name}, by which {_named(self._context, repelling)} {verb}"
+        return self.text_for(self._choices.repelling(self._name))
+
+    def text_for(self, places: Ints) -> str:
+        """Return the name, and these nodes."""
+        verb = "repels" if len(places) == 1 else "repel"
+        return f"tolerates: {self._name}, by which {_named(self._context, places)} {verb}"
 
     def excludes(self, places: Ints) -> Bools:
         """Return, per node of ``places``, whether it repels by the name."""

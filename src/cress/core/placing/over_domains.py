@@ -219,6 +219,10 @@ class Spread(OverDomain):
         """Return how the tasks are spread, and which domain they wait for."""
         domains, counts, eligible = self.domains, self._counts(self._owners[0]), self.eligible()
         total = int(counts.sum())
+        weights = self.weights()
+        if weights is not None and eligible.any() and not weights.any():
+            could = self.shown_domains(np.flatnonzero(eligible[:-1]).tolist())
+            return f"its targets leave no share to {self._by} {could}, and with one it could start there"
         if not eligible.any() or not total:
             return ""
         closed = self.closed()
@@ -227,7 +231,6 @@ class Spread(OverDomain):
             return ""
         d = max(full, key=lambda d: (int(counts[d]), -d))
         has = f"{self._by} {domains.names[d]} has {int(counts[d])} of its {total} task{'s' * (total > 1)}"
-        weights = self.weights()
         if weights is not None:
             share = weights[d] / max(1, int(weights.sum()))
             return f"{has}, and its share is {share:.3g}".replace(f"{share:.3g}", f"{100 * share:.3g} %")
@@ -414,6 +417,9 @@ class KeptOff(OverDomain):
 
     def never(self, places: Ints) -> Bools:
         return np.zeros(len(places), np.bool_)
+
+    def change(self, places: Ints) -> str:
+        return f"without that distance {len(places)} node{'s' * (len(places) > 1)} would do"
 
 
 def _jobs_text(jobs: str) -> str:

@@ -34,6 +34,8 @@ class Predicate(ABC):
     binds = False
     # Whether it compares domains: which of them count depends on all nodes.
     compares = False
+    # Whether nodes that choose their jobs ask it, so that it is about some nodes only.
+    chooses = False
     # The tasks whose starts and ends anywhere may change its result on any node.
     watches: tuple[Whose, ...] = ()
 
@@ -44,6 +46,10 @@ class Predicate(ABC):
     def never(self, places: Ints) -> Bools:
         """Return, per node of ``places``, whether it excludes it whatever tasks run."""
         return np.zeros(len(places), np.bool_) if self.dynamic else self.excludes(places)
+
+    def text_for(self, places: Ints) -> str:
+        """Return its text for people, with these nodes alone; of one that nodes ask."""
+        return self.text
 
     def suits(self, places: Ints) -> Floats:
         """Return, per node of ``places``, its value as a term of a rank: 0 if it excludes the node, else 1."""
@@ -86,7 +92,7 @@ class Predicate(ABC):
 
     def change(self, places: Ints) -> str:
         """Return what would help a task that fits on these nodes but for this predicate; of those that compare domains."""
-        return f"without it {len(places)} node{'s' * (len(places) > 1)} would do"
+        return f"without {self.text}, {len(places)} node{'s' * (len(places) > 1)} would do"
 
     def caps(self) -> Ints | None:
         """Return, per node of the cluster, the limit of tasks of a gang that may start there together; None: any number."""

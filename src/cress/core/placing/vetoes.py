@@ -59,6 +59,7 @@ class Absent(Enum):
     DATA = "data"  # no node has it
     PORT = "port"  # it is in use
     PATTERN = "pattern"  # no node has such a name
+    VALUE = "value"  # no node has an attribute with this value
     OF_JOB = "of job"  # it is an attribute of a job, and no job is there
     PLACE = "place"  # the location of the data is not known, for a reason or not yet
 

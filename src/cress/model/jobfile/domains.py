@@ -26,8 +26,10 @@ MOST_LABELS = 32
 
 _RELAXED = re.compile(r"&&\s*(?=f\s*\(\s*x)|(?<=\s)and\s+(?=f\s*\(\s*x)", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"`[^`]+`|[A-Za-z][\w.-]*")
-_PERCENT = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,3})?)\s*%?\s*")
+_PERCENT = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,3})?)\s*%\s*")
 _DURATION = re.compile(r"[0-9.]+\s*[A-Za-zµμ]*(\s*[0-9.]+\s*[A-Za-zµμ]+)*")
+# What a condition of f(x) compares.
+_OF_MOMENT = re.compile(r"wait[_-]?time|cluster[_-]?load", re.IGNORECASE)
 _WEIGHT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 _LABEL_TEXT = re.compile(r"[A-Za-z0-9_.:/+-]+")
@@ -98,6 +100,9 @@ def _soft(value: object) -> str:
         return f"Waittime > {format_duration(parse_duration(text))}"
     if "(" in text and text.lower().startswith("f"):
         raise InputError(f"{shown(value)} is a whole f(x)", hint="what stands in its parentheses: Waittime > 5min")
+    if not _OF_MOMENT.search(text):
+        hint = "true, a time such as 5min, or a condition such as ClusterLoad < 80%"
+        raise InputError(f"{shown(value)} is neither a time nor a condition", hint=hint)
     return text
 
 
@@ -125,11 +130,11 @@ def _targets(value: object) -> str:
     errors: list[InputError] = []
     for name, share in shares.items():
         text = str(name).strip()
-        found = _PERCENT.fullmatch(as_number(share)) if not isinstance(share, bool) else None
+        found = _PERCENT.fullmatch(share) if isinstance(share, str) else None
         if not text or any(each in text for each in "=,") or len(text) > MAX_TEXT:
             errors.append(InputError(f"{shown(name)} is not a value of an attribute", hint=hint))
         elif found is None or float(found[1]) > 100:
-            errors.append(InputError(f"{shown(share)} is not a share", hint="0% to 100%", field=text))
+            errors.append(InputError(f"{shown(share)} is not a share", hint="a percentage, 0% to 100%", field=text))
         else:
             parts.append(f"{text}={found[1]}%")
     raise_all(errors)
@@ -193,8 +198,7 @@ def labels(value: object) -> tuple[tuple[str, str], ...]:
     for name, given in pairs:
         key = str(name).strip()
         try:
-            # As people write them: true and numbers are texts here.
-            text = str(given).lower() if isinstance(given, bool) else as_number(given).strip()
+            text = _label_text(given)
             check_label(key, text)
         except InputError as error:
             errors.append(error.at(field=key[:MAX_NAME]))
@@ -204,6 +208,13 @@ def labels(value: object) -> tuple[tuple[str, str], ...]:
         found[plain(key)] = key, text
     raise_all(errors)
     return tuple(sorted(found.values()))
+
+
+def _label_text(value: object) -> str:
+    """The text of a label as people write it: true and numbers are texts here."""
+    if isinstance(value, (Mapping, list, tuple)):
+        raise InputError(f"{shown(value)} is not the text of a label", hint="one text: a label has one value")
+    return str(value).lower() if isinstance(value, bool) else as_number(value).strip()
 
 
 def check_label(name: str, text: str) -> None:

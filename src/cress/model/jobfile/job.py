@@ -120,7 +120,9 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     # The default request limits nothing: the user has not chosen it.
     limits = tuple((each, amount) for each, amount in zip(dimensions.names, request, strict=True) if amount)
     limits = limits if reader.has("resource") else ()
-    given_parts = reader.read("parts", lambda value: parts(value, dimensions, request, limits, command), _NO_PARTS)
+    given_parts = reader.read(
+        "parts", lambda value: parts(value, dimensions, request, limits, command, KEYS), _NO_PARTS
+    )
     if "parts" in reader.given:
         check_beside(reader, gang=bool(read["gang"]) or "gang" not in reader.given)
     if given_parts:

@@ -38,8 +38,12 @@ def parts(
     request: ResourceVector,
     limits: tuple[tuple[str, int], ...],
     command: tuple[str, ...],
+    of_job: tuple[str, ...] = PART_KEYS,
 ) -> tuple[PartSpec, ...]:
-    """Read the parts by name; what one does not say is as in the job: ``request`` with ``limits``, and ``command``."""
+    """Read the parts by name; what one does not say is as in the job: ``request`` with ``limits``, and ``command``.
+
+    ``of_job`` are all keys of a job: those that parts do not have belong to the whole job.
+    """
     entries = mapping_of(value, _HINT)
     if not entries:
         raise InputError("is empty", hint=_HINT)
@@ -52,7 +56,7 @@ def parts(
             break
         try:
             name = values.name(written)
-            reader = Reader(mapping_of(entry, "tasks: 8, resource: …"), PART_KEYS)
+            reader = Reader(mapping_of(entry, "tasks: 8, resource: …"), of_job, misplaced=_misplaced)
         except InputError as error:
             errors.append(error.at(field=shown(written).strip("'\"")))
             continue
@@ -63,6 +67,15 @@ def parts(
         errors.append(InputError(f"{total:,} tasks together are too many", hint=f"at most {MAX_TASKS:,}"))
     raise_all(errors)
     return tuple(found)
+
+
+def _misplaced(key: str) -> InputError | None:
+    """Return the error of a key of jobs that parts do not have."""
+    if key in PART_KEYS:
+        return None
+    return InputError(
+        "belongs to the job, not to a part", hint=f"it stands beside parts; a part has {', '.join(PART_KEYS)}"
+    )
 
 
 def check_beside(reader: Reader, *, gang: bool) -> None:

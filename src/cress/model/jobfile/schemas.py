@@ -115,7 +115,7 @@ _DOMAIN_VALUES: dict[str, Schema] = {
     "by": WORD,
     "jobs": TEXT,
     "most_skew": count(1, domains.MOST_SKEW),
-    "targets": {"type": "object", "additionalProperties": {"type": ["string", "number"]}, "minProperties": 1},
+    "targets": {"type": "object", "additionalProperties": {"type": "string", "pattern": "%"}, "minProperties": 1},
     "soft": {"type": ["boolean", "string", "number"]},
     "weight": {"type": ["number", "string"]},
 }
