@@ -139,7 +139,7 @@ WHY = {
     ),
     "one of two spreads": (
         "aab", (of("it", 12, "spread(Zone)", "spread(Name, 9)"),),
-        ("no node satisfies spread(Zone) (2 of 3 nodes do not; 1 lack cpu); Zone a has 5 of its 9 tasks, and may have at most 1 more than b (4); "
+        ("no node that satisfies spread(Zone) has enough free (2 of 3 nodes do not satisfy it; 1 lack cpu); Zone a has 5 of its 9 tasks, and may have at most 1 more than b (4); "
          "with most_skew 2 one more would start (spread(Zone))"),
     ),
     "a gang that no zone holds": (
