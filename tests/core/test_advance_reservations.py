@@ -370,7 +370,7 @@ def test_a_task_of_many_days_meets_the_next_weekly_window() -> None:
     assert world.started() == ["hours"]
     assert (
         world.why("ten")
-        == "it fits in no time between the repetitions of patch, which leave 166h at most; with a shorter time limit it could start"
+        == "it fits in no time between the repetitions of patch, which leave 6d22h at most; with a shorter time limit it could start"
     )
     world.finish("hours")
     for _ in range(3):
@@ -379,6 +379,55 @@ def test_a_task_of_many_days_meets_the_next_weekly_window() -> None:
     # On a second node it finds room.
     world.add_node(node("n2").cpu(4)).decide()
     assert world.nodes_of("ten") == ["n2"]
+
+
+def test_a_shorter_limit_is_recommended_only_to_jobs_that_have_room() -> None:
+    world = cluster(1)
+    keep(world, reservation("patch", "14:00", "16:00", "n1", days=(1,), zone="UTC"))
+    world.run(job("before").group("a").cpu(4).limit("1h"))
+    world.submit(job("ten").group("b").cpu(2).limit("10d"), job("gang").group("b").tasks(2).gang().cpu(2).limit("10d"))
+    world.decide()
+    short = (
+        "it fits in no time between the repetitions of patch, which leave 6d22h at most; it needs a shorter time limit"
+    )
+    assert [world.why("ten"), world.why("gang")] == [short, short]
+    world.finish("before")
+    assert world.why("ten").endswith("; with a shorter time limit it could start")
+    assert world.why("gang").endswith("; with a shorter time limit it could start")
+
+
+def test_a_shorter_limit_is_not_recommended_while_all_devices_are_in_use() -> None:
+    world = World(
+        group("a", 8), group("b", 8), nodes=[node("n1").cpu(8).gpus(4, model="T4")], dimensions=("gpu",)
+    ).set_clock(NOON)
+    keep(world, reservation("patch", "14:00", "16:00", "n1", days=(1,), zone="UTC"))
+    world.run(job("before").group("a").has(gpu=4).limit("1h"))
+    world.submit(job("ten").group("b").has(gpu=1).limit("10d")).decide()
+    assert world.why("ten").endswith("which leave 6d22h at most; it needs a shorter time limit")
+
+
+def test_a_gang_that_has_room_for_some_tasks_only_is_not_told_to_be_shorter() -> None:
+    world = cluster(2)
+    world.run(job("before").group("a").cpu(4).limit("1h"))
+    keep(world, reservation("exam", "14:00", "16:00", "n1", "n2", group="b"))
+    world.submit(job("gang").group("a").tasks(2).gang().cpu(4).limit("3h")).decide()
+    assert world.why("gang") == "node n2 is kept for reservation exam of group b from 2026-12-01 14:00 to 16:00"
+    world.finish("before")
+    assert world.why("gang").endswith("; with a time limit of at most 2h it could start now")
+
+
+@pytest.mark.parametrize(
+    ("day", "limit"),
+    [("2026-12-01", "2h29m"), ("2026-12-04", "3d2h"), ("2027-04-02", "122d"), ("2536-12-01", "36500d")],
+)
+def test_limits_are_told_as_people_read_them(day: str, limit: str) -> None:
+    world = cluster(1)
+    begin = at("14:29:30", day)
+    keep(world, AdvanceReservation(name="exam", group="b", start=begin, end=begin + HOUR, places=(("n1", 1),)))
+    world.submit(job("endless").group("a")).decide()
+    assert world.why("endless").endswith(
+        f"; it has no time limit; with a time limit of at most {limit} it could start now"
+    )
 
 
 def test_a_job_that_never_fits_holds_up_nobody() -> None:

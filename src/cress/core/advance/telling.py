@@ -12,8 +12,8 @@ from cress.core.kernels.holding import AMOUNTS, END, FREE, OUT
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_START
 from cress.core.placing.vetoes import Reserved
 from cress.model.advance import local
-from cress.model.times import DAY, MINUTE, NEVER
-from cress.model.units import format_duration
+from cress.model.times import DAY, HOUR, MINUTE, NEVER
+from cress.model.units import DURATION_LIMIT, format_duration
 
 # Nodes that are named.
 MOST_NAMED = 3
@@ -39,8 +39,9 @@ def reserved_from(core: Books, job: JobEntry) -> Reserved | None:
     start, _, kept = max(found, key=lambda each: (each[0], -each[1]))
     names = tuple(cluster.names[f] for at, f, each in found if each is kept)
     begins, ends = next(times for times in kept.times if times[0] <= start < times[1])
-    shorter = max(0, start - core.now)
-    return Reserved(kept.spec.name, kept.spec.group, names, _when(core, begins, ends), shorter, job.duration < NEVER)
+    return Reserved(
+        kept.spec.name, kept.spec.group, names, _when(core, begins, ends), longest_now(core, job), job.duration < NEVER
+    )  # fmt: skip
 
 
 def reserved_beside(core: Books, job: JobEntry) -> Reserved | None:
@@ -49,9 +50,26 @@ def reserved_beside(core: Books, job: JobEntry) -> Reserved | None:
     until = min(core.now + job.duration, NEVER)
     for f in np.flatnonzero(cluster.lack[job.shape.row, : cluster.node_count] == 0).tolist():
         for start, end, kept in core.advance_reservations.next_on(job.group, f, until):
-            when, shorter = _when(core, start, end), max(0, start - core.now)
+            when, shorter = _when(core, start, end), longest_now(core, job)
             return Reserved(kept.spec.name, kept.spec.group, (cluster.names[f],), when, shorter, job.duration < NEVER)
     return None
+
+
+def longest_now(core: Books, job: JobEntry) -> int:
+    """Return the longest time (µs) that a unit which starts now may last for the reservations of others; 0 if it has no room now anyway.
+
+    Of a gang it is counted as if every reservation on a node with room were in its way.
+    """
+    shape, cluster = job.shape, core.cluster
+    if not core.fit.fitting(shape) or (shape.size > 1 and core.fit.copies_free(shape) < shape.size):
+        return 0
+    fitting = np.flatnonzero(cluster.lack[shape.row, : cluster.node_count] == 0).tolist()
+    until = min(core.now + job.duration, NEVER)
+    if shape.size > 1:
+        starts = (times[0] for f in fitting for times in core.advance_reservations.next_on(job.group, f, until))
+        return max(0, min(starts, default=until) - core.now)
+    firsts = (first_blocked(core, job, f) for f in fitting)
+    return max(0, max(until if first is None else first[0] for first in firsts) - core.now)
 
 
 def _holds_on(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
@@ -131,6 +149,17 @@ def say_reserved(reserved: Reserved) -> str:
     told = f"{verb.format(nodes)} kept for {whose} {reserved.when}"
     if not reserved.shorter:
         return told
-    limit = reserved.shorter // MINUTE * MINUTE if reserved.shorter > MINUTE else reserved.shorter
     given = "" if reserved.limited else "it has no time limit; "
-    return f"{told}; {given}with a time limit of at most {format_duration(limit)} it could start now"
+    return f"{told}; {given}with a time limit of at most {readable(reserved.shorter)} it could start now"
+
+
+def readable(span: int) -> str:
+    """Return a time (µs) as a text that is as short as people need it: in minutes, hours or days, rounded down."""
+    if span <= MINUTE:
+        return format_duration(span)
+    unit = DAY if span >= 10 * DAY else HOUR if span >= 2 * DAY else MINUTE
+    left, told = min(span, DURATION_LIMIT) // unit * unit, ""
+    for size, letter in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m")):
+        number, left = divmod(left, size)
+        told += f"{number}{letter}" if number else ""
+    return told

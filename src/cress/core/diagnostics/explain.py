@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from cress.core.advance.gaps import fits_in_no_gap
-from cress.core.advance.telling import reserved_beside, reserved_from, say_reserved
+from cress.core.advance.telling import longest_now, readable, reserved_beside, reserved_from, say_reserved
 from cress.core.books import Books
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.kinds_of_nodes import has_of_kinds
@@ -34,8 +34,8 @@ from cress.core.unit_constraints import combination
 from cress.model.groups.measures import describe_measure
 from cress.model.groups.quota_text import SCALE, UNIT
 from cress.model.resources import ResourceVector
-from cress.model.times import MINUTE, NEVER
-from cress.model.units import format_duration, format_share
+from cress.model.times import NEVER
+from cress.model.units import format_share
 
 
 def why_waiting(core: Cycle, job_id: int) -> Veto | None:
@@ -101,7 +101,8 @@ def _no_gap(core: Cycle, job: JobEntry) -> Veto | None:
     found = fits_in_no_gap(core, job) if core.advance_reservations else None
     if found is None:
         return None
-    return msgspec.structs.replace(_veto(job, Verdict.NO_GAP, places=found.names), gap=found.longest)
+    could = "with a shorter time limit it could start" if longest_now(core, job) else "it needs a shorter time limit"
+    return msgspec.structs.replace(_veto(job, Verdict.NO_GAP, places=found.names, details=(could,)), gap=found.longest)
 
 
 def _kept(core: Cycle, job: JobEntry) -> Veto | None:
@@ -441,7 +442,7 @@ def _sentence(veto: Veto) -> str:
         reached=_reached(veto),
         closed=", ".join(f"{count} {why}" for why, count in veto.closed),
         reserved=say_reserved(veto.reserved) if veto.reserved is not None else "",
-        gap=format_duration(veto.gap // MINUTE * MINUTE if veto.gap > MINUTE else veto.gap),
+        gap=readable(veto.gap),
     )
     return "; ".join((told, *veto.details, *map(say, veto.missing), *say_busy(veto.overloaded)))
 
@@ -523,6 +524,6 @@ _SENTENCES = {
     Verdict.NO_NODE: "it waits for a node: of those that are large enough for it none takes tasks now ({closed})",
     Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all its tasks; of {nodes} nodes {lacking}",
     Verdict.RESERVED_AHEAD: "{reserved}",
-    Verdict.NO_GAP: "it fits in no time between the repetitions of {places}, which leave {gap} at most; with a shorter time limit it could start",
+    Verdict.NO_GAP: "it fits in no time between the repetitions of {places}, which leave {gap} at most",
     Verdict.RESERVED: "it fits, but would delay {blocker}",
 }
