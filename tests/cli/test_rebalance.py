@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cress.cli import rebalance
@@ -45,6 +46,11 @@ def test_a_plan_says_what_it_frees_and_costs() -> None:
         "8.0   fit   n3    n2  2.5 core h  nodes",
         "-     -     n4    n2   36 core s  place",
     ]
+
+
+def test_a_plan_that_loses_nothing_says_so() -> None:
+    only = msgspec.structs.replace(PLAN, moves=(WEB,), lost=0.0)
+    assert rebalance.summary(only)[0] == "1 move, which loses no work; 312 running tasks may move"
 
 
 def test_a_round_says_what_was_done_and_what_not(capsys: pytest.CaptureFixture[str]) -> None:

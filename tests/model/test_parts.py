@@ -95,6 +95,7 @@ REFUSED: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"parts": {"a": {"task": 2}}}, ["jobs[0].parts.a.task: unknown key 'task' (did you mean tasks?)", "jobs[0].parts.a: has no command, and neither has the job"]),
     ({"parts": {"a b": {"command": "x"}}}, ["jobs[0].parts.a b: 'a b' is not a name"]),
+    ({"movable": True}, ["jobs[0].movable: the tasks of a gang are not moved (leave it out)"]),
     ({"tasks": 3}, ["jobs[0].tasks: is given beside parts, which have their own (tasks: in each part)"]),
     ({"gang": False}, ["jobs[0].gang: is false, and parts start together or not at all (leave it out)"]),
     ({"gang": "2 && f(x) = (Waittime > 5min)"}, ["jobs[0].gang: cannot start in part: it has parts (true, or leave it out)"]),

@@ -209,3 +209,8 @@ def test_without_a_tightness_of_its_own_a_deadline_is_judged_by_the_time_limit()
     deadline = np.array([149, 150, 300], dtype=np.int64) * SECOND
     names, index = tightness(work, deadline)
     assert [names[i] for i in index.tolist()] == ["tight", "normal", "loose"]
+
+
+def test_a_part_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(InputError, match="share is given twice"):
+        parse_deadlines("all=2-2,share=0.5,share=0.6")

@@ -96,6 +96,7 @@ def test_more_arrive_by_day_than_by_night() -> None:
 
 WRONG = {
     "unknown": ("job=5", "generated:job=5: job: unknown parameter (did you mean jobs?)"),
+    "twice": ("jobs=5,jobs=6", "jobs: is given twice (once)"),
     "half a job": ("jobs=0.5", "jobs: '0.5' is not a whole number (jobs=10000)"),
     "none": ("nodes=0", "nodes: '0' is out of range (a whole number from 1 to 10,000,000)"),
     "no value": ("load", "load: '' is not a number (load=0.9)"),

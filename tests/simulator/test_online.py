@@ -128,7 +128,17 @@ def test_bad_input_gets_one_error(tmp_path: Path, pods: str, more: list[str], sa
     assert not (tmp_path / "out").exists()
 
 
-def test_other_traces_have_no_stream(tmp_path: Path) -> None:
-    result = cress("simulate", "generated", "--online", "0.9", "--out", tmp_path / "out")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("--online", "0.9"), ("--seeds", "zzz"), ("--pods", "x"), ("--nodes", "x"), ("--arrive", "1.1"), ("--days", "1")],
+)
+def test_other_traces_take_no_options_of_this_one(tmp_path: Path, name: str, value: str) -> None:
+    result = cress("simulate", "generated:jobs=5", name, value, "--out", tmp_path / "out")
     assert result.returncode == 2
-    assert "--online" in result.stderr
+    assert f"cress simulate: {name}: " in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_days_are_of_a_stream_and_arrivals_of_none(tmp_path: Path) -> None:
+    assert "--arrive: is given beside --online" in cress(*lists(tmp_path), "0.9", "--arrive", "1.1").stderr
+    assert "--days: is given without --online" in cress(*lists(tmp_path)[:-1], "--days", "1").stderr

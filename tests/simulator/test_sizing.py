@@ -92,6 +92,13 @@ def test_one_kind_varies_and_the_others_stay(tmp_path: Path) -> None:
     assert found.shared.kinds == {"n": found.shared.size, "big": 3}
     assert found.shared.size == 0
     assert len(found.shared.result.run.workload.cluster.nodes) == 3
+    # People are told of all nodes first.
+    _, rows = rows_of(plan, [found])
+    assert [(label, cells) for label, cells in rows[:3]] == [
+        ("nodes", ["3"]),
+        ("of these, n", ["0"]),
+        ("of these, big", ["3"]),
+    ]
 
 
 ZONES = """nodes:

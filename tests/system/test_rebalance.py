@@ -72,7 +72,7 @@ def test_a_service_whose_tasks_are_all_on_the_first_node_spreads(bare: Cluster) 
         bare.start_executor("n3", "<4, 1G>")
         told = bare.cress("rebalance")
         assert told.stdout.startswith(
-            "2 moves, which lose - of work; 3 running tasks may move\non more nodes: 1 service (1)\n"
+            "2 moves, which lose no work; 3 running tasks may move\non more nodes: 1 service (1)\n"
         )
         assert set(nodes_of(client, 1).values()) == {"n1"}
         done = bare.cress("rebalance", "--apply")

@@ -190,9 +190,9 @@ def summary(found: PlanView) -> list[str]:
     lines = []
     if not found.moves:
         return [found.note or f"job {found.job} needs no room made: {_places(found)}"]
-    lines.append(
-        f"{count(len(found.moves), 'move')}, which lose {_lost(found.lost, found.lost_devices)} of work; {found.movable:,} running tasks may move"
-    )
+    lose = "loses" if len(found.moves) == 1 else "lose"
+    lost = f"{_lost(found.lost, found.lost_devices)} of work" if found.lost or found.lost_devices else "no work"
+    lines.append(f"{count(len(found.moves), 'move')}, which {lose} {lost}; {found.movable:,} running tasks may move")
     if found.job is not None and found.place:
         lines.append(f"job {found.job} starts: {_places(found)}")
     if found.spread:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 GAP = "  "
 WIDEST = 2**31  # the width of a pipe or file
+# Of openb.
+ARRIVE, DAYS, SEEDS = 1.3, 2.0, "42..51"
 
 EPILOG = """\
 \b
@@ -127,7 +129,7 @@ def simulate(
     arrive: Annotated[
         float,
         typer.Option(min=0.01, max=10, help="Of TRACE `openb`: pods arrive until they ask for so many times the GPUs."),
-    ] = 1.3,
+    ] = ARRIVE,
     online: Annotated[
         float | None,
         typer.Option(
@@ -141,10 +143,10 @@ def simulate(
         typer.Option(
             min=0.01, max=1000, help="With --online: days that are measured, after a quarter of them as warm-up."
         ),
-    ] = 2,
+    ] = DAYS,
     seeds: Annotated[
         str, typer.Option(metavar="A..B", help="Of TRACE `openb`: each order of nodes is run with each of these seeds.")
-    ] = "42..51",
+    ] = SEEDS,
     check: Annotated[bool, typer.Option("--check", help="Check all invariants after every decision (slow).")] = False,
     attempts: Annotated[
         bool, typer.Option("--attempts", help="Also write attempts.csv: where and when each attempt ran.")
@@ -160,6 +162,10 @@ def simulate(
                 "--frameworks": frameworks, "--compare": compare, "--seed": seed != 1, "--check": check, "--attempts": attempts,
             }  # fmt: skip
             _refuse(others | {"--policy": policy and online is None})
+            if online is None and days != DAYS:
+                raise InputError("is given without --online", hint="--online 0.95", field="--days")
+            if online is not None and arrive != ARRIVE:
+                raise InputError("is given beside --online", hint="one of both", field="--arrive")
             lists = (pods, nodes, out)
             if online is None:
                 _pack(*lists, arrive=arrive, seeds=seeds, options=tuple(option or ()), as_json=as_json)
@@ -170,6 +176,15 @@ def simulate(
             raise InputError(
                 "only openb has a steady stream of pods", hint="cress simulate openb --online 0.95", field="--online"
             )
+        _refuse_of_openb(
+            {
+                "--pods": pods,
+                "--nodes": nodes,
+                "--arrive": arrive != ARRIVE,
+                "--days": days != DAYS,
+                "--seeds": seeds != SEEDS,
+            }
+        )
         from cress.simulator import run
         from cress.simulator.request import Request
 
@@ -213,6 +228,14 @@ def _refuse(given: dict[str, object]) -> None:
     for name, value in given.items():
         if value:
             raise InputError(f"openb takes no {name}", hint=hints.get(name, "see docs/packing.md"), field=name)
+
+
+def _refuse_of_openb(given: dict[str, object]) -> None:
+    """Refuse the options of the trace ``openb`` that were given with another trace."""
+    hints = {"--nodes": "--cluster FILE", "--seeds": "--seed 42"}
+    for name, value in given.items():
+        if value:
+            raise InputError("is of the trace openb only", hint=hints.get(name, "see docs/packing.md"), field=name)
 
 
 def _pack(

@@ -29,10 +29,13 @@ class DeadlineSpec:
 def parse_deadlines(text: str) -> DeadlineSpec:
     """``tight=1.1-1.5,loose=3-10,share=0.6,of=run``. Raises ``InputError``."""
     ranges: list[tuple[str, float, float]] = []
-    share, by_run = 1.0, False
+    share, by_run, given = 1.0, False, set[str]()
     for part in text.split(","):
         key, equals, value = (each.strip() for each in part.partition("="))
         found = _RANGE.fullmatch(value)
+        if key in given:
+            raise InputError(f"{key} is given twice", hint=EXAMPLE, field="--deadlines")
+        given.add(key)
         if key == "share" and equals:
             share = _share(value)
         elif key == "of" and value in ("requested", "run"):

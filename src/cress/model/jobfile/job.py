@@ -115,7 +115,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     if read["gang"] and max_running:
         hint = "one of both: a gang starts all its tasks together"
         reader.wrong("gang", "is given beside a limit of tasks at once", hint)
-    if read["gang"] and read["movable"]:
+    if (read["gang"] or reader.has("parts")) and read["movable"]:
         reader.wrong("movable", "the tasks of a gang are not moved", "leave it out")
     # The default request limits nothing: the user has not chosen it.
     limits = tuple((each, amount) for each, amount in zip(dimensions.names, request, strict=True) if amount)

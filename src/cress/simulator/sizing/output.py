@@ -73,7 +73,10 @@ def rows_of(found: SizePlan, compared: Sequence[Comparison]) -> tuple[list[str],
     owners = [one for one in compared for each in (one.separate, one.shared.result) if each is not None]
     pairs = list(zip(owners, is_separate, strict=True))
     labels = [result.run.label for result in results]
-    rows: Rows = [(unit, [f"{one.separate_size if apart else one.shared.size:,}" for one, apart in pairs])]
+    # With one kind that varies, the size counts that kind only.
+    rows: Rows = [
+        (unit, [f"{one.separate_size if apart else sum(one.shared.kinds.values()):,}" for one, apart in pairs])
+    ]
     for name in found.scaling.counts(found.scaling.given):
         if len(found.scaling.counts(found.scaling.given)) > 1:
             rows.append((f"of these, {name}", [f"{_kinds(one, apart, name):,}" for one, apart in pairs]))

@@ -20,7 +20,7 @@ def parse_parameters(source: str, text: str, default: P, shares: Container[str],
     ``shares`` are from 0 to 1; those ``from_zero`` may be 0, all others are positive. Raises ``InputError`` naming the parameter.
     """
     known: dict[str, type[int | float]] = {each.name: type(getattr(default, each.name)) for each in fields(default)}
-    result = default
+    result, given = default, set[str]()
     for part in (part.strip() for part in text.split(",") if part.strip()):
         name, equals, value = (each.strip() for each in part.partition("="))
         place = f"{source}:{text}"
@@ -28,6 +28,9 @@ def parse_parameters(source: str, text: str, default: P, shares: Container[str],
             near = closest(name, known)
             hint = f"did you mean {near}?" if near else "one of " + ", ".join(known)
             raise InputError("unknown parameter", hint=hint, file=place, field=name)
+        if name in given:
+            raise InputError("is given twice", hint="once", file=place, field=name)
+        given.add(name)
         wanted = "a whole number" if known[name] is int else "a number"
         try:
             number = known[name](value)
