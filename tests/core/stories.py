@@ -228,7 +228,8 @@ class Player:
             assert veto.kind not in (Verdict.UNVISITED, Verdict.PLACED), veto
             if veto.kind is Verdict.NO_ROOM and not self.setting.fragments:
                 by_device = any(self.core.cluster.devices)
-                assert not fits or job.companions or by_device, veto
+                excluded = sum(count for _, count in veto.clauses)
+                assert len(fits) <= excluded or job.companions or by_device, veto
             if veto.kind is Verdict.RESERVED:
                 assert fits, veto
                 assert veto.behind in self.core.jobs, veto
