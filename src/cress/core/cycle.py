@@ -382,8 +382,7 @@ class Cycle(MakingRoom):
             self.last_blocked = ahead.jobs[0]
             return False
         passes = None if not group.limited else self._is_within_bounds
-        head = head_of(group)
-        if passes is not None and head is not None:
+        if group.limited and (head := head_of(group)) is not None:
             self._is_beyond_bounds(head)
         # A planned start that comes late may run into what is reserved in advance.
         beside_others = bool(self.reservations.kept) or bool(self.advance_reservations)

@@ -186,7 +186,8 @@ class MakingRoom(Placements):
             self._wake_at(known[1])
             return False
         eviction = find_exchange(self, job, takers)
-        if eviction is None or not self._keeps_bounds(job, eviction) or not self._within_round(len(eviction.attempts)):
+        allowed = eviction is not None and self._may_take(job, eviction) and self._keeps_bounds(job, eviction)
+        if eviction is None or not allowed or not self._within_round(len(eviction.attempts)):
             group.no_exchange = state, self._next_victim_at(group, now)
             self._wake_at(group.no_exchange[1])
             return False
@@ -195,10 +196,8 @@ class MakingRoom(Placements):
         return True
 
     def _keeps_bounds(self, job: JobEntry, eviction: Eviction) -> bool:
-        """Return whether the groups of a unit may take it in place of its victims, and all have no more than their MaxQuota then."""
+        """Return whether no group of a unit has more than its MaxQuota with it in place of its victims."""
         charge = self.charge_of(job, eviction.nodes)
-        if not all(taker.may_take(charge) for taker in eviction.takers):
-            return False
         for node in job.group.path():
             lost = [0] * len(charge)
             for victim in eviction.attempts:

@@ -7,6 +7,7 @@ other, to the open domain that comes first. For one rule that finds a way if the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import NamedTuple, TypeAlias
 
@@ -125,6 +126,19 @@ class Within(NamedTuple):
 
     domains: Domains
     used: tuple[int, ...]
+
+
+def in_one(rule: Within, sizes: Sequence[int], copies: Sequence[Ints]) -> Iterator[list[Ints]]:
+    """Yield the copies per node of each kind of tasks in each domain that holds so many of every kind by itself: those in use first, then the tightest."""
+    rooms = [rule.domains.total(each).tolist()[:-1] for each in copies]
+    of = rule.domains.of[: len(copies[0])]
+    found = [
+        (d not in rule.used, sum(room), d)
+        for d, room in enumerate(zip(*rooms, strict=True))
+        if all(have >= size for have, size in zip(room, sizes, strict=True))
+    ]
+    for _, _, d in sorted(found):
+        yield [np.where(of == d, each, 0) for each in copies]
 
 
 Rule: TypeAlias = Filling | OneEach | Within

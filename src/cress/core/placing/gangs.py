@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.core.placing.constraints import Wants
-from cress.core.placing.gang_rules import NO_RULES, AtMost, Rules, Within, copied, fill
+from cress.core.placing.gang_rules import NO_RULES, AtMost, Rules, Within, copied, fill, in_one
 from cress.core.placing.placement_clauses import is_adjacent, near_whom, would_be_adjacent
 from cress.core.placing.relations import Relations
 from cress.core.placing.shape import Shape
@@ -186,7 +186,7 @@ def _chosen(rules: Rules, size: int, copies: Ints) -> Iterator[Ints]:
     preferred = [each for each in rules.soft if isinstance(each, Within)]
     ways = [copies]
     for each in asked:
-        ways = [way for before in ways for way in _in_one(each, size, before)]
+        ways = [way for before in ways for (way,) in in_one(each, [size], [before])]
     if not preferred:
         yield from ways
         return
@@ -197,14 +197,6 @@ def _chosen(rules: Rules, size: int, copies: Ints) -> Iterator[Ints]:
             tight = _tightest(other, size, tight)[1]
         yield tight
     yield from ways
-
-
-def _in_one(rule: Within, size: int, copies: Ints) -> Iterator[Ints]:
-    """Yield the copies in each domain that holds the gang: those in use first, then the tightest."""
-    room = rule.domains.total(copies).tolist()[:-1]
-    of = rule.domains.of[: len(copies)]
-    for _, _, d in sorted((d not in rule.used, each, d) for d, each in enumerate(room) if each >= size):
-        yield np.where(of == d, copies, 0)
 
 
 def _tightest(rule: Within, size: int, copies: Ints) -> tuple[tuple[int, int, int], Ints]:

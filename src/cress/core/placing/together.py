@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from cress.core.placing.gang_rules import NO_RULES, Rules, Within
+from cress.core.placing.gang_rules import NO_RULES, Rules, Within, in_one
 from cress.core.tables.arrays import Ints
 
 # Orders of kinds that are tried, each with two orders of nodes, and domains in which they are.
@@ -128,29 +128,16 @@ def domains_of(rules: Rules, sizes: Sequence[int], alone: list[Ints]) -> Iterato
     """
     ways = [alone] if _enough(sizes, alone) else []
     for rule in (each for each in rules.hard if isinstance(each, Within)):
-        ways = [way for before in ways for way in _in_one(rule, sizes, before)]
+        ways = [way for before in ways for way in in_one(rule, sizes, before)]
     preferred = [each for each in rules.soft if isinstance(each, Within)]
     for rule in preferred:
         for way in ways:
-            yield from _in_one(rule, sizes, way)
+            yield from in_one(rule, sizes, way)
     yield from ways
 
 
 def _enough(sizes: Sequence[int], alone: Sequence[Ints]) -> bool:
     return all(int(copies.sum()) >= size for copies, size in zip(alone, sizes, strict=True))
-
-
-def _in_one(rule: Within, sizes: Sequence[int], alone: Sequence[Ints]) -> Iterator[list[Ints]]:
-    """Yield the copies by kind in each domain that has enough for every kind: those in use first, then the tightest."""
-    rooms = [rule.domains.total(copies).tolist()[:-1] for copies in alone]
-    of = rule.domains.of[: len(alone[0])]
-    found = [
-        (d not in rule.used, sum(room), d)
-        for d, room in enumerate(zip(*rooms, strict=True))
-        if all(have >= size for have, size in zip(room, sizes, strict=True))
-    ]
-    for _, _, d in sorted(found):
-        yield [np.where(of == d, copies, 0) for copies in alone]
 
 
 def _orders(kinds: Sequence[Asked], alone: Sequence[Ints]) -> Iterator[tuple[int, ...]]:
