@@ -19,20 +19,26 @@ both_modes = pytest.mark.parametrize("mode", MODES)
 # --- step a: cooling-off ---------------------------------------------------------------------------------------------
 
 
-def preempted(old_quota: int, new_tasks: int, mode: str) -> World:
+def preempted(old_quota: int, new_tasks: int, mode: str, *, others_wait: bool = True) -> World:
     """At time 0 the group old, which filled 10 cores, was preempted for ``new_tasks`` tasks of the group new.
 
-    The victims stopped, and a second, empty node came: what keeps them waiting is cooling-off alone.
+    The victims stopped, and a second, empty node came: what keeps them waiting is cooling-off alone. It counts, as a job of a third group waits
+    for room on a third node.
     """
     world = World(
-        group("old", old_quota), group("new", 6), nodes=nodes(1, cpu=10), behind_blocked=mode, max_per_round=1.0
-    )
+        group("old", old_quota), group("new", 6), group("other", 1), nodes=nodes(1, cpu=10),
+        behind_blocked=mode, max_per_round=1.0,
+    )  # fmt: skip
     world.run(job("old").tasks(10).group("old"))
     world.submit(job("new").tasks(new_tasks).group("new")).decide()
     assert world.victims() == ["old"] * new_tasks
     world.wait(5).yield_victims()
     assert (world.used("old"), world.used("new")) == (10 - new_tasks, new_tasks)
-    world.add_node(node("n2").cpu(20)).decide()
+    world.add_node(node("n2").cpu(20))
+    if others_wait:
+        world.add_node(node("n3").cpu(25)).submit(job("wall").cpu(22).group("other"))
+        world.submit(job("waits").cpu(25).group("other"))
+    world.decide()
     world.starts.clear()
     return world
 
@@ -40,7 +46,7 @@ def preempted(old_quota: int, new_tasks: int, mode: str) -> World:
 @both_modes
 def test_a_preempted_group_takes_part_again_after_20_s_to_the_microsecond(mode: str) -> None:
     world = preempted(5, 5, mode)
-    assert world.why("old") == "group old was preempted a short time ago and takes no part in scheduling for the moment"
+    assert world.why("old") == "group old was preempted a short time ago; while others wait for room it starts nothing beyond its quota"
     assert world.core.next_wakeup() == 20 * SECOND
     world.wait(15, -1).decide()
     assert world.now == 20 * SECOND - 1
@@ -75,28 +81,31 @@ def test_a_cooling_group_that_falls_to_its_quota_waits_only_for_the_20_s(mode: s
 
 
 @both_modes
-def test_a_cooling_group_at_its_quota_that_falls_early_still_waits_for_the_20_s(mode: str) -> None:
+def test_a_cooling_group_that_falls_below_its_quota_returns_to_it_at_once_and_beyond_it_after_the_20_s(mode: str) -> None:
     world = preempted(5, 5, mode)
     kept = next(start.task for start in world.running.values() if start.job == world.ids["old"])
     world.finish("old", kept)
-    assert world.starts == []
+    assert world.started() == ["old"], "from 4 of 5 to 5 of 5"
     assert world.wake() == 20 * SECOND
-    assert world.started() == ["old"] * 2, "from 4 of 5 to 6 of 5"
+    assert world.started() == ["old"] * 2, "to 6 of 5"
 
 
 @both_modes
-def test_a_cooling_group_does_not_preempt(mode: str) -> None:
+def test_a_cooling_group_is_not_kept_below_its_quota(mode: str) -> None:
     world = preempted(5, 5, mode)
     world.submit(job("filler").tasks(25).group("new")).decide()
     world.finish("old")
-    assert (world.used("old"), world.used("new")) == (0, 30)
-    assert world.group("old").needs_preemption()
-    assert world.group("new").can_be_preempted()
-    before = world.victims()
-    world.wait(15, -1).decide()
-    assert world.victims() == before
-    world.wait(0, 1).decide()
-    assert len(world.victims()) > len(before)
+    assert world.used("old") == 5, "it has its quota back at once, and no more"
+
+
+@both_modes
+def test_a_group_that_cools_off_goes_on_while_nobody_else_waits(mode: str) -> None:
+    world = preempted(5, 5, mode, others_wait=False)
+    assert world.used("old") == 10, "its victims ran on at once in the empty node"
+    world.submit(job("late").cpu(30).group("other"), job("more").tasks(6).group("old")).decide()
+    assert world.used("old") == 16, "no node is large enough for the other job: it waits for a node, not for room"
+    world.submit(job("later").cpu(20).group("other"), job("last").group("old")).decide()
+    assert world.veto("last").kind is Verdict.COOLING, "now somebody waits for room"
 
 
 @both_modes

@@ -124,9 +124,9 @@ def no_node_takes_tasks() -> World:
 
 
 def cools_off() -> World:
-    world = World(group("old", 2), group("new", 9), nodes=nodes(1, cpu=3))
-    world.run(job("waits").tasks(3).group("old"))
-    world.submit(job("new").group("new")).decide()
+    world = World(group("old", 2), group("new", 9), group("other", 1), nodes=nodes(1, cpu=4))
+    world.run(job("waits").tasks(3).group("old"), job("runs").group("other"))
+    world.submit(job("behind it").group("other"), job("new").group("new")).decide()
     world.yield_victims()
     return world
 
@@ -332,7 +332,7 @@ SITUATIONS = [
     (
         cools_off,
         Verdict.COOLING,
-        "group old was preempted a short time ago and takes no part in scheduling for the moment",
+        "group old was preempted a short time ago; while others wait for room it starts nothing beyond its quota",
     ),
     (held_to_its_quota, Verdict.QUOTA, "job 2 of group a is blocked, and group b is not below its quota"),
     (

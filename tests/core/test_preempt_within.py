@@ -186,8 +186,9 @@ def test_the_group_does_not_cool_off_for_a_task_of_its_own() -> None:
 
 
 def test_a_group_that_cools_off_takes_no_victims_of_its_own_either() -> None:
-    world = World(ours(2), group("theirs", 4), nodes=nodes(1, cpu=6))
-    world.run(of_ours("low", 0).tasks(6)).submit(job("theirs").cpu(1).group("theirs")).decide()
+    world = World(ours(2), group("theirs", 4), group("others", 1), nodes=nodes(1, cpu=7))
+    world.run(of_ours("low", 0).tasks(6), job("runs").group("others"))
+    world.submit(job("waits").group("others"), job("theirs").cpu(1).group("theirs")).decide()
     world.yield_victims()
     world.submit(of_ours("high", 5)).decide()
     assert world.victims() == ["low"]

@@ -357,7 +357,7 @@ def test_victims_are_always_queued_again(outcome: Outcome) -> None:
     world.submit(wants()).decide()
     world.end(list(world.told.values()), outcome).decide()
     assert world.state("old").waiting == 1
-    assert world.veto("old").kind is Verdict.COOLING
+    assert world.group("old").preempted_at == 0
 
 
 def test_a_victim_that_finishes_within_its_grace_is_done() -> None:
@@ -453,7 +453,7 @@ def test_a_preempted_group_can_be_preempted_again_while_it_cools_off() -> None:
     world.wait(5).submit(wants().named("more")).decide()
     assert world.victims() == ["old", "old"]
     world.yield_victims()
-    assert world.veto("old").until == 65 * SECOND, "and the time runs anew"
+    assert world.group("old").cools_until() == 65 * SECOND, "and the time runs anew"
 
 
 def test_when_the_node_is_lost_the_unit_waits_again() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, tzinfo
 
 from cress.core.advance.clearing import cleared, replaced
@@ -112,7 +112,8 @@ class Cycle(MakingRoom):
 
         1. nothing was tried yet;          2. groups in the order of used / quota;
         3. for each group in that order:
-           a. skip it while it cools off;  b. skip it if nothing of it waits (it has no place in the order then);
+           a. while it cools off and others wait for room, nothing of it beyond its quota is offered;
+           b. skip it if nothing of it waits (it has no place in the order then);
            c. behind a blocked unit, only groups below their quota go on (``quota_only``), or anyone beside the
               reservations of the units ahead (``reserve``);
            d. its policy offers units;     e. the first one that fits starts, and the pass ends;
@@ -126,9 +127,12 @@ class Cycle(MakingRoom):
             self._follow()
         self.wake = NEVER
         self.last_blocked = None
+        self.owed.clear()
         ahead = Ahead()
         self.pass_number += 1
         self._follow_heads(ahead)
+        for group in self.groups:
+            group.cools = group.preempted_at is not None and self.must_cool(group)
         if self._start_before_others(ahead, now):
             return True
         groups = self.groups
@@ -141,31 +145,55 @@ class Cycle(MakingRoom):
         takes_turns = several or first.policy.overtakes or first.options.preempt_within != "off"
         guarantees = Guarantees(groups, self.cluster) if takes_turns else None
         blocked: list[JobEntry] = []
-        for group in self._groups_in_order(now) if several else (first,):
+        for group in self._owed_before_others(self._groups_in_order(now), now) if several else (first,):
             group.visited = self.pass_number
-            if group.preempted_at is not None and self._cools(group, now):
-                continue
             if blocked and self._is_held_to_quota(group, blocked):
                 if self.others_may_be_below_quota():
                     continue
                 return False
-            group.beyond = None
-            if self._offer(group, ahead, now):
+            if self._consider(group, ahead, blocked, guarantees, now):
                 return True
-            if group.beyond is not None and self._exchange(group, *group.beyond, now):
-                return True
-            offered = group.offered
-            if offered is None:
-                continue
-            blocked.append(offered)
-            if self._make_room(group, offered, ahead, now):
-                return True
-            if not self._may_be_ahead(offered, ahead, guarantees, now):
-                continue
+        return False
+
+    def _consider(
+        self, group: GroupState, ahead: Ahead, blocked: list[JobEntry], guarantees: Guarantees | None, now: int
+    ) -> bool:
+        """Steps d to h for one group: return whether anything was decided; a unit that is ``blocked`` is added, and put ``ahead``."""
+        group.beyond = None
+        if self._offer(group, ahead, now):
+            return True
+        if group.beyond is not None and self._exchange(group, *group.beyond, now):
+            return True
+        offered = group.offered
+        if offered is None:
+            return False
+        blocked.append(offered)
+        if self._make_room(group, offered, ahead, now):
+            return True
+        if self._is_owed(group, offered, now) and offered not in self.owed:
+            self.owed.append(offered)
+        if self._may_be_ahead(offered, ahead, guarantees, now):
             ahead.append(offered)
             if self.leases.endless:
                 self._maybe_drain(offered, ahead, now)
         return False
+
+    def _owed_before_others(self, groups: Iterable[GroupState], now: int) -> Iterator[GroupState]:
+        """Yield the groups first that may take room for their next unit: what others start above their quotas they would take back at once."""
+        groups = iter(groups)
+        by_share = self._order is None and not self.groups.kinds and not self.groups.tree.inner and not self.groups.timed
+        behind: list[GroupState] = []
+        for group in groups:
+            head = head_of(group)
+            if head is not None and self._is_owed(group, head, now):
+                yield group
+                continue
+            behind.append(group)
+            if by_share and not group.below_quota:
+                # No later one is below its quota.
+                break
+        yield from behind
+        yield from groups
 
     def others_may_be_below_quota(self) -> bool:
         """Return whether groups below their quotas may come after one that is not: in a tree, where deadlines order the groups, and where quotas name kinds of nodes."""
@@ -231,8 +259,7 @@ class Cycle(MakingRoom):
         """Start a unit in what is reserved for its group, whatever the order of groups is, or the due unit; return whether one started."""
         if self.advance_reservations:
             for group in self._groups_in_order(now):
-                cools = group.preempted_at is not None and now < group.cools_until()
-                if group.asker and not cools and self._start_inside(group, now):
+                if group.asker and self._start_inside(group, now):
                     return True
         return bool(self.turns.since) and self._start_due(ahead, now)
 
@@ -240,14 +267,14 @@ class Cycle(MakingRoom):
         """Start the due unit if it fits; else put it ahead of all others. Return whether it started."""
         for job in self.turns.due(self.jobs, now):
             group = job.group
-            if group.preempted_at is not None and self._cools(group, now):
-                continue
             if (
                 self.fit.waits_for_node(job.shape)
                 or self._passed_over(job, now)
                 or Guarantees(self.groups, self.cluster).forbid(job)
             ):
                 continue
+            if not self.is_within_quota(job) and self._serve_owed(group, ahead, now):
+                return True
             if not group.policy.plans:
                 self._due_starts = True
                 started = self._try(job, ahead, now)
@@ -256,6 +283,21 @@ class Cycle(MakingRoom):
                     return True
             ahead.append(job)
             return False
+        return False
+
+    def _serve_owed(self, group: GroupState, ahead: Ahead, now: int) -> bool:
+        """Let the groups that may take room go before a due unit of ``group`` that takes it above its quota; return whether anything was decided."""
+        self.groups.tree.settle()
+        if not self.groups.order or not self.groups.several_wait():
+            return False
+        guarantees = Guarantees(self.groups, self.cluster)
+        for other in self._groups_in_order(now):
+            head = head_of(other)
+            if other is group or head is None or not self._is_owed(other, head, now):
+                continue
+            other.visited = self.pass_number
+            if self._consider(other, ahead, [], guarantees, now):
+                return True
         return False
 
     def _follow_units(self, ahead: Ahead) -> None:
@@ -273,15 +315,6 @@ class Cycle(MakingRoom):
         for claim in [claim for claim in self.claims if self._is_void(claim)]:
             self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
 
-    def _cools(self, group: GroupState, now: int) -> bool:
-        until = group.cools_until()
-        if now >= until:
-            return False
-        group.verdict = Verdict.COOLING
-        group.offered = None
-        self._wake_at(until)
-        return True
-
     def _offer(self, group: GroupState, ahead: Ahead, now: int) -> bool:
         """Step d and e: start the first unit of the group that fits.
 
@@ -297,7 +330,7 @@ class Cycle(MakingRoom):
         if head is None:
             return False
         asks = head.shape.match is not None
-        limited = group.limited or bool(group.counters) or self._fits_in_no_gap(head)
+        limited = group.limited or group.cools or bool(group.counters) or self._fits_in_no_gap(head)
         if self._gate or policy.limits_users or limited or (asks and not self.fit.within_reach(head.shape)):
             head = self._first_free(group, now)
             if head is None:
@@ -347,6 +380,10 @@ class Cycle(MakingRoom):
                 group.verdict = Verdict.QUOTA
                 self.last_blocked = ahead.jobs[0]
                 return False
+        if self.owed and self.taken_back_by(job) is not None:
+            group.verdict = Verdict.OWED
+            group.policy.spared = True
+            return False
         if job.shape.size == 1:
             if self._start_one(job, now):
                 return True
@@ -381,12 +418,16 @@ class Cycle(MakingRoom):
             group.verdict = Verdict.QUOTA
             self.last_blocked = ahead.jobs[0]
             return False
-        passes = None if not group.limited else self._is_within_bounds
+        passes = self._is_within_bounds if group.limited or group.cools else None
         if group.limited and (head := head_of(group)) is not None:
             self._is_beyond_bounds(head)
         # A planned start that comes late may run into what is reserved in advance.
         beside_others = bool(self.reservations.kept) or bool(self.advance_reservations)
         unit = self.plans.due(group, now, beside_others=beside_others, passes=passes)
+        if unit is not None and self.owed and self.taken_back_by(unit.job) is not None:
+            group.offered = head_of(group)
+            group.verdict = Verdict.OWED
+            return False
         if unit is not None and self.rejoining and unit.job.still_running():
             if unit.job.moving:
                 unit = None

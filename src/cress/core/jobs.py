@@ -629,6 +629,8 @@ class GroupState(Amounts):
         # Whether it, or one that it is in, has a MaxQuota, or others keep capacity for themselves.
         self.limited = False
         self.preempted_at: int | None = None
+        # In the present pass it starts nothing beyond its quota: it cools off, and others wait.
+        self.cools = False
         self.jobs = 0
         self.claims: list[ClaimEntry] = []
         self.attempts: dict[int, Attempt] = {}

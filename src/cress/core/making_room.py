@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, tzinfo
 from itertools import islice, takewhile
 
 from cress.core.fragments.reclaim import find_reclaim
@@ -28,6 +29,8 @@ from cress.model.decisions import (
     WouldPreempt,
 )
 from cress.model.group import SchedPolicy
+from cress.model.options import Options
+from cress.model.resources import Dimensions
 from cress.model.times import NEVER, SECOND
 
 # Victims of an urgent unit depend on times too: where none was found, after so long they are looked for again.
@@ -38,6 +41,13 @@ _LOOKED_AT = 100
 
 class MakingRoom(Placements):
     """Steps f and g of the cycle."""
+
+    def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
+        super().__init__(dimensions, options, zone)
+        # The blocked units of the present pass that may take room from other groups, and found none to take.
+        self.owed: list[JobEntry] = []
+        # What the last search of this kind found: its state, and the unit that would take a start back.
+        self._taken_back: tuple[object, JobEntry | None] = (), None
 
     def _make_room(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
         """Make room for the group's blocked unit: of fragments, else by preemption; return whether anything was decided."""
@@ -131,10 +141,7 @@ class MakingRoom(Placements):
     def _preempt_for(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
         """Step g: find victims for the group's blocked unit, stop them, and claim their resources for the unit."""
         mode = group.options.preemption
-        # A unit of several jobs preempts nobody, except a leader alone that starts beside its companions.
-        if mode == "off" or (
-            job.companions and job.unit() and (job.upcoming not in job.homes or job.shape.wants.parts)
-        ):
+        if mode == "off" or not self._may_preempt(job):
             return False
         within = group.options.preempt_within != "off" or self.pool.lends
         urgent = self._is_urgent(group, job, now)
@@ -171,6 +178,10 @@ class MakingRoom(Placements):
         self._claim(job, eviction, now)
         group.verdict = Verdict.VICTIMS
         return True
+
+    def _may_preempt(self, job: JobEntry) -> bool:
+        """Return whether a unit may have victims: one of several jobs has none, except a leader alone that starts beside its companions."""
+        return not (job.companions and job.unit() and (job.upcoming not in job.homes or job.shape.wants.parts))
 
     def _exchange(self, group: GroupState, job: JobEntry, bounded: str, now: int) -> bool:
         """Let a unit that the MaxQuota of a group above its own keeps from starting take what it is guaranteed from others in that group: these have the less for it."""
@@ -269,6 +280,45 @@ class MakingRoom(Placements):
             # On these nodes it costs more than where it costs least.
             return find_eviction_within(self, job, [])
         return find_eviction_in_workload(self, job)
+
+    def _is_owed(self, group: GroupState, job: JobEntry, now: int) -> bool:
+        """Return whether a unit may take room from other groups: for what its group is guaranteed, or as an urgent one."""
+        if group.options.preemption != "on" or not self._may_preempt(job):
+            return False
+        if self._takers(group, job, job.shape.size):
+            return True
+        return (
+            self._is_urgent(group, job, now)
+            and not group.claims_above_quota
+            and group.may_take(charge_of_tasks(job, job.shape.size, self.cluster))
+        )
+
+    def taken_back_by(self, job: JobEntry) -> JobEntry | None:
+        """Return a blocked unit of this pass that finds victims once this one has started above the quota of its group: it would be stopped at once, or an older task in its place."""
+        if not self.owed or self.is_within_quota(job):
+            return None
+        group, charge = job.group, charge_of_tasks(job, job.shape.size, self.cluster)
+        owed = [each for each in self.owed if each.group is not group]
+        state = (self.pass_number, self.cluster.stamp, self.cluster.loosened, group.name, charge, len(owed))
+        if self._taken_back[0] != state:
+            self._taken_back = state, next((each for each in owed if self._would_find_victims(each, group, charge)), None)
+        return self._taken_back[1]
+
+    def _would_find_victims(self, owed: JobEntry, group: GroupState, charge: tuple[int, ...]) -> bool:
+        """Return whether a unit would find victims if a group had so much more; the room that this takes is still counted as free."""
+        takers = self._takers(owed.group, owed, owed.shape.size)
+        nodes = list(group.path())
+        for node in nodes:
+            add_amounts(node.used, charge)
+        try:
+            found = find_eviction(self, owed, takers) if takers else None
+            if found is None and self._is_urgent(owed.group, owed, self.now):
+                beside = [node for node in owed.group.path() if not node.claims_above_quota]
+                found = find_eviction_by_urgency(self, owed, beside)
+            return found is not None and self._may_take(owed, found)
+        finally:
+            for node in nodes:
+                add_amounts(node.used, tuple(-amount for amount in charge))
 
     def _within_round(self, number: int) -> bool:
         """Return whether ``number`` more victims may stop at the same time: up to a share of the running tasks, or those of one unit."""

@@ -29,6 +29,7 @@ from cress.core.preemption import (
 )
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
+from cress.core.tree.kinds import is_guaranteed
 from cress.model.decisions import (
     Choice,
     Claim,
@@ -45,6 +46,8 @@ from cress.model.times import NEVER
 
 # Jobs of a group that are looked at for its advance reservations.
 LOOKED_AT = 100
+# What bounds the use of a group, and so depends on more than what a policy remembers of a failure.
+_BOUNDS = (Verdict.RUNNING_LIMIT, Verdict.MAX_QUOTA, Verdict.KEPT)
 
 
 class Placements(Ledger):
@@ -329,7 +332,7 @@ class Placements(Ledger):
         for group in self.groups.waiting():
             if blocked and not group.below_quota:
                 break
-            if group.preempted_at is not None and self.now < group.cools_until():
+            if group.cools:
                 continue
             if group.counters:
                 self._count_lacking_within(group, counts)
@@ -365,24 +368,36 @@ class Placements(Ledger):
         """Return whether advance reservations leave a unit no time that is long enough for it."""
         return bool(self.advance_reservations) and fits_in_no_gap(self, job) is not None
 
-    def _passed_over(self, job: JobEntry, now: int) -> bool:
+    def _waits_for_other(self, job: JobEntry) -> Verdict | None:
+        """Return what keeps a unit from starting if that is anything but room: every policy passes it over."""
         group = job.group
         if self._fits_in_no_gap(job):
-            group.verdict = Verdict.NO_GAP
-            return True
+            return Verdict.NO_GAP
         if job.shape.match is not None and not self.fit.within_reach(job.shape):
-            # It waits for another job, a port, a label: not for room. A later job may be the one it waits for.
-            group.verdict = Verdict.UNSATISFIED
-            return True
+            # It waits for another job, a port, a label. A later job may be the one it waits for.
+            return Verdict.UNSATISFIED
         if group.counters and limit_reached(job) is not None:
-            group.verdict = Verdict.RUNNING_LIMIT
-            group.policy.spared = True
-            return True
+            return Verdict.RUNNING_LIMIT
         if group.policy.limits_users and not self.within_limit(job):
-            group.verdict = Verdict.USER_LIMIT
+            return Verdict.USER_LIMIT
+        if group.limited and (bound := self.broken_bound(job)) is not None:
+            return Verdict.MAX_QUOTA if bound.group else Verdict.KEPT
+        return None
+
+    def _passed_over(self, job: JobEntry, now: int) -> bool:
+        group = job.group
+        waits_for = self._waits_for_other(job)
+        if waits_for is not None:
+            group.verdict = waits_for
+            if waits_for in _BOUNDS:
+                group.policy.spared = True
+                if waits_for is Verdict.MAX_QUOTA:
+                    self._is_beyond_bounds(job)
             return True
-        if group.limited and self._is_beyond_bounds(job):
+        if group.cools and not (self.is_within_rights(job) or self._fits_in_own(job)):
+            group.verdict = Verdict.COOLING
             group.policy.spared = True
+            self._wake_at(group.cools_until())
             return True
         if not self._gate:
             return False
@@ -401,6 +416,40 @@ class Placements(Ledger):
         self._wake_at(job.held_since + hold)
         return True
 
+    def must_cool(self, group: GroupState) -> bool:
+        """Return whether a group that was preempted takes no part beyond its quota: while a unit of another one waits for room (source G, design note 0011)."""
+        return self.is_cooling(group) and any(
+            self._waits_for_room(other) for other in self.groups.waiting() if other is not group
+        )
+
+    def is_cooling(self, group: GroupState) -> bool:
+        """Return whether a group was preempted a short time ago."""
+        return group.preempted_at is not None and self.now < group.cools_until()
+
+    def _waits_for_room(self, group: GroupState) -> bool:
+        """Return whether a unit of the group waits for room, and not because it cools off itself."""
+        cools = self.is_cooling(group)
+        return any(
+            not self.fit.waits_for_node(job.shape)
+            and self._waits_for_other(job) is None
+            and (not cools or self.is_within_rights(job))
+            for job in group.policy
+        )
+
+    def is_within_quota(self, job: JobEntry) -> bool:
+        """Return whether the next unit of a job leaves its group within its quota: then no other group takes it back."""
+        group = job.group
+        if group.kinds is not None and not is_guaranteed(group, job.shape):
+            return False
+        return group.stays_within(charge_of_tasks(job, job.shape.size, self.cluster))
+
+    def is_within_rights(self, job: JobEntry) -> bool:
+        """Return whether the next unit of a job is within the quota of its group, or so close that the group could take room for it."""
+        if self.is_within_quota(job):
+            return True
+        group = job.group
+        return group.needs_preemption() and group.may_take(charge_of_tasks(job, job.shape.size, self.cluster))
+
     def _rows_that_may_start(self) -> set[int] | None:
         """Return the rows of the shapes of units that no limit on running jobs keeps from starting; ``None`` without such limits."""
         if not any(group.counters for group in self.groups):
@@ -414,11 +463,14 @@ class Placements(Ledger):
         bound = over_max(groups, job, self.cluster) if groups.bounded else None
         if bound is None and groups.tree.keeps:
             bound = kept_for_others(groups, job, self.cluster)
-        if bound is not None and self.pool.leases and may_use(job):
-            workload = self.pool.workload(job)
-            if workload is not None and workload.idle_on and own_room(self, job, workload) is not None:
-                return None
-        return bound
+        return None if bound is not None and self._fits_in_own(job) else bound
+
+    def _fits_in_own(self, job: JobEntry) -> bool:
+        """Return whether the next task of a job has room in idle parts of leases of its own workload."""
+        if not self.pool.leases or not may_use(job):
+            return False
+        workload = self.pool.workload(job)
+        return workload is not None and bool(workload.idle_on) and own_room(self, job, workload) is not None
 
     def _is_beyond_bounds(self, job: JobEntry) -> bool:
         """Return whether a bound keeps a unit from starting, and take note of it."""
@@ -431,6 +483,9 @@ class Placements(Ledger):
         return True
 
     def _is_within_bounds(self, job: JobEntry) -> bool:
+        if job.group.cools and not self.is_within_rights(job):
+            self._wake_at(job.group.cools_until())
+            return False
         return self.broken_bound(job) is None
 
     def within_limit(self, job: JobEntry) -> bool:

@@ -247,11 +247,13 @@ class _Search:
                 stay = stopping.copy()
                 stay[[each.slot for each in core.attempts.values() if each.slot not in only]] = True
             else:
-                stay = self._and_not_outranked(stopping, core.now) if within else stopping
+                stay = self._and_not_outranked(stopping) if within else stopping
             if within:
                 stay = self._and_not_taking_back(stay, core.now)
             kind = PreemptivePolicy.LOW_PRIORITY_FIRST if within else job.group.spec.preemptive
             worth = self._worth(core, kind)
+        if within:
+            stay = self._and_not_due(stay, core.now)
         if core.advance_reservations:
             sheltered = core.advance_reservations.sheltered_from(job.group)
             stay = stay | np.isin(cluster.leases[:, NODE], sheltered)
@@ -304,14 +306,22 @@ class _Search:
         found: Ints = np.rint(_WHOLE * np.where(known, np.where(lost, late, share), 0.0)).astype(np.int64)
         return found
 
-    def _and_not_outranked(self, stopping: npt.NDArray[np.bool_], now: int) -> npt.NDArray[np.bool_]:
-        """Return ``stopping`` with the slots of tasks of the unit's own group that its job does not outrank, or that were due a short time ago."""
+    def _and_not_outranked(self, stopping: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return ``stopping`` with the slots of tasks of the unit's own group that its job does not outrank."""
         stay = stopping.copy()
         job, group = self.job, self.job.group
         for attempt in group.attempts.values():
-            due_now = attempt.due and now < attempt.keeps_until
-            if due_now or not group.policy.outranks(job, attempt.job, attempt.start):
+            if not group.policy.outranks(job, attempt.job, attempt.start):
                 stay[attempt.slot] = True
+        return stay
+
+    def _and_not_due(self, stay: npt.NDArray[np.bool_], now: int) -> npt.NDArray[np.bool_]:
+        """Return ``stay`` with the slots of tasks of the unit's own group that were due a short time ago."""
+        due = [each.slot for each in self.job.group.attempts.values() if each.due and now < each.keeps_until]
+        if not due:
+            return stay
+        stay = stay.copy()
+        stay[due] = True
         return stay
 
     def _and_not_taking_back(self, stay: npt.NDArray[np.bool_], now: int) -> npt.NDArray[np.bool_]:

@@ -89,7 +89,7 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         return veto
     if group.counters and (limit := limit_reached(job)) is not None:
         return msgspec.structs.replace(_veto(job, Verdict.RUNNING_LIMIT), reached=limit)
-    if group.preempted_at is not None and core.now < group.cools_until():
+    if core.must_cool(group) and not core.is_within_rights(job):
         return _veto(job, Verdict.COOLING, until=group.cools_until())
     if group.visited != core.pass_number or job.arrived == core.pass_number:
         return _unvisited(core, job)
@@ -302,6 +302,8 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
             missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants), overloaded=_busy(core, job),
             details=(*core.matching.details(job.shape), *smallest_change(core, job), *has_of_kinds(core, job)),
         )  # fmt: skip
+    if (owed := core.taken_back_by(job)) is not None:
+        return _veto(job, Verdict.OWED, behind=owed, nodes=nodes)
     blocker = _blocker(core, job)
     if blocker is None and core.advance_reservations and (beside := reserved_beside(core, job)) is not None:
         return msgspec.structs.replace(_veto(job, Verdict.RESERVED_AHEAD, until=start), reserved=beside)
@@ -507,7 +509,7 @@ _SENTENCES = {
     Verdict.NEVER_TOGETHER: "all nodes of this cluster together are too small for all its tasks at once",
     Verdict.VICTIMS: "preempted tasks are making room for it on {places}",
     Verdict.GANG_RUNS: "some tasks of the gang still run; it starts again as a whole when they have ended",
-    Verdict.COOLING: "group {group} was preempted a short time ago and takes no part in scheduling for the moment",
+    Verdict.COOLING: "group {group} was preempted a short time ago; while others wait for room it starts nothing beyond its quota",
     Verdict.QUOTA: "{blocker} is blocked, and group {group} is not below its quota",
     Verdict.UNVISITED: "no pass has come to it yet",
     Verdict.MAX_QUOTA: "{bounded}",
@@ -525,5 +527,6 @@ _SENTENCES = {
     Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all its tasks; of {nodes} nodes {lacking}",
     Verdict.RESERVED_AHEAD: "{reserved}",
     Verdict.NO_GAP: "it fits in no time between the repetitions of {places}, which leave {gap} at most",
+    Verdict.OWED: "it fits, but group {group} would be above its quota, and {blocker} could take the room back at once",
     Verdict.RESERVED: "it fits, but would delay {blocker}",
 }

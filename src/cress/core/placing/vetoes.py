@@ -35,6 +35,7 @@ class Verdict(Enum):
         "reserved ahead"  # there is room, but it is reserved in advance for others, now or before its task would end
     )
     NO_GAP = "no gap"  # no time between advance reservations is long enough for it
+    OWED = "owed"  # there is room, but others could take it back at once
     RESERVED = "reserved"  # there is room, but taking it would delay a reservation
     VICTIMS = "victims"  # tasks of other groups were told to make room
     DRAINING = "draining"  # no known end makes room, so nodes are kept free

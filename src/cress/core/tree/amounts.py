@@ -145,6 +145,14 @@ class Amounts:
             if i < self.base or (quota and more)
         )
 
+    def stays_within(self, charge: tuple[int, ...]) -> bool:
+        """True if used + ``charge`` ≤ quota in every measure that has one, claims included: nobody can take that back."""
+        return all(
+            used + claimed + more <= quota
+            for used, claimed, more, quota in zip(self.used, self.claimed, charge, self.quota, strict=True)
+            if quota
+        )
+
     def yields_of(self, i: int) -> bool:
         """True if used > quota × B in measure ``i``, without its victims; whatever it has of a kind of node that it does not name."""
         numerator, denominator = self._yields
