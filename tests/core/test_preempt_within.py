@@ -250,12 +250,12 @@ def test_an_equally_urgent_job_takes_nothing(margin: str) -> None:
 
 @pytest.mark.parametrize("restored", [False, True])
 def test_who_was_due_keeps_its_room_for_as_long_as_it_waited_for_its_turn(restored: bool) -> None:
-    """Low is first in the queue; of those behind it one after the other took its room in the moment in which it got it."""
+    """Low is first in the queue and starts because it is due; one that comes then and outranks it has to wait."""
     world = World(ours(policy="FIFO"), nodes=nodes(1, cpu=4), drain_after=20 * SECOND)
     world.run(of_ours("before", 5, 4)).submit(of_ours("low", 0, 4)).decide()
-    world.wait(5).submit(of_ours("high", 3, 4)).decide()
-    world.wait(25).finish("before")
+    world.wait(30).finish("before")
     assert world.jobs_running() == ["low"]
+    world.wait(5).submit(of_ours("high", 3, 4)).decide()
     assert world.victims() == []
     if restored:
         world.core = Scheduler.restore(json.loads(json.dumps(world.core.export())))
@@ -265,9 +265,20 @@ def test_who_was_due_keeps_its_room_for_as_long_as_it_waited_for_its_turn(restor
 
 def test_who_was_not_due_yields_at_once() -> None:
     world = World(ours(policy="FIFO"), nodes=nodes(1, cpu=4), drain_after=20 * SECOND)
+    world.run(of_ours("before", 5, 4)).submit(of_ours("low", 0, 4)).decide()
+    world.wait(19).finish("before")
+    world.wait(1).submit(of_ours("high", 3, 4)).decide()
+    assert world.victims() == ["low"]
+
+
+@pytest.mark.parametrize("policy", ["FIFO", "BackFill", "Capacity"])
+def test_who_waited_behind_a_job_does_not_stop_it_when_it_starts(policy: str) -> None:
+    """The policy put the lower priority first; to stop it now would undo that decision in the moment in which it was made."""
+    world = World(ours(policy=policy), nodes=nodes(1, cpu=4))
     world.run(of_ours("before", 5, 4)).submit(of_ours("low", 0, 4), of_ours("high", 3, 4)).decide()
     world.wait(19).finish("before")
-    assert world.victims() == ["low"]
+    assert world.jobs_running() == ["low"]
+    assert world.victims() == []
 
 
 # --- limits ----------------------------------------------------------------------------------------------------------

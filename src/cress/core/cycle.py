@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, tzinfo
 
 from cress.core.advance.clearing import cleared, replaced
@@ -11,7 +11,7 @@ from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import Guarantees
 from cress.core.groups.running_limits import head_of
 from cress.core.groups.urgency_order import by_deadline, by_urgency
-from cress.core.jobs import ClaimEntry, GroupState, JobEntry
+from cress.core.jobs import ClaimEntry, GroupState, JobEntry, Rights
 from cress.core.kernels.holding import FITTING
 from cress.core.making_room import MakingRoom
 from cress.core.placing.vetoes import Verdict
@@ -38,6 +38,8 @@ class Cycle(MakingRoom):
         # The unit that ended the last pass (``quota_only``), or because of which other groups were held to their quota.
         self.last_blocked: JobEntry | None = None
         self._expired_at = -1
+        # The pass in which groups were served that may take room.
+        self._served = -1
         # What is to be decided first: moves of running tasks, as claims and stops.
         self._proposed: list[Decision] = []
         self._order = {"urgency": by_urgency, "deadline": by_deadline}.get(options.order)
@@ -132,11 +134,12 @@ class Cycle(MakingRoom):
         self.pass_number += 1
         self._follow_heads(ahead)
         for group in self.groups:
-            group.cools = group.preempted_at is not None and self.must_cool(group)
-        if self._start_before_others(ahead, now):
-            return True
+            cools = group.preempted_at is not None and self.must_cool(group)
+            group.held_to = Rights.ABOVE if cools else Rights.ANY
         groups = self.groups
         groups.tree.settle()
+        if self._start_before_others(ahead, now):
+            return True
         if not groups.order:
             return False
         first = groups.first()
@@ -145,7 +148,9 @@ class Cycle(MakingRoom):
         takes_turns = several or first.policy.overtakes or first.options.preempt_within != "off"
         guarantees = Guarantees(groups, self.cluster) if takes_turns else None
         blocked: list[JobEntry] = []
-        for group in self._owed_before_others(self._groups_in_order(now), now) if several else (first,):
+        if several and self._serve_owed(ahead, blocked, now):
+            return True
+        for group in self._groups_in_order(now) if several else (first,):
             group.visited = self.pass_number
             if blocked and self._is_held_to_quota(group, blocked):
                 if self.others_may_be_below_quota():
@@ -178,22 +183,40 @@ class Cycle(MakingRoom):
                 self._maybe_drain(offered, ahead, now)
         return False
 
-    def _owed_before_others(self, groups: Iterable[GroupState], now: int) -> Iterator[GroupState]:
-        """Yield the groups first that may take room for their next unit: what others start above their quotas they would take back at once."""
-        groups = iter(groups)
+    def _serve_owed(self, ahead: Ahead, blocked: list[JobEntry], now: int) -> bool:
+        """Let groups that may take room have what they are guaranteed before others start anything above their quotas; return whether anything was decided.
+
+        Else the very next step would take that back.
+        """
+        if self._served == self.pass_number or not self.groups.several_wait():
+            return False
+        self._served = self.pass_number
+        guarantees = Guarantees(self.groups, self.cluster)
         by_share = self._order is None and not self.groups.kinds and not self.groups.tree.inner and not self.groups.timed
-        behind: list[GroupState] = []
-        for group in groups:
-            head = head_of(group)
-            if head is not None and self._is_owed(group, head, now):
-                yield group
-                continue
-            behind.append(group)
-            if by_share and not group.below_quota:
-                # No later one is below its quota.
-                break
-        yield from behind
-        yield from groups
+        for rights in (Rights.OWN, Rights.ABOVE) if self.groups.tree.inner else (Rights.OWN,):
+            for group in self._groups_in_order(now):
+                if self._may_be_owed(group, rights, now):
+                    group.visited, before = self.pass_number, group.held_to
+                    group.held_to = rights
+                    decided = self._consider(group, ahead, blocked, guarantees, now)
+                    group.held_to = before
+                    if decided:
+                        return True
+                elif by_share and not group.below_quota:
+                    # No later one is below its quota.
+                    break
+        return False
+
+    def _may_be_owed(self, group: GroupState, rights: Rights, now: int) -> bool:
+        """Return whether a group may take room for some unit, as far as that is known without looking at it."""
+        if group.options.preemption != "on":
+            return False
+        if group.kinds is not None or group.needs_preemption():
+            return True
+        if rights is Rights.ABOVE and any(node.needs_preemption() for node in group.path()):
+            return True
+        head = head_of(group)
+        return head is not None and self._may_take_as_urgent(group, head, now)
 
     def others_may_be_below_quota(self) -> bool:
         """Return whether groups below their quotas may come after one that is not: in a tree, where deadlines order the groups, and where quotas name kinds of nodes."""
@@ -273,7 +296,7 @@ class Cycle(MakingRoom):
                 or Guarantees(self.groups, self.cluster).forbid(job)
             ):
                 continue
-            if not self.is_within_quota(job) and self._serve_owed(group, ahead, now):
+            if not self.is_within_quota(job) and self._serve_owed(ahead, [], now):
                 return True
             if not group.policy.plans:
                 self._due_starts = True
@@ -283,21 +306,6 @@ class Cycle(MakingRoom):
                     return True
             ahead.append(job)
             return False
-        return False
-
-    def _serve_owed(self, group: GroupState, ahead: Ahead, now: int) -> bool:
-        """Let the groups that may take room go before a due unit of ``group`` that takes it above its quota; return whether anything was decided."""
-        self.groups.tree.settle()
-        if not self.groups.order or not self.groups.several_wait():
-            return False
-        guarantees = Guarantees(self.groups, self.cluster)
-        for other in self._groups_in_order(now):
-            head = head_of(other)
-            if other is group or head is None or not self._is_owed(other, head, now):
-                continue
-            other.visited = self.pass_number
-            if self._consider(other, ahead, [], guarantees, now):
-                return True
         return False
 
     def _follow_units(self, ahead: Ahead) -> None:
@@ -330,7 +338,7 @@ class Cycle(MakingRoom):
         if head is None:
             return False
         asks = head.shape.match is not None
-        limited = group.limited or group.cools or bool(group.counters) or self._fits_in_no_gap(head)
+        limited = group.limited or group.held_to is not Rights.ANY or bool(group.counters) or self._fits_in_no_gap(head)
         if self._gate or policy.limits_users or limited or (asks and not self.fit.within_reach(head.shape)):
             head = self._first_free(group, now)
             if head is None:
@@ -418,7 +426,7 @@ class Cycle(MakingRoom):
             group.verdict = Verdict.QUOTA
             self.last_blocked = ahead.jobs[0]
             return False
-        passes = self._is_within_bounds if group.limited or group.cools else None
+        passes = self._is_within_bounds if group.limited or group.held_to is not Rights.ANY else None
         if group.limited and (head := head_of(group)) is not None:
             self._is_beyond_bounds(head)
         # A planned start that comes late may run into what is reserved in advance.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
+from enum import Enum
 from functools import lru_cache
 from heapq import heapify, heappop, heappush, nsmallest
 from typing import TypeAlias
@@ -618,6 +619,14 @@ class ClaimEntry:
         return found
 
 
+class Rights(Enum):
+    """What a group may start at a step of a pass."""
+
+    ANY = "any"  # anything
+    OWN = "own"  # units that it is guaranteed itself
+    ABOVE = "above"  # units that it, or a group that it is in, is guaranteed
+
+
 class GroupState(Amounts):
     """The state of a group that takes jobs: its configuration, its use, its place in the order."""
 
@@ -629,8 +638,8 @@ class GroupState(Amounts):
         # Whether it, or one that it is in, has a MaxQuota, or others keep capacity for themselves.
         self.limited = False
         self.preempted_at: int | None = None
-        # In the present pass it starts nothing beyond its quota: it cools off, and others wait.
-        self.cools = False
+        # What it may start at this step of a pass: it cools off and others wait, or groups that may take room come first.
+        self.held_to = Rights.ANY
         self.jobs = 0
         self.claims: list[ClaimEntry] = []
         self.attempts: dict[int, Attempt] = {}

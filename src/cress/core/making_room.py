@@ -23,7 +23,6 @@ from cress.core.preemption import (
     find_exchange,
 )
 from cress.core.tree.amounts import Amounts, add_amounts
-from cress.core.victims_by_kind import entitled_to
 from cress.model.decisions import (
     LeaseReduced,
     WouldPreempt,
@@ -124,7 +123,7 @@ class MakingRoom(Placements):
 
     def _return_for(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
         """Let groups above their quotas give back idle parts at once if the unit of a group that may preempt fits then, beside what is kept for others."""
-        takers = self._takers(group, job, 1)
+        takers = self.takers(group, job, 1)
         if not takers:
             return False
         yielding = list(yielding_to(self.groups, group, takers, lambda node: node.above_quota))
@@ -145,7 +144,7 @@ class MakingRoom(Placements):
             return False
         within = group.options.preempt_within != "off" or self.pool.lends
         urgent = self._is_urgent(group, job, now)
-        entitled = self._takers(group, job, job.shape.size) if group.jobs < len(self.jobs) else []
+        entitled = self.takers(group, job, job.shape.size) if group.jobs < len(self.jobs) else []
         if not (entitled or within or urgent):
             return False
         # A unit that becomes urgent looks again; no job has the id 0.
@@ -188,7 +187,7 @@ class MakingRoom(Placements):
         if group.options.preemption != "on" or job.companions:
             return False
         below = list(takewhile(lambda node: node.name != bounded, group.path()))
-        takers = [node for node in self._takers(group, job, job.shape.size) if node in below]
+        takers = [node for node in self.takers(group, job, job.shape.size) if node in below]
         if not takers:
             return False
         state = (job.job.id, self.cluster.stamp, self.cluster.loosened, bounded)
@@ -222,16 +221,6 @@ class MakingRoom(Placements):
             ):
                 return False
         return True
-
-    def _takers(self, group: GroupState, job: JobEntry, tasks: int) -> list[Amounts]:
-        """Return the groups, that of the unit and those that it is in, that need preemption and may take so many tasks from their siblings."""
-        if group.kinds is not None:
-            return [node for node in group.path() if entitled_to(self, job, node, tasks).nodes.any()]
-        takers = [node for node in group.path() if node.needs_preemption()]
-        if takers:
-            charge = charge_of_tasks(job, tasks, self.cluster)
-            takers = [node for node in takers if node.may_take(charge)]
-        return takers
 
     def _may_take(self, job: JobEntry, eviction: Eviction) -> bool:
         """Return whether the groups for which others yield may take the unit on the nodes found, without the victims of its own group."""
@@ -285,8 +274,9 @@ class MakingRoom(Placements):
         """Return whether a unit may take room from other groups: for what its group is guaranteed, or as an urgent one."""
         if group.options.preemption != "on" or not self._may_preempt(job):
             return False
-        if self._takers(group, job, job.shape.size):
-            return True
+        return bool(self.takers(group, job, job.shape.size)) or self._may_take_as_urgent(group, job, now)
+
+    def _may_take_as_urgent(self, group: GroupState, job: JobEntry, now: int) -> bool:
         return (
             self._is_urgent(group, job, now)
             and not group.claims_above_quota
@@ -306,7 +296,10 @@ class MakingRoom(Placements):
 
     def _would_find_victims(self, owed: JobEntry, group: GroupState, charge: tuple[int, ...]) -> bool:
         """Return whether a unit would find victims if a group had so much more; the room that this takes is still counted as free."""
-        takers = self._takers(owed.group, owed, owed.shape.size)
+        if self.fit.copies_free(owed.shape) >= owed.shape.size:
+            # It has room, and is kept from it by what is reserved for others: without the room it would look for victims.
+            return True
+        takers = self.takers(owed.group, owed, owed.shape.size)
         nodes = list(group.path())
         for node in nodes:
             add_amounts(node.used, charge)

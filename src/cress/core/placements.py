@@ -16,7 +16,7 @@ from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.limits import Bound, kept_for_others, over_max
 from cress.core.groups.policies.queue import MOST_PENDING
 from cress.core.groups.running_limits import head_of, limit_reached, within
-from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry, Rights
 from cress.core.kernels.holding import FREE, NONE, count_lacks_of_rows
 from cress.core.ledger import Ledger
 from cress.core.placing.constraints import NO_WANTS
@@ -29,7 +29,9 @@ from cress.core.preemption import (
 )
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
+from cress.core.tree.amounts import Amounts
 from cress.core.tree.kinds import is_guaranteed
+from cress.core.victims_by_kind import entitled_to
 from cress.model.decisions import (
     Choice,
     Claim,
@@ -332,7 +334,7 @@ class Placements(Ledger):
         for group in self.groups.waiting():
             if blocked and not group.below_quota:
                 break
-            if group.cools:
+            if group.held_to is not Rights.ANY:
                 continue
             if group.counters:
                 self._count_lacking_within(group, counts)
@@ -394,10 +396,11 @@ class Placements(Ledger):
                 if waits_for is Verdict.MAX_QUOTA:
                     self._is_beyond_bounds(job)
             return True
-        if group.cools and not (self.is_within_rights(job) or self._fits_in_own(job)):
+        if not (self.is_within_rights(job, group.held_to) or self._fits_in_own(job)):
             group.verdict = Verdict.COOLING
             group.policy.spared = True
-            self._wake_at(group.cools_until())
+            if self.is_cooling(group):
+                self._wake_at(group.cools_until())
             return True
         if not self._gate:
             return False
@@ -432,7 +435,7 @@ class Placements(Ledger):
         return any(
             not self.fit.waits_for_node(job.shape)
             and self._waits_for_other(job) is None
-            and (not cools or self.is_within_rights(job))
+            and (not cools or self.is_within_rights(job, Rights.ABOVE))
             for job in group.policy
         )
 
@@ -443,12 +446,22 @@ class Placements(Ledger):
             return False
         return group.stays_within(charge_of_tasks(job, job.shape.size, self.cluster))
 
-    def is_within_rights(self, job: JobEntry) -> bool:
-        """Return whether the next unit of a job is within the quota of its group, or so close that the group could take room for it."""
-        if self.is_within_quota(job):
+    def is_within_rights(self, job: JobEntry, rights: Rights) -> bool:
+        """Return whether the next unit of a job is within the quota of its group, or one for which the group, or one that it is in, could take room."""
+        if rights is Rights.ANY or self.is_within_quota(job):
             return True
-        group = job.group
-        return group.needs_preemption() and group.may_take(charge_of_tasks(job, job.shape.size, self.cluster))
+        takers = self.takers(job.group, job, job.shape.size)
+        return job.group in takers if rights is Rights.OWN else bool(takers)
+
+    def takers(self, group: GroupState, job: JobEntry, tasks: int) -> list[Amounts]:
+        """Return the groups, that of the unit and those that it is in, that need preemption and may take so many tasks from their siblings."""
+        if group.kinds is not None:
+            return [node for node in group.path() if entitled_to(self, job, node, tasks).nodes.any()]
+        takers = [node for node in group.path() if node.needs_preemption()]
+        if takers:
+            charge = charge_of_tasks(job, tasks, self.cluster)
+            takers = [node for node in takers if node.may_take(charge)]
+        return takers
 
     def _rows_that_may_start(self) -> set[int] | None:
         """Return the rows of the shapes of units that no limit on running jobs keeps from starting; ``None`` without such limits."""
@@ -483,8 +496,9 @@ class Placements(Ledger):
         return True
 
     def _is_within_bounds(self, job: JobEntry) -> bool:
-        if job.group.cools and not self.is_within_rights(job):
-            self._wake_at(job.group.cools_until())
+        if not self.is_within_rights(job, job.group.held_to):
+            if self.is_cooling(job.group):
+                self._wake_at(job.group.cools_until())
             return False
         return self.broken_bound(job) is None
 

@@ -21,7 +21,7 @@ from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.future.reservations import drain_due
 from cress.core.groups.limits import Bound
 from cress.core.groups.running_limits import head_of, limit_reached, that_may_start
-from cress.core.jobs import JobEntry
+from cress.core.jobs import JobEntry, Rights
 from cress.core.kernels.holding import EXCLUDED, USABLE
 from cress.core.placing.constraints import NO_WANTS, Wants
 from cress.core.placing.kinds import lasting_wants
@@ -89,7 +89,7 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         return veto
     if group.counters and (limit := limit_reached(job)) is not None:
         return msgspec.structs.replace(_veto(job, Verdict.RUNNING_LIMIT), reached=limit)
-    if core.must_cool(group) and not core.is_within_rights(job):
+    if core.must_cool(group) and not core.is_within_rights(job, Rights.ABOVE):
         return _veto(job, Verdict.COOLING, until=group.cools_until())
     if group.visited != core.pass_number or job.arrived == core.pass_number:
         return _unvisited(core, job)

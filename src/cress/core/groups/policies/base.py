@@ -128,8 +128,11 @@ class Policy(Generic[J]):
         return job is self.head()
 
     def outranks(self, job: J, other: J, start: int) -> bool:
-        """Return whether ``job`` has a higher priority than a task of ``other`` that started at ``start``."""
-        return job.job.priority > other.job.priority
+        """Return whether ``job`` has a higher priority than a task of ``other`` that started at ``start``, before the job came.
+
+        A task that started while the job waited was put before it by the policy: to stop it would undo that decision.
+        """
+        return job.job.priority > other.job.priority and start < job.since
 
     def set_quota(self, quota: list[int]) -> None:
         """Take over the quota of the group, in its measures."""
