@@ -6,6 +6,7 @@ import contextlib
 import json
 import secrets
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -194,6 +195,21 @@ class Center:
 
     def executor(self, name: str = "n1", **hello: Any) -> Executor:
         return Executor(self, name, **hello)
+
+
+class SecureCenter(Center):
+    """A center that speaks TLS; ``http`` trusts its authority."""
+
+    def client(self, **headers: str) -> httpx.Client:
+        # Over TLS the secret is signed with; these tests are about other tokens, so the local socket does.
+        given = {"Authorization": f"Bearer {self.token}", **headers}
+        transport = httpx.HTTPTransport(uds=str(self.data / "api.sock"))
+        return httpx.Client(base_url="http://localhost", headers=given, transport=transport, timeout=60)
+
+    def outside(self, token: str) -> httpx.Client:
+        context = ssl.create_default_context(cafile=self.data / "tls" / "ca.pem")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx.Client(base_url=self.address["url"], headers=headers, verify=context, trust_env=False, timeout=60)
 
 
 class SealedWire:

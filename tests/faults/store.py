@@ -48,6 +48,10 @@ class SimulatedStore:
         self.epoch, self.cluster = epoch + 1, cluster
         return self.epoch
 
+    def newest_epoch(self) -> int:
+        """See ``Store``."""
+        return self.epoch
+
     def commit(self, batch: Batch, epoch: int) -> None:
         """See ``Store``."""
         self._fence(epoch)
@@ -139,6 +143,10 @@ class Access:
         self.epoch = self.store.take_over(epoch, number, cluster)
         self.center.point("after it took over")
         return self.epoch
+
+    def newest_epoch(self) -> int:
+        """See ``Store``."""
+        return self.store.newest_epoch()
 
     def commit(self, batch: Batch, epoch: int) -> None:
         """See ``Store``."""

@@ -34,6 +34,7 @@ from cress.model.times import SECOND
 from cress.shell.center.commit import Call, CommitLoop, Limits, Opened, Uncommitted
 from cress.shell.center.effects import (
     Answer,
+    AskEpoch,
     Close,
     Commit,
     Effect,
@@ -43,6 +44,7 @@ from cress.shell.center.effects import (
     Refuse,
     Reply,
     Send,
+    Session,
     SetAside,
     Snapshot,
     Stepped,
@@ -110,6 +112,7 @@ class Committer:
         self._task: asyncio.Task[None] | None = None
         self._snapshot: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
+        self._asking: asyncio.Task[int | None] | None = None
         self._loaded: Opened | None = None  # is what is stored; its epoch could not begin
         self._when_writable: list[Callable[[], None]] = []
 
@@ -541,10 +544,28 @@ class Committer:
                     self.materials.supply(effect)
                 case Warn():
                     _executors_log.warning("%s", effect.sentence)
-                case Ping():
-                    raise AssertionError("the listener pings")
+                case Ping() | AskEpoch():
+                    raise AssertionError("the listener asks")
         if self.loop.busy:
             self._wake.set()
+
+    async def compare_epochs(self, session: Session) -> None:
+        """Have the store settle whether the newer epoch that an executor names is that of another center.
+
+        Executors that come while the store is asked share the answer: however many they are, commits go on in between.
+        """
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self.in_thread(self._newest_epoch), name="epoch")
+        newest = await asyncio.shield(self._asking)
+        self.carry_out(self.sessions.compared(session, newest))
+        self._wake.set()
+
+    def _newest_epoch(self) -> int | None:
+        try:
+            return self.store.newest_epoch()
+        except StoreError as error:
+            _log.warning("the newest epoch cannot be read: %s", error)
+            return None
 
     def close_all(self, reason: str) -> None:
         """Close every connection of an executor."""

@@ -150,6 +150,10 @@ class SqliteStore(Lookups):
         self._write(begin, Commit(epoch + 1, cluster=cluster))
         return epoch + 1
 
+    def newest_epoch(self) -> int:
+        """Return the newest epoch of the file; see ``Store.newest_epoch``."""
+        return self._at_one_moment(lambda reader: number_of(reader, EPOCH))
+
     def commit(self, batch: Batch, epoch: int) -> None:
         """Store all of the batch durably, or nothing; see ``Store.commit``."""
 
