@@ -79,6 +79,14 @@ def run_to_end(
     return subprocess.CompletedProcess(words, process.wait(), "", said)
 
 
+def give_token(data: Path) -> None:
+    """Give a data directory the token that the centers of a shared store have in common, unless it has one."""
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (data / "token").exists():
+        (data / "token").write_text("of-the-whole-cluster-" + "x" * 20 + "\n")
+        (data / "token").chmod(0o600)
+
+
 class Center:
     """A center on ``data``; ends with the ``with``. ``forked``: from a process that has imported it already."""
 
@@ -102,6 +110,8 @@ class Center:
     ) -> None:
         """``files``: most open files; ``more``: further settings, as keyword arguments."""
         self.data = data
+        if store:
+            give_token(data)
         end = "pipe" if pipe else ""
         given = (option, dimension, topology, groups, zone, socket, visibility, store, str(files or ""), more)
         words = [str(data), "0", end, "127.0.0.1", *given]

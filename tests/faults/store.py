@@ -52,6 +52,10 @@ class SimulatedStore:
         """See ``Store``."""
         return self.epoch
 
+    def note(self, key: str) -> bytes | None:
+        """See ``Store``."""
+        return self.meta.get(key)
+
     def commit(self, batch: Batch, epoch: int) -> None:
         """See ``Store``."""
         self._fence(epoch)
@@ -147,6 +151,10 @@ class Access:
     def newest_epoch(self) -> int:
         """See ``Store``."""
         return self.store.newest_epoch()
+
+    def note(self, key: str) -> bytes | None:
+        """See ``Store``."""
+        return self.store.note(key)
 
     def commit(self, batch: Batch, epoch: int) -> None:
         """See ``Store``."""

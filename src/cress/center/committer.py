@@ -85,8 +85,11 @@ class Committer:
         clock: Clock | None = None,
         limits: Limits | None = None,
         in_charge: InCharge | None = None,
+        secret: bytes = b"",
     ) -> None:
+        """``secret`` is the fingerprint of the cluster's secret, which the store is to know; empty: there is none."""
         self.store = store
+        self._secret = secret
         self.settings = settings
         self.clock = clock or Clock()
         self.loop = CommitLoop(self._read_run, self.clock.save, limits)
@@ -189,7 +192,7 @@ class Committer:
 
     async def take_over(self, opened: Opened) -> None:
         """Begin an epoch with what another center has stored. Raises StoreError and InputError."""
-        await self.in_thread(partial(begin_epoch, self.store, opened, self.settings, self.clock))
+        await self.in_thread(partial(begin_epoch, self.store, opened, self.settings, self.clock, self._secret))
         self.log.begin_later(opened.number)
         self._began(opened)
         self._snapshot = asyncio.create_task(self._begin_event_log(), name="event log")
@@ -506,7 +509,7 @@ class Committer:
 
     def _begin(self, opened: Opened) -> None:
         """Begin a new epoch with the loaded state. Runs in the committing thread."""
-        begin_epoch(self.store, opened, self.settings, self.clock)
+        begin_epoch(self.store, opened, self.settings, self.clock, self._secret)
         self.log.open(opened.number, opened.records, opened.machine.export, self.clock.utc())
         # Of a shared store, other centers may have written the records that are missing here.
         gap = "" if self.settings.store else self.log.gap

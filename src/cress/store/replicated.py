@@ -120,6 +120,10 @@ class ReplicatedStore:
         """Return the newest epoch of the log, whatever the replica has; see ``Store.newest_epoch``."""
         return self.log.head().epoch
 
+    def note(self, key: str) -> bytes | None:
+        """Return a note, as the replica has it: what follows the log must see each entry. See ``Store.note``."""
+        return self._replica.note(key)
+
     def commit(self, batch: Batch, epoch: int) -> None:
         """Store all of the batch durably, or nothing; see ``Store.commit``."""
         self._append(Commit(epoch, batch), epoch)

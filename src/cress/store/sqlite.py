@@ -33,6 +33,7 @@ from cress.store.sqlite_tables import (
     encode,
     fence,
     note,
+    note_of,
     number_of,
     shorten,
     upgrade,
@@ -153,6 +154,10 @@ class SqliteStore(Lookups):
     def newest_epoch(self) -> int:
         """Return the newest epoch of the file; see ``Store.newest_epoch``."""
         return self._at_one_moment(lambda reader: number_of(reader, EPOCH))
+
+    def note(self, key: str) -> bytes | None:
+        """Return a note; see ``Store.note``."""
+        return self._at_one_moment(lambda reader: note_of(reader, key))
 
     def commit(self, batch: Batch, epoch: int) -> None:
         """Store all of the batch durably, or nothing; see ``Store.commit``."""
