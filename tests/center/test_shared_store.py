@@ -208,7 +208,9 @@ def test_a_store_moves_while_tasks_run_and_back(zookeeper: Ensemble, postgresql:
         source = target
     assert (data / "moved-1" / "cress.db").exists()
     back = tmp_path / "back"
-    assert migrate(source, str(back)) is None
+    code, told = cress("store", "migrate", source, str(back))
+    assert (code, "the token is missing" in told) == (0, True), told
+    shutil.copy(data / "token", back / "token")
     with Center(back, forked=True) as center:
         names = {each["name"] for each in center.get("/v1/jobs")["jobs"]}
         assert names == {"long", "zookeeper", "postgresql"}
@@ -223,6 +225,7 @@ def test_a_center_that_runs_on_a_shared_store_is_fenced_off_by_a_migration(zooke
         kept = center.submit()
         migrate(place, str(tmp_path / "two"))
         assert center.http.post("/v1/jobs", json={"jobs": [{"command": ["true"]}]}).status_code == 503
+    shutil.copy(tmp_path / "one" / "token", tmp_path / "two" / "token")
     with Center(tmp_path / "two", forked=True) as center:
         assert [job["id"] for job in center.get("/v1/jobs")["jobs"]] == [kept]
 

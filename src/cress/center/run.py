@@ -151,14 +151,9 @@ async def _run(
         loop.add_signal_handler(number, stop.set)
     if settings.parent_pipe:
         await _stop_with_parent(stop)
-    api = bound_socket(settings.host, settings.port, "--port")
-    executors = bound_socket(settings.host, settings.executor_port, "--executor-port")
+    store, token, api, executors = _opened(settings, directory.path)
     address = _address(settings.host, api, executors, tls)
     place = _for_others(settings, address.url, tls)
-    store = open_store(settings.store, directory.path)
-    for sentence in store.warnings:
-        _say(sentence)
-    token = _secret(directory.path, store)
     compilation = Compilation(_say)
     in_charge = InCharge(store.lead(place) if isinstance(store, ReplicatedStore) else None, place)
     committer = Committer(store, settings, in_charge=in_charge, secret=fingerprint_of(token))
@@ -239,15 +234,23 @@ async def _run(
             settings.socket.unlink(missing_ok=True)
 
 
-def _secret(folder: Path, store: SqliteStore | ReplicatedStore) -> str:
-    """Return the secret of the cluster, which a store that knows it has confirmed. Raises StoreError and InputError."""
+def _opened(
+    settings: Settings, folder: Path
+) -> tuple[SqliteStore | ReplicatedStore, str, socket.socket, socket.socket]:
+    """Return the store, the secret of its cluster, and sockets of the API and for executors. Raises StoreError and InputError."""
+    store = open_store(settings.store, folder)
+    for sentence in store.warnings:
+        _say(sentence)
     try:
         if isinstance(store, ReplicatedStore):
             store.follow()
-        return cluster_secret(folder, store.note(FINGERPRINT))
+        token = cluster_secret(folder, store.note(FINGERPRINT))
+        api = bound_socket(settings.host, settings.port, "--port")
+        executors = bound_socket(settings.host, settings.executor_port, "--executor-port")
     except (StoreError, InputError):
         store.close()
         raise
+    return store, token, api, executors
 
 
 def _config(app: App) -> uvicorn.Config:

@@ -45,6 +45,7 @@ __all__ = [
     "restore",
     "restore_shared",
     "without_password",
+    "wrong_secret",
 ]  # the command line needs these and nothing else of the store
 
 # The jump of the numbers when the count given out since a backup is unknown.
@@ -75,16 +76,12 @@ class Checked(msgspec.Struct, kw_only=True):
 
 
 class Replaced(msgspec.Struct, kw_only=True):
-    """The result of a restore; ``kept`` is the folder with the store that was replaced (None: there was none).
-
-    ``secret`` says what is wrong with the secret of the data directory.
-    """
+    """The result of a restore; ``kept`` is the folder with the store that was replaced (None: there was none)."""
 
     jobs: int
     attempts: int
     kept: Path | None
     jumped: bool
-    secret: str = ""
 
 
 class _Numbers(msgspec.Struct):
@@ -139,8 +136,13 @@ def check(path: Path, data: Path | None = None) -> Checked:
     return found
 
 
+def wrong_secret(data: Path) -> str:
+    """Return what keeps a center from starting with the secret in ``data`` and the store there, else empty."""
+    with reading(data / STORE) as store:
+        return _wrong_secret(data, store.saved().meta.get(FINGERPRINT))
+
+
 def _wrong_secret(data: Path, known: bytes | None) -> str:
-    """Return what is wrong with the secret in ``data`` for a store that knows it, else empty."""
     try:
         if known is not None:
             cluster_secret(data, known)
@@ -209,10 +211,7 @@ def restore(data: Path, file: Path) -> Replaced:
             beside(fresh, ending).unlink(missing_ok=True)
         machine = _renumbered(file, fresh, given)
         kept = put_in_place(fresh, path)
-        with reading(path) as store:
-            wrong = _wrong_secret(data, store.saved().meta.get(FINGERPRINT))
-        alive = len(machine.jobs), len(machine.attempts)
-        return Replaced(jobs=alive[0], attempts=alive[1], kept=kept, jumped=given is None, secret=wrong)
+        return Replaced(jobs=len(machine.jobs), attempts=len(machine.attempts), kept=kept, jumped=given is None)
     finally:
         directory.close()
 

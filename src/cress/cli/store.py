@@ -116,10 +116,10 @@ def restore(
         print(f"{upkeep.without_password(store) or place / upkeep.STORE} is {file} now, with {alive}")
         if done.kept is not None:
             print(f"what was there is in {done.kept}")
-        if done.secret:
-            print(f"before the center can start: {done.secret}")
         if done.jumped:
             print("numbers of new jobs and attempts begin much higher: nobody knows which were given away since")
+        if not store and (wrong := upkeep.wrong_secret(place)):
+            print(f"no center starts on it yet: {wrong}")
 
 
 @app.command()
@@ -156,13 +156,15 @@ def migrate(
 ) -> None:
     """Move everything to a store of another kind, while tasks run; the center is stopped before, and started after."""
     with _told("migrate"):
-        from cress.center.store_maintenance import without_password
-        from cress.center.store_migration import migrate
+        from cress.center.store_maintenance import without_password, wrong_secret
+        from cress.center.store_migration import is_address, migrate
 
         kept = migrate(source, target)
         print(f"{without_password(target) or target} has all that was in {without_password(source) or source}")
         if kept is not None:
             print(f"what was there is in {kept}; the center goes on with `--store {without_password(target)}`")
+        if not is_address(target) and (wrong := wrong_secret(Path(target))):
+            print(f"no center starts on it yet: {wrong}")
 
 
 @contextmanager
