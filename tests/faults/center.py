@@ -274,7 +274,7 @@ class Center(Mortal):
                 pass
 
     def ask_epoch(self, session: Session) -> None:
-        """Ask the store for its newest epoch; the program would go on for readers where there is a newer one, here it ends."""
+        """Ask the store for its newest epoch; a center that was replaced ends here, the program goes on for readers."""
         newest = self.store.newest_epoch()
         self.carry_out(self.sessions.compared(session, newest))
         self.in_charge()

@@ -29,11 +29,11 @@ def fingerprint_of(secret: str) -> bytes:
 
 
 def check_fingerprint(folder: Path, secret: bytes, known: bytes | None) -> None:
-    """Raise InputError if the store knows another secret than the one in ``folder``, whose fingerprint is ``secret``."""
+    """Raise InputError if the store knows another secret than that in ``folder``, whose fingerprint is ``secret``."""
     if known is not None and not hmac.compare_digest(known, secret):
         raise InputError(
-            "the token is not that of this cluster (it was changed, or is another cluster's), and executors would refuse "
-            "a center with it",
+            "the token is not that of this cluster (it was changed, or is another cluster's), and executors would "
+            "refuse a center with it",
             hint=WAY_BACK + ACCEPT,
             file=str(folder / TOKEN_FILE),
         )

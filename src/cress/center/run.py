@@ -237,7 +237,10 @@ async def _run(
 def _opened(
     settings: Settings, folder: Path
 ) -> tuple[SqliteStore | ReplicatedStore, str, socket.socket, socket.socket]:
-    """Return the store, the secret of its cluster, and sockets of the API and for executors. Raises StoreError and InputError."""
+    """Return the store, the secret of its cluster, and the sockets of the API and of executors.
+
+    Raises StoreError and InputError.
+    """
     store = open_store(settings.store, folder)
     for sentence in store.warnings:
         _say(sentence)
@@ -462,7 +465,7 @@ def _check_host(settings: Settings) -> None:
 
 
 def _has_tls(settings: Settings) -> bool:
-    """Return whether there is a certificate. Raises InputError for one that is lost: without TLS every executor would stay away."""
+    """Return whether there is a certificate. Raises InputError for one that is lost, rather than do without TLS."""
     if settings.tls_cert is not None or (settings.data / TLS / CENTER_CERTIFICATE).exists():
         return True
     if (settings.data / TLS / CA).exists():

@@ -58,8 +58,8 @@ _decode_run = msgspec.msgpack.Decoder(Run).decode
 class Checked(msgspec.Struct, kw_only=True):
     """The contents of a store in numbers; ``problems`` are sentences.
 
-    ``completed`` is the number of changes that the store lacks and the next start takes from the commit journal. ``secret``
-    says what is wrong with the secret of the data directory.
+    ``completed`` is the number of changes that the store lacks and the next start takes from the commit journal.
+    ``secret`` says what is wrong with the secret of the data directory.
     """
 
     size: int = 0
@@ -98,7 +98,8 @@ class _Numbers(msgspec.Struct):
 def check(path: Path, data: Path | None = None) -> Checked:
     """Read everything in the store at ``path``, as of one moment, and step through its log.
 
-    ``data`` is a data directory of a center whose store is elsewhere. Raises StoreError when there is no readable store.
+    ``data`` is a data directory of a center whose store is elsewhere. Raises StoreError when there is no readable
+    store.
     """
     found = Checked(size=path.stat().st_size if path.is_file() else 0)
     events = path.parent / EVENTS

@@ -135,7 +135,7 @@ class Ping:
 
 @dataclass(frozen=True, slots=True)
 class AskEpoch:
-    """Read the newest epoch from the store, since an executor names a newer one than the center's; answered with ``Sessions.compared``."""
+    """Read the newest epoch from the store, since an executor names a newer one; answered with ``Sessions.compared``."""
 
     session: Session
 

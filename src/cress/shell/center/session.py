@@ -150,7 +150,7 @@ class Sessions:
         return [Send(session, refused), Close(session, "refused", refused=True)]
 
     def compared(self, session: Session, newest: int | None) -> list[Effect]:
-        """Decide what the newer epoch of an executor means; ``newest`` is that of the store, None if it cannot be read."""
+        """Decide what the newer epoch of an executor means; ``newest`` is the store's, None if it cannot be read."""
         loop, hello = self.loop, session.hello
         if session.closed:
             return []
@@ -169,8 +169,8 @@ class Sessions:
                 session,
                 NotAccepted(
                     f"the executor's directory names the epoch {hello.epoch}, and by its store this center (epoch "
-                    f"{loop.epoch}) is the newest one: the directory is damaged, something else was taken for the center, or "
-                    "an old copy of the store was put in place",
+                    f"{loop.epoch}) is the newest one: the directory is damaged, something else was taken for the center, "
+                    "or an old copy of the store was put in place",
                     hint="stop the executor and its supervisor, move its directory away and start it again; copies of "
                     "the store are put in place by `cress store restore`, which goes on behind all epochs",
                 ),
