@@ -6,6 +6,7 @@ import contextlib
 import json
 import secrets
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -78,6 +79,14 @@ def run_to_end(
     return subprocess.CompletedProcess(words, process.wait(), "", said)
 
 
+def give_token(data: Path) -> None:
+    """Give a data directory the token that the centers of a shared store have in common, unless it has one."""
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (data / "token").exists():
+        (data / "token").write_text("of-the-whole-cluster-" + "x" * 20 + "\n")
+        (data / "token").chmod(0o600)
+
+
 class Center:
     """A center on ``data``; ends with the ``with``. ``forked``: from a process that has imported it already."""
 
@@ -101,6 +110,8 @@ class Center:
     ) -> None:
         """``files``: most open files; ``more``: further settings, as keyword arguments."""
         self.data = data
+        if store:
+            give_token(data)
         end = "pipe" if pipe else ""
         given = (option, dimension, topology, groups, zone, socket, visibility, store, str(files or ""), more)
         words = [str(data), "0", end, "127.0.0.1", *given]
@@ -194,6 +205,21 @@ class Center:
 
     def executor(self, name: str = "n1", **hello: Any) -> Executor:
         return Executor(self, name, **hello)
+
+
+class SecureCenter(Center):
+    """A center that speaks TLS; ``http`` trusts its authority."""
+
+    def client(self, **headers: str) -> httpx.Client:
+        # Over TLS the secret is signed with; these tests are about other tokens, so the local socket does.
+        given = {"Authorization": f"Bearer {self.token}", **headers}
+        transport = httpx.HTTPTransport(uds=str(self.data / "api.sock"))
+        return httpx.Client(base_url="http://localhost", headers=given, transport=transport, timeout=60)
+
+    def outside(self, token: str) -> httpx.Client:
+        context = ssl.create_default_context(cafile=self.data / "tls" / "ca.pem")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx.Client(base_url=self.address["url"], headers=headers, verify=context, trust_env=False, timeout=60)
 
 
 class SealedWire:

@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,13 +20,26 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from cress.center.licence_file import read_licences
+from cress.center.tls.authority import Authority
 from cress.center.topology import read_topology
 from cress.cli.devicefile import read_device_file
+from cress.executor.bundle import Bundle
 from cress.model.errors import InputError
 from cress.model.reports import Cause, Started
-from cress.protocol.messages import Hello, Reports
+from cress.protocol.messages import (
+    VERSION,
+    Beat,
+    Hello,
+    Launches,
+    Refused,
+    Reports,
+    Term,
+    Welcome,
+    decode_from_center,
+    encode,
+)
 from cress.protocol.proof import HEADER, NONCE, ExecutorProof
-from tests.center.program import PATIENCE, Center, ended, eventually
+from tests.center.program import PATIENCE, Center, SealedWire, SecureCenter, ended, eventually
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +115,62 @@ def test_nobody_takes_the_name_of_a_node_that_is_connected(tmp_path: Any) -> Non
             assert "n1" in str(rival.first)
         assert center.get(f"/v1/jobs/{number}")["state"] in ("starting", "running")
         honest.ended(launch.attempt)
+
+
+def test_an_epoch_that_an_executor_makes_up_deposes_nobody(tmp_path: Any) -> None:
+    with Center(tmp_path / "data", forked=True) as center, center.executor("n1", bound=True) as honest:
+        number = center.submit(tasks=2)
+        first, second = honest.launches()
+        honest.started(first.attempt)
+        for epoch in (2, 3, 10**6, 2**40, 2**48):
+            for name in ("n1", "n2"):
+                with center.executor(name, epoch=epoch) as liar:
+                    _is_told_of_its_directory(liar.first, epoch)
+        honest.send(Beat(sent=1))
+        assert isinstance(honest.receive(), Term)
+        honest.started(second.attempt)
+        honest.ended(first.attempt, second.attempt)
+        assert center.get(f"/v1/jobs/{number}")["state"] == "succeeded"
+        assert center.get("/v1/state")["problem"] == ""
+        # Many at once cost the others nothing, and all are answered.
+        with ExitStack() as crowd:
+            for each in [crowd.enter_context(SealedWire(center)) for _ in range(50)]:
+                each.send(Hello(version=VERSION, name="n3", resource="<1, 1G>", boot="b", epoch=2))
+            center.submit()
+            assert honest.launches()
+
+
+def test_a_node_with_a_certificate_deposes_nobody_either(tmp_path: Path) -> None:
+    authority = Authority.create(tmp_path / "data" / "tls")
+    authority.issue_center(["127.0.0.1"])
+    wires = []
+    for node in ("n1", "n2"):
+        authority.issue_node(node, tmp_path / node)
+        wires.append(Bundle(tmp_path / node).context())
+    with SecureCenter(tmp_path / "data", forked=True) as center:
+        url = center.address["executor_url"]
+        with (
+            connect(url, ssl=wires[0], compression=None, proxy=None) as honest,
+            connect(url, ssl=wires[1], compression=None, proxy=None) as liar,
+        ):
+            hello = Hello(version=VERSION, name="n1", resource="<4, 8G>", boot="b", attributes={"os": "x"})
+            honest.send(encode(hello))
+            assert isinstance(decode_from_center(honest.recv(PATIENCE, decode=False)), Welcome)
+            liar.send(encode(msgspec.structs.replace(hello, name="n2", epoch=2)))
+            _is_told_of_its_directory(decode_from_center(liar.recv(PATIENCE, decode=False)), 2)
+            center.submit()
+            assert isinstance(decode_from_center(honest.recv(PATIENCE, decode=False)), Launches)
+        assert center.get("/v1/state")["problem"] == ""
+
+
+def _is_told_of_its_directory(answer: object, epoch: int) -> None:
+    assert isinstance(answer, Refused)
+    assert answer.what.startswith(
+        f"the executor's directory names the epoch {epoch}, and by its store this center (epoch 1)"
+    )
+    assert "move its directory away" in answer.hint
+    # It may be the store that is too old: when that is put right, everybody comes back.
+    assert not answer.permanent
 
 
 @pytest.mark.parametrize(

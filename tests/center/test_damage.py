@@ -8,24 +8,28 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from cress.center.auth import ensure_token
+from cress.center.auth import FINGERPRINT, ensure_token, fingerprint_of
 from cress.center.data_directory import DataDirectory
 from cress.center.event_log import EVENTS
 from cress.center.event_log_check import check_witness
 from cress.center.history_reader import HistoryReader
 from cress.center.recovery import restored
 from cress.center.settings import Settings
-from cress.center.store_maintenance import check
+from cress.center.store_maintenance import backup, change_secret, check
 from cress.lifecycle.inputs import NodeLeft
 from cress.model.errors import InputError
+from cress.protocol.messages import Welcome
 from cress.store import sqlite
 from cress.store.base import StoreError
 from cress.store.sqlite import SqliteStore
 from tests.center.inside import Inside
+from tests.center.program import Center, run_to_end
+from tests.forked import run_cress
 
 # Jobs that wait when the center is killed, and jobs that have ended: the first of them have moved into the history.
 WAITING, ENDED, MOVED = 40, 12, 6
@@ -59,6 +63,11 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         patch.setattr(sqlite, "CHECKPOINT_COMMITS", 25)
         asyncio.run(_life(folder / "b", folder / "killed after a checkpoint"))
     return {"killed": folder / "killed", "checkpoint": folder / "killed after a checkpoint", "stopped": folder / "a"}
+
+
+def cress(*words: object) -> tuple[int, str]:
+    told = run_cress(tuple(map(str, words)))
+    return told.returncode, told.stdout + told.stderr
 
 
 # --- harms ------------------------------------------------------------------------------------------------------------
@@ -232,3 +241,114 @@ def test_a_damaged_file_is_made_good_or_refused(
         caplog.clear()
         assert less == [], what
         shutil.rmtree(data)
+
+
+# --- the secret of the cluster ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory whose store knows the secret in it."""
+    data = tmp_path_factory.mktemp("known") / "data"
+    with Center(data, forked=True):
+        pass
+    return data
+
+
+def another(path: Path, _: float) -> None:
+    path.write_text("y" * 43 + "\n")
+
+
+TOKEN_HARMS: list[tuple[Callable[[Path, float], None], float, str]] = [
+    (flip, 0.0, "the token is not that of this cluster"),
+    (flip, 0.5, "the token is not that of this cluster"),
+    (cut, 0.9, "the token is not that of this cluster"),
+    (another, 0.0, "the token is not that of this cluster"),
+    (cut, 0.2, "there is no token in it"),
+    (cut, 0.0, "there is no token in it"),
+    (overwrite, 0.0, "there is no token in it"),
+    (remove, 0.0, "the token is missing"),
+    (folder, 0.0, "there is a directory in the place of the token"),
+]
+
+
+@pytest.mark.parametrize(("harm", "part", "what"), TOKEN_HARMS)
+def test_a_damaged_token_is_no_new_secret(
+    known: Path, tmp_path: Path, harm: Callable[[Path, float], None], part: float, what: str
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(known, data)
+    harm(data / "token", part)
+    left = data / "token"
+    before = left.read_bytes() if left.is_file() else left.exists()
+    done = run_to_end(data)
+    assert done.returncode == 2, done.stderr
+    assert f"{data / 'token'}: {what}" in done.stderr
+    assert "bring it back from a backup" in done.stderr
+    assert "`cress store secret --new`" in done.stderr
+    assert (left.read_bytes() if left.is_file() else left.exists()) == before
+    with closing(SqliteStore(data / "cress.db")) as store:
+        assert store.newest_epoch() == 1
+    assert what in check(data / "cress.db").secret
+    if not (data / "token").is_dir():
+        shutil.copy(known / "token", data / "token")
+        assert check(data / "cress.db").secret == ""
+        with Center(data, forked=True) as center:
+            assert center.get("/v1/state")["problem"] == ""
+
+
+def test_a_store_that_knows_no_secret_yet_learns_it(known: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    DataDirectory(data).close()
+    shutil.copy(known / "token", data / "token")
+    asyncio.run(_first_run(data))  # as a release did that knew no fingerprints
+    with closing(SqliteStore(data / "cress.db")) as store:
+        assert store.note(FINGERPRINT) is None
+    # Spaces and lines around it have never meant anything.
+    (data / "token").write_text("\n " + (known / "token").read_text().strip())
+    with Center(data, forked=True) as center:
+        with center.executor() as executor:
+            assert isinstance(executor.first, Welcome)
+        center.kill()
+    with closing(SqliteStore(data / "cress.db")) as store:
+        assert store.note(FINGERPRINT) == fingerprint_of((known / "token").read_text().strip())
+
+
+async def _first_run(data: Path) -> None:
+    async with Inside(data):
+        pass
+
+
+def test_a_new_secret_is_made_on_purpose(known: Path, tmp_path: Path) -> None:
+    data, token = tmp_path / "data", tmp_path / "data" / "token"
+    shutil.copytree(known, data)
+    old = token.read_text()
+    assert cress("store", "secret", "--data", data)[0] == 2
+    code, told = cress("store", "secret", "--new", "--data", data)
+    assert (code, f"{token} has a new secret" in told) == (0, True), told
+    assert (token.read_text() != old, token.stat().st_mode & 0o777) == (True, 0o600)
+    assert not list(data.glob(".token*"))
+    with Center(data, forked=True) as center:
+        with center.executor() as executor:
+            assert isinstance(executor.first, Welcome)
+        assert "a center runs on" in cress("store", "secret", "--new", "--data", data)[1]
+    token.write_text(old)
+    assert run_to_end(data).returncode == 2
+    assert cress("store", "secret", "--accept", "--data", data)[0] == 0
+    with Center(data, forked=True):
+        pass
+
+
+def test_a_restore_keeps_the_secret_that_executors_have(known: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(known, data)
+    backup(data / "cress.db", tmp_path / "monday.db")
+    change_secret(data, "", new=True)
+    assert "no center starts" not in cress("store", "restore", tmp_path / "monday.db", "--data", data)[1]
+    with Center(data, forked=True):
+        pass
+    # On another machine, which has nothing but the backup.
+    elsewhere = tmp_path / "elsewhere"
+    code, told = cress("store", "restore", tmp_path / "monday.db", "--data", elsewhere)
+    assert (code, "no center starts on it yet: " in told, "the token is missing" in told) == (0, True, True), told
+    assert not (elsewhere / "token").exists()

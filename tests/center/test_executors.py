@@ -88,16 +88,6 @@ def test_an_executor_of_protocol_5_may_send_the_token_and_one_of_protocol_6_may_
     assert "node old (protocol 5) gives the token to whatever listens" in center.process.communicate()[1]
 
 
-def test_an_epoch_that_no_center_can_have_reached_deposes_nobody(center: Center) -> None:
-    with center.executor("spoilt", epoch=2**40) as executor:
-        assert isinstance(executor.first, Refused)
-        assert "which no center of this cluster (epoch 1) can have reached" in executor.first.what
-    with center.executor() as executor:
-        assert isinstance(executor.first, Welcome)
-        center.submit()
-        assert executor.launches()
-
-
 def test_an_order_that_was_lost_comes_again_with_the_same_id(center: Center) -> None:
     with center.executor() as executor:
         id = center.submit()

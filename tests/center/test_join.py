@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from cress.center.tls.admission import Admission, SigningRequest
 from cress.center.tls.authority import Authority
 from cress.model.errors import InputError, NotAccepted
 from cress.protocol.join_tokens import fingerprint, join_token_text, parsed_join_token
-from tests.center.program import Center
+from tests.center.program import Center, SecureCenter
 from tests.center.test_users import token_of
 
 
@@ -125,21 +124,6 @@ def center(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Center]:
     Authority.create(data / "tls").issue_center(["127.0.0.1"])
     with SecureCenter(data, forked=True) as center:
         yield center
-
-
-class SecureCenter(Center):
-    """A center that speaks TLS; ``http`` trusts its authority."""
-
-    def client(self, **headers: str) -> httpx.Client:
-        # Over TLS the secret is signed with; these tests are about other tokens, so the local socket does.
-        given = {"Authorization": f"Bearer {self.token}", **headers}
-        transport = httpx.HTTPTransport(uds=str(self.data / "api.sock"))
-        return httpx.Client(base_url="http://localhost", headers=given, transport=transport, timeout=60)
-
-    def outside(self, token: str) -> httpx.Client:
-        context = ssl.create_default_context(cafile=self.data / "tls" / "ca.pem")
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return httpx.Client(base_url=self.address["url"], headers=headers, verify=context, trust_env=False, timeout=60)
 
 
 def join(center: Center, token: str, node: str, own: ec.EllipticCurvePrivateKey | None = None) -> httpx.Response:

@@ -66,6 +66,29 @@ def test_another_center_on_another_machine_goes_on_after_a_kill(place: str, tmp_
         assert second.submit() == waits + 1
 
 
+@pytest.mark.parametrize("place", KINDS, indirect=True)
+def test_centers_that_share_a_store_have_one_secret(place: str, tmp_path: Path) -> None:
+    two, three = tmp_path / "two", tmp_path / "three"
+    two.mkdir(mode=0o700)
+    (two / "token").write_text("b" * 30)
+    (two / "token").chmod(0o600)
+    with Center(tmp_path / "one", forked=True, store=place) as first:
+        for data, what in ((two, "not that of this cluster"), (three, "missing")):
+            code, told = cress("center", "--data", str(data), "--store", place, "--port", "0", "--executor-port", "0")
+            assert code == 2, told
+            assert f"{data / 'token'}: the token is {what}" in told
+        with Center(three, forked=True, store=place, standby=True) as third:
+            # A new one fences off the leader, and neither of them may lead with the old one.
+            code, told = cress("store", "secret", "--new", "--data", str(two), "--store", place)
+            assert code == 0, told
+            # It hears of it when it stores something.
+            assert first.http.post("/v1/jobs", json={"jobs": [{"command": ["true"]}]}).status_code == 503
+            assert (first.process.wait(60), third.process.wait(60)) == (2, 2)
+    shutil.copy(two / "token", first.data / "token")
+    with Center(first.data, forked=True, store=place) as first, first.executor() as executor:
+        assert executor.epoch > 1
+
+
 def _with_a_node(center: Center) -> Any:
     """What a center shows of the cluster, once a node is up there."""
     shown = center.get("/v1/state")
@@ -185,7 +208,9 @@ def test_a_store_moves_while_tasks_run_and_back(zookeeper: Ensemble, postgresql:
         source = target
     assert (data / "moved-1" / "cress.db").exists()
     back = tmp_path / "back"
-    assert migrate(source, str(back)) is None
+    code, told = cress("store", "migrate", source, str(back))
+    assert (code, "the token is missing" in told) == (0, True), told
+    shutil.copy(data / "token", back / "token")
     with Center(back, forked=True) as center:
         names = {each["name"] for each in center.get("/v1/jobs")["jobs"]}
         assert names == {"long", "zookeeper", "postgresql"}
@@ -200,6 +225,7 @@ def test_a_center_that_runs_on_a_shared_store_is_fenced_off_by_a_migration(zooke
         kept = center.submit()
         migrate(place, str(tmp_path / "two"))
         assert center.http.post("/v1/jobs", json={"jobs": [{"command": ["true"]}]}).status_code == 503
+    shutil.copy(tmp_path / "one" / "token", tmp_path / "two" / "token")
     with Center(tmp_path / "two", forked=True) as center:
         assert [job["id"] for job in center.get("/v1/jobs")["jobs"]] == [kept]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.center.run import _check_host
+from cress.center.run import _check_host, _has_tls
 from cress.center.settings import Settings
 from cress.center.tls.authority import Authority
 from cress.center.tls.certificates import facts_of, read_certificate
@@ -336,3 +336,13 @@ def test_revoked_are_the_certificates_made_until_then_and_no_others(site: Site, 
     assert site.tls.is_revoked(present(tmp_path / "old2"))
     with pytest.raises(InputError, match="does not hold the revoked certificates"):
         CenterTls(site.files, site.authority, site.said.append)
+
+
+def test_a_certificate_that_is_lost_is_no_reason_to_speak_without_tls(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path, host="127.0.0.1")
+    assert not _has_tls(settings)
+    Site(tmp_path)
+    assert _has_tls(settings)
+    (tmp_path / "tls" / "center.pem").unlink()
+    with pytest.raises(InputError, match="would speak no TLS"):
+        _has_tls(settings)

@@ -25,6 +25,7 @@ from cress.protocol.messages import Beat, FromAgent, Hello, Reports
 from cress.shell.center.commit import Call, CommitLoop, Limits
 from cress.shell.center.effects import (
     Answer,
+    AskEpoch,
     Close,
     Commit,
     Effect,
@@ -259,6 +260,8 @@ class Center(Mortal):
                 self._to(effect.session).close(effect)
             case Ping():
                 self._to(effect.session).ask(self._to(effect.rival))
+            case AskEpoch():
+                self.ask_epoch(effect.session)
             case Answer():
                 assert isinstance(effect.caller, Caller)
                 effect.caller.then(effect.reply)
@@ -269,6 +272,12 @@ class Center(Mortal):
                 self.say(effect.sentence)
             case Stepped():
                 pass
+
+    def ask_epoch(self, session: Session) -> None:
+        """Ask the store for its newest epoch; a center that was replaced ends here, the program goes on for readers."""
+        newest = self.store.newest_epoch()
+        self.carry_out(self.sessions.compared(session, newest))
+        self.in_charge()
 
     def _to(self, session: Session) -> Conversation:
         return self.conversations[session]
@@ -400,11 +409,7 @@ class Conversation:
         now = center.clock.now()
         if not self._greeted:
             self._greeted = True
-            effects = center.sessions.hello(self.session, message, now)
-            center.carry_out(effects)
-            if center.cluster.store.fenced and isinstance(message, Hello) and message.epoch > center.loop.epoch:
-                # It steps back; the program would go on for readers, here it ends.
-                center.in_charge()
+            center.carry_out(center.sessions.hello(self.session, message, now))
         elif not isinstance(message, Beat) or center.in_charge():
             center.carry_out(center.sessions.received(self.session, message, now))
 

@@ -18,7 +18,7 @@ from cress.lifecycle.slices import Slices
 from cress.model.times import MILLISECOND, SECOND
 from cress.protocol.messages import Term
 from cress.shell.center.commit import Opened
-from cress.shell.center.effects import Effect, Send, Snapshot, Work
+from cress.shell.center.effects import Effect, Send, Session, Snapshot, Work
 from cress.store.base import Batch, Changed, Checkpoint, Fenced, StateSnapshot, StoreError
 from tests.faults.center import Center
 from tests.faults.shared_store import CenterLog, SharedStore
@@ -414,6 +414,16 @@ class Peer(Center):
             self.carry_out(effects)
         if not self.gone:
             self._go_on()
+
+    def ask_epoch(self, session: Session) -> None:
+        """See ``Center``."""
+
+        def compared(outcome: Any) -> None:
+            self.carry_out(self.sessions.compared(session, None if isinstance(outcome, StoreError) else outcome))
+            if not self.gone:
+                self._wake()
+
+        self.in_thread(self.store.newest_epoch, compared)
 
     def _snapshot(self, work: Snapshot) -> None:
         """Store the state as it is now, while steps go on."""

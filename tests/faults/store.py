@@ -48,6 +48,14 @@ class SimulatedStore:
         self.epoch, self.cluster = epoch + 1, cluster
         return self.epoch
 
+    def newest_epoch(self) -> int:
+        """See ``Store``."""
+        return self.epoch
+
+    def note(self, key: str) -> bytes | None:
+        """See ``Store``."""
+        return self.meta.get(key)
+
     def commit(self, batch: Batch, epoch: int) -> None:
         """See ``Store``."""
         self._fence(epoch)
@@ -139,6 +147,14 @@ class Access:
         self.epoch = self.store.take_over(epoch, number, cluster)
         self.center.point("after it took over")
         return self.epoch
+
+    def newest_epoch(self) -> int:
+        """See ``Store``."""
+        return self.store.newest_epoch()
+
+    def note(self, key: str) -> bytes | None:
+        """See ``Store``."""
+        return self.store.note(key)
 
     def commit(self, batch: Batch, epoch: int) -> None:
         """See ``Store``."""

@@ -61,7 +61,7 @@ def test_commands_in_the_documents_have_known_options_and_files() -> None:
         words = command[1 : command.index("--") if "--" in command else None]
         if words[0] == "-C":  # a cluster of the configuration file
             words = words[2:]
-        below = len(words) > 1 and words[0] in {"groups", "nodes", "config"} and not words[1].startswith("-")
+        below = len(words) > 1 and words[0] in {"groups", "nodes", "config", "store"} and not words[1].startswith("-")
         verb = tuple(words[: 2 if below else 1])
         if verb not in known:
             known[verb] = options_of(verb)

@@ -30,7 +30,7 @@ from cress.protocol.messages import (
     Welcome,
 )
 from cress.shell.center.commit import Call, CommitLoop, Opened
-from cress.shell.center.effects import Close, Commit, Effect, Load, Refuse, Send, Session, Supply, Wait, Warn
+from cress.shell.center.effects import AskEpoch, Close, Commit, Effect, Load, Refuse, Send, Session, Supply, Wait, Warn
 from cress.shell.center.events import Events
 from cress.shell.center.session import Sessions
 
@@ -153,6 +153,29 @@ def test_it_gives_no_orders_and_keeps_no_report_while_nothing_can_be_stored(cent
     assert effects == []
     assert not n1.closed
     assert center.loop.joined == {}
+
+
+def test_an_epoch_that_an_executor_names_changes_nothing_until_the_store_is_asked(center: Center) -> None:
+    rival, effects = center.hello("n2", epoch=2)
+    assert effects == [AskEpoch(rival)]
+    assert center.loop.problem == ""
+    # Here the store has the epoch that this center began and could not store anything in.
+    center.submit()
+    center.fail()
+    (refused,) = sent(center.sessions.compared(rival, 2), rival)
+    assert isinstance(refused, Refused)
+    assert not refused.permanent
+    assert not center.loop.is_replaced
+    center.begin()
+    rival, _ = center.hello("n2", epoch=3)
+    (refused,) = sent(center.sessions.compared(rival, 2), rival)
+    assert isinstance(refused, Refused)
+    assert "by its store this center (epoch 2) is the newest" in refused.what
+    for newest in (None, 3):
+        rival, _ = center.hello("n2", epoch=3)
+        effects = center.sessions.compared(rival, newest)
+        assert isinstance(sent(effects, rival)[0], Refused)
+        assert center.loop.is_replaced is (newest == 3)
 
 
 def test_when_it_can_store_again_the_executors_register_anew_and_no_term_was_in_vain(

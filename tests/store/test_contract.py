@@ -46,6 +46,7 @@ class TestStore:
         store.commit(Batch(records=[b"one", b"two"], meta={"clock": b"1", "version": b"v"}), epoch)
         store.commit(Batch(meta={"clock": b"2"}, runs=[(7, b"run")], templates=[(9, 7, b"new")]), epoch)
         saved = store.load()
+        assert store.newest_epoch() == 1
         assert (saved.records, saved.number, saved.epoch, saved.cluster) == ([b"one", b"two"], 2, 1, "c1")
         assert saved.meta == {"clock": b"2", "version": b"v"}
         assert [store.run(job) for job in (7, 9, 8)] == [b"run", b"new", None]

@@ -55,7 +55,9 @@ class TestFollowing:
             assert second.follow() == []
             assert rows(second) == rows(first)
             saved = second.load()
+            assert first.newest_epoch() == epoch
             newer = second.take_over(saved.epoch, saved.number, saved.cluster)
+            assert first.newest_epoch() == newer, "though its replica has not followed"
             with pytest.raises(Fenced, match=r"epoch 1.*epoch 2"):
                 first.commit(Batch(records=[b"late"]), epoch)
             second.commit(Batch(records=[b"two"]), newer)

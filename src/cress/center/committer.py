@@ -34,6 +34,7 @@ from cress.model.times import SECOND
 from cress.shell.center.commit import Call, CommitLoop, Limits, Opened, Uncommitted
 from cress.shell.center.effects import (
     Answer,
+    AskEpoch,
     Close,
     Commit,
     Effect,
@@ -43,6 +44,7 @@ from cress.shell.center.effects import (
     Refuse,
     Reply,
     Send,
+    Session,
     SetAside,
     Snapshot,
     Stepped,
@@ -83,8 +85,11 @@ class Committer:
         clock: Clock | None = None,
         limits: Limits | None = None,
         in_charge: InCharge | None = None,
+        secret: bytes = b"",
     ) -> None:
+        """``secret`` is the fingerprint of the cluster's secret, which the store is to know; empty: there is none."""
         self.store = store
+        self._secret = secret
         self.settings = settings
         self.clock = clock or Clock()
         self.loop = CommitLoop(self._read_run, self.clock.save, limits)
@@ -110,6 +115,7 @@ class Committer:
         self._task: asyncio.Task[None] | None = None
         self._snapshot: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
+        self._asking: asyncio.Task[int | None] | None = None
         self._loaded: Opened | None = None  # is what is stored; its epoch could not begin
         self._when_writable: list[Callable[[], None]] = []
 
@@ -186,7 +192,7 @@ class Committer:
 
     async def take_over(self, opened: Opened) -> None:
         """Begin an epoch with what another center has stored. Raises StoreError and InputError."""
-        await self.in_thread(partial(begin_epoch, self.store, opened, self.settings, self.clock))
+        await self.in_thread(partial(begin_epoch, self.store, opened, self.settings, self.clock, self._secret))
         self.log.begin_later(opened.number)
         self._began(opened)
         self._snapshot = asyncio.create_task(self._begin_event_log(), name="event log")
@@ -503,7 +509,7 @@ class Committer:
 
     def _begin(self, opened: Opened) -> None:
         """Begin a new epoch with the loaded state. Runs in the committing thread."""
-        begin_epoch(self.store, opened, self.settings, self.clock)
+        begin_epoch(self.store, opened, self.settings, self.clock, self._secret)
         self.log.open(opened.number, opened.records, opened.machine.export, self.clock.utc())
         # Of a shared store, other centers may have written the records that are missing here.
         gap = "" if self.settings.store else self.log.gap
@@ -541,10 +547,28 @@ class Committer:
                     self.materials.supply(effect)
                 case Warn():
                     _executors_log.warning("%s", effect.sentence)
-                case Ping():
-                    raise AssertionError("the listener pings")
+                case Ping() | AskEpoch():
+                    raise AssertionError("the listener asks")
         if self.loop.busy:
             self._wake.set()
+
+    async def compare_epochs(self, session: Session) -> None:
+        """Have the store settle whether the newer epoch that an executor names is that of another center.
+
+        Executors that come while the store is asked share the answer: however many they are, commits go on in between.
+        """
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self.in_thread(self._newest_epoch), name="epoch")
+        newest = await asyncio.shield(self._asking)
+        self.carry_out(self.sessions.compared(session, newest))
+        self._wake.set()
+
+    def _newest_epoch(self) -> int | None:
+        try:
+            return self.store.newest_epoch()
+        except StoreError as error:
+            _log.warning("the newest epoch cannot be read: %s", error)
+            return None
 
     def close_all(self, reason: str) -> None:
         """Close every connection of an executor."""

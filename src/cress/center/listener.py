@@ -26,7 +26,7 @@ from cress.model.errors import InputError
 from cress.model.times import SECOND
 from cress.protocol.messages import Bulk, ExecData, ExecOver, Hello, LogData, Refused
 from cress.protocol.proof import ProofError
-from cress.shell.center.effects import Close, Effect, Ping, Send, Session
+from cress.shell.center.effects import AskEpoch, Close, Effect, Ping, Send, Session
 from cress.shell.center.session import decoded
 
 if TYPE_CHECKING:
@@ -255,6 +255,8 @@ class Listener:
                 alive = wire is not None and await wire.is_alive()
                 now = committer.clock.now()
                 committer.carry_out(committer.sessions.pinged(effect.rival, effect.session, now, alive=alive))
+            elif isinstance(effect, AskEpoch):
+                await committer.compare_epochs(effect.session)
             else:
                 committer.carry_out((effect,))
         committer.carry_out(())

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 import cress
+from cress.center.auth import FINGERPRINT, check_fingerprint
 from cress.center.clock import Clock
 from cress.center.garbage import no_collection
 from cress.center.settings import Settings
@@ -55,12 +56,16 @@ def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
     )
 
 
-def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) -> None:
+def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock, secret: bytes = b"") -> None:
     """Continue the machine in a new epoch, with all nodes away and the options of the settings.
 
+    ``secret`` is the fingerprint of the center's secret, which the store knows from now on; a center with another one is
+    refused.
     The machine is stepped only after the store has shown that it can write. Raises StoreError, and InputError for
     options that are not valid here.
     """
+    if secret:
+        check_fingerprint(settings.data, secret, store.note(FINGERPRINT))
     options = parse_assignments(settings.options, opened.machine.core.options)
     # Attempts and epochs of one cluster mean nothing in another: executors tell clusters apart by this.
     opened.cluster = opened.cluster or secrets.token_hex(8)
@@ -77,7 +82,7 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
             raise reply
     events = opened.events.derive(opened.machine, inputs, step)
     opened.events.add(events)
-    notes = {"clock": clock.save(now, utc), "version": version_note()}
+    notes = {"clock": clock.save(now, utc), "version": version_note()} | ({FINGERPRINT: secret} if secret else {})
     if opened.snapshot_size and not opened.stepped:
         record = encode_record(record_of(now, utc, inputs, step.facts))
         entry = pack(record, Events.encode(events))

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -26,7 +27,7 @@ from cress.center.access.public_socket import public_socket
 from cress.center.api.app import make_app
 from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
 from cress.center.asgi import App
-from cress.center.auth import ensure_token, owner
+from cress.center.auth import FINGERPRINT, cluster_secret, fingerprint_of, owner
 from cress.center.committer import Committer
 from cress.center.compilation import Compilation
 from cress.center.core_dumps import forbid_core_dumps
@@ -64,6 +65,7 @@ from cress.model.zones import zone_of
 from cress.store.base import StoreError
 from cress.store.opening import check_address, open_store
 from cress.store.replicated import ReplicatedStore
+from cress.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from cress.center.access.oidc import Provider
@@ -149,17 +151,12 @@ async def _run(
         loop.add_signal_handler(number, stop.set)
     if settings.parent_pipe:
         await _stop_with_parent(stop)
-    token = ensure_token(directory.path)
-    api = bound_socket(settings.host, settings.port, "--port")
-    executors = bound_socket(settings.host, settings.executor_port, "--executor-port")
+    store, token, api, executors = _opened(settings, directory.path)
     address = _address(settings.host, api, executors, tls)
     place = _for_others(settings, address.url, tls)
-    store = open_store(settings.store, directory.path)
-    for sentence in store.warnings:
-        _say(sentence)
     compilation = Compilation(_say)
     in_charge = InCharge(store.lead(place) if isinstance(store, ReplicatedStore) else None, place)
-    committer = Committer(store, settings, in_charge=in_charge)
+    committer = Committer(store, settings, in_charge=in_charge, secret=fingerprint_of(token))
     standby = Standby(committer, store, in_charge) if isinstance(store, ReplicatedStore) else None
     leadership = Leadership(committer, in_charge, standby, place)
     listener = Listener(committer, token, tls, signing_in)
@@ -235,6 +232,28 @@ async def _run(
             each.close()
         if settings.socket is not None:
             settings.socket.unlink(missing_ok=True)
+
+
+def _opened(
+    settings: Settings, folder: Path
+) -> tuple[SqliteStore | ReplicatedStore, str, socket.socket, socket.socket]:
+    """Return the store, the secret of its cluster, and the sockets of the API and of executors.
+
+    Raises StoreError and InputError.
+    """
+    store = open_store(settings.store, folder)
+    for sentence in store.warnings:
+        _say(sentence)
+    try:
+        if isinstance(store, ReplicatedStore):
+            store.follow()
+        token = cluster_secret(folder, store.note(FINGERPRINT))
+        api = bound_socket(settings.host, settings.port, "--port")
+        executors = bound_socket(settings.host, settings.executor_port, "--executor-port")
+    except (StoreError, InputError):
+        store.close()
+        raise
+    return store, token, api, executors
 
 
 def _config(app: App) -> uvicorn.Config:
@@ -446,7 +465,16 @@ def _check_host(settings: Settings) -> None:
 
 
 def _has_tls(settings: Settings) -> bool:
-    return settings.tls_cert is not None or (settings.data / TLS / CENTER_CERTIFICATE).exists()
+    """Return whether there is a certificate. Raises InputError for one that is lost, rather than do without TLS."""
+    if settings.tls_cert is not None or (settings.data / TLS / CENTER_CERTIFICATE).exists():
+        return True
+    if (settings.data / TLS / CA).exists():
+        raise InputError(
+            "the center's certificate is missing beside its authority; without it the center would speak no TLS",
+            hint="bring it back from a backup, or make it again: `cress tls init --name HOST` keeps the authority",
+            file=str(settings.data / TLS / CENTER_CERTIFICATE),
+        )
+    return False
 
 
 def _tls(settings: Settings) -> CenterTls | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
+from cress.center.auth import FINGERPRINT, TOKEN_FILE, cluster_secret, fingerprint_of, fresh_token, read_token
 from cress.center.data_directory import STORE, DataDirectory
 from cress.center.event_log import EVENTS
 from cress.center.event_log_check import check_witness, damaged_files, last_record
@@ -22,12 +24,12 @@ from cress.model.family import Dag
 from cress.model.run import Run
 from cress.shell.center.events import Events
 from cress.shell.center.runs import template_of
-from cress.store.base import Saved, StateSnapshot, StoreError
+from cress.store.base import Batch, Saved, StateSnapshot, StoreError
 from cress.store.commit_journal import COMMITS as JOURNAL
 from cress.store.copying import copy_from_file
 from cress.store.history_mark import FILE as MARK_OF_HISTORY
 from cress.store.history_mark import check_history, read_mark
-from cress.store.opening import check_address
+from cress.store.opening import check_address, open_store
 from cress.store.shared_log import without_password
 from cress.store.sqlite import SqliteStore
 from cress.store.sqlite_file import MARK, beside
@@ -37,11 +39,13 @@ __all__ = [
     "STORE",
     "StoreError",
     "backup",
+    "change_secret",
     "check",
     "check_address",
     "restore",
     "restore_shared",
     "without_password",
+    "wrong_secret",
 ]  # the command line needs these and nothing else of the store
 
 # The jump of the numbers when the count given out since a backup is unknown.
@@ -55,6 +59,7 @@ class Checked(msgspec.Struct, kw_only=True):
     """The contents of a store in numbers; ``problems`` are sentences.
 
     ``completed`` is the number of changes that the store lacks and the next start takes from the commit journal.
+    ``secret`` says what is wrong with the secret of the data directory.
     """
 
     size: int = 0
@@ -67,6 +72,7 @@ class Checked(msgspec.Struct, kw_only=True):
     finished_jobs: int = 0
     finished_attempts: int = 0
     problems: list[str] = []
+    secret: str = ""
 
 
 class Replaced(msgspec.Struct, kw_only=True):
@@ -79,19 +85,21 @@ class Replaced(msgspec.Struct, kw_only=True):
 
 
 class _Numbers(msgspec.Struct):
-    """Numbers that are used only once."""
+    """Numbers that are used only once, and what else a restore must not take back."""
 
     job: int
     attempt: int
     epoch: int
     record: int
     event: int
+    secret: bytes | None  # its fingerprint
 
 
-def check(path: Path) -> Checked:
+def check(path: Path, data: Path | None = None) -> Checked:
     """Read everything in the store at ``path``, as of one moment, and step through its log.
 
-    Raises StoreError when there is no readable store.
+    ``data`` is a data directory of a center whose store is elsewhere. Raises StoreError when there is no readable
+    store.
     """
     found = Checked(size=path.stat().st_size if path.is_file() else 0)
     events = path.parent / EVENTS
@@ -108,6 +116,8 @@ def check(path: Path) -> Checked:
             if mark is None or mark.file:
                 check_history(path.parent / HISTORY, path.parent / MARK_OF_HISTORY, deep=True)
             found.snapshot, found.records = len(saved.snapshot or b""), len(saved.records)
+            if data is None or (data / TOKEN_FILE).exists():
+                found.secret = _wrong_secret(data or path.parent, saved.meta.get(FINGERPRINT))
             machine = restored(saved, Settings(data=path.parent)).machine
             found.jobs, found.attempts, found.nodes = len(machine.jobs), len(machine.attempts), len(machine.nodes)
             found.problems += machine.validate()
@@ -125,6 +135,51 @@ def check(path: Path) -> Checked:
         except msgspec.MsgspecError as error:
             found.problems.append(f"how to run a job cannot be read: {error}")
     return found
+
+
+def wrong_secret(data: Path) -> str:
+    """Return what keeps a center from starting with the secret in ``data`` and the store there, else empty."""
+    with reading(data / STORE) as store:
+        return _wrong_secret(data, store.saved().meta.get(FINGERPRINT))
+
+
+def _wrong_secret(data: Path, known: bytes | None) -> str:
+    try:
+        if known is not None:
+            cluster_secret(data, known)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def change_secret(data: Path, address: str, *, new: bool) -> Path:
+    """Make the store know the secret in the file of ``data`` from now on, or a ``new`` one; return that file.
+
+    No center may run on ``data``; one that leads on the shared store at ``address`` is fenced off. Raises StoreError
+    and InputError.
+    """
+    if not address and not (data / STORE).exists():
+        raise InputError("has no store", hint="the data directory of a center", file=str(data))
+    directory = DataDirectory(data)
+    try:
+        with closing(open_store(address, data)) as store:
+            saved, path = store.load(), data / TOKEN_FILE
+            if not saved.epoch:
+                raise InputError("no center has begun here", hint="the first start makes the secret", file=str(data))
+            if new and path.is_dir():
+                raise InputError("there is a directory in the place of the token", hint="move it away", file=str(path))
+            fresh = fresh_token(data) if new else path
+            try:
+                fingerprint = fingerprint_of(read_token(fresh))
+                epoch = store.take_over(saved.epoch, saved.number, saved.cluster)
+                store.commit(Batch(meta={FINGERPRINT: fingerprint}), epoch)
+                fresh.replace(path)
+            finally:
+                if new:
+                    fresh.unlink(missing_ok=True)
+            return path
+    finally:
+        directory.close()
 
 
 def backup(path: Path, target: Path) -> int:
@@ -204,6 +259,8 @@ def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) 
             "events": events.save(),
             "version": version_note(),
         }
+        if numbers.secret is not None:
+            meta[FINGERPRINT] = numbers.secret
         store.snapshot(StateSnapshot(numbers.record, machine.export(), meta), numbers.epoch)
     finally:
         store.close()
@@ -226,7 +283,9 @@ def _given_away(path: Path) -> _Numbers | None:
 
 
 def _numbers(saved: Saved, machine: Machine, events: Events) -> _Numbers:
-    return _Numbers(machine.next_job, machine.core.next_attempt, saved.epoch, saved.number, events.last)
+    return _Numbers(
+        machine.next_job, machine.core.next_attempt, saved.epoch, saved.number, events.last, saved.meta.get(FINGERPRINT)
+    )
 
 
 def _behind(one: _Numbers, other: _Numbers) -> _Numbers:
@@ -237,10 +296,17 @@ def _behind(one: _Numbers, other: _Numbers) -> _Numbers:
         max(one.epoch, other.epoch),
         max(one.record, other.record) + 1,
         max(one.event, other.event) + 1,
+        # Executors have the secret of today, whatever that of the backup was.
+        other.secret or one.secret,
     )
 
 
 def _far_behind(one: _Numbers) -> _Numbers:
     return _Numbers(
-        one.job + JUMP_JOBS, one.attempt + JUMP, one.epoch + JUMP_EPOCHS, one.record + JUMP, one.event + JUMP
+        one.job + JUMP_JOBS,
+        one.attempt + JUMP,
+        one.epoch + JUMP_EPOCHS,
+        one.record + JUMP,
+        one.event + JUMP,
+        one.secret,
     )

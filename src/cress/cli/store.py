@@ -19,6 +19,7 @@ Examples:
   cress store check                      read everything, step through the log, say what is there
   cress store backup /backup/monday.db   copy it, while the center runs
   cress store restore /backup/monday.db  take it back, while no center runs; what was there is kept beside it
+  cress store secret --new               make a new secret, which centers and executors then need (docs/store.md)
   cress store migrate /srv/cress zookeeper://zk1,zk2,zk3/cress   move it to where several centers reach it
 
 \b
@@ -56,8 +57,9 @@ def check(data: Directory = None, store: Address = "") -> None:
     """Read everything that is stored, also while the center runs."""
     with _told("check"), _file(data, store) as path:
         from cress.center import store_maintenance as upkeep
+        from cress.client.config import data_directory
 
-        found = upkeep.check(path)
+        found = upkeep.check(path, data_directory(data) if store else None)
         facts(
             [
                 ("store", f"{upkeep.without_password(store) or path}, {found.size:,} bytes"),
@@ -76,6 +78,9 @@ def check(data: Directory = None, store: Address = "") -> None:
             typer.echo(f"cress store check: {problem}", err=True)
         if found.problems:
             typer.echo("cress store check: take a backup back with `cress store restore FILE`", err=True)
+        if found.secret:
+            typer.echo(f"cress store check: {found.secret}", err=True)
+        if found.problems or found.secret:
             raise typer.Exit(DAMAGED)
         print("all is well")
 
@@ -113,6 +118,35 @@ def restore(
             print(f"what was there is in {done.kept}")
         if done.jumped:
             print("numbers of new jobs and attempts begin much higher: nobody knows which were given away since")
+        if not store and (wrong := upkeep.wrong_secret(place)):
+            print(f"no center starts on it yet: {wrong}")
+
+
+@app.command()
+def secret(
+    new: Annotated[
+        bool, typer.Option("--new", help="Make a new secret, in the place of the one in the file `token`.")
+    ] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Take the secret in the file `token`: executors have it already.")
+    ] = False,
+    data: Directory = None,
+    store: Address = "",
+) -> None:
+    """Give the cluster another secret, on purpose; no center may run here."""
+    with _told("secret"):
+        from cress.center import store_maintenance as upkeep
+        from cress.client.config import data_directory
+        from cress.model.errors import InputError
+
+        if new == accept:
+            raise InputError("what secret?", hint="--new makes one, --accept takes the one that is in the file")
+        place = upkeep.change_secret(data_directory(data), store, new=new)
+        if accept:
+            print(f"the token in {place} is the secret of the cluster now")
+            return
+        print(f"{place} has a new secret, and executors with the old one are refused from now on")
+        print("give it to all centers that share the store and to all executors without TLS, and start them again")
 
 
 @app.command()
@@ -122,13 +156,15 @@ def migrate(
 ) -> None:
     """Move everything to a store of another kind, while tasks run; the center is stopped before, and started after."""
     with _told("migrate"):
-        from cress.center.store_maintenance import without_password
-        from cress.center.store_migration import migrate
+        from cress.center.store_maintenance import without_password, wrong_secret
+        from cress.center.store_migration import is_address, migrate
 
         kept = migrate(source, target)
         print(f"{without_password(target) or target} has all that was in {without_password(source) or source}")
         if kept is not None:
             print(f"what was there is in {kept}; the center goes on with `--store {without_password(target)}`")
+        if not is_address(target) and (wrong := wrong_secret(Path(target))):
+            print(f"no center starts on it yet: {wrong}")
 
 
 @contextmanager

@@ -135,6 +135,12 @@ class Store(Protocol):
         ``epoch`` and ``number`` are those of the state. Raises ``Changed`` when they are not the newest any more.
         """
 
+    def newest_epoch(self) -> int:
+        """Return the newest epoch that a center has begun here, as of now."""
+
+    def note(self, key: str) -> bytes | None:
+        """Return a note of ``Batch.meta``, of all that this store has taken in; None if there is none."""
+
     def commit(self, batch: Batch, epoch: int) -> None:
         """Store a batch. Raises ``Fenced`` when ``epoch`` is older than the newest; a newer one begins."""
 

@@ -89,6 +89,10 @@ class Replica(Lookups):
         with told(self.path, "cannot be read"):
             return number_of(self._writer, RECORDS)
 
+    def note(self, key: str) -> bytes | None:
+        """Return a note of the applied entries."""
+        return self._at_one_moment(lambda reader: note_of(reader, key))
+
     def begin(self, log: str) -> None:
         """Begin anew, empty, as a replica of the log with this id."""
         with told(self.path, "cannot be written"):

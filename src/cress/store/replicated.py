@@ -116,6 +116,14 @@ class ReplicatedStore:
         self._append(Commit(epoch + 1, cluster=cluster), epoch + 1)
         return epoch + 1
 
+    def newest_epoch(self) -> int:
+        """Return the newest epoch of the log, whatever the replica has; see ``Store.newest_epoch``."""
+        return self.log.head().epoch
+
+    def note(self, key: str) -> bytes | None:
+        """Return a note, as the replica has it: what follows the log must see each entry. See ``Store.note``."""
+        return self._replica.note(key)
+
     def commit(self, batch: Batch, epoch: int) -> None:
         """Store all of the batch durably, or nothing; see ``Store.commit``."""
         self._append(Commit(epoch, batch), epoch)

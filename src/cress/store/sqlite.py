@@ -33,6 +33,7 @@ from cress.store.sqlite_tables import (
     encode,
     fence,
     note,
+    note_of,
     number_of,
     shorten,
     upgrade,
@@ -149,6 +150,14 @@ class SqliteStore(Lookups):
 
         self._write(begin, Commit(epoch + 1, cluster=cluster))
         return epoch + 1
+
+    def newest_epoch(self) -> int:
+        """Return the newest epoch of the file; see ``Store.newest_epoch``."""
+        return self._at_one_moment(lambda reader: number_of(reader, EPOCH))
+
+    def note(self, key: str) -> bytes | None:
+        """Return a note; see ``Store.note``."""
+        return self._at_one_moment(lambda reader: note_of(reader, key))
 
     def commit(self, batch: Batch, epoch: int) -> None:
         """Store all of the batch durably, or nothing; see ``Store.commit``."""

@@ -134,6 +134,13 @@ class Ping:
 
 
 @dataclass(frozen=True, slots=True)
+class AskEpoch:
+    """Read the newest epoch from the store, since an executor names a newer one; answered with ``Sessions.compared``."""
+
+    session: Session
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """Tell the caller ``caller`` the reply to its input, which is stored."""
 
@@ -180,4 +187,4 @@ class SetAside:
     why: str
 
 
-Effect: TypeAlias = Send | Close | Ping | Answer | Refuse | Stepped | Warn | Supply | SetAside
+Effect: TypeAlias = Send | Close | Ping | AskEpoch | Answer | Refuse | Stepped | Warn | Supply | SetAside

@@ -30,8 +30,9 @@ from cress.protocol.messages import (
 )
 from cress.protocol.versions import Dialect, VersionError
 from cress.shell.center.commit import Call, CommitLoop, SetAsideError
-from cress.shell.center.effects import Close, Effect, Ping, Reply, Send, Session, Supply, Warn
+from cress.shell.center.effects import AskEpoch, Close, Effect, Ping, Reply, Send, Session, Supply, Warn
 from cress.shell.center.registration import data_of, node_of, undeclared
+from cress.store.base import Fenced
 
 # Reports of one input: more would make a long step.
 MOST_REPORTS = 128
@@ -41,8 +42,6 @@ NOT_TO_START = "no attempt of this number is to start on this node"
 PROVEN_SINCE = 6
 # A node whose registration makes each step fail is refused for so long before the next try, at first and at most.
 FIRST_REST, LONGEST_REST = 10 * SECOND, 600 * SECOND
-# An epoch begins with each start of a center. One this far ahead is not that of a successor.
-MOST_AHEAD = 1_000_000
 
 
 def decoded(data: str | bytes, session: Session) -> FromAgent | None:
@@ -96,10 +95,8 @@ class Sessions:
         session.hello, session.name, session.rack = message, message.name, message.rack
         effects: list[Effect] = [Warn(sentence) for sentence in warnings]
         if message.epoch > self.loop.epoch:
-            why = f"this center (epoch {self.loop.epoch}) is not in charge any more: node {message.name} has had orders"
-            why += f" from another one (epoch {message.epoch})"
-            hint = "the address of the center that is in charge; this one is to be stopped"
-            return [*effects, *self.loop.step_back(why), *self._refuse(session, NotAccepted(why, hint=hint))]
+            # An executor proves nothing about other centers: the store knows whether there was one.
+            return [*effects, AskEpoch(session)]
         other = self.loop.present.get(message.name)
         if other is None:
             return [*effects, *self._join(session, node, local, now)]
@@ -140,12 +137,6 @@ class Sessions:
                 f"the executor of node {message.name} (protocol {message.speaks[0]}) gives the token to whatever listens "
                 "on the center's port; upgrade it, and make a new token when the last one is upgraded"
             )
-        if message.epoch > self.loop.epoch + MOST_AHEAD:
-            raise InputError(
-                f"the executor's directory names the epoch {message.epoch}, which no center of this cluster (epoch "
-                f"{self.loop.epoch}) can have reached: it is damaged, or something else was taken for the center",
-                hint="stop the executor and its supervisor, move its directory away and start it again",
-            )
         if message.cluster and self.loop.cluster and message.cluster != self.loop.cluster:
             raise InputError(
                 "the executor's directory belongs to another cluster, whose tasks may still run there",
@@ -157,6 +148,34 @@ class Sessions:
         session.closed = True
         refused = Refused(what=error.what, hint=error.hint, permanent=permanent)
         return [Send(session, refused), Close(session, "refused", refused=True)]
+
+    def compared(self, session: Session, newest: int | None) -> list[Effect]:
+        """Decide what the newer epoch of an executor means; ``newest`` is the store's, None if it cannot be read."""
+        loop, hello = self.loop, session.hello
+        if session.closed:
+            return []
+        assert hello is not None
+        if newest is None or loop.problem:
+            # The newest may be one that this center has begun itself and could not store anything in.
+            why = loop.problem or "its store cannot be read"
+            what = f"the center cannot find out now whether another one has begun epoch {hello.epoch}: {why}"
+            return self._refuse(session, NotAccepted(what, hint="the executor tries again"))
+        if newest > loop.epoch:
+            why = str(Fenced(loop.epoch, newest))
+            hint = "the address of the center that is in charge; this one is to be stopped"
+            return [*loop.fenced(why), *self._refuse(session, NotAccepted(why, hint=hint))]
+        if hello.epoch > loop.epoch:
+            return self._refuse(
+                session,
+                NotAccepted(
+                    f"the executor's directory names the epoch {hello.epoch}, and by its store this center (epoch "
+                    f"{loop.epoch}) is the newest one: the directory is damaged, something else was taken for the center, "
+                    "or an old copy of the store was put in place",
+                    hint="stop the executor and its supervisor, move its directory away and start it again; copies of "
+                    "the store are put in place by `cress store restore`, which goes on behind all epochs",
+                ),
+            )
+        return self._refuse(session, NotAccepted("the center has begun a new epoch", hint="the executor tries again"))
 
     def pinged(self, rival: Session, other: Session, now: int, *, alive: bool) -> list[Effect]:
         """Decide which session keeps the name of a node: a live one does, a dead one yields to ``rival``."""
