@@ -13,8 +13,9 @@ from cress.simulator.workload import Bools
 def is_ample(result: Result, scaling: Scaling, spare: int) -> bool:
     """Return whether room was never short in a simulation of some size, so that a larger cluster changes nothing.
 
-    At each moment some node of each kind and rack that varies stood empty: of as many as the largest gang that had to wait has tasks. What
-    still waited, waited for something else. Besides these, ``spare`` nodes stood empty: those that quotas and reservations may keep from others.
+    At each moment some node of each kind and rack that varies stood empty: as many as the largest gang that had to
+    wait has tasks. What still waited, waited for something else. Besides these, ``spare`` nodes stood empty: those
+    that quotas and reservations may keep from others.
     """
     waited = _waited(result)
     if isinstance(scaling, Processors):
@@ -51,12 +52,12 @@ def _processors_left(result: Result, waited: Bools, spare: int) -> bool:
 
 
 def _most_occupied(result: Result, own: Ints, places: int) -> list[int]:
-    """The most nodes of each place on which something ran at one time; ``own`` is the place of each node, -1: of none that varies."""
+    """The most nodes of each place on which something ran at once; ``own`` is the place of each node, or -1."""
     attempts = result.run.attempts
     node = np.concatenate([attempts.node, attempts.node])
     time = np.concatenate([attempts.start, attempts.end])
     change = np.repeat(np.array([1, -1], dtype=np.int64), len(attempts))
-    # By node, then time, starts before ends: the running sum is the number of attempts on the node, since each node ends with none.
+    # By node, then time, starts before ends: the running sum is the number of attempts on the node, as each ends with 0.
     order = np.lexsort((-change, time, node))
     node, time, change = node[order], time[order], change[order]
     count = np.cumsum(change)
