@@ -25,6 +25,7 @@ from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.store.opening import open_store
 from cress.store.replicated import ReplicatedStore
+from tests.center.inside import until
 from tests.center.leads import Lead
 from tests.servers.logs import empty_place
 from tests.servers.zookeeper import Ensemble
@@ -44,8 +45,8 @@ def test_a_center_whose_lead_is_uncertain_replaces_no_other_one(zookeeper: Ensem
         async def prepare() -> None: ...
 
         leading = asyncio.create_task(standby.until_leading(prepare))
-        await asyncio.wait((leading,), timeout=0.5)
-        assert in_charge.is_mine
+        await until(lambda: in_charge.is_mine)
+        await asyncio.wait((leading,), timeout=0.3)
         assert store.load().epoch == 0
         assert not leading.done()
         lead.certain = True
