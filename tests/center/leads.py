@@ -6,17 +6,21 @@ from cress.store.lead import boottime
 
 
 class Lead:
-    """A ``Lead`` that no other center wants. ``certain``: its claims are confirmed in time; others may be another center's by now."""
+    """A ``Lead`` that no other center wants, nor this one if it is not ``wanted``.
+
+    ``certain``: its claims are confirmed in time; others may be another center's by now.
+    """
 
     session = 0.06
 
-    def __init__(self, *, certain: bool = True) -> None:
+    def __init__(self, *, certain: bool = True, wanted: bool = True) -> None:
         self.certain = certain
+        self._wanted = wanted
         self.until = 0
 
     def claim(self) -> bool:
-        self.until = boottime() + 1_000_000 if self.certain else 0
-        return True
+        self.until = boottime() + 1_000_000 if self.certain and self._wanted else 0
+        return self._wanted
 
     def leader(self) -> str:
         return ""

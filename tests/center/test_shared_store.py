@@ -125,6 +125,39 @@ def test_a_standby_takes_over_when_the_leader_dies_or_stops(zookeeper: Ensemble,
         assert (taken < 20, handed_over < 10) == (True, True)
 
 
+@pytest.mark.long  # finished work moves every ten seconds
+def test_after_a_kill_the_next_leader_knows_what_had_moved_to_the_history_of_the_last(
+    zookeeper: Ensemble, tmp_path: Path
+) -> None:
+    place = empty_place(zookeeper)
+    dag = {"name": "d", "type": "dag", "steps": {"a": {"command": ["true"]}, "b": {"command": ["true"], "after": "a"}}}
+    with (
+        Center(tmp_path / "one", forked=True, store=place) as first,
+        Center(tmp_path / "two", forked=True, store=place, standby=True) as second,
+    ):
+        job = first.submit(name="over")
+        broken = first.post("/v1/jobs", {"jobs": [dag]}, 201)["jobs"][0]["id"]
+        with first.executor() as executor:
+            launches = {each.job: each.attempt for each in executor.launches()}
+            executor.ended(launches.pop(job))
+            executor.ended(*launches.values(), code=1)
+        eventually(lambda: first.get(f"/v1/jobs/{broken}")["state"] == "failed")
+        eventually((tmp_path / "two" / "history.mark").exists)
+        first.kill()
+        eventually(second.leads)
+        found = second.get(f"/v1/jobs/{job}")
+        assert (found["name"], found["state"]) == ("over", "succeeded")
+        assert second.get(f"/v1/jobs/{job}/tasks/0")["attempts"][0]["node"] == "n1"
+        assert {each["id"] for each in second.get("/v1/jobs?state=all")["jobs"]} >= {job, broken}
+        second.submit(name="behind", after=[job])
+        assert second.post(f"/v1/jobs/{broken}/resume", {}, 201)["jobs"]
+        assert second.stop() == 0
+    # One that begins behind the checkpoint which the last one left does not have it, and says so.
+    with Center(tmp_path / "three", forked=True, store=place) as third:
+        answer = third.get(f"/v1/jobs/{job}", 404)
+        assert f"the record of job {job} is not on this machine" in answer["message"]
+
+
 def test_a_leader_that_sleeps_finds_another_one_and_stands_by(zookeeper: Ensemble, tmp_path: Path) -> None:
     place = empty_place(zookeeper)
     with Center(tmp_path / "one", store=place, forked=True) as first:

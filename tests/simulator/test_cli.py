@@ -81,8 +81,27 @@ def test_one_run_writes_a_table_a_summary_and_a_report(tmp_path: Path, log: Path
         ("fits no node", 1, [7]),
     ]
     assert "note: 1 × fits no node: rejected (line 7)" in result.stderr.splitlines()
+    warning = result.stderr.splitlines()[-1]
+    assert warning == (
+        "warning: 3 of 6 jobs of the trace did not run to their end, and the figures lack them: "
+        "1 × malformed line, 1 × unknown run time, 1 × fits no node"
+    )
+    assert warning.removeprefix("warning: ") in (out / "report.html").read_text()
+    assert re.search(r"^jobs left out in reading +2$", result.stdout, re.MULTILINE)
+    assert (summary["jobs_left_out"], summary["jobs_refused"]) == (2, 0)
     assert re.search(r"^waiting time, mean +16\.3 s$", result.stdout, re.MULTILINE)
     assert "\x1b" not in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("verb", ["simulate", "size"])
+def test_groups_that_the_trace_does_not_know_stop_it_before_anything_is_written(tmp_path: Path, verb: str) -> None:
+    (tmp_path / "jobs.csv").write_text("job,submit,run,cpu,group\na,0,5,1,lab\nb,0,5,1,ops\nc,0,5,1,lab\n")
+    (tmp_path / "Group.conf").write_text("Name: ops\nResourceQuota: 4\n")
+    files = (tmp_path / "jobs.csv", "--cluster", EXAMPLES / "cluster.yaml", "--groups", tmp_path / "Group.conf")
+    result = cress(verb, *files, "--out", tmp_path / "out")
+    assert result.returncode == 2
+    assert "jobs.csv:2: group: 2 of 3 jobs name the group 'lab', which does not exist" in result.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_keys_and_columns_are_the_documented_ones(tmp_path: Path, log: Path) -> None:
@@ -168,7 +187,7 @@ MISTAKES = {
     "no such groups file": (["{log}", "--groups", "{tmp}/g.conf"], "g.conf: cannot be read: No such file or directory"),
     "a mistake in the groups": (["{log}", "--groups", "{tmp}/bad.conf"], "bad.conf:2: ResourceQuota"),
     "a quota that the cluster does not have": (["{log}", "--groups", "{tmp}/big.conf"], "big.conf:2: ResourceQuota: the quota 800 of group lab is above the capacity (the cluster has 10 cores)"),
-    "groups that admit nobody": (["{log}", "--groups", "{tmp}/closed.conf"], "closed.conf: no job of the trace may be submitted to any of these groups (1 × malformed line: left out (line 5); "),
+    "groups that admit nobody": (["{log}", "--groups", "{tmp}/closed.conf"], "log.swf:3: group: 4 of 4 jobs belong to users that group default does not admit: user1 (4); nothing was simulated "),
     "a directory as trace": (["{tmp}"], ": is a directory (a file .swf, .swf.gz"),
     "a directory as cluster": (["{log}", "--cluster", "{tmp}"], "cannot be read: Is a directory"),
     "a directory as groups": (["{log}", "--groups", "{tmp}"], "cannot be read: Is a directory"),
@@ -332,7 +351,7 @@ def test_a_narrow_terminal_gets_the_table_in_parts(tmp_path: Path, log: Path) ->
     assert "\x1b[1m" not in seen
     lines = lines_after_the_bars(seen)
     assert [line.split() for line in lines if line.endswith(policies[1::2])] == [["FIFO", "BackFill"], [policies[5]]]
-    assert max(len(line) for line in lines if not line.startswith(("Report", "note"))) <= 60
+    assert max(len(line) for line in lines if not line.startswith(("Report", "note", "warning"))) <= 60
     assert sum(line.startswith("waiting time, mean ") for line in lines) == 2
     # In a pipe the same table stays in one piece.
     piped = cress("simulate", log, *policies, "--out", tmp_path / "out").stdout.splitlines()

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cress.model.errors import InputError
+from cress.model.errors import InputError, InputErrors
 from cress.model.group import Group, Quota, SchedPolicy
-from cress.simulator.groups import NOWHERE, configure, own_policy, parse_policy, place, with_policy
+from cress.model.limits import Limits
+from cress.simulator.groups import configure, own_policy, parse_policy, place, with_policy
 from cress.simulator.workload import Workload
 from tests.simulator.builders import workload
 from tests.simulator.plain import LogJob
@@ -71,9 +72,7 @@ def test_who_goes_where(conf: Path) -> None:
     names, users = ["", "ops", "web", "lab"], ["", "ann", "cem"]
     pairs = [
         ("ops", "ann"),
-        ("ops", "cem"),
         ("web", "cem"),
-        ("lab", "ann"),
         ("", "ann"),
         ("", "cem"),
         ("", ""),
@@ -82,11 +81,40 @@ def test_who_goes_where(conf: Path) -> None:
     work = configure(_work(names, users, pairs), conf, "cpu")
     targets, where = place(work)
     assert targets == ("ops", "web", "default")
-    found = [targets[i] if i != NOWHERE else None for i in where.tolist()]
-    assert found == ["ops", None, "web", None, "ops", "default", "default", "web"]
+    assert [targets[i] for i in where.tolist()] == ["ops", "web", "ops", "default", "default", "web"]
+    assert not work.notes
+    place(work, given=True)
+    (note,) = work.notes.sentences()
+    assert note == "2 × no group named: in the group default, which --groups does not have (lines 5, 6)"
+
+
+def test_jobs_that_no_group_takes_are_refused_with_their_number(conf: Path) -> None:
+    names, users = ["", "ops", "web", "lab", "wed"], ["", "ann", "cem"]
+    pairs = [("lab", "ann"), ("ops", "cem"), ("ops", ""), ("web", "cem"), ("lab", "cem"), ("wed", "ann")]
+    with pytest.raises(InputErrors) as caught:
+        place(configure(_work(names, users, pairs), conf, "cpu"))
+    remedy = "add the group, name another one in the trace, or leave out --groups for groups with equal quotas"
+    assert str(caught.value).splitlines() == [
+        f"2: 2 of 6 jobs name the group 'lab', which does not exist; nothing was simulated (the groups are ops, web; {remedy})",
+        f"7: 1 of 6 jobs names the group 'wed', which does not exist; nothing was simulated (did you mean web?; {remedy})",
+        (
+            "3: 2 of 6 jobs belong to users that group ops does not admit: no user (1), cem (1); nothing was simulated "
+            "(add them to Users of ops, or name another group in the trace)"
+        ),
+    ]
+
+
+def test_limits_at_submit_do_not_hold_on_either_path_and_groups_without_jobs_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "Group.conf"
+    file.write_text(
+        "Name: ops\nResourceQuota: 4\nMaxTasks: 1\nMaxJobSize: <1>\nMaxRunningJobs: 2\nSubmit: closed\n\nName: web\nResourceQuota: 4\n"
+    )
+    work = configure(_work(["ops"], ["ann"], [("ops", "ann")]), file, "cpu")
+    assert [(group.limits, group.closed) for group in work.groups] == [(Limits(running=2), False), (Limits(), False)]
+    place(work, given=True)
     assert work.notes.sentences() == [
-        "1 × unknown group: left out (line 5) [lab]",
-        "1 × user not in group: left out (line 3) [cem in ops]",
+        "1 × limit at submit: does not hold: jobs of a trace were accepted [MaxTasks, MaxJobSize, Submit: closed of ops]",
+        "1 × group without jobs: keeps its quota [web]",
     ]
 
 
@@ -137,7 +165,10 @@ def test_jobs_go_to_the_groups_without_others_in_them(tmp_path: Path) -> None:
     file = tmp_path / "Group.conf"
     file.write_text("Name: all\nResourceQuota: 8\n\nName: ops\nParent: all\nResourceQuota: 4\nUsers: ann\n")
     work = configure(_work(["all", "ops", ""], ["ann"], [("all", "ann"), ("ops", "ann"), ("", "ann")]), file, "cpu")
-    names, where = place(work)
+    with pytest.raises(InputErrors) as caught:
+        place(work)
+    assert "1 of 3 jobs names the group all, which holds groups and takes no jobs" in str(caught.value)
+    names, where = place(work.select(work.group_index > 0))
     assert names == ("ops", "default")
-    assert where.tolist() == [NOWHERE, 0, 0]
+    assert where.tolist() == [0, 0]
     assert {group.name: group.parent for group in work.groups} == {"all": "", "ops": "all"}

@@ -202,11 +202,11 @@ def test_notes_keep_the_first_lines_and_all_counts() -> None:
     notes = TraceNotes()
     notes.add("malformed line", range(10, 30))
     notes.add("malformed line", [3])
-    notes.add("unknown group", [8], detail="ops")
+    notes.add("not accepted", [8], detail="ops")
     notes.add("unknown column", ())
     assert notes.sentences() == [
         "21 × malformed line: left out (lines 3, 10, 11, 12, 13, …)",
-        "1 × unknown group: left out (line 8) [ops]",
+        "1 × not accepted: refused (line 8) [ops]",
     ]
     assert notes.as_data()[0] == {
         "kind": "malformed line",
@@ -216,7 +216,7 @@ def test_notes_keep_the_first_lines_and_all_counts() -> None:
         "details": [],
     }
     other = notes.copy()
-    other.add("unknown group", [9])
-    assert notes.count("unknown group") == 1
+    other.add("not accepted", [9])
+    assert notes.count("not accepted") == 1
     with pytest.raises(KeyError):
         notes.add("something else", [1])

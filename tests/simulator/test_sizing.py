@@ -26,6 +26,10 @@ from cress.simulator.workload import Cluster
 from tests.simulator.builders import swf_line, write_swf
 
 MIXED = "mixed:nodes=3,days=1,run=1800,tasks=4,groups=2,applications=1,databases=0.15"
+RACKS = """nodes:
+  - {name: w-1, rack: r1, resource: '<4, 16G>'}
+  - {name: w-2, rack: r2, resource: '<4, 16G>'}
+"""
 NODE = "nodes:\n  - {name: n, count: 2, resource: '<4, 8G>'}\n"
 
 
@@ -76,6 +80,93 @@ def test_it_is_the_least_stable_size_of_all(tmp_path: Path, policy: str, wait: i
     assert found.shared.size in stable
 
 
+def rows(head: str, *lines: str) -> str:
+    """A table with these columns after the name, the submission and the run time."""
+    return "\n".join([f"job,submit,run,{head}", *(f"j{i},{line}" for i, line in enumerate(lines))]) + "\n"
+
+
+GPUS = """dimensions: [gpu]
+nodes:
+  - {name: cpu, count: 4, resource: '<4, 8G>'}
+  - {name: gpu, count: 1, resource: '<4, 8G, gpu=1>'}
+"""
+TEN = "nodes:\n  - {name: n, count: 10, resource: '<4, 8G>'}\n"
+KEPT = "Name: a\nResourceQuota: 36\nLendable: 0\n\nName: b\nResourceQuota: 4\n"
+WAITS, AT_ONCE = Criteria(), Criteria(wait_p95=0)
+IN_TIME = Criteria(wait_p95=None, missed=0.0)
+# Waits, shares and lacks that are the same on many sizes say nothing about larger ones: the answer is that of trying every size.
+ENOUGH: dict[str, tuple[str, Criteria, int, dict[str, str]]] = {
+    "the same wait on many sizes": (rows("cpu,tasks", "0,1h,4,40", "30min,2h,2,30"), WAITS, 41, {}),
+    "jobs that come at once": (rows("cpu", *["0,1h,4"] * 14), WAITS, 14, {}),
+    "a burst after a month": (rows("cpu", "0,10,1", *["30d,1h,4"] * 14), WAITS, 14, {}),
+    "services one after another": (rows("cpu,type,tasks,until", *(f"{i * 2}h,,4,service,14,{i * 2 + 2}h" for i in range(4))), WAITS, 14, {}),
+    "a service that lacks all its tasks": (rows("cpu,type,tasks,until", "0,,4,service,14,24h", "23h,,4,service,3,24h"), WAITS, 17, {}),
+    "a service that overlaps another shortly": (rows("cpu,type,tasks,until", *(f"{i * 10}h,,4,service,7,{i * 10 + 10}h" for i in range(6)), "11h,,4,service,7,11.1h"), WAITS, 14, {}),
+    "deadlines that all are missed": (rows("cpu,time_limit,deadline", *["0,1h,4,1h,90min"] * 14), IN_TIME, 14, {}),
+    "few nodes with what is asked for": (rows("cpu,gpu", *["0,1h,1,1"] * 5), WAITS, 23, {"cluster": GPUS}),
+    "quotas that are not lent": (rows("cpu,group", *["0,1h,4,b"] * 8), WAITS, 17, {"cluster": TEN, "conf": KEPT}),
+    "jobs after others": (rows("cpu,tasks,after", "0,1h,4,2,", "0,1h,4,9,j0", "0,1h,4,3,j0"), AT_ONCE, 10, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "criteria", "least", "files"), ENOUGH.values(), ids=ENOUGH)
+def test_it_is_what_trying_every_size_finds(
+    tmp_path: Path, table: str, criteria: Criteria, least: int, files: dict[str, str]
+) -> None:
+    groups = None
+    if "conf" in files:
+        groups = tmp_path / "Group.conf"
+        groups.write_text(files["conf"])
+    cluster = files.get("cluster", NODE)
+    plan = size.plan(request(tmp_path, table, criteria=criteria, cluster=cluster, groups=groups))
+    assert size.size_all(plan)[0].shared.size == least
+    assert passing(plan, range(1, least + 3)) == {least, least + 1, least + 2}
+
+
+HELD = "licences: {solver: 2}\n"
+NEVER: dict[str, tuple[str, Criteria, dict[str, str], str]] = {
+    "too long for its deadline": (rows("cpu,time_limit,deadline", *["0,2h,4,2h,90min"] * 9), IN_TIME, {}, "100.00% of the deadlines are missed, though room was never short"),
+    "licences": (rows("cpu,licences", *["0,1h,1,solver"] * 6), WAITS, {"cluster": NODE + HELD}, "the waits is 2h, though room was never short"),
+    "a limit of running jobs": (rows("cpu", *["0,1h,4"] * 6), WAITS, {"conf": "Name: default\nResourceQuota: 4\nMaxRunningJobs: 2\n"}, "the waits is 2h, though room was never short"),
+    "a largest quota": (rows("cpu", *["0,1h,4"] * 6), WAITS, {"conf": "Name: default\nResourceQuota: 4\nMaxQuota: 8\n"}, "the waits is 2h, though room was never short"),
+    "a gang for one rack of two": (rows("cpu,tasks,gang,max_per_rack", "0,1h,1,6,true,2"), WAITS, {"cluster": RACKS}, "job j0 still does not run, though room was never short"),
+    "a job that is refused": (rows("cpu,type,when,until", "0,10,1,cron,61 * * * *,1h", "0,10,1,,,"), WAITS, {}, "job j0 is refused"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "criteria", "files", "told"), NEVER.values(), ids=NEVER)
+def test_no_size_is_enough_only_where_room_was_never_short(
+    tmp_path: Path, table: str, criteria: Criteria, files: dict[str, str], told: str
+) -> None:
+    groups = None
+    if "conf" in files:
+        groups = tmp_path / "Group.conf"
+        groups.write_text(files["conf"])
+    cluster = files.get("cluster", NODE)
+    plan = size.plan(request(tmp_path, table, criteria=criteria, cluster=cluster, groups=groups))
+    with pytest.raises(InputError) as caught:
+        size.size_all(plan)
+    assert told in str(caught.value)
+    assert "no number of nodes is enough" in str(caught.value)
+    assert not passing(plan, range(1, 16))
+
+
+def test_a_search_that_ends_at_the_largest_size_does_not_say_that_none_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Proportional, "most", 9)
+    plan = size.plan(request(tmp_path, rows("cpu", *["0,1h,4"] * 14)))
+    with pytest.raises(InputError, match=r"FIFO: not found: with 9 nodes .* is 1h, more were not tried"):
+        size.size_all(plan)
+
+
+def test_processors_are_found_beyond_sizes_that_look_alike(tmp_path: Path) -> None:
+    lines = [swf_line(1, 0, 3600, 40, 3600), *(swf_line(i, 10, 3600, 30, 3600) for i in range(2, 9))]
+    base = Request(trace=str(write_swf(tmp_path / "log.swf", lines)), out=tmp_path / "out")
+    (found,) = size.size_all(size.plan(SizeRequest(run=base, criteria=Criteria(wait_p95=0))))
+    assert found.shared.size == 40 + 7 * 30
+
+
 def test_a_shorter_wait_takes_more_nodes(tmp_path: Path) -> None:
     sizes = []
     for wait in (3600, 300, 1):
@@ -123,12 +214,6 @@ def test_a_gang_for_which_a_few_more_nodes_are_too_few_gets_as_many_as_it_needs(
     (policy,) = json.loads((tmp_path / "out" / "size.json").read_text())["policies"]
     assert policy["size"] <= enough
     assert max(policy["kinds"].values()) == 5
-
-
-RACKS = """nodes:
-  - {name: w-1, rack: r1, resource: '<4, 16G>'}
-  - {name: w-2, rack: r2, resource: '<4, 16G>'}
-"""
 
 
 @pytest.mark.parametrize(("requirement", "size"), [('Rack = "r2"', 2), ("Nodes in (w-2)", 2), ('Rack = "r1"', 1)])

@@ -17,7 +17,7 @@ def search(passing: set[int], guess: int, *, most: int = 40, beyond: int = 2) ->
         tried.append(size)
         return size in passing
 
-    return Search(passes, lambda _low, _high: False, most=most, beyond=beyond).run(guess), tried
+    return Search(passes, lambda _size: False, most=most, beyond=beyond).run(guess), tried
 
 
 @given(least=st.integers(1, 40), guess=st.integers(-3, 60))
@@ -52,7 +52,7 @@ def test_it_says_when_no_size_passes() -> None:
     with pytest.raises(OutOfReach) as error:
         search(set(), 5)
     assert error.value.size == 40
-    hopeless = Search(lambda _size: False, lambda _low, high: high > 15)
+    hopeless = Search(lambda _size: False, lambda size: size > 15)
     with pytest.raises(OutOfReach) as error:
         hopeless.run(10)
     assert 15 < error.value.size < 30

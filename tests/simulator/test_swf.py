@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from cress.model.errors import InputError
+from cress.simulator import run
 from cress.simulator.clusterfile import load_cluster
+from cress.simulator.request import Request
 from cress.simulator.traces import load_workload
 from tests.simulator.builders import SECOND, swf_line, write_swf
 
@@ -107,6 +109,48 @@ def test_on_several_nodes_a_job_is_a_gang_of_cores(tmp_path: Path) -> None:
     assert work.tasks.tolist() == [4, 1]
     assert work.gang.tolist() == [True, False]
     assert [work.requests[i][0] for i in work.request_index] == [1000, 1000]
+
+
+def _after(line: str, preceding: object, think: object = -1, memory: object = -1) -> str:
+    cells = line.split()
+    cells[9], cells[16], cells[17] = str(memory), str(preceding), str(think)
+    return " ".join(cells)
+
+
+FEEDBACK = {
+    "a preceding job": ([_after(swf_line(6, 0, 10, 1, 20), 5)], [(0,)], []),
+    "think time": ([_after(swf_line(6, 0, 10, 1, 20), 5, 30)], [(0,)], ["1 × think time: not added: the submit time is that of the log (line 4)"]),
+    "a preceding job that is not there": ([_after(swf_line(6, 0, 10, 1, 20), 99, 5)], [()], ["1 × unknown predecessor: not waited for (line 4)"]),
+    "one that was left out": ([swf_line(6, 0, -1, 1, 20), _after(swf_line(7, 0, 10, 1, 20), 6)], [()], ["1 × unknown run time: left out (line 4)", "1 × unknown predecessor: not waited for (line 5)"]),
+    "a number that occurs twice": ([swf_line(5, 0, 9, 1, 20), _after(swf_line(7, 0, 9, 1, 20), 5)], [(), (0,)], ["1 × duplicate job id: kept (line 4)"]),
+    "text": ([_after(swf_line(6, 0, 10, 1, 20), "x", "y", "z")], [], []),
+    "requested memory": ([_after(swf_line(6, 0, 10, 1, 20), -1, 3, 1024)], [], ["1 × requested memory: not asked for: a log has processors only (line 4)"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "after", "notes"), FEEDBACK.values(), ids=FEEDBACK.keys())
+def test_the_preceding_job_is_honoured_and_what_is_passed_over_is_told(
+    tmp_path: Path, lines: list[str], after: list[tuple[int, ...]], notes: list[str]
+) -> None:
+    work = load_workload(str(write_swf(tmp_path / "a.swf", [GOOD, *lines])), None, 1)
+    found = [tuple(first for first, _ in each) for each in work.after or ()]
+    assert found == ([(), *after] if after else [])
+    assert work.notes.sentences() == notes
+
+
+def test_a_job_starts_when_its_preceding_job_is_over_even_if_that_was_cut(tmp_path: Path) -> None:
+    lines = [swf_line(1, 0, 50, 1, 30), _after(swf_line(2, 0, 10, 1, 20), 1)]
+    plan = run.plan(Request(trace=str(write_swf(tmp_path / "a.swf", lines)), out=tmp_path / "out"))
+    times = run.simulate(plan, plan.choices[0]).analysis.times
+    assert (times.start // SECOND).tolist() == [0, 30]
+
+
+def test_preceding_jobs_in_a_circle_are_refused_with_their_column(tmp_path: Path) -> None:
+    lines = [_after(GOOD, 6), _after(swf_line(6, 0, 10, 1, 20), 5)]
+    with pytest.raises(
+        InputError, match=r"a\.swf: preceding job \(column 17\): these jobs wait for each other: 5 → 6 → 5"
+    ):
+        load_workload(str(write_swf(tmp_path / "a.swf", lines)), None, 1)
 
 
 ERRORS = {

@@ -16,7 +16,7 @@ from cress.model.records import AttemptRecord, JobRecord
 from cress.model.run import Run
 from cress.store.base import JobFilter, StoreError
 from cress.store.history_mark import FILE as MARK
-from cress.store.history_mark import check_history, read_mark, write_mark
+from cress.store.history_mark import Mark, check_history, read_mark, write_mark
 
 if TYPE_CHECKING:
     from cress.store.history import History
@@ -117,6 +117,28 @@ class HistoryReader:
         """Add finished work; see ``History.add``."""
         mark = await self._ask(lambda history: history.add(jobs, attempts, weights, met), patient=True)
         await asyncio.to_thread(write_mark, self._mark, msgspec.structs.replace(mark, file=not self.url))
+
+    def copy(
+        self,
+        jobs: Sequence[tuple[JobRecord, bytes | None]],
+        met: Mapping[int, bool],
+        attempts: Sequence[AttemptRecord],
+        weights: Mapping[int, Weight],
+        before: int,
+        usage_before: int,
+    ) -> None:
+        """Add finished work, and remove as much of what is older than these times; for a thread that follows the leader."""
+
+        def work(history: History) -> Mark:
+            mark = history.add(jobs, attempts, weights, met)
+            removed = 0
+            while removed <= len(jobs) and (count := history.prune(before)):
+                removed += count
+            history.prune_usage(usage_before)
+            return mark
+
+        mark = self._answer(work)
+        write_mark(self._mark, msgspec.structs.replace(mark, file=not self.url))
 
     async def prune(self, before: int, usage_before: int) -> int:
         """Remove some of the older jobs; return how many, 0 when none is left."""

@@ -13,6 +13,7 @@ from cress.center.lookup import group_of
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.deadlines import met
 from cress.model.records import AttemptRecord, JobRecord
+from cress.model.resources import Dimensions
 from cress.shell.center.runs import decode_run, encode_run, run_of
 from cress.store.base import Batch, StoreError
 from cress.store.usage import Weight
@@ -23,6 +24,9 @@ BATCH, PAUSE = 500, 0.1
 INTERVAL, RETRY = 10.0, 30.0
 # Seconds between two checks for expired records.
 RETENTION = 600.0
+
+# Of the dimensions that every cluster has, which come before its own.
+INDEX = Dimensions().index
 
 _log = logging.getLogger("cress.center")
 
@@ -72,7 +76,7 @@ class Mover:
             if each.job not in weights:
                 weights[each.job] = await self._weight(each, over)
         runs = await committer.finished.runs(job.template or job.id for job in jobs)
-        found, due = await asyncio.to_thread(_with_runs, jobs, runs)
+        found, due = await asyncio.to_thread(with_runs, jobs, runs)
         await committer.history.add(found, attempts, weights, due)
         await committer.tidy(
             Batch(
@@ -85,16 +89,12 @@ class Mover:
     async def _weight(self, attempt: AttemptRecord, over: dict[int, JobRecord]) -> Weight:
         """Return the resources that an attempt of this job holds."""
         committer = self._committer
-        index = committer.machine.core.dimensions.index
         live = committer.machine.jobs.get(attempt.job)
         found: LiveJob | JobRecord | None = live or over.get(attempt.job) or committer.uncommitted.jobs.get(attempt.job)
         found = found or await committer.finished.job(attempt.job)
         if found is None:
             found = await committer.history.job(attempt.job)
-        if found is None:
-            return Weight("", 0, 0)
-        request = found.job.request_of(attempt.task) if isinstance(found, LiveJob) else found.request
-        return Weight(group_of(found), request[index["cpu"]], request[index["memory"]])
+        return weight_of(attempt, found)
 
     async def retain(self) -> None:
         """Remove records beyond the retention settings: history, usage, files of the event log."""
@@ -111,7 +111,15 @@ class Mover:
         await asyncio.to_thread(prune)
 
 
-def _with_runs(
+def weight_of(attempt: AttemptRecord, job: LiveJob | JobRecord | None) -> Weight:
+    """Return the resources that an attempt holds; nothing where its job is not known."""
+    if job is None:
+        return Weight("", 0, 0)
+    request = job.job.request_of(attempt.task) if isinstance(job, LiveJob) else job.request
+    return Weight(group_of(job), request[INDEX["cpu"]], request[INDEX["memory"]])
+
+
+def with_runs(
     jobs: Sequence[JobRecord], runs: Mapping[int, bytes]
 ) -> tuple[list[tuple[JobRecord, bytes | None]], dict[int, bool]]:
     """Return each job with its run for the history, and whether the jobs with deadlines met them.

@@ -288,7 +288,7 @@ async def _first_look(standby: Standby, committer: Committer, groups: GroupFile)
     """Load and show what is stored. Raises StoreError."""
     if not committer.settings.history:
         _say(
-            "finished work is kept on this machine only, where other centers do not find it; --history names a database"
+            "each center keeps the work that ends while it runs on its own machine; --history names a database for all"
         )
     committer.history.check()
     await standby.load()

@@ -10,9 +10,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from cress.center.committer import Committer
+from cress.center.copies import Copies
 from cress.center.in_charge import InCharge
 from cress.center.recovery import load_machine
 from cress.center.warm import Warm
+from cress.lifecycle.tables.rows import LiveJob
 from cress.store.base import Changed, Fenced, StoreError
 from cress.store.replicated import ReplicatedStore
 from cress.store.shared_log import Trimmed, Unreachable
@@ -36,8 +38,13 @@ class Standby:
         self._store = store
         self._in_charge = in_charge
         self._warm: Warm | None = None
+        self._copies = Copies(committer, store, self._live)
         self._current = 0.0
         self._told = ""
+
+    def _live(self, number: int) -> LiveJob | None:
+        """Return a job that lives; None as well while nothing is loaded."""
+        return None if self._warm is None else self._warm.opened.machine.jobs.get(number)
 
     @property
     def age(self) -> float:
@@ -72,7 +79,7 @@ class Standby:
                 if not prepared:
                     await prepare()
                     prepared = True
-                await self._follow()
+                await self.follow()
                 self._tell(self._in_charge.problem)
             except StoreError as error:
                 if self._in_charge.is_mine and not isinstance(error, PASSING):
@@ -84,7 +91,7 @@ class Standby:
             else:
                 await self._news()
 
-    async def _follow(self) -> None:
+    async def follow(self) -> None:
         """Take in and show what is new."""
         warm, committer = self._warm, self._committer
         assert warm is not None
@@ -100,7 +107,7 @@ class Standby:
     async def _take_over(self) -> None:
         begin = time.monotonic()
         while True:
-            await self._follow()
+            await self.follow()
             warm = self._warm
             assert warm is not None
             epoch = warm.opened.epoch

@@ -212,7 +212,7 @@ def simulate(
             print(json.dumps([run.summary(result, plan) for result in results], indent=2))
         else:
             _show(results, out)
-        for sentence in _notes(results):
+        for sentence in run_notes(results):
             typer.echo(sentence, err=True)
 
 
@@ -348,13 +348,17 @@ def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
     yield part
 
 
-def _notes(results: Sequence[Result]) -> list[str]:
-    """Return each note once, with its runs if it does not hold for all."""
+def run_notes(results: Sequence[Result]) -> list[str]:
+    """Return each note once, with its runs if it does not hold for all; at the end warnings about jobs that the figures lack."""
     found: dict[str, list[str]] = {}
+    warnings: dict[str, list[str]] = {}
     for result in results:
+        label = result.run.label
         for sentence in result.notes.sentences():
-            found.setdefault(sentence, []).append(result.run.label)
+            found.setdefault(f"note: {sentence}", []).append(label)
+        if warning := result.notes.warning(len(result.run.workload)):
+            warnings.setdefault(f"warning: {warning}", []).append(label)
     return [
-        f"note: {sentence}" + ("" if len(labels) == len(results) else f" ({', '.join(labels)})")
-        for sentence, labels in found.items()
+        sentence + ("" if len(labels) == len(results) else f" ({', '.join(labels)})")
+        for sentence, labels in (found | warnings).items()
     ]

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cress.cli.errors import told
-from cress.cli.simulate import Estimates, Events, print_runs, runs_progress
+from cress.cli.simulate import Estimates, Events, print_runs, run_notes, runs_progress
 
 EPILOG = """\
 \b
@@ -128,5 +128,5 @@ def size(
             print_runs(labels, rows)
             if out is not None:
                 print(f"Report: {out / 'report.html'}")
-        for sentence in plan.plan.workload.notes.sentences():
-            typer.echo(f"note: {sentence}", err=True)
+        for sentence in run_notes([each.shared.result for each in compared]):
+            typer.echo(sentence, err=True)

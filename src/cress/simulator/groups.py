@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,13 +11,17 @@ import numpy as np
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.group import DEFAULT_GROUP, Group, Quota, SchedPolicy
+from cress.model.groups.limits import LIMIT_KEYS, MAX_SIZE
 from cress.model.groups.tree import inner_names
+from cress.model.limits import Limits
 from cress.model.option_text import group_options, parse_assignments, parse_option
-from cress.model.units import one_of
-from cress.simulator.workload import Cluster, Ints, Workload
+from cress.model.units import closest, one_of
+from cress.simulator.workload import Bools, Cluster, Ints, Workload
 
 MILLION = 1_000_000
 NOWHERE = -1
+# Groups and users that an error names.
+MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -158,7 +163,8 @@ def configure(workload: Workload, path: Path | None, accounting: str) -> Workloa
             raise InputErrors(list(found.errors))
         for note in (*parsed.notes, *found.warnings):
             workload.notes.add("note on the groups", count=1, detail=str(note))
-        return replace(workload, groups=parsed.groups, zone=zone_of(parsed.zone) if parsed.zone else workload.zone)
+        groups = tuple(_of_trace(group, workload) for group in parsed.groups)
+        return replace(workload, groups=groups, zone=zone_of(parsed.zone) if parsed.zone else workload.zone)
     if workload.groups:
         if accounting == "cpu":
             return workload
@@ -168,6 +174,20 @@ def configure(workload: Workload, path: Path | None, accounting: str) -> Workloa
         )
         return replace(workload, groups=groups)
     return replace(workload, groups=_equal(workload, accounting))
+
+
+def _of_trace(group: Group, workload: Workload) -> Group:
+    """The group without limits that hold when jobs are submitted: those of a trace were accepted. A note tells them."""
+    kept = Limits(running=group.limits.running, running_per_user=group.limits.running_per_user)
+    if group.limits == kept and not group.closed:
+        return group
+    sized = [MAX_SIZE] if group.limits.amounts else []
+    dropped = [
+        key.keyword for key in LIMIT_KEYS if getattr(group.limits, key.field) != getattr(kept, key.field)
+    ] + sized
+    closed = ["Submit: closed"] if group.closed else []
+    workload.notes.add("limit at submit", count=1, detail=f"{', '.join([*dropped, *closed])} of {group.name}")
+    return msgspec.structs.replace(group, limits=kept, closed=False)
 
 
 def _equal(workload: Workload, accounting: str) -> tuple[Group, ...]:
@@ -188,12 +208,12 @@ def _in_servers(quota: Quota, cluster: Cluster) -> Quota:
     return Quota(scalar=max(1, quota.scalar * len(cluster.nodes) * MILLION // max(1, cluster.total()[0])))
 
 
-def place(workload: Workload) -> tuple[tuple[str, ...], Ints]:
-    """The names of the groups that take jobs, and for each job ``[n]`` the position of its name or ``NOWHERE``.
+def place(workload: Workload, *, given: bool = False) -> tuple[tuple[str, ...], Ints]:
+    """The names of the groups that take jobs, and for each job ``[n]`` the position of its name.
 
     A job goes to the group that it names. One that names none goes to the first group that lists its user by
-    name, else to ``default``. Jobs of unknown groups or of users that their group does not admit go nowhere;
-    they are added to the notes.
+    name, else to ``default``. Raises ``InputErrors`` if jobs go nowhere: trace and groups contradict each other.
+    With ``given`` groups, notes tell which of them get no jobs, and the jobs of a ``default`` that is not among them.
     """
     inner = inner_names(workload.groups)
     by_name = {group.name: group for group in workload.groups if group.name not in inner}
@@ -201,22 +221,87 @@ def place(workload: Workload) -> tuple[tuple[str, ...], Ints]:
     position = {name: i for i, name in enumerate(names)}
     pairs, where = np.unique(workload.group_index * len(workload.users) + workload.user_index, return_inverse=True)
     target = np.empty(len(pairs), dtype=np.int64)
+    astray = _Astray(workload, tuple(by_name), inner)
     for i, pair in enumerate(pairs.tolist()):
         group_index, user_index = divmod(pair, len(workload.users))
         name, user = workload.group_names[group_index], workload.users[user_index]
         wanted = name or _group_of_user(tuple(by_name.values()), user)
         group = by_name.get(wanted)
-        if group is None and wanted != DEFAULT_GROUP:
-            target[i] = NOWHERE
-            what = "group with groups in it" if wanted in inner else "unknown group"
-            workload.notes.add(what, workload.line[where == i].tolist(), detail=wanted)
+        target[i] = position.get(wanted, NOWHERE)
+        if wanted in inner or wanted not in position:
+            astray.unknown(wanted, where == i)
         elif group is not None and not group.admits(user):
-            target[i] = NOWHERE
-            detail = f"{user or 'no user'} in {wanted}"
-            workload.notes.add("user not in group", workload.line[where == i].tolist(), detail=detail)
-        else:
-            target[i] = position[wanted]
-    return names, target[where]
+            astray.outsider(wanted, user, where == i)
+    astray.check()
+    found = target[where]
+    if given:
+        taken = np.bincount(found, minlength=len(names)).tolist()
+        idle = [name for name in by_name if not taken[position[name]]]
+        for name in idle:
+            workload.notes.add("group without jobs", count=1, detail=name)
+        if DEFAULT_GROUP not in by_name:
+            workload.notes.add("no group named", workload.line[found == position[DEFAULT_GROUP]].tolist())
+    return names, found
+
+
+class _Astray:
+    """The jobs that no group takes, by the group that they name."""
+
+    def __init__(self, workload: Workload, known: tuple[str, ...], inner: frozenset[str]) -> None:
+        self._workload = workload
+        self._known = known
+        self._inner = inner
+        self._unknown: dict[str, Bools] = {}
+        self._outsiders: dict[str, dict[str, Bools]] = {}
+
+    def unknown(self, name: str, jobs: Bools) -> None:
+        """Jobs ``[n]`` of a group that does not exist, or holds groups."""
+        self._unknown[name] = self._unknown.get(name, np.zeros_like(jobs)) | jobs
+
+    def outsider(self, name: str, user: str, jobs: Bools) -> None:
+        """Jobs ``[n]`` of a user whom the group does not admit."""
+        self._outsiders.setdefault(name, {})[user] = jobs
+
+    def check(self) -> None:
+        """Raise ``InputErrors`` if there are any: one error for each group, most jobs first."""
+        errors = [*map(self._no_group, self._most_first(self._unknown))]
+        outsiders = {name: np.any(list(users.values()), axis=0) for name, users in self._outsiders.items()}
+        errors += [self._not_admitted(name, outsiders[name]) for name in self._most_first(outsiders)]
+        if errors:
+            raise InputErrors(errors)
+
+    def _most_first(self, found: dict[str, Bools]) -> list[str]:
+        return sorted(found, key=lambda name: (-int(found[name].sum()), name))
+
+    def _no_group(self, name: str) -> InputError:
+        jobs = self._unknown[name]
+        names = "name" if jobs.sum() > 1 else "names"
+        if name in self._inner:
+            what = f"{names} the group {name}, which holds groups and takes no jobs"
+            return self._error(what, f"name one of {_listed(self._known)} in the trace", jobs)
+        near = closest(name, self._known)
+        meant = f"did you mean {near}?" if near else f"the groups are {_listed(self._known)}"
+        remedy = "add the group, name another one in the trace, or leave out --groups for groups with equal quotas"
+        return self._error(f"{names} the group {name!r}, which does not exist", f"{meant}; {remedy}", jobs)
+
+    def _not_admitted(self, name: str, jobs: Bools) -> InputError:
+        users = [f"{user or 'no user'} ({int(own.sum()):,})" for user, own in self._outsiders[name].items()]
+        belong = "belong" if jobs.sum() > 1 else "belongs"
+        what = f"{belong} to users that group {name} does not admit: {_listed(users)}"
+        return self._error(what, f"add them to Users of {name}, or name another group in the trace", jobs)
+
+    def _error(self, what: str, hint: str, jobs: Bools) -> InputError:
+        count, whole = int(jobs.sum()), len(self._workload)
+        return InputError(
+            f"{count:,} of {whole:,} jobs {what}; nothing was simulated",
+            hint=hint,
+            line=int(self._workload.line[jobs].min()),
+        )
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = len(words) - MOST_NAMED
+    return ", ".join(words[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _group_of_user(groups: tuple[Group, ...], user: str) -> str:

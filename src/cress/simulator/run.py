@@ -69,13 +69,10 @@ def plan(request: Request, cluster: Cluster | None = None) -> Plan:
     workload = configure(workload, request.groups, options.accounting)
     if workload.utc == UNDATED_START and any(group.windows for group in workload.groups):
         workload.notes.add("start time not in the header", count=1)
-    names, group_of = place(workload)
-    if (group_of == NOWHERE).all():
-        raise InputError(
-            "no job of the trace may be submitted to any of these groups",
-            hint="; ".join(workload.notes.sentences()),
-            file=str(request.groups or ""),
-        )
+    try:
+        names, group_of = place(workload, given=request.groups is not None)
+    except InputError as error:
+        raise error.at(file=request.trace, field="group") from None
     _check_ends(workload)
     choices = tuple(dict.fromkeys(choices)) or (own_policy(workload.groups),)
     if request.compare:

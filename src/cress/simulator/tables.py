@@ -22,13 +22,13 @@ SPECIAL = re.compile(r'[,"\n\r]')
 # Column → meaning; docs/simulate.md shows the same list.
 COLUMNS: dict[str, str] = {
     "job": "the trace's own id",
-    "group": "its group; empty when it was refused",
+    "group": "its group",
     "user": "the user in the trace",
     "submit": "submit time",
     "start": "first start of its first task to start; empty when it never started",
     "end": "end of its last task; empty when it did not finish",
     "state": "finished, killed (cut at its time limit), failed, waiting, cancelled (a dependency failed, or "
-    "`until` was reached), kept (a service or cron job at the end), rejected (fits no node), refused (group)",
+    "`until` was reached), kept (a service or cron job at the end), rejected (fits no node), refused (not accepted)",
     "wait_s": "start − submit, or − the last end of the jobs that it depends on; empty for services and cron jobs",
     "run_s": "run time of one task; empty when it runs until it is stopped",
     "time_limit_s": "time limit; empty when there is none",

@@ -22,17 +22,23 @@ TREATMENTS: dict[str, str] = {
     "submit out of order": "sorted by submit time",
     "duplicate job id": "kept",
     "unknown predecessor": "not waited for",
+    "think time": "not added: the submit time is that of the log",
+    "requested memory": "not asked for: a log has processors only",
     "number of processors not in the header": "largest job taken",
     "start time not in the header": "second 0 taken as a Monday, 00:00",
     "note on the groups": "used as they are",
-    "unknown group": "left out",
-    "group with groups in it": "left out",
-    "user not in group": "left out",
+    "limit at submit": "does not hold: jobs of a trace were accepted",
+    "group without jobs": "keeps its quota",
+    "no group named": "in the group default, which --groups does not have",
     "fits no node": "rejected",
     "not accepted": "refused",
     "dependency failed": "cancelled",
     "never finished": "waiting or running at the end",
 }
+
+# Kinds of jobs that the figures lack: they were left out in reading, or the run did not get them to their end.
+LEFT_OUT = ("malformed line", "unknown submit time", "unknown run time", "zero processors")
+UNDONE = (*LEFT_OUT, "fits no node", "not accepted", "dependency failed", "never finished")
 
 
 class TraceNotes:
@@ -75,6 +81,23 @@ class TraceNotes:
     def count(self, kind: str) -> int:
         """Return the number of occurrences of ``kind``."""
         return self._counts.get(kind, 0)
+
+    @property
+    def left_out(self) -> int:
+        """The number of jobs that were left out in reading."""
+        return sum(map(self.count, LEFT_OUT))
+
+    def warning(self, read: int) -> str:
+        """Return a sentence on the jobs that did not end in the run, by reason; empty if all did.
+
+        ``read`` is the number of jobs that were not left out in reading.
+        """
+        undone = {kind: self.count(kind) for kind in UNDONE if self.count(kind)}
+        if not undone:
+            return ""
+        lost, whole = sum(undone.values()), read + self.left_out
+        reasons = ", ".join(f"{count:,} × {kind}" for kind, count in undone.items())
+        return f"{lost:,} of {whole:,} jobs of the trace did not run to their end, and the figures lack them: {reasons}"
 
     def as_data(self) -> list[dict[str, object]]:
         """Return the notes for ``summary.json``: kind, count, treatment, lines and details, in the order above."""

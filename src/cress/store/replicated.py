@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,6 +29,8 @@ class ReplicatedStore:
         self.log = log
         self.warnings: list[str] = []
         self._replica = Replica(path)
+        # Called before finished work is removed by an entry that this center did not write; None: before all of it may be.
+        self.leaving: Callable[[Batch | None], None] | None = None
         # The replica is behind: what was stored last could not be applied, or nobody knows whether it is stored.
         self._behind = True
 
@@ -66,6 +68,8 @@ class ReplicatedStore:
                         applied.append(commit)
             except Trimmed:
                 applied, before = None, replica.last
+                if self.leaving is not None:
+                    self.leaving(None)
                 self._restore(head)
                 if replica.last <= before:
                     raise
@@ -80,6 +84,9 @@ class ReplicatedStore:
             state = None if commit.covered is None else self._state_at(replica.last + 1)
             if state is None:
                 commit = msgspec.structs.replace(commit, covered=None)
+            batch = commit.batch
+            if self.leaving is not None and batch is not None and (batch.moved_jobs or batch.moved_attempts):
+                self.leaving(batch)
             with replica.applied(commit, chain, state):
                 pass
             yield commit

@@ -74,9 +74,20 @@ async def seen_job(request: HTTPConnection, id: str) -> AnyJob:
         note(request, f"job {number} is not visible to the caller")
     last = committer.machine.next_job - 1
     if 0 < number <= last:
-        raise NotFound(f"the record of job {number} is not kept any more: jobs are forgotten some time after their end")
+        raise NotFound(_gone(committer, number))
     known = f"ids are 1 to {last}" if last else "no job has been submitted yet"
     raise NotFound(f"there is no job {id[:40]} ({known})")
+
+
+def _gone(committer: Committer, number: int) -> str:
+    """Return why there is no record of a job that existed."""
+    settings = committer.settings
+    if settings.store and not settings.history:
+        return (
+            f"the record of job {number} is not on this machine: the job ended while this center did not run, or so long "
+            "ago that it is forgotten; the machine of another center may have it (`--history` names a database for all)"
+        )
+    return f"the record of job {number} is not kept any more: jobs are forgotten some time after their end"
 
 
 async def own_job(request: HTTPConnection, id: str) -> AnyJob:

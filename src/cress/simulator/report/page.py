@@ -105,6 +105,8 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
             ("jobs_waiting", "jobs still waiting", "count", ""),
             ("jobs_rejected", "jobs that fit no node", "count", ""),
             ("jobs_cancelled", "jobs cancelled", "count", ""),
+            ("jobs_refused", "jobs not accepted", "count", ""),
+            ("jobs_left_out", "jobs left out in reading", "count", ""),
             ("events_per_s", "events simulated per second", "count", ""),
         ),
     ),
@@ -251,6 +253,8 @@ def _sections(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, str,
         "jobs_waiting",
         "jobs_rejected",
         "jobs_cancelled",
+        "jobs_refused",
+        "jobs_left_out",
         "bounded_slowdown_without_deadline_mean",
     }
     found = []
@@ -337,7 +341,8 @@ def _group_table(results: Sequence[Result]) -> str:
 def _notes(results: Sequence[Result]) -> str:
     by_run: dict[str, list[str]] = {}
     for result in results:
-        for sentence in result.notes.sentences():
+        warning = result.notes.warning(len(result.run.workload))
+        for sentence in [*([warning] if warning else []), *result.notes.sentences()]:
             by_run.setdefault(sentence, []).append(result.run.label)
     if not by_run:
         return ""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cress.model.times import MINUTE, SECOND
+from cress.simulator.attempts import JobEnd
 from cress.simulator.day_measures import day_of
+from cress.simulator.measures import Run
 from cress.simulator.request import Result
 from cress.simulator.workload import Bools, Workload
 
@@ -89,6 +91,11 @@ def by_type(workload: Workload) -> tuple[Part, ...]:
     return tuple(Part(name, np.asarray(kind == name)) for name in ("service", "database", "batch", "dag", "cron") if (kind == name).any())  # fmt: skip
 
 
+def stuck_in(run: Run) -> Bools:
+    """The jobs ``[n]`` that did not run to their end: they fit no node, were not accepted, or waited at the end."""
+    return np.asarray(run.rejected | run.waiting | run.ended(JobEnd.REFUSED))
+
+
 def figures_of(result: Result, parts: tuple[Part, ...]) -> Figures:
     """Judge a simulation; without parts the waits of all jobs together count."""
     run, times = result.run, result.analysis.times
@@ -97,7 +104,7 @@ def figures_of(result: Result, parts: tuple[Part, ...]) -> Figures:
     day = result.analysis.day
     short = day.short if day is not None else None
     return Figures(
-        unfinished=int(run.rejected.sum() + run.waiting.sum()),
+        unfinished=int(stuck_in(run).sum()),
         wait_p95=max((int(np.percentile(each, WAIT_PERCENTILE)) for each in waits if len(each)), default=0),
         missed=result.analysis.deadlines.total.missed_share,
         short=0.0 if short is None else short.worst,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace as changed
 
@@ -15,6 +15,8 @@ from cress.model.units import one_of
 from cress.simulator.workload import Cluster
 
 CORE = 1000
+# The largest clusters that are simulated; of processors in one node any number costs the same.
+MOST_NODES, MOST_PROCESSORS = 50_000, 10**9
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,29 @@ class Kind:
         return (*own, *more)
 
 
+class Place(NamedTuple):
+    """Nodes that differ in name and address only: those of a kind in a rack."""
+
+    like: Node
+    rack: str
+
+
+def place_of(node: Node) -> Place:
+    """The place of a node."""
+    return Place(changed(node, name="", rack="", address=""), node.rack)
+
+
 class Scaling(Protocol):
-    """A way to make a cluster of a size; ``unit`` is what is counted, ``least`` the smallest size, ``given`` that of the cluster as it was given."""
+    """A way to make a cluster of a size; ``unit`` is what is counted, ``least`` the smallest size, ``given`` that of the cluster as it was given.
+
+    ``most`` is the largest size that is simulated. ``places`` are those of the nodes that vary.
+    """
 
     unit: str
     least: int
+    most: int
     given: int
+    places: tuple[Place, ...]
 
     def counts(self, size: int) -> dict[str, int]:
         """The number of nodes of each kind."""
@@ -51,11 +70,12 @@ class Scaling(Protocol):
 class Proportional:
     """All kinds in the proportion in which the cluster has them."""
 
-    unit, least = "nodes", 1
+    unit, least, most = "nodes", 1, MOST_NODES
 
     def __init__(self, base: Cluster, kinds: tuple[Kind, ...]) -> None:
         self._base, self._kinds = base, kinds
         self.given = len(base.nodes)
+        self.places = _places(kinds)
 
     def counts(self, size: int) -> dict[str, int]:
         """Round down, then one more of those that lost most by it."""
@@ -74,7 +94,7 @@ class Proportional:
 class OneKind:
     """One kind varies, and the others stay."""
 
-    unit, least = "nodes", 0
+    unit, least, most = "nodes", 0, MOST_NODES
 
     def __init__(self, base: Cluster, kinds: tuple[Kind, ...], name: str) -> None:
         self._base, self._kinds, self._name = base, kinds, name
@@ -83,6 +103,7 @@ class OneKind:
             raise InputError(f"there is no kind of nodes {name!r}", hint=one_of(name, list(own)), field="--vary")
         self._own = own
         self.given = own[name]
+        self.places = _places(tuple(kind for kind in kinds if kind.name == name))
         self.least = 1 if len(own) == 1 else 0
 
     def counts(self, size: int) -> dict[str, int]:
@@ -97,7 +118,8 @@ class OneKind:
 class Processors:
     """One node with more or fewer cores, as a log of processors has it."""
 
-    unit, least = "processors", 1
+    unit, least, most = "processors", 1, MOST_PROCESSORS
+    places: tuple[Place, ...] = ()
 
     def __init__(self, base: Cluster) -> None:
         self._base = base
@@ -117,7 +139,7 @@ def kinds_of(cluster: Cluster) -> tuple[Kind, ...]:
     """The kinds of nodes of a cluster, in the order of their first nodes, with names that differ."""
     found: dict[Node, list[Node]] = {}
     for node in cluster.nodes:
-        found.setdefault(changed(node, name="", rack="", address=""), []).append(node)
+        found.setdefault(place_of(node).like, []).append(node)
     kinds: list[Kind] = []
     used: set[str] = set()
     for nodes in found.values():
@@ -128,6 +150,10 @@ def kinds_of(cluster: Cluster) -> tuple[Kind, ...]:
         used.add(name)
         kinds.append(Kind(name, tuple(nodes)))
     return tuple(kinds)
+
+
+def _places(kinds: tuple[Kind, ...]) -> tuple[Place, ...]:
+    return tuple(dict.fromkeys(place_of(node) for kind in kinds for node in kind.nodes))
 
 
 def _with(base: Cluster, kinds: tuple[Kind, ...], counts: dict[str, int]) -> Cluster:

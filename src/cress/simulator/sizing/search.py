@@ -26,11 +26,12 @@ class OutOfReach(Exception):
 class Search:
     """A search among the sizes from ``least`` to ``most``.
 
-    ``passes`` tries a size. ``is_hopeless`` is told two sizes that failed, the second the larger one: if it is true, no larger size is tried.
+    ``passes`` tries a size. ``is_hopeless`` is asked about a size that failed: if it is true, no larger size is tried. ``most`` is tried at least once
+    where nothing smaller passes.
     """
 
     passes: Callable[[int], bool]
-    is_hopeless: Callable[[int, int], bool]
+    is_hopeless: Callable[[int], bool]
     least: int = 1
     most: int = 1_000_000
     beyond: int = BEYOND
@@ -72,12 +73,10 @@ class Search:
         low, step = failed, max(1, failed // FIRST_STEP)
         while True:
             size = min(low + step, self.most)
-            if size == low:
+            if size == low or self.is_hopeless(low):
                 raise OutOfReach(low)
             if ok(size):
                 return low, size
-            if self.is_hopeless(low, size):
-                raise OutOfReach(size)
             low, step = size, step * 2
 
 

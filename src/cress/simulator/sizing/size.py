@@ -18,11 +18,13 @@ from cress.model.resources import Dimensions
 from cress.model.units import format_duration, parse_duration, parse_share
 from cress.model.vectors import describe_vector, names_in, parse_vector
 from cress.simulator import run
+from cress.simulator.attempts import JobEnd
 from cress.simulator.groups import NOWHERE, PolicyChoice
 from cress.simulator.request import Plan, Result
-from cress.simulator.sizing.criteria import DEFAULT_WAIT, Criteria, Part, by_group, by_type, figures_of
+from cress.simulator.sizing.criteria import DEFAULT_WAIT, Criteria, Part, by_group, by_type, figures_of, stuck_in
 from cress.simulator.sizing.kinds import OneKind, Processors, Proportional, Scaling, kinds_of
 from cress.simulator.sizing.request import GROUP, TYPE, Comparison, Sized, SizePlan, SizeRequest, Trial
+from cress.simulator.sizing.room import is_ample
 from cress.simulator.sizing.search import OutOfReach, Search
 from cress.simulator.sizing.together import SHARED, together
 from cress.simulator.traces import GENERATORS
@@ -32,8 +34,6 @@ from cress.simulator.workload import NO_LIMIT, Cluster, Workload
 Progress = Callable[[str, int, int], None]
 # The load with which the search begins, if all work came evenly.
 FIRST_LOAD = 0.8
-# The largest size at which it is tried whether a gang has room at all.
-MOST_AMPLE = 50_000
 
 T = TypeVar("T")
 
@@ -183,6 +183,7 @@ def _size(
     judged = () if part else found.parts
     trials: dict[int, Trial] = {}
     results: dict[int, Result] = {}
+    failed: dict[int, Result] = {}
     label = " ".join(each for each in (choice.label, part) if each)
 
     def ready_for(size: int) -> Plan:
@@ -202,6 +203,8 @@ def _size(
         figures = figures_of(result, judged)
         trials[size] = Trial(size=size, figures=figures, unmet=tuple(criteria.unmet(figures)))
         if trials[size].unmet:
+            failed.clear()
+            failed[size] = result
             return False
         # One at a time is kept: of a long trace they are large.
         if not results or size < next(iter(results)):
@@ -209,25 +212,28 @@ def _size(
             results[size] = result
         return True
 
-    def is_hopeless(low: int, high: int) -> bool:
-        if trials[low].figures != trials[high].figures:
+    def is_hopeless(size: int) -> bool:
+        """Return whether a simulation that failed proves that no larger size is enough."""
+        result = failed.get(size)
+        if result is None:
+            # It failed before a larger one passed.
             return False
-        return not trials[high].figures.unfinished or not larger_helps(high)
+        if result.run.ended(JobEnd.REFUSED).any():
+            return True
+        rejected = result.run.rejected
+        if not rejected.any():
+            return is_ample(result, scaling, spare)
+        # A gang for which all nodes together are too few: a node for each of its tasks of every kind and in every rack is enough.
+        ample = min(int(workload.tasks[rejected].max()) * max(1, scaling.given), scaling.most)
+        return ample <= size or bool((rejected & run.never_fits(ready_for(ample), choice)).any())
 
-    def larger_helps(size: int) -> bool:
-        """Return whether a gang for which all nodes together are too few has room on many more; all sizes below that look alike."""
-        never = run.never_fits(ready_for(size), choice)
-        if not never.any():
-            return False
-        # That is a node for each of its tasks of every kind and in every rack.
-        ample = min(int(workload.tasks[never].max()) * max(1, scaling.given), MOST_AMPLE)
-        return ample > size and bool((never & ~run.never_fits(ready_for(ample), choice)).any())
-
+    spare = _kept_apart(found) * scaling.given
     first = guess or _first_guess(workload, scaling)
     try:
-        size = Search(passes, is_hopeless, least=scaling.least).run(first)
+        size = Search(passes, is_hopeless, least=scaling.least, most=scaling.most).run(first)
     except OutOfReach as error:
-        raise _out_of_reach(found, label, trials[error.size], simulate) from None
+        last = failed[error.size] if error.size in failed else simulate(error.size)
+        raise _out_of_reach(found, label, trials[error.size], last) from None
     return Sized(
         policy=choice.label,
         part=part,
@@ -275,6 +281,12 @@ def fitted_groups(found: SizePlan, cluster: Cluster, *, alone: bool = False) -> 
     )
 
 
+def _kept_apart(found: SizePlan) -> int:
+    """Return in how many ways nodes may stand empty while others wait, each on as many as were given at most: quotas that are not lent, reservations."""
+    workload = found.plan.workload
+    return sum(group.lendable is not None for group in workload.groups) + bool(workload.cluster.reservations)
+
+
 def _first_guess(workload: Workload, scaling: Scaling) -> int:
     """Return the size at which all work, if it came evenly, would make the load ``FIRST_LOAD``."""
     if isinstance(scaling, OneKind):
@@ -291,27 +303,26 @@ def _first_guess(workload: Workload, scaling: Scaling) -> int:
     return max(scaling.least, round(need / FIRST_LOAD))
 
 
-def _out_of_reach(found: SizePlan, label: str, last: Trial, simulate: Callable[[int], Result]) -> InputError:
-    """Return the error about a workload for which no size is enough."""
-    figures, criteria = last.figures, found.request.criteria
-    size = f"{last.size:,} {found.scaling.unit}"
+def _out_of_reach(found: SizePlan, label: str, last: Trial, result: Result) -> InputError:
+    """Return the error about a workload for which no size is enough, or none of those that are tried; ``result`` is the last simulation."""
+    figures, scaling = last.figures, found.scaling
+    what, hint = [], "a weaker criterion, or more of what else jobs wait for: licences, limits of groups"
     if figures.unfinished:
-        result = simulate(last.size)
-        stuck = np.flatnonzero(result.run.rejected | result.run.waiting)
-        return InputError(
-            f"{label}: no number of {found.scaling.unit} is enough: with {size} job {result.run.workload.ids[int(stuck[0])]} still does not run",
-            hint="`cress simulate` tells more; a trace without it",
-            file=found.plan.request.trace,
-        )
-    what = []
-    if "waits" in last.unmet:
+        i = int(np.flatnonzero(stuck_in(result.run))[0])
+        refused = result.run.history.refusals.get(i)
+        what.append(f"job {result.run.workload.ids[i]} " + (f"is refused ({refused})" if refused else "still does not run"))  # fmt: skip
+        hint = "`cress simulate` tells more; a trace without it"
+    elif "waits" in last.unmet:
         what.append(f"the 95th percentile of the waits is {format_duration(figures.wait_p95)}")
-    if "deadlines missed" in last.unmet:
+    if "deadlines missed" in last.unmet and not figures.unfinished:
         what.append(f"{figures.missed:.2%} of the deadlines are missed")
-    if "services short of tasks" in last.unmet and criteria.short is not None:
+    if "services short of tasks" in last.unmet and not figures.unfinished:
         what.append(f"a service lacks {figures.short:.2%} of its task time")
+    size = f"{last.size:,} {scaling.unit}"
+    if last.size >= scaling.most:
+        verdict, more = "not found", "more were not tried"
+    else:
+        verdict, more = f"no number of {scaling.unit} is enough", "though room was never short"
     return InputError(
-        f"{label}: no number of {found.scaling.unit} is enough: with {size} {' and '.join(what)}, and more change nothing",
-        hint="a weaker criterion",
-        file=found.plan.request.trace,
+        f"{label}: {verdict}: with {size} {' and '.join(what)}, {more}", hint=hint, file=found.plan.request.trace
     )

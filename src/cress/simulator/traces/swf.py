@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import warnings
+from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from pathlib import Path
 
@@ -17,16 +18,20 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.model.errors import InputError
+from cress.model.job import Condition
 from cress.model.node import Node
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
+from cress.simulator.dependencies import in_order
 from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
-from cress.simulator.workload import UNDATED_START, Cluster, Workload
+from cress.simulator.workload import UNDATED_START, After, Cluster, Ints, Workload
 
 FIELDS = 18
 # Columns from 0: job, submit, run, allocated processors, requested processors, requested time, user
 JOB, SUBMIT, RUN, ALLOCATED, REQUESTED, LIMIT, USER = 0, 1, 3, 4, 7, 8, 11
+MEMORY, PRECEDING, THINK = 9, 16, 17
+MOST = 1e12  # larger numbers are mistakes
 USED = (JOB, SUBMIT, RUN, ALLOCATED, REQUESTED, LIMIT, USER)
 
 Floats = npt.NDArray[np.float64]
@@ -38,10 +43,11 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
     text = _read(path)
     notes = TraceNotes()
     header, lines, numbers = _split(text, notes)
+    feedback = _feedback(lines, numbers)
     table, line = _numbers(lines, numbers, notes)
     if not len(table):
         raise InputError("no job in it", hint="lines of 18 numbers, as in the Standard Workload Format", file=str(path))
-    return _workload(path, table, line, header, cluster, notes)
+    return _workload(path, table, line, header, cluster, notes, feedback)
 
 
 def _read(path: Path) -> bytes:
@@ -73,7 +79,7 @@ def _split(text: bytes, notes: TraceNotes) -> tuple[dict[str, str], list[bytes],
     return header, lines, numbers
 
 
-def _numbers(lines: list[bytes], numbers: list[int], notes: TraceNotes) -> tuple[Floats, npt.NDArray[np.int64]]:
+def _numbers(lines: list[bytes], numbers: list[int], notes: TraceNotes) -> tuple[Floats, Ints]:
     """The used columns ``[n, 7]`` of the lines that are numbers throughout, and their line numbers."""
     line = np.array(numbers, dtype=np.int64)
     table: Floats
@@ -88,9 +94,39 @@ def _numbers(lines: list[bytes], numbers: list[int], notes: TraceNotes) -> tuple
         notes.add("malformed line", line[~good].tolist())
         line = line[good]
     # Up to 2^53 a float holds every integer; nothing real is near, and "nan" or "1e300" is no time.
-    sane = (np.isfinite(table) & (np.abs(table) < 1e12)).all(axis=1)
+    sane = (np.isfinite(table) & (np.abs(table) < MOST)).all(axis=1)
     notes.add("malformed line", line[~sane].tolist())
     return table[sane], line[sane]
+
+
+@dataclass(frozen=True)
+class _Feedback:
+    """The columns that few logs fill, by line: the number of the preceding job, and the lines with a think time or with requested memory."""
+
+    preceding: dict[int, int]
+    think: frozenset[int]
+    memory: frozenset[int]
+
+
+def _feedback(lines: list[bytes], numbers: list[int]) -> _Feedback:
+    """The columns 10, 17 and 18; text in them counts as nothing, as in every column that is not used."""
+    found: dict[int, dict[int, int]] = {MEMORY: {}, PRECEDING: {}, THINK: {}}
+    for number, line in zip(numbers, lines, strict=True):
+        cells = line.split()
+        for column, values in found.items():
+            value = _positive(cells[column])
+            if value:
+                values[number] = value
+    return _Feedback(found[PRECEDING], frozenset(found[THINK]), frozenset(found[MEMORY]))
+
+
+def _positive(cell: bytes) -> int:
+    """The whole part of a number above 0, else 0; part of a second of think time counts as one."""
+    try:
+        value = float(cell)
+    except ValueError:
+        return 0
+    return max(1, int(value)) if 0 < value < MOST else 0
 
 
 def _row(line: bytes) -> list[float] | None:
@@ -104,10 +140,11 @@ def _row(line: bytes) -> list[float] | None:
 def _workload(
     path: Path,
     table: Floats,
-    line: npt.NDArray[np.int64],
+    line: Ints,
     header: dict[str, str],
     cluster: Cluster | None,
     notes: TraceNotes,
+    feedback: _Feedback,
 ) -> Workload:
     job, submit, run, allocated, requested, limit, user = table.T
     procs = np.where(requested > 0, requested, allocated)
@@ -138,6 +175,12 @@ def _workload(
     ids = [str(number) for number in job.astype(np.int64).tolist()]
     if len(set(ids)) < n:
         _note_duplicates(ids, line, notes)
+    after = _after(ids, line, feedback, notes)
+    notes.add("requested memory", [number for number in line.tolist() if number in feedback.memory])
+    try:
+        in_order(after or (), ids)
+    except InputError as error:
+        raise error.at(file=str(path), field="preceding job (column 17)") from None
     utc, zone = _clock(header)
     return tidy(
         Workload(
@@ -159,13 +202,35 @@ def _workload(
             group_names=[""],
             line=line,
             notes=notes,
+            after=after,
             utc=utc,
             zone=zone,
         )
     )
 
 
-def _note_duplicates(ids: list[str], line: npt.NDArray[np.int64], notes: TraceNotes) -> None:
+def _after(ids: list[str], line: Ints, feedback: _Feedback, notes: TraceNotes) -> After | None:
+    """The preceding job of each one (column 17): it is over, however it ended, before the job starts."""
+    if not feedback.preceding:
+        return None
+    # The first one of a number that occurs twice.
+    place = {job: i for i, job in reversed(list(enumerate(ids)))}
+    found: list[tuple[tuple[int, Condition], ...]] = []
+    unknown, think = [], []
+    for number in line.tolist():
+        named = feedback.preceding.get(number)
+        first = place.get(str(named)) if named else None
+        found.append(() if first is None else ((first, Condition.ANY),))
+        if named and first is None:
+            unknown.append(number)
+        if first is not None and number in feedback.think:
+            think.append(number)
+    notes.add("unknown predecessor", unknown)
+    notes.add("think time", think)
+    return tuple(found)
+
+
+def _note_duplicates(ids: list[str], line: Ints, notes: TraceNotes) -> None:
     seen: set[str] = set()
     again = []
     for job, number in zip(ids, line.tolist(), strict=True):
@@ -175,7 +240,7 @@ def _note_duplicates(ids: list[str], line: npt.NDArray[np.int64], notes: TraceNo
     notes.add("duplicate job id", again)
 
 
-def _processors(header: dict[str, str], procs: npt.NDArray[np.int64], notes: TraceNotes) -> int:
+def _processors(header: dict[str, str], procs: Ints, notes: TraceNotes) -> int:
     for key in ("MaxProcs", "MaxNodes"):
         number = _integer(header.get(key, ""))
         if number > 0:
