@@ -316,7 +316,10 @@ class Books:
         return self.now + group.options.overdue_after + running + self.time_for(group, work)
 
     def time_for(self, group: GroupState, work: int, quotas: int | None = None) -> int:
-        """Return how long (µs) a group takes for ``work`` (µs of a millicore) with its share of the cluster: of ``quotas``, by default those of all groups."""
+        """Return how long (µs) a group takes for ``work`` (µs of a millicore) with its share of the cluster.
+
+        Of ``quotas``, by default those of all groups.
+        """
         quotas = sum(each.quota[0] for each in self.groups) if quotas is None else quotas
         return work // max(1, self.cluster.total_of(0) * group.quota[0] // max(1, quotas))
 
@@ -648,7 +651,10 @@ class Books:
         )
 
     def needs_estimate(self, job: Job) -> bool:
-        """Return whether the group of a job works with estimates, as loans and forecasts do; False if there is no such group (any more)."""
+        """Return whether the group of a job works with estimates, as loans and forecasts do.
+
+        False if there is no such group (any more).
+        """
         group = self.groups.by_name.get(job.group or DEFAULT_GROUP)
         return group is not None and (group.policy.timed or self.pool.lends or bool(job.deadline))
 

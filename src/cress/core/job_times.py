@@ -45,7 +45,10 @@ class TimesLeft:
 
     @property
     def shortest(self) -> int:
-        """The optimistic estimate of the run of one task (µs); 0 without one, as a limit does not show that a run cannot be short."""
+        """The optimistic estimate of the run of one task (µs).
+
+        0 without one, as a limit does not show that a run cannot be short.
+        """
         return 0 if self.estimate is None else min(self.limit, self.estimate.optimistic)
 
     @property

@@ -1,6 +1,7 @@
 """Openings: when what runs leaves room for a task, by the optimistic, the mean or the pessimistic estimates of it (design note 0023).
 
-Only amounts count. Devices, domains and bookings can delay a start further; nothing starts before there are amounts for it.
+Only amounts count. Devices, domains and bookings can delay a start further; nothing starts before there are amounts for
+it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ class Openings:
         self._columns: Ints = np.zeros((5, 0), np.int64)
 
     def of(self, shape: Shape, number: int, by: By, attempts: Collection[Attempt], now: int) -> list[int]:
-        """Return when the first ``number`` tasks of a shape find amounts (µs), ascending; fewer if known ends make no room for more."""
+        """Return when the first ``number`` tasks of a shape find amounts (µs), ascending.
+
+        Fewer if known ends make no room for more.
+        """
         cluster = self._cluster
         n, k_count = cluster.node_count, cluster.k_count
         may = cluster.nodes[:n, USABLE] != 0
@@ -71,7 +75,10 @@ class Openings:
         return times
 
     def _ends(self, by: By, attempts: Collection[Attempt], now: int) -> Ints:
-        """Return by slot when the task there ends; what outlived an estimate ends by the next one, at last by its limit."""
+        """Return by slot when the task there ends.
+
+        What outlived an estimate ends by the next one, at last by its limit.
+        """
         if self._stamp != self._cluster.stamp or self._columns.shape[1] != len(self._cluster.leases):
             self._write(attempts)
         start, *estimates, last = self._columns

@@ -1,7 +1,11 @@
-"""Forecast for jobs with deadlines: between which times they end, by the estimates of them, of what runs and of the queue ahead (note 0023).
+"""Forecast for jobs with deadlines.
 
-A deadline *cannot be met* only if the job ends too late by all optimistic estimates, and it is *fine* only if it ends in time by all
-pessimistic ones. A limit says how long a run can take, not how short it can be: without estimates a run may take no time at all.
+Between which times they end, by the estimates of them, of what runs and of the queue ahead (note 0023).
+
+A deadline *cannot be met* only if the job ends too late by all optimistic estimates, and it is *fine* only if it ends
+in time by all
+pessimistic ones. A limit says how long a run can take, not how short it can be: without estimates a run may take no
+time at all.
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ from cress.model.job import Job
 from cress.model.outlook import Outlook, Promise
 from cress.model.times import NEVER
 
-# The share of outcomes that are in time if the deadline is that of the optimistic, the mean or the pessimistic estimate.
+# The share of outcomes that are in time if the deadline is that of the optimistic, the mean or the pessimistic
+# estimate.
 _EARLY, _HALF, _FINE = 0.1, 0.5, 0.9
 _ALL = 1.0
 
@@ -45,14 +50,20 @@ def left_of(job: Job, estimate: RunEstimate | None) -> Left:
 
 
 class Behind(NamedTuple):
-    """The part of a dag behind a step: the deadline of the whole (µs since the epoch), and how long the critical path takes."""
+    """The part of a dag behind a step.
+
+    The deadline of the whole (µs since the epoch), and how long the critical path takes.
+    """
 
     deadline: int
     left: Left
 
 
 class Starts(NamedTuple):
-    """When a job starts at the earliest, probably, and at the latest as far as is known now (µs); no ``latest``: that is not known."""
+    """When a job starts at the earliest, probably, and at the latest as far as is known now (µs).
+
+    No ``latest``: that is not known.
+    """
 
     earliest: int
     likely: int
@@ -60,7 +71,10 @@ class Starts(NamedTuple):
 
 
 def outlook(core: Books, job: JobEntry, now: int, behind: Behind | None = None) -> Outlook | None:
-    """Return the forecast for a job at ``now``, of a step for its dag; ``None`` if it has no deadline, or the wall clock is not known."""
+    """Return the forecast for a job at ``now``, of a step for its dag.
+
+    ``None`` if it has no deadline, or the wall clock is not known.
+    """
     if job.deadline >= NEVER:
         return None
     if not job.waiting:
@@ -72,7 +86,10 @@ def outlook(core: Books, job: JobEntry, now: int, behind: Behind | None = None) 
 
 
 def _if_released(found: Outlook) -> Outlook:
-    """Return the forecast for a job of which nobody knows when it may start, from that as if it might now: it does not become better."""
+    """Return the forecast for a job of which nobody knows when it may start, from that as if it might now.
+
+    It does not become better.
+    """
     late = found.likely_end is not None and found.likely_end > found.deadline
     if found.promise is Promise.CANNOT or late:
         return found
@@ -126,14 +143,20 @@ def _told(core: Books, job: JobEntry, now: int, starts: Starts, behind: Behind |
 
 
 def _chance(earliest: int, likely: int, latest: int, deadline: int) -> float:
-    """Return the share of outcomes that are in time for a deadline between the earliest and the latest end: straight lines between the three."""
+    """Return the share of outcomes that are in time for a deadline between the earliest and the latest end.
+
+    Straight lines between the three.
+    """
     if deadline < likely:
         return _EARLY + (_HALF - _EARLY) * (deadline - earliest) / max(1, likely - earliest)
     return _HALF + (_FINE - _HALF) * (deadline - likely) / max(1, latest - likely)
 
 
 def _of_running(job: JobEntry, now: int) -> Left:
-    """Return what is left of a job of which nothing waits; an estimate that was outlived gives way to the next one, at last to the limit."""
+    """Return what is left of a job of which nothing waits.
+
+    An estimate that was outlived gives way to the next one, at last to the limit.
+    """
     runs = [now - attempt.start for attempt in job.attempts.values()]
 
     def left(*estimates: int) -> int:
@@ -165,7 +188,10 @@ def _starts(core: Books, job: JobEntry, now: int, *, asked: bool = False) -> Sta
 
 
 def _starts_of(core: Books, job: JobEntry, shape: Shape, now: int) -> Starts:
-    """Return when a unit of a shape starts for a job: beside what runs and is reserved, behind the queue ahead of it."""
+    """Return when a unit of a shape starts for a job.
+
+    Beside what runs and is reserved, behind the queue ahead of it.
+    """
     planned = _planned(core, job, shape)
     if planned is None:
         return Starts(now, now, None)
@@ -206,7 +232,10 @@ def _mean_work(core: Books, job: JobEntry, ahead: list[JobEntry], begin: int, qu
 
 
 def _planned(core: Books, job: JobEntry, shape: Shape) -> int | None:
-    """Return when the timeline has room for a unit of a shape: that of its reservation, or the earliest beside what is reserved."""
+    """Return when the timeline has room for a unit of a shape.
+
+    That of its reservation, or the earliest beside what is reserved.
+    """
     reservation = core.reservations.of(job)
     if shape is job.shape and reservation is not None and reservation.rows:
         return reservation.start
@@ -251,7 +280,10 @@ def _surely_first(job: JobEntry, shape: Shape, ahead: list[JobEntry]) -> list[Jo
 
 
 def _may_take_room(core: Books, job: JobEntry, now: int) -> bool:
-    """Return whether a unit of a job might stop what runs, or borrow of it, so that it need not wait for an end; when in doubt, it might."""
+    """Return whether a unit of a job might stop what runs, or borrow of it, so that it need not wait for an end.
+
+    When in doubt, it might.
+    """
     group = job.group
     if core.pool.lends:
         return True

@@ -60,7 +60,9 @@ class Scheduler(Cycle):
         return None if job is None else job.estimate
 
     def outlook(self, job_id: int, now: int | None = None, behind: Behind | None = None) -> Outlook | None:
-        """Return what is foreseen of a job with a deadline; ``None`` without one, or such a job. Of a step with what is ``behind`` it: of its dag.
+        """Return what is foreseen of a job with a deadline.
+
+        ``None`` without one, or such a job. Of a step with what is ``behind`` it: of its dag.
 
         ``now`` (µs) if it is later than what the scheduler knows.
         """
@@ -68,7 +70,9 @@ class Scheduler(Cycle):
         return None if job is None else outlook(self, job, max(self.now, now or 0), behind)
 
     def latest_start(self, job_id: int, behind: Behind | None = None) -> int:
-        """Return the time (µs) at which a job must start at the latest to meet its deadline by the optimistic estimates; NEVER if it has none, or runs.
+        """Return the time (µs) at which a job must start at the latest to meet its deadline by the optimistic estimates.
+
+        NEVER if it has none, or runs.
 
         Of a step with what is ``behind`` it the deadline is that of its dag.
         """

@@ -136,7 +136,10 @@ class Context:
         return self.estimator.expected(job) if self.core.needs_estimate(job) else None
 
     def foreseen(self, job: Job, behind: Behind | None = None) -> Outlook | None:
-        """Return what is foreseen of a job that is not submitted, of a step for its dag; ``None`` if it has no deadline."""
+        """Return what is foreseen of a job that is not submitted, of a step for its dag.
+
+        ``None`` if it has no deadline.
+        """
         return self.core.foreseen(job, self.expected(job), behind) if job.deadline else None
 
     def ran(self, job: Job, run: int) -> None:

@@ -1,4 +1,7 @@
-"""Critical path of a dag: what the time limits, or the estimates, of later steps leave for a step (design note 0023)."""
+"""Critical path of a dag.
+
+What the time limits, or the estimates, of later steps leave for a step (design note 0023).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from cress.model.times import NEVER
 
 
 def longest_behind(jobs: Sequence[Job], lengths: Sequence[int] | None = None) -> list[int]:
-    """Return of each job of a submit the longest chain behind it, in its own dag (µs); 0 for other jobs. ``lengths`` are those of the jobs, by default their limits.
+    """Return of each job of a submit the longest chain behind it, in its own dag (µs).
+
+    0 for other jobs. ``lengths`` are those of the jobs, by default their limits.
 
     A step without a time limit counts nothing then, and never one that runs only if the step before it failed.
     """
@@ -19,7 +24,10 @@ def longest_behind(jobs: Sequence[Job], lengths: Sequence[int] | None = None) ->
 
 
 def longest_chains(before: Sequence[Sequence[int]], lengths: Sequence[int]) -> list[int]:
-    """Return the length of the longest chain behind each place, if those at the places ``before`` each one end first; there is no circle."""
+    """Return the length of the longest chain behind each place, if those at the places ``before`` each one end first.
+
+    There is no circle.
+    """
     behind: list[list[int]] = [[] for _ in lengths]
     open_ = [0] * len(lengths)
     for place, those in enumerate(before):

@@ -42,7 +42,8 @@ def deadline_view(committer: Committer, job: AnyJob, run: Run | None = None) -> 
     if owner is None or not owner.job.deadline:
         found = core.outlook(job.job.id, now)
         return None if found is None else _view(found, utc)
-    # By the limits of the steps behind it, which bound how long these take but not how short: a step loses only the deadline of its dag.
+    # By the limits of the steps behind it, which bound how long these take but not how short: a step loses only the
+    # deadline of its dag.
     behind = owner.job.deadline - job.job.deadline
     found = core.outlook(job.job.id, now, Behind(owner.job.deadline, Left(0, behind, behind)))
     return None if found is None else _view(msgspec.structs.replace(found, deadline=job.job.deadline), utc)

@@ -112,7 +112,10 @@ def _look(context: Context, job: Job) -> None:
 
 
 def _risk(context: Context, found: Outlook) -> str:
-    """Return why people are told of the risk of a deadline, and by which estimate; empty if it is more likely to be met."""
+    """Return why people are told of the risk of a deadline, and by which estimate.
+
+    Empty if it is more likely to be met.
+    """
     if found.promise is Promise.CANNOT:
         if found.earliest_end is None:
             return "it cannot be met"

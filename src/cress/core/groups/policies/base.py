@@ -26,7 +26,8 @@ class Policy(Generic[J]):
     overtakes = False
     # Whether users have limits, so that a head may be passed over.
     limits_users = False
-    # Whether of jobs that are alike none starts before one that is ``ahead`` of it, is planned for no longer and can still be in time.
+    # Whether of jobs that are alike none starts before one that is ``ahead`` of it, is planned for no longer and can
+    # still be in time.
     keeps_order = False
     # Whether every waiting job has a planned start.
     plans = False
