@@ -1,7 +1,6 @@
-"""Openings: when what runs leaves room for a task, by the optimistic, the mean or the pessimistic estimates of it (design note 0023).
+"""Openings: when what runs leaves room for a task, by one of the estimates of what runs (design note 0023).
 
-Only amounts count. Devices, domains and bookings can delay a start further; nothing starts before there are amounts for
-it.
+Only amounts count. Devices, domains and bookings can delay a start further; nothing starts before there are amounts.
 """
 
 from __future__ import annotations

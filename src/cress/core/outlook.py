@@ -1,11 +1,8 @@
-"""Forecast for jobs with deadlines.
-
-Between which times they end, by the estimates of them, of what runs and of the queue ahead (note 0023).
+"""Forecast for jobs with deadlines: by the estimates of them, of what runs and of the queue ahead (note 0023).
 
 A deadline *cannot be met* only if the job ends too late by all optimistic estimates, and it is *fine* only if it ends
-in time by all
-pessimistic ones. A limit says how long a run can take, not how short it can be: without estimates a run may take no
-time at all.
+in time by all pessimistic ones. A limit says how long a run can take, not how short it can be: without estimates a run
+may take no time at all.
 """
 
 from __future__ import annotations

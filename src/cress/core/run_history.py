@@ -99,8 +99,7 @@ class RunHistory:
         """Estimate a run of a job with this limit; never above it.
 
         Without history it is the limit; without a limit the median of the group's runs; without these NEVER. Only runs
-        of the same name
-        show how short a run can be: without any, it may take no time at all.
+        of the same name show how short a run can be: without any, it may take no time at all.
         """
         likely = limit if limit < NEVER else self._group_median(key[2])
         mean = self._share_of(limit) if limit < NEVER else likely

@@ -52,7 +52,7 @@ def check_met(context: Context, jobs: Sequence[Job]) -> Slices[None]:
 
 
 def behind_of_submit(context: Context, jobs: Sequence[Job]) -> dict[int, Behind]:
-    """Return what is behind each step of the dags with deadlines among the jobs of a submit, which are ``resolved``, by place."""
+    """Return what is behind each step of the dags with deadlines in a submit, whose jobs are ``resolved``, by place."""
     steps = {place: -job.family - 1 for place, job in enumerate(jobs) if job.family and job.deadline}
     if not steps:
         return {}

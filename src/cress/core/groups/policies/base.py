@@ -106,8 +106,9 @@ class Policy(Generic[J]):
         return 0
 
     def ahead(self, job: J) -> tuple[list[J], int]:
-        """Return the first ``MOST_AHEAD`` waiting jobs that are likely to go before this one, which need not be queued, and their whole number.
+        """Return the first ``MOST_AHEAD`` waiting jobs that are likely to go before this one, and their whole number.
 
+        The job itself need not be queued.
         The number may be too large if there are more than these.
         """
         found = list(islice(takewhile(lambda other: other is not job, self), MOST_AHEAD))
