@@ -20,7 +20,7 @@ TRACES = (
     ("swf/SDSC-SP2.swf.gz", "SDSC-SP2", DRAWN),
 )
 CAPACITY, EDF, OURS = "Capacity/fifo", "EDF/cluster", "EDF/groups"
-POLICIES = (CAPACITY, "EDF/strict", EDF, "BackFill", OURS)
+POLICIES = (CAPACITY, "EDF/strict", EDF, "BackFill", OURS, "EDF/no-preemption")
 LOADS = (0.7, 0.9, 1.1)
 PLOT = Path("build/deadlines.svg")
 MISSED, SLOWDOWN = "deadlines_missed_share", "bounded_slowdown_without_deadline_mean"

@@ -14,6 +14,7 @@ from cress.cli.main import app
 from cress.cli.tables import plain
 from cress.client import DeadlineView, JobView, TaskCounts
 from tests.center.program import Center
+from tests.center.test_deadlines import ran
 from tests.cli.test_tables import NOW, job_view
 
 HOUR = 3600.0
@@ -98,11 +99,12 @@ def test_a_wrong_deadline_of_a_file_is_told_with_its_line(tmp_path: Path) -> Non
 def test_a_submit_says_what_is_foreseen(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text("command: true\nname: a\ntime_limit: 1h\ndeadline: 5h\n", encoding="utf-8")
-    with Center(tmp_path / "data", forked=True) as center, center.executor():
+    with Center(tmp_path / "data", forked=True) as center, center.executor() as executor:
+        ran(center, executor, 0.5, "a")
         data = ["--data", str(center.data)]
         told = CliRunner().invoke(app, ["submit", str(file), *data])
         assert told.exit_code == 0
-        assert "job 1 (a) submitted; deadline 20" in told.output
+        assert "job 2 (a) submitted; deadline 20" in told.output
         assert told.output.endswith(": fine\n")
         refused = CliRunner().invoke(app, ["submit", str(file), "--deadline", "10min", "--strict", *data])
         assert refused.exit_code == 3

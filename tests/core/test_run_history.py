@@ -40,7 +40,7 @@ def twin(
         mean = limit * sum(run for run, _ in alike) // sum(of for _, of in alike)
     mine = [(asked, run, of) for key, asked, of, run in runs if key == ADA][::-1][:MOST_RUNS]
     if not mine:
-        return RunEstimate(likely, mean, likely, likely)
+        return RunEstimate(0, mean, likely, likely)
     weights = [10**6 * 9**age // 10**age // (1 if asked == request else 10) for age, (asked, *_) in enumerate(mine)]
     total = sum(weights) + LIMIT_WEIGHT
     sample = [(min(run, limit), weight) for (_, run, _), weight in zip(mine, weights, strict=True)]
@@ -60,7 +60,9 @@ def twin(
         )
 
     least = max(1, limit * quantile(10, parts) // 10**6) if limit < NEVER else 0
-    return RunEstimate(quantile(10), product // total, quantile(90), quantile(50), least)
+    # Only runs of the same name show how short one can be.
+    named = any(key == ADA for key, *_ in runs)
+    return RunEstimate(quantile(10) if named else 0, product // total, quantile(90), quantile(50), least)
 
 
 @given(RUNS, st.sampled_from([SMALL, LARGE]), st.sampled_from([10, 60, 100, 10**16, NEVER]))
@@ -76,8 +78,8 @@ def test_the_history_agrees_with_its_plain_twin(
     assert found.mean <= limit
 
 
-def test_without_history_the_limit_is_the_estimate() -> None:
-    assert RunHistory().estimate(ADA, SMALL, HOUR) == RunEstimate(HOUR, HOUR, HOUR, HOUR)
+def test_without_history_the_limit_is_the_estimate_and_a_run_may_be_short() -> None:
+    assert RunHistory().estimate(ADA, SMALL, HOUR) == RunEstimate(0, HOUR, HOUR, HOUR)
 
 
 def test_where_limits_are_right_the_least_is_the_limit_however_much_runs_differ() -> None:

@@ -68,7 +68,7 @@ def test_the_head_is_the_first_job_until_the_time_that_is_named(
         )
         for deadline, run, least in rows
     ]
-    values = np.array([(deadline, 0, 0, least, run) for deadline, run, least in rows], np.int64).T.copy()
+    values = np.array([(deadline, 0, least, run) for deadline, run, least in rows], np.int64).T.copy()
     members = np.arange(len(rows))
     head, change = first_by_score(by_deadline, values, float(late), members, 0, len(rows), now * SECOND)
     assert head == plain(rows, late, now * SECOND, by_deadline=by_deadline)[0]
@@ -116,11 +116,21 @@ def test_a_deadline_that_cannot_be_met_counts_for_nothing_or_for_all() -> None:
     for late, expected in (("best_effort", "in time"), ("urgent", "lost")):
         world = urgent(late=late)
         world.submit(
-            job("lost").cpu(4).limit("1h").deadline(30 * MINUTE).group("g"),
+            job("lost").cpu(4).expected(3600).deadline(30 * MINUTE).group("g"),
             job("in time").cpu(4).limit("1h").deadline(3 * HOUR).group("g"),
         ).decide()
         world.finish("runs")
         assert world.started() == ["runs", expected]
+
+
+def test_a_limit_does_not_make_a_job_late() -> None:
+    world = urgent()
+    world.submit(
+        job("asks for too much").cpu(4).limit("1h").deadline(30 * MINUTE).group("g"),
+        job("in time").cpu(4).limit("1h").deadline(3 * HOUR).group("g"),
+    ).decide()
+    world.finish("runs")
+    assert world.started() == ["runs", "asks for too much"]
 
 
 def test_by_deadline_a_job_is_late_only_when_such_jobs_take_too_much_of_their_limits() -> None:
@@ -167,8 +177,15 @@ def test_the_largest_jobs_have_their_place_too() -> None:
         world.observe([ClockSet(0)])
         world.run(job("runs").cpu(4).limit("1h").group("g"))
         world.submit(
-            job("huge").cpu(4).tasks(1_000_000).at_once(1).limit("365d").deadline(2 * HOUR).group("g"),
-            job("wide").cpu(4).tasks(1_000_000).limit("365d").deadline(2 * HOUR).group("g"),
+            job("huge")
+            .cpu(4)
+            .tasks(1_000_000)
+            .at_once(1)
+            .limit("365d")
+            .expected(365 * 86_400)
+            .deadline(2 * HOUR)
+            .group("g"),
+            job("wide").cpu(4).tasks(1_000_000).limit("365d").expected(365 * 86_400).deadline(2 * HOUR).group("g"),
             job("small").cpu(4).limit("1h").deadline(3 * HOUR).group("g"),
         ).decide()
         world.finish("runs")

@@ -115,7 +115,7 @@ def test_a_group_above_its_quota_takes_only_from_its_own() -> None:
 )
 def test_a_unit_preempts_when_its_urgency_is_above_the_threshold(due: int, preempts: bool) -> None:
     world = clocked(urgent("own", 4), cpu=4)
-    world.run(of("own", "ours", 4)).submit(of("own", "tight", 4, due=due)).decide()
+    world.run(of("own", "ours", 4)).submit(of("own", "tight", 4, due=due).expected(3600)).decide()
     assert bool(world.victims()) is preempts
 
 
@@ -139,7 +139,7 @@ def test_a_unit_that_waits_preempts_at_the_time_at_which_it_becomes_urgent() -> 
 )
 def test_a_task_yields_only_if_it_is_less_urgent_by_the_margin(due: int, yields: bool) -> None:
     world = clocked(urgent("own", 4), cpu=4)
-    world.run(of("own", "ours", 4, due=due)).submit(of("own", "tight", 4, due=HOUR)).decide()
+    world.run(of("own", "ours", 4, due=due).expected(3600)).submit(of("own", "tight", 4, due=HOUR)).decide()
     assert bool(world.victims()) is yields
 
 

@@ -24,6 +24,15 @@ def world(late: str = "best_effort") -> World:
     return made
 
 
+def known(made: World, run: int, name: str = "job of 1") -> None:
+    """A job of this name has run for so long: another one is expected to take no less."""
+    made.submit(job(name=name))
+    made.run_all()
+    (attempt,) = made.machine.attempts.values()
+    report = ended(attempt.id)
+    made.step(Reported(node=attempt.node, reports=(msgspec.structs.replace(report, at=report.started + run),)))
+
+
 def refusal(made: World, each: Job) -> InputError:
     (error,) = made.step(Submit(jobs=(each,))).replies
     assert isinstance(error, InputError)
@@ -138,15 +147,34 @@ def test_the_end_and_the_deadline_in_one_step_are_told_once() -> None:
 
 def test_a_deadline_at_risk_is_told_once_and_soon() -> None:
     made = world()
-    made.submit(job(time_limit=2 * HOUR, cpus=4))
-    (late,) = made.submit(job(within=150 * MINUTE, time_limit=HOUR, cpus=4))
+    known(made, HOUR)
+    made.submit(job(time_limit=2 * HOUR, cpus=4, within=9 * HOUR))
+    (late,) = made.submit(job(within=110 * MINUTE, time_limit=2 * HOUR, cpus=4))
     found = all_told(made, 10 * MINUTE)
     assert found == [("AtRisk", late)]
-    assert all_told(made, 149 * MINUTE) == []
+    assert all_told(made, 109 * MINUTE) == []
+
+
+def test_a_limit_alone_raises_no_alarm() -> None:
+    made = world()
+    (number,) = made.submit(job(within=HOUR, time_limit=2 * HOUR))
+    assert all_told(made, 59 * MINUTE) == []
+    assert all_told(made, 61 * MINUTE) == [("Missed", number)]
+
+
+def test_the_text_says_by_which_estimate_a_deadline_is_at_risk() -> None:
+    made = world()
+    for hours in (1, 3):
+        known(made, hours * HOUR)
+    made.submit(job(within=90 * MINUTE, time_limit=4 * HOUR))
+    made.step(after=2 * SECOND)
+    ((_, _, text),) = told(made)
+    assert text == "by the mean of earlier runs it ends at 2023-11-15 00:40 UTC: 76% of such runs miss it"
 
 
 def test_the_risk_comes_up_while_a_job_waits() -> None:
     made = world()
+    known(made, HOUR)
     (held,) = made.submit(job(within=3 * HOUR, time_limit=HOUR, hold=True))
     assert all_told(made, 119 * MINUTE) == []
     assert all_told(made, 130 * MINUTE) == [("AtRisk", held)]
@@ -155,8 +183,10 @@ def test_the_risk_comes_up_while_a_job_waits() -> None:
 def test_a_dag_is_watched_as_a_whole() -> None:
     made = world()
     whole, *steps = dag("load", "sum: load")
-    limited = [msgspec.structs.replace(step, time_limit=HOUR) for step in steps]
-    number, *_ = made.submit(msgspec.structs.replace(whole, within=90 * MINUTE), *limited)
+    limited = [msgspec.structs.replace(step, time_limit=2 * HOUR) for step in steps]
+    for step in steps:
+        known(made, HOUR, step.name)
+    number, *_ = made.submit(msgspec.structs.replace(whole, within=110 * MINUTE), *limited)
     assert all_told(made, MINUTE) == [("AtRisk", number)]
     assert all_told(made, 3 * HOUR) == [("Missed", number)]
 
@@ -173,6 +203,7 @@ def test_the_looks_get_rarer_and_are_few() -> None:
 
 def test_many_jobs_are_looked_at_by_several_steps() -> None:
     made = world()
+    known(made, 2 * HOUR)
     many = 3 * MOST_LOOKS
     numbers = made.submit(*(job(within=HOUR, time_limit=2 * HOUR, hold=True) for _ in range(many)))
     made.step(after=2 * SECOND)
@@ -201,17 +232,53 @@ def test_a_machine_that_is_restored_tells_it_too() -> None:
 
 def test_a_strict_submit_changes_nothing_when_it_is_refused() -> None:
     made = world()
-    text = made.refuse(Submit(jobs=(job(), job(within=HOUR, time_limit=2 * HOUR)), strict=True))
+    known(made, 2 * HOUR)
+    text = made.refuse(Submit(jobs=(job(), job(within=HOUR, time_limit=3 * HOUR)), strict=True))
     assert text.startswith("jobs[1].deadline: cannot be met: it ends at 2023-11-15 00:13 UTC at the earliest")
     assert made.machine.jobs == {}
     made.step(Submit(jobs=(job(within=3 * HOUR, time_limit=2 * HOUR),), strict=True))
     assert len(made.machine.jobs) == 1
 
 
+def test_a_limit_does_not_show_that_a_deadline_cannot_be_met() -> None:
+    made = world("cancel")
+    whole, *steps = dag("load", "sum: load", place=2)
+    limited = [msgspec.structs.replace(step, time_limit=2 * HOUR, hold=True) for step in steps]
+    alone, number, *_ = made.submit(
+        job(within=HOUR, time_limit=2 * HOUR, hold=True), msgspec.structs.replace(whole, within=HOUR), *limited
+    )
+    made.step(Submit(jobs=(job(within=HOUR, time_limit=2 * HOUR),), strict=True))
+    assert len(made.machine.jobs) == 4, "a strict one too"
+    assert cancelled(made, 59 * MINUTE) == []
+    assert {alone, number} <= {each for each, _ in cancelled(made, 61 * MINUTE)}
+
+
+def test_other_jobs_of_a_user_do_not_show_it_either() -> None:
+    made = world()
+    known(made, 2 * HOUR)
+    made.step(Submit(jobs=(job(name="short", within=HOUR, time_limit=3 * HOUR),), strict=True))
+    assert len(made.machine.jobs) == 1
+
+
+def test_a_strict_dag_is_refused_by_the_shortest_runs_on_its_critical_path() -> None:
+    """Its limits would leave its first step no time at all."""
+    made = world()
+    whole, *steps = dag("load", "sum: load")
+    steps = [msgspec.structs.replace(step, time_limit=5 * HOUR) for step in steps]
+    for step in steps:
+        known(made, HOUR, step.name)
+    due = [msgspec.structs.replace(whole, within=hours * MINUTE) for hours in (115, 125)]
+    text = made.refuse(Submit(jobs=(due[0], *steps), strict=True))
+    assert "deadline: cannot be met: it ends at 2023-11-15 00:13 UTC at the earliest" in text
+    made.step(Submit(jobs=(due[1], *steps), strict=True))
+    assert len(made.machine.jobs) == 2
+
+
 def test_a_follower_foresees_it_too() -> None:
     made = world()
+    known(made, HOUR)
     numbers = [*made.submit(job(time_limit=2 * HOUR, cpus=4, within=3 * HOUR))]
-    numbers += made.submit(job(time_limit=HOUR, cpus=4, within=150 * MINUTE), job(within=HOUR, hold=True))
+    numbers += made.submit(job(time_limit=HOUR, cpus=4, within=110 * MINUTE), job(within=90 * MINUTE, hold=True))
     assert made.follower is not None
     found = [made.follower.core.outlook(number) for number in numbers]
     assert found == [made.machine.core.outlook(number) for number in numbers]
@@ -230,7 +297,8 @@ def cancelled(made: World, until: int) -> list[tuple[int, str]]:
 
 def test_a_job_that_waits_is_cancelled_when_it_cannot_meet_its_deadline_any_more() -> None:
     made = world("cancel")
-    (held,) = made.submit(job(within=3 * HOUR, time_limit=HOUR, hold=True))
+    known(made, HOUR)
+    (held,) = made.submit(job(within=3 * HOUR, time_limit=2 * HOUR, hold=True))
     assert cancelled(made, 2 * HOUR - MINUTE) == []
     assert cancelled(made, 2 * HOUR + MINUTE) == [(held, "its deadline cannot be met any more")]
     assert all_told(made, 4 * HOUR) == []
@@ -248,8 +316,9 @@ def test_a_job_that_runs_is_cancelled_when_its_deadline_passes() -> None:
 
 def test_a_dag_is_cancelled_as_a_whole_when_a_step_cannot_be_in_time() -> None:
     made = world("cancel")
+    known(made, HOUR)
     whole, *steps = dag("load", "sum: load")
-    limited = [msgspec.structs.replace(step, time_limit=HOUR, hold=True) for step in steps]
+    limited = [msgspec.structs.replace(step, name="job of 1", time_limit=2 * HOUR, hold=True) for step in steps]
     number, *_ = made.submit(msgspec.structs.replace(whole, within=3 * HOUR), *limited)
     assert cancelled(made, 59 * MINUTE) == []
     assert number in [each for each, _ in cancelled(made, 62 * MINUTE)]
@@ -264,7 +333,8 @@ def test_otherwise_nothing_is_cancelled(late: str) -> None:
 
 def test_a_task_that_failed_and_waits_again_is_given_up_too() -> None:
     made = world("cancel")
-    (number,) = made.submit(job(within=2 * HOUR, time_limit=HOUR, retries=9, backoff=HOUR))
+    known(made, HOUR)
+    (number,) = made.submit(job(within=2 * HOUR, time_limit=2 * HOUR, retries=9, backoff=HOUR))
     made.run_all()
     made.step(after=70 * MINUTE)
     made.finish(number, 1)

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from cress.model.errors import InputError
+from cress.model.group import SchedPolicy
 from cress.simulator.clusterfile import load_cluster
 from cress.simulator.deadline_measures import tightness
 from cress.simulator.deadlines import parse_deadlines, with_deadlines
+from cress.simulator.groups import VARIANTS
 from cress.simulator.load import at_load, load_of
 from cress.simulator.traces import load_workload
 from cress.simulator.workload import NO_LIMIT, Workload
@@ -160,6 +162,36 @@ def test_capacity_fifo_preempts_between_groups_and_edf_cluster_knows_none(tmp_pa
     assert isinstance(groups, dict)
     assert groups["a"]["jobs"] == 3
     assert groups["a"]["quota_share"] == 0.5
+
+
+def borrowing(tmp_path: Path) -> None:
+    """Two groups fill 12 cores with long jobs, 2 above the quota of each; the third has short jobs with deadlines."""
+    rows = ["job,group,submit,run,time_limit,cpu,deadline"]
+    rows += [f"{name}{i},{name},{i},20000,20000,1," for i in range(20) for name in "ab"]
+    rows += [f"c{i},c,{1000 + 100 * i},300,300,1,600" for i in range(60)]
+    (tmp_path / "jobs.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "nodes.yaml").write_text("nodes:\n  - {name: n, count: 2, resource: <6>}\n")
+    (tmp_path / "Group.conf").write_text("\n".join(f"Name: {name}\nResourceQuota: 4\n" for name in "abc"))
+
+
+# Those that are told from all others by their names: one queue for the whole cluster, and no preemption.
+WITHOUT_QUOTAS = {"EDF/strict", "EDF/cluster", "EDF/no-preemption"}
+
+
+@pytest.mark.parametrize(
+    "policy", sorted({*(choice.label for choice in VARIANTS.values()), *(each.value for each in SchedPolicy)})
+)
+def test_a_policy_of_the_simulator_keeps_what_quotas_promise(tmp_path: Path, policy: str) -> None:
+    """A group within its quota has its room within moments, whatever others run: it misses no deadline."""
+    borrowing(tmp_path)
+    result = cress(
+        "simulate", tmp_path / "jobs.csv", "--cluster", tmp_path / "nodes.yaml", "--groups", tmp_path / "Group.conf",
+        "--policy", policy, "--json", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    (summary,) = json.loads(result.stdout)
+    missed = summary["deadlines"] - summary["deadlines_met"]
+    assert (missed > 30) if policy in WITHOUT_QUOTAS else (missed == 0)
 
 
 # --- measures ----------------------------------------------------------------------------------------------------

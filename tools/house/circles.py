@@ -22,6 +22,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "jobs",
         "groups",
         "future",
+        "openings",
         "running_tasks",
         "loan_limit",
         "pool",

@@ -77,7 +77,7 @@ def simulate(
         typer.Option(
             metavar="NAME",
             help="Policy of every group: FIFO, Priority, Capacity, BackFill, Urgency, EDF; BackFill/conservative, "
-            "BackFill/predicted, Capacity/fifo, Urgency/cluster, EDF/strict, EDF/cluster, EDF/groups. Give several for a comparison. "
+            "BackFill/predicted, Capacity/fifo, Urgency/cluster, EDF/strict, EDF/cluster, EDF/groups, EDF/no-preemption. Give several for a comparison. "
             "Default: the policies of the groups.",
         ),
     ] = None,

@@ -20,6 +20,7 @@ from cress.core.groups.limits import Bound, never_within_max
 from cress.core.groups.shares import Groups
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Part, Stranger
 from cress.core.kernels.holding import END, HEAD, NEXT, NONE, USABLE
+from cress.core.openings import Openings
 from cress.core.placing.balance import Balance
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
 from cress.core.placing.fit import Fit
@@ -79,6 +80,7 @@ class Books:
         self.strangers: dict[int, Stranger] = {}
         self.foreign_use: dict[int, Stranger] = {}
         self.running = RunningTasks()
+        self.openings = Openings(self.cluster)
         self.pool = Pool(self.cluster, self.leases, self.groups, options, self.running, self.set_holder)
         self.expected = ExpectedEnds()
         # While the head of a group is overdue, limits count instead of estimates.
@@ -309,13 +311,17 @@ class Books:
         group = job.group
         if not group.policy.timed:
             return NEVER
-        return self.now + group.options.overdue_after + self.time_for(group, group.policy.work() + job.waiting_work())
+        running = self.expected.work_left(self.now) // max(1, self.cluster.total_of(0))
+        work = group.policy.work() + job.waiting_work()
+        return self.now + group.options.overdue_after + running + self.time_for(group, work)
 
-    def time_for(self, group: GroupState, work: int) -> int:
-        """Return how long (µs) a group takes for ``work`` (µs of a millicore) with its share of the cluster, once what runs has ended."""
-        cores = max(1, self.cluster.total_of(0))
-        own = max(1, cores * group.quota[0] // max(1, sum(each.quota[0] for each in self.groups)))
-        return self.expected.work_left(self.now) // cores + work // own
+    def time_for(self, group: GroupState, work: int, quotas: int | None = None) -> int:
+        """Return how long (µs) a group takes for ``work`` (µs of a millicore) with its share of the cluster.
+
+        Of ``quotas``, by default those of all groups.
+        """
+        quotas = sum(each.quota[0] for each in self.groups) if quotas is None else quotas
+        return work // max(1, self.cluster.total_of(0) * group.quota[0] // max(1, quotas))
 
     def end_of(self, job: JobEntry) -> int:
         """The predicted end of a task that starts now: start + time limit, or what it is expected to run; none given = no known end."""
@@ -645,9 +651,12 @@ class Books:
         )
 
     def needs_estimate(self, job: Job) -> bool:
-        """Return whether the group of a job works with estimates, as loans do; False if there is no such group (any more)."""
+        """Return whether the group of a job works with estimates, as loans and forecasts do.
+
+        False if there is no such group (any more).
+        """
         group = self.groups.by_name.get(job.group or DEFAULT_GROUP)
-        return group is not None and (group.policy.timed or self.pool.lends)
+        return group is not None and (group.policy.timed or self.pool.lends or bool(job.deadline))
 
     def settled(self, jobs: Iterable[int]) -> list[int]:
         """Return those of these jobs of which no task waits (any more)."""

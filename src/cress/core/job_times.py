@@ -45,8 +45,16 @@ class TimesLeft:
 
     @property
     def shortest(self) -> int:
-        """The optimistic estimate of the run of one task (µs), the limit without one."""
-        return self.limit if self.estimate is None else min(self.limit, self.estimate.optimistic)
+        """The optimistic estimate of the run of one task (µs).
+
+        0 without one, as a limit does not show that a run cannot be short.
+        """
+        return 0 if self.estimate is None else min(self.limit, self.estimate.optimistic)
+
+    @property
+    def mean(self) -> int:
+        """The mean estimate of the run of one task (µs), the limit without one."""
+        return self.limit if self.estimate is None else min(self.limit, self.estimate.mean)
 
     def limit_left(self) -> int:
         """Return how long it takes at most, by its time limit; NEVER without one."""
@@ -54,12 +62,11 @@ class TimesLeft:
 
     @property
     def least(self) -> int:
-        """The least part of its limit that one task is likely to take (µs), the limit without an estimate."""
-        found = None if self.estimate is None else self.estimate.least
-        return min(self.limit, found) if found else self.limit
+        """The least part of its limit that one task is likely to take (µs); 0 if nothing is known of earlier runs."""
+        return 0 if self.estimate is None else min(self.limit, self.estimate.least)
 
     def least_left(self) -> int:
-        """Return how long it takes at least, by what such jobs took of their limits; NEVER without a limit."""
+        """Return how long it takes at least, by what such jobs took of their limits."""
         return self._left(self.least)
 
     def presses_at(self) -> int:
@@ -115,7 +122,7 @@ class TimesLeft:
 
     def mean_left(self) -> int:
         """Return how long it takes on average, by the estimate; the limit without one."""
-        return self._left(self.limit if self.estimate is None else min(self.limit, self.estimate.mean))
+        return self._left(self.mean)
 
     @property
     def late(self) -> float:

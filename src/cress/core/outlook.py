@@ -1,46 +1,99 @@
-"""Forecast for jobs with deadlines: when they start at the earliest, when they are likely to, and how long they may run from then on (note 0023).
+"""Forecast for jobs with deadlines: by the estimates of them, of what runs and of the queue ahead (note 0023).
 
-At the earliest a job starts as soon as it fits beside what runs and what is reserved; it is likely to start when the work of its group with nearer deadlines
-is done by the group's share of the cluster. Only the earliest start says that a deadline cannot be met.
+A deadline *cannot be met* only if the job ends too late by all optimistic estimates, and it is *fine* only if it ends
+in time by all pessimistic ones. A limit says how long a run can take, not how short it can be: without estimates a run
+may take no time at all.
 """
 
 from __future__ import annotations
 
+from heapq import heapify, heapreplace
 from typing import NamedTuple
 
 from cress.core.books import Books
 from cress.core.groups.running_limits import limit_reached
 from cress.core.jobs import JobEntry
 from cress.core.kernels.urgency import urgency
+from cress.core.openings import By
 from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.shape import Shape
+from cress.core.preemption import worthwhile
 from cress.model.estimates import RunEstimate
+from cress.model.group import SchedPolicy
 from cress.model.job import Job
 from cress.model.outlook import Outlook, Promise
 from cress.model.times import NEVER
 
-# From this chance on a deadline is as good as met.
-_FINE = 0.9
+# The share of outcomes that are in time if the deadline is that of the optimistic, the mean or the pessimistic
+# estimate.
+_EARLY, _HALF, _FINE = 0.1, 0.5, 0.9
+_ALL = 1.0
 
 
-def outlook(core: Books, job: JobEntry, now: int) -> Outlook | None:
-    """Return the forecast for a job at ``now``; ``None`` if it has no deadline, or the wall clock is not known."""
+class Left(NamedTuple):
+    """Estimates of how long something takes (µs): the rest of a job, or the steps of a dag behind it."""
+
+    shortest: int
+    mean: int
+    longest: int
+
+
+def left_of(job: Job, estimate: RunEstimate | None) -> Left:
+    """Return how long a job that has not started takes, by an estimate of one task of it, else by its limit."""
+    limit = NEVER if job.time_limit is None else job.time_limit
+    each = (0, limit, limit) if estimate is None else (estimate.optimistic, estimate.mean, estimate.pessimistic)
+    rounds = -(-job.tasks // job.max_running) if job.max_running else 1
+    return Left(*(min(NEVER, limit, one) * rounds if one < NEVER else NEVER for one in each))
+
+
+class Behind(NamedTuple):
+    """The part of a dag behind a step.
+
+    The deadline of the whole (µs since the epoch), and how long the critical path takes.
+    """
+
+    deadline: int
+    left: Left
+
+
+class Starts(NamedTuple):
+    """When a job starts at the earliest, probably, and at the latest as far as is known now (µs).
+
+    No ``latest``: that is not known.
+    """
+
+    earliest: int
+    likely: int
+    latest: int | None
+
+
+def outlook(core: Books, job: JobEntry, now: int, behind: Behind | None = None) -> Outlook | None:
+    """Return the forecast for a job at ``now``, of a step for its dag.
+
+    ``None`` if it has no deadline, or the wall clock is not known.
+    """
     if job.deadline >= NEVER:
         return None
-    if not job.waiting or (job.queued and limit_reached(job) is None):
-        return _told(core, job, now, _start(core, job, now), in_queue=job.queued)
+    if not job.waiting:
+        return _told(core, job, now, Starts(now, now, now), behind)
+    if job.queued and limit_reached(job) is None:
+        return _told(core, job, now, _starts(core, job, now), behind)
     # It waits for another job, a release or its own tasks: all that is known is that it does not start before now.
-    return _if_released(_told(core, job, now, now))
+    return _if_released(_told(core, job, now, Starts(now, now, now), behind))
 
 
 def _if_released(found: Outlook) -> Outlook:
-    """Return the forecast for a job of which nobody knows when it may start, from that as if it might now."""
-    if found.promise is Promise.CANNOT:
+    """Return the forecast for a job of which nobody knows when it may start, from that as if it might now.
+
+    It does not become better.
+    """
+    late = found.likely_end is not None and found.likely_end > found.deadline
+    if found.promise is Promise.CANNOT or late:
         return found
     return Outlook(found.deadline, found.urgency, found.slack, Promise.UNKNOWN, None, found.earliest_end)
 
 
-def foreseen(core: Books, job: Job, estimate: RunEstimate | None) -> Outlook | None:
+def foreseen(core: Books, job: Job, estimate: RunEstimate | None, behind: Behind | None = None) -> Outlook | None:
     """Return the forecast for a job that is not submitted; ``None`` as in ``outlook``.
 
     Of its clauses those count that say something about nodes and never relax: it does not end earlier than that.
@@ -49,91 +102,205 @@ def foreseen(core: Books, job: Job, estimate: RunEstimate | None) -> Outlook | N
     entry.deadline = core.deadline_of(entry)
     if entry.deadline >= NEVER:
         return None
-    found = _told(core, entry, core.now, _earliest(core, entry.shape, entry.duration, entry.group.asker), in_queue=True)
+    now = core.now
     # Numbers below 0 are jobs of the same submit.
-    waits = job.hold or any(number < 0 or number in core.jobs for number, _ in job.after)
-    return _if_released(found) if waits else found
+    if job.hold or any(number < 0 or number in core.jobs for number, _ in job.after):
+        return _if_released(_told(core, entry, now, Starts(now, now, now), behind))
+    return _told(core, entry, now, _starts(core, entry, now, asked=True), behind)
 
 
-def _told(core: Books, job: JobEntry, now: int, start: int | None, *, in_queue: bool = False) -> Outlook:
-    """Return the forecast for a job that can start at ``start``; ``None``: that is not known. ``in_queue``: work of its group may go before it."""
+def _told(core: Books, job: JobEntry, now: int, starts: Starts, behind: Behind | None) -> Outlook:
+    """Return the forecast for a job, by when it starts and how long it and what is ``behind`` it take then."""
     offset = core.groups.wall_offset or 0
-    if job.waiting:
-        left = Left(job.shortest_left(), job.mean_left(), job.longest_left())
-    else:
-        left = _of_running(job, now)
+    due = job.job.deadline if behind is None else behind.deadline
+    deadline = due - offset
+    left = Left(job.shortest_left(), job.mean_left(), job.longest_left()) if job.waiting else _of_running(job, now)
     urgent = float(urgency(job.deadline, left.longest, left.shortest, job.late, now))
-    slack = None if left.mean >= NEVER else job.deadline - now - left.mean
-    if now > job.deadline:
-        return Outlook(job.job.deadline, urgent, slack, Promise.CANNOT, 0.0, None)
-    if start is None or left.mean >= NEVER:
-        return Outlook(job.job.deadline, urgent, slack, Promise.UNKNOWN, None, None)
-    ahead = job.group.policy.work_ahead(job) if in_queue else 0
-    likely = max(start, now + core.time_for(job.group, ahead)) if ahead else start
-    earliest = start + left.shortest
-    if earliest > job.deadline:
-        return Outlook(job.job.deadline, urgent, slack, Promise.CANNOT, 0.0, earliest + offset)
-    chance = (
-        1.0 if job.estimate is None and likely + left.longest <= job.deadline else left.chance(job.deadline - likely)
-    )
-    promise = Promise.FINE if chance >= _FINE else Promise.AT_RISK
-    return Outlook(job.job.deadline, urgent, slack, promise, chance, earliest + offset)
+    if behind is not None:
+        left = Left(*(min(NEVER, own + more) for own, more in zip(left, behind.left, strict=True)))
+    slack = None if left.mean >= NEVER else deadline - now - left.mean
+    if now > deadline:
+        return Outlook(due, urgent, slack, Promise.CANNOT, 0.0, None)
+    earliest = starts.earliest + left.shortest
+    if earliest > deadline:
+        return Outlook(due, urgent, slack, Promise.CANNOT, 0.0, earliest + offset)
+    if starts.latest is None or left.mean >= NEVER:
+        return Outlook(due, urgent, slack, Promise.UNKNOWN, None, None)
+    likely, latest = starts.likely + left.mean, max(starts.likely + left.mean, starts.latest + left.longest)
+    if latest <= deadline:
+        # A limit holds for all runs, an estimate for nine of ten.
+        chance = _FINE if job.longest < job.limit else _ALL
+        return Outlook(due, urgent, slack, Promise.FINE, chance, earliest + offset, likely + offset)
+    # Where nothing shows how short a run can be, no share of the runs can be told.
+    known = job.estimate is not None and job.estimate.optimistic > 0
+    if behind is not None and behind.left.mean:
+        known = known and behind.left.shortest > 0
+    share = _chance(earliest, likely, latest, deadline) if known else None
+    return Outlook(due, urgent, slack, Promise.AT_RISK, share, earliest + offset, likely + offset)
 
 
-class Left(NamedTuple):
-    """Estimates of how long the rest of a job takes (µs)."""
+def _chance(earliest: int, likely: int, latest: int, deadline: int) -> float:
+    """Return the share of outcomes that are in time for a deadline between the earliest and the latest end.
 
-    shortest: int
-    mean: int
-    longest: int
-
-    def chance(self, time: int) -> float:
-        """Return the share of outcomes that take at most ``time``: between the three estimates a straight line."""
-        if time >= self.longest:
-            return 0.9
-        if time < self.shortest:
-            return 0.0
-        if time < self.mean:
-            return 0.1 + 0.4 * (time - self.shortest) / max(1, self.mean - self.shortest)
-        return 0.5 + 0.4 * (time - self.mean) / max(1, self.longest - self.mean)
+    Straight lines between the three.
+    """
+    if deadline < likely:
+        return _EARLY + (_HALF - _EARLY) * (deadline - earliest) / max(1, likely - earliest)
+    return _HALF + (_FINE - _HALF) * (deadline - likely) / max(1, latest - likely)
 
 
 def _of_running(job: JobEntry, now: int) -> Left:
-    """Return what is left of a job of which nothing waits; an estimate that was outlived gives way to the limit."""
+    """Return what is left of a job of which nothing waits.
 
-    def left(estimate: int) -> int:
-        runs = [now - attempt.start for attempt in job.attempts.values()]
-        return max((max(0, (estimate if ran < estimate else job.limit) - ran) for ran in runs), default=0)
+    An estimate that was outlived gives way to the next one, at last to the limit.
+    """
+    runs = [now - attempt.start for attempt in job.attempts.values()]
 
-    mean = job.limit if job.estimate is None else min(job.limit, job.estimate.mean)
-    return Left(*(NEVER if each >= NEVER else left(each) for each in (job.shortest, mean, job.longest)))
+    def left(*estimates: int) -> int:
+        longest = [next((each for each in estimates if ran < each), estimates[-1]) - ran for ran in runs]
+        return min(NEVER, max(0, *longest, 0))
+
+    last = min(NEVER, job.limit)
+    # It may end at any time once it has run for the shortest.
+    shortest = max((max(0, job.shortest - ran) for ran in runs), default=0)
+    mean, longest = left(job.mean, job.longest, last), left(job.longest, last)
+    return Left(shortest, NEVER if job.mean >= NEVER else mean, NEVER if job.longest >= NEVER else longest)
 
 
-def _start(core: Books, job: JobEntry, now: int) -> int | None:
-    """Return when the rest of a job starts at the earliest: now if nothing of it waits, else when its next unit fits beside what is reserved."""
-    if not job.waiting:
-        return now
-    if job.constraints is not None and (job.constraints.by_time or job.constraints.by_load):
-        # Clauses that hold it up now may relax before its room comes.
-        return _earliest(core, _lasting_shape(core, job.job), job.duration, job.group.asker)
+# --- starts ----------------------------------------------------------------------------------------------------------
+
+
+def _starts(core: Books, job: JobEntry, now: int, *, asked: bool = False) -> Starts:
+    """Return when the rest of a job that is queued, or is ``asked`` about, starts."""
+    relaxes = job.constraints is not None and bool(job.constraints.by_time or job.constraints.by_load)
+    if not asked and not relaxes:
+        return _starts_of(core, job, job.shape, now)
+    # Clauses that hold it up now may relax before its room comes.
+    shape = job.shape if asked else _lasting_shape(core, job.job)
+    core.fit.want(shape)
+    try:
+        return _starts_of(core, job, shape, now)
+    finally:
+        core.fit.unwant(shape)
+
+
+def _starts_of(core: Books, job: JobEntry, shape: Shape, now: int) -> Starts:
+    """Return when a unit of a shape starts for a job.
+
+    Beside what runs and is reserved, behind the queue ahead of it.
+    """
+    planned = _planned(core, job, shape)
+    if planned is None:
+        return Starts(now, now, None)
+    ahead, number = job.group.policy.ahead(job)
+    earliest = _earliest(core, job, shape, ahead, now)
+    attempts = core.attempts.values()
+    # Two more of the starts that the timeline knows: it plans by limits, or by the median of the estimates.
+    rooms = {by: core.openings.of(shape, shape.size, by, attempts, now) for by in (By.MEAN, By.PESSIMISTIC)}
+    likely, latest = (room[-1] if len(room) == shape.size else NEVER for room in rooms.values())
+    if likely <= now < planned:
+        # Not for a lack of amounts: for what is reserved, or devices.
+        likely = planned
+    latest = max(planned, latest)
+    active = sum(each.quota[0] for each in core.groups if each.jobs or each is job.group)
+    number = max(number, 1)
+    likely += core.time_for(
+        job.group, _mean_work(core, job, ahead, likely, active) * number // max(1, len(ahead)), active
+    )
+    if latest >= NEVER or likely >= NEVER or any(other.longest >= NEVER for other in ahead):
+        return Starts(earliest, min(likely, NEVER), None)
+    most = sum(other.longest * other.job.total(0) * other.waiting // max(1, other.job.tasks) for other in ahead)
+    return Starts(earliest, likely, latest + core.time_for(job.group, most * number // max(1, len(ahead))))
+
+
+def _mean_work(core: Books, job: JobEntry, ahead: list[JobEntry], begin: int, quotas: int) -> int:
+    """Return the work of the jobs ahead that a job probably waits for, by their means (µs of a millicore)."""
+    policy = job.group.policy
+    if policy.offers_more and not policy.overtakes:
+        # Who fits beside the head does not wait for those ahead.
+        return 0
+    work = 0
+    for other in ahead:
+        late = begin + core.time_for(job.group, work, quotas) + other.mean_left() > other.deadline
+        # One that would be late comes last.
+        if not (late and policy.overtakes and not job.late):
+            work += other.waiting_work()
+    return work
+
+
+def _planned(core: Books, job: JobEntry, shape: Shape) -> int | None:
+    """Return when the timeline has room for a unit of a shape.
+
+    That of its reservation, or the earliest beside what is reserved.
+    """
     reservation = core.reservations.of(job)
-    if reservation is not None and reservation.rows:
+    if shape is job.shape and reservation is not None and reservation.rows:
         return reservation.start
-    slot = core.timeline.earliest(job.shape, job.duration, core.now, asker=job.group.asker)
+    slot = core.timeline.earliest(shape, job.duration, core.now, asker=job.group.asker)
     return None if slot is None else slot.start
+
+
+def _earliest(core: Books, job: JobEntry, shape: Shape, ahead: list[JobEntry], now: int) -> int:
+    """Return before when no unit of a job starts, if nothing ends earlier than by its optimistic estimate."""
+    if _may_take_room(core, job, now):
+        return now
+    first = _surely_first(job, shape, ahead)
+    number = shape.size + sum(min(other.waiting, other.most or other.waiting) for other in first)
+    times = core.openings.of(shape, number, By.OPTIMISTIC, core.attempts.values(), now)
+    if shape.size > 1 or not times:
+        return times[shape.size - 1] if len(times) >= shape.size else now
+    heapify(times)
+    falls_back = job.group.policy.overtakes and not job.late
+    for other in first:
+        for _ in range(min(other.waiting, other.most or other.waiting)):
+            end = times[0] + max(1, other.shortest)
+            if falls_back:
+                # It makes way by then: it has started, or is late and comes last.
+                end = max(times[0], min(end, other.deadline - max(other.shortest, other.least)))
+            heapreplace(times, end)
+    return times[0]
+
+
+def _surely_first(job: JobEntry, shape: Shape, ahead: list[JobEntry]) -> list[JobEntry]:
+    """Return those ahead that start before a job wherever it could start: they are alike, and planned for no longer."""
+    group = job.group
+    if shape.size > 1 or shape is not job.shape or not group.policy.keeps_order or group.counters:
+        return []
+    urgent = group.spec.policy is SchedPolicy.URGENCY
+    return [
+        other
+        for other in ahead
+        if other.shape is shape
+        and other.duration <= job.duration
+        and not (urgent and other.longest_left() < job.longest_left())
+    ]
+
+
+def _may_take_room(core: Books, job: JobEntry, now: int) -> bool:
+    """Return whether a unit of a job might stop what runs, or borrow of it, so that it need not wait for an end.
+
+    When in doubt, it might.
+    """
+    group = job.group
+    if core.pool.lends:
+        return True
+    if group.options.preemption != "on":
+        return False
+    others = [each for each in core.groups if each is not group and each.attempts]
+    if any(node.above_quota or node.can_be_preempted() for each in others for node in each.path()):
+        return True
+    if others and core.groups.kinds:
+        return True
+    own = [each for each in group.attempts.values() if each.job is not job]
+    if group.options.preempt_within != "off" and own:
+        return True
+    if group.spec.policy is not SchedPolicy.URGENCY:
+        return False
+    least = min((now - each.start) * max(1, each.amounts[0]) for each in own) if own else NEVER
+    return least <= worthwhile(job)
 
 
 def _lasting_shape(core: Books, job: Job) -> Shape:
     """Return the shape of the first unit of a job under the clauses that never relax."""
     wants = core.as_asked((job,), lasting_wants(job, core.dimensions))
     return core.fit.shape(job.request, job.tasks if job.gang else 1, wants)
-
-
-def _earliest(core: Books, shape: Shape, duration: int, asker: int) -> int | None:
-    """Return when a unit of a shape that perhaps no job waits with fits at the earliest."""
-    core.fit.want(shape)
-    try:
-        slot = core.timeline.earliest(shape, duration, core.now, asker=asker)
-    finally:
-        core.fit.unwant(shape)
-    return None if slot is None else slot.start

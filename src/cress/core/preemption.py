@@ -157,14 +157,14 @@ def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Amounts]) 
     yielding = list(yielding_to(core.groups, job.group, takers, lambda node: node.excess() > 1))
     search = _Search(core, job, yielding, own=True, by_urgency=True)
     found = search.plan(beyond=False) or search.plan(beyond=True)
-    if found is None or sum((core.now - each.start) * max(1, each.amounts[0]) for each in found.attempts) > _worthwhile(
+    if found is None or sum((core.now - each.start) * max(1, each.amounts[0]) for each in found.attempts) > worthwhile(
         job
     ):
         return None
     return found
 
 
-def _worthwhile(job: JobEntry) -> float:
+def worthwhile(job: JobEntry) -> float:
     """Return how much work victims may lose for an urgent unit of a job (µs of a millicore)."""
     return (
         job.group.options.urgency_cost
@@ -291,7 +291,7 @@ class _Search:
         # Without a margin too, one that is as urgent stays.
         stay |= urgencies >= round(job.urgency(core.now) * _WHOLE)
         # Together they may lose no more than this, so no single one does.
-        stay |= (core.now - table[:, R_START]) * np.maximum(1.0, core.cluster.leases[:, AMOUNTS]) > _worthwhile(job)
+        stay |= (core.now - table[:, R_START]) * np.maximum(1.0, core.cluster.leases[:, AMOUNTS]) > worthwhile(job)
         return stay, urgencies + 2 * _WHOLE * own + 4 * _WHOLE * loses
 
     def _urgencies(self, core: Books) -> Ints:

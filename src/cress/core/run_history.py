@@ -98,18 +98,19 @@ class RunHistory:
     def estimate(self, key: Key, request: Request, limit: int) -> RunEstimate:
         """Estimate a run of a job with this limit; never above it.
 
-        Without history it is the limit; without a limit the median of the group's runs; without these NEVER.
+        Without history it is the limit; without a limit the median of the group's runs; without these NEVER. Only runs
+        of the same name show how short a run can be: without any, it may take no time at all.
         """
         likely = limit if limit < NEVER else self._group_median(key[2])
         mean = self._share_of(limit) if limit < NEVER else likely
         row = self._rows.get(self.known(key))
         if row is None:
-            return RunEstimate(likely, mean, likely, likely)
+            return RunEstimate(0, mean, likely, likely)
         optimistic, mean, pessimistic, run, part = estimate_run(
             self._table, row, WEIGHTS, OTHER_REQUEST, self._numbers.get(request, -1), limit, likely, mean, LIMIT_WEIGHT, PARTS
         )  # fmt: skip
         least = 0 if limit >= NEVER else max(1, limit * part // PARTS)
-        return RunEstimate(optimistic, mean, pessimistic, run, least)
+        return RunEstimate(optimistic if key in self._rows else 0, mean, pessimistic, run, least)
 
     def known(self, key: Key) -> Key:
         """Return the key whose runs count for an estimate: that of the job, or of all jobs of the user if its name is new."""

@@ -13,7 +13,7 @@ from cress.core.diagnostics.explain import why_waiting
 from cress.core.diagnostics.invariants import broken_invariants
 from cress.core.diagnostics.match_report import CurrentConstraints, NodeMatch, current_constraints, match_nodes
 from cress.core.ledger import Fact
-from cress.core.outlook import foreseen, outlook
+from cress.core.outlook import Behind, Left, foreseen, outlook
 from cress.core.placing.vetoes import Veto
 from cress.core.state import State, export_state, restored
 from cress.language.syntax import prepare
@@ -59,24 +59,38 @@ class Scheduler(Cycle):
         job = self.jobs.get(job_id)
         return None if job is None else job.estimate
 
-    def outlook(self, job_id: int, now: int | None = None) -> Outlook | None:
-        """Return what is foreseen of a job with a deadline; ``None`` without one, or such a job.
+    def outlook(self, job_id: int, now: int | None = None, behind: Behind | None = None) -> Outlook | None:
+        """Return what is foreseen of a job with a deadline.
+
+        ``None`` without one, or such a job. Of a step with what is ``behind`` it: of its dag.
 
         ``now`` (µs) if it is later than what the scheduler knows.
         """
         job = self.jobs.get(job_id)
-        return None if job is None else outlook(self, job, max(self.now, now or 0))
+        return None if job is None else outlook(self, job, max(self.now, now or 0), behind)
 
-    def latest_start(self, job_id: int) -> int:
-        """Return the time (µs) at which a job must start at the latest to meet its deadline by the optimistic estimate; NEVER if it has none, or runs."""
+    def latest_start(self, job_id: int, behind: Behind | None = None) -> int:
+        """Return the time (µs) at which a job must start at the latest to meet its deadline by the optimistic estimates.
+
+        NEVER if it has none, or runs.
+
+        Of a step with what is ``behind`` it the deadline is that of its dag.
+        """
         job = self.jobs.get(job_id)
-        if job is None or (job.attempts and not job.waiting) or job.deadline >= NEVER or job.shortest_left() >= NEVER:
+        if job is None or (job.attempts and not job.waiting) or job.deadline >= NEVER:
             return NEVER
-        return job.deadline - job.shortest_left()
+        if behind is None:
+            return job.deadline - job.shortest_left()
+        return behind.deadline - (self.groups.wall_offset or 0) - behind.left.shortest - job.shortest_left()
 
-    def foreseen(self, job: Job, estimate: RunEstimate | None = None) -> Outlook | None:
+    def left_of(self, job_id: int) -> Left | None:
+        """Return how long a job takes from its start on, by its estimates; ``None`` if there is no such job."""
+        job = self.jobs.get(job_id)
+        return None if job is None else Left(job.shortest_left(), job.mean_left(), job.longest_left())
+
+    def foreseen(self, job: Job, estimate: RunEstimate | None = None, behind: Behind | None = None) -> Outlook | None:
         """Return what is foreseen of a job with a deadline that is not submitted; ``None`` without one."""
-        return foreseen(self, job, estimate)
+        return foreseen(self, job, estimate, behind)
 
     @staticmethod
     def prepare_match() -> None:

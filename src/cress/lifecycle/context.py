@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from cress.core.estimator import Estimator
+from cress.core.outlook import Behind
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.effects import Step
 from cress.lifecycle.facts import CoreFact
@@ -21,6 +22,7 @@ from cress.lifecycle.tables.terms import Terms
 from cress.lifecycle.tables.timers import Timers
 from cress.lifecycle.tables.user_load import UserLoad
 from cress.model.distances import Distance
+from cress.model.estimates import RunEstimate
 from cress.model.events import Event, JobSubmitted
 from cress.model.job import Job, JobType
 from cress.model.outlook import Outlook
@@ -129,10 +131,16 @@ class Context:
         wanted = self.core.needs_estimate(job) and not job.is_lease
         return JobSubmitted(job, behind, self.estimator.submitted(job) if wanted else None)
 
-    def foreseen(self, job: Job) -> Outlook | None:
-        """Return what is foreseen of a job that is not submitted; ``None`` if it has no deadline."""
-        wanted = self.core.needs_estimate(job)
-        return self.core.foreseen(job, self.estimator.expected(job) if wanted else None) if job.deadline else None
+    def expected(self, job: Job) -> RunEstimate | None:
+        """Return the estimate that a job would get now; ``None`` if its group works without."""
+        return self.estimator.expected(job) if self.core.needs_estimate(job) else None
+
+    def foreseen(self, job: Job, behind: Behind | None = None) -> Outlook | None:
+        """Return what is foreseen of a job that is not submitted, of a step for its dag.
+
+        ``None`` if it has no deadline.
+        """
+        return self.core.foreseen(job, self.expected(job), behind) if job.deadline else None
 
     def ran(self, job: Job, run: int) -> None:
         """Note that a task of a job has run to its end, or failed, after so many µs, and estimate its user's waiting jobs again."""

@@ -1,33 +1,49 @@
-"""Critical path of a dag: what the time limits of later steps leave for a step (design note 0023)."""
+"""Critical path of a dag.
+
+What the time limits, or the estimates, of later steps leave for a step (design note 0023).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from cress.model.job import Condition, Job
+from cress.model.times import NEVER
 
 
-def longest_behind(jobs: Sequence[Job]) -> list[int]:
-    """Return of each job of a submit the longest chain of time limits behind it, in its own dag (µs); 0 for other jobs.
+def longest_behind(jobs: Sequence[Job], lengths: Sequence[int] | None = None) -> list[int]:
+    """Return of each job of a submit the longest chain behind it, in its own dag (µs).
 
-    A step without a time limit counts nothing, and so does one that runs only if the step before it failed.
+    0 for other jobs. ``lengths`` are those of the jobs, by default their limits.
+
+    A step without a time limit counts nothing then, and never one that runs only if the step before it failed.
     """
-    behind: list[list[int]] = [[] for _ in jobs]
-    open_ = [0] * len(jobs)
-    for place, job in enumerate(jobs):
-        for before in _before(jobs, job):
-            behind[before].append(place)
-            open_[before] += 1
-    longest = [0] * len(jobs)
+    return longest_chains(
+        [_before(jobs, job) for job in jobs], list(map(_length, jobs)) if lengths is None else lengths
+    )
+
+
+def longest_chains(before: Sequence[Sequence[int]], lengths: Sequence[int]) -> list[int]:
+    """Return the length of the longest chain behind each place, if those at the places ``before`` each one end first.
+
+    There is no circle.
+    """
+    behind: list[list[int]] = [[] for _ in lengths]
+    open_ = [0] * len(lengths)
+    for place, those in enumerate(before):
+        for first in those:
+            behind[first].append(place)
+            open_[first] += 1
+    longest = [0] * len(lengths)
     free = [place for place, count in enumerate(open_) if not count]
     while free:
         place = free.pop()
-        whole = longest[place] + _length(jobs[place])
-        for before in _before(jobs, jobs[place]):
-            longest[before] = max(longest[before], whole)
-            open_[before] -= 1
-            if not open_[before]:
-                free.append(before)
+        whole = min(NEVER, longest[place] + lengths[place])
+        for first in before[place]:
+            longest[first] = max(longest[first], whole)
+            open_[first] -= 1
+            if not open_[first]:
+                free.append(first)
     return longest
 
 

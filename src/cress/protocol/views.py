@@ -49,7 +49,7 @@ class DeadlineView(View, frozen=True):
 
     ``forecast`` is ``fine``, ``at_risk``, ``cannot_be_met`` or ``unknown`` (of a job that waits for others, or of whose length nothing is known);
     of a job that is over ``met`` or ``missed``, ``cancelled`` if it was cancelled before. ``chance`` is the share of outcomes that are in time, ``earliest_end`` when it ends
-    if it takes no longer than a tenth of them. ``slack`` is the time that is left beyond what the job takes on average, in seconds,
+    by the optimistic estimates. ``slack`` is the time that is left beyond what the job takes on average, in seconds,
     negative if that is missing; the time until the deadline if nothing is known of the length. ``urgency`` is 0 to 1.
     """
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from cress.center.committer import Committer
-from cress.center.lookup import AnyJob, members_of
+from cress.center.lookup import AnyJob
 from cress.center.turns import in_turns
+from cress.core.outlook import Behind, Left
+from cress.lifecycle.jobs.deadlines import outlooks
+from cress.lifecycle.submits.deadlines import behind_of_submit
 from cress.lifecycle.tables.family_rows import Family
 from cress.model.deadlines import deadline_of, met
 from cress.model.family import Dag
@@ -29,13 +34,19 @@ def deadline_view(committer: Committer, job: AnyJob, run: Run | None = None) -> 
         return None
     core, now = committer.machine.core, committer.clock.now()
     utc = now - committer.machine.now + committer.machine.utc
-    if not isinstance(job, Family):
+    if isinstance(job, Family):
+        if not isinstance(job.job.plan, Dag):
+            return None
+        return _together(job.job.deadline, outlooks(committer.machine, job.job.id, now), utc)
+    owner = committer.machine.families.get(job.job.family)
+    if owner is None or not owner.job.deadline:
         found = core.outlook(job.job.id, now)
         return None if found is None else _view(found, utc)
-    if not isinstance(job.job.plan, Dag):
-        return None
-    steps = [core.outlook(member.job.id, now) for member in members_of(committer, job)]
-    return _together(job.job.deadline, [each for each in steps if each is not None], utc)
+    # By the limits of the steps behind it, which bound how long these take but not how short: a step loses only the
+    # deadline of its dag.
+    behind = owner.job.deadline - job.job.deadline
+    found = core.outlook(job.job.id, now, Behind(owner.job.deadline, Left(0, behind, behind)))
+    return None if found is None else _view(msgspec.structs.replace(found, deadline=job.job.deadline), utc)
 
 
 async def foreseen_views(committer: Committer, jobs: Sequence[Job]) -> dict[int, DeadlineView]:
@@ -44,8 +55,9 @@ async def foreseen_views(committer: Committer, jobs: Sequence[Job]) -> dict[int,
     timed = machine.resolved(jobs)
     views: dict[int, DeadlineView] = {}
     steps: dict[int, list[Outlook]] = {}
+    paths = behind_of_submit(machine, timed)
     async for place, job in in_turns(enumerate(timed)):
-        found = machine.foreseen(job) if job.plan is None else None
+        found = machine.foreseen(job, paths.get(place)) if job.plan is None else None
         if found is not None and job.family:
             steps.setdefault(-job.family - 1, []).append(found)
         elif found is not None:
@@ -74,10 +86,10 @@ def _view(found: Outlook, utc: int) -> DeadlineView:
 
 
 def _together(deadline: int, steps: Sequence[Outlook], utc: int) -> DeadlineView:
-    """Return the view of a dag: what its steps have behind them is the difference between its deadline and theirs."""
+    """Return the view of a dag from the forecasts for it that its steps give."""
     worst = next((each for each in _WORST_FIRST if any(step.promise is each for step in steps)), Promise.UNKNOWN)
     slacks = [step.slack for step in steps if step.slack is not None]
-    ends = [step.earliest_end + deadline - step.deadline for step in steps if step.earliest_end is not None]
+    ends = [step.earliest_end for step in steps if step.earliest_end is not None]
     whole = Outlook(
         deadline,
         max((step.urgency for step in steps), default=0.0),

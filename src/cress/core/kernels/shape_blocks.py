@@ -2,6 +2,8 @@
 
 ``members`` are the positions, block after block; block b is [``begins[b]``, ``begins[b + 1]``) of it and has shapes of the
 rows [``lowest[b]``, ``highest[b]``]. ``block_of`` has the block of each position. Positions without a job have a place too.
+The rows of ``values`` are those of ``urgency.py``. Compiled kernels keep them as constants, so a change of them there
+needs one of this file.
 """
 
 from __future__ import annotations

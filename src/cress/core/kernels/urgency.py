@@ -1,7 +1,7 @@
 """The order of waiting jobs by urgency or by deadline, which changes with time (design note 0023).
 
 ``values`` has a column per queue position, ``GAP`` where there is no job, with these rows: ``DEADLINES`` on the clock of the core, NEVER
-without one; ``WORK``; ``RUNS``, for how long a unit is planned by its estimate; ``SHORTEST`` and ``LONGEST``, the optimistic and the
+without one; ``RUNS``, for how long a unit is planned by its estimate; ``SHORTEST`` and ``LONGEST``, the optimistic and the
 pessimistic estimate of what is left (µs), which may be one row. Of equal jobs the first position is first.
 
 Jobs are looked at in blocks (``shape_blocks.py``): ``members`` are the positions of all, block after block, and block b is
@@ -16,7 +16,7 @@ from numba import njit
 from cress.model.times import NEVER
 
 # The last row is the longest: by deadline it is the shortest as well.
-DEADLINES, WORK, RUNS, SHORTEST, LONGEST = 0, 1, 2, 3, -1
+DEADLINES, RUNS, SHORTEST, LONGEST = 0, 1, 2, -1
 GAP = 2**62
 
 

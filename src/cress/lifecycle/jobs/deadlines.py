@@ -5,17 +5,20 @@ A dag is watched as a whole: the deadlines of its steps are its own, less what i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import msgspec
 
+from cress.core.outlook import Behind, Left
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import DeadlineAtRisk, DeadlineMissed
+from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.timers import LATE, LOST, RISK
+from cress.model.critical_path import longest_chains
 from cress.model.family import Cron
 from cress.model.group import DEFAULT_GROUP
 from cress.model.groups.timetable import local_time
-from cress.model.job import Job
+from cress.model.job import Condition, Job
 from cress.model.outlook import Outlook, Promise
 from cress.model.records import JobRecord, JobState
 from cress.model.times import HOUR, NEVER, SECOND
@@ -25,8 +28,6 @@ from cress.model.times import HOUR, NEVER, SECOND
 FIRST, LEAST, MOST, GRID = SECOND, 10 * SECOND, HOUR, 10 * SECOND
 PART = 8
 MOST_LOOKS, REST = 200, SECOND // 10
-
-_AT_RISK = (Promise.AT_RISK, Promise.CANNOT)
 
 
 def timed(job: Job, utc: int) -> Job:
@@ -100,28 +101,55 @@ def _set_late(context: Context, job: Job) -> None:
 
 def _look(context: Context, job: Job) -> None:
     """Tell that a deadline is at risk, or look again later."""
-    found = list(_outlooks(context, job))
-    bad = next((each for each in found if each.promise in _AT_RISK), None)
-    if bad is not None:
-        text = "" if bad.chance is None else f"{1 - bad.chance:.0%} of such runs miss it"
-        if bad.promise is Promise.CANNOT:
-            text = "it cannot be met"
-            if bad.earliest_end is not None:
-                text += f": it ends at {shown(context, bad.earliest_end + job.deadline - bad.deadline)} at the earliest"
-        context.noticed.deadline(DeadlineAtRisk(job.id, job.name, job.group or DEFAULT_GROUP, text))
+    found = outlooks(context, job.id, context.now)
+    bad = [text for text in (_risk(context, each) for each in found) if text]
+    if bad:
+        context.noticed.deadline(DeadlineAtRisk(job.id, job.name, job.group or DEFAULT_GROUP, bad[0]))
         return
     spare = min((each.slack for each in found if each.slack is not None), default=job.deadline - context.utc)
     at = context.now + min(MOST, max(LEAST, spare // PART))
     context.timers.set(RISK, str(job.id), -(-at // GRID) * GRID)
 
 
-def _outlooks(context: Context, job: Job) -> Iterable[Outlook]:
-    """Yield the forecast for a job, or for each step of a dag that is not over."""
-    family = context.families.get(job.id)
-    for number in [job.id] if family is None else family.members.values():
-        found = context.core.outlook(number, context.now)
-        if found is not None:
-            yield found
+def _risk(context: Context, found: Outlook) -> str:
+    """Return why people are told of the risk of a deadline, and by which estimate.
+
+    Empty if it is more likely to be met.
+    """
+    if found.promise is Promise.CANNOT:
+        if found.earliest_end is None:
+            return "it cannot be met"
+        return f"it cannot be met: it ends at {shown(context, found.earliest_end)} at the earliest"
+    # A limit alone is no reason for an alarm: most runs are much shorter.
+    if found.promise is not Promise.AT_RISK or found.chance is None or found.likely_end is None:
+        return ""
+    if found.likely_end <= found.deadline:
+        return ""
+    end = shown(context, found.likely_end)
+    return f"by the mean of earlier runs it ends at {end}: {1 - found.chance:.0%} of such runs miss it"
+
+
+def outlooks(context: Context, number: int, now: int) -> list[Outlook]:
+    """Return the forecast for a job, or those for a dag that each of its steps that are not over and must run gives."""
+    family = context.families.get(number)
+    ahead: Mapping[int, Behind | None] = {number: None} if family is None else behind_steps(context, family)
+    found = (context.core.outlook(each, now, behind) for each, behind in ahead.items())
+    return [each for each in found if each is not None]
+
+
+def behind_steps(context: Context, family: Family) -> dict[int, Behind]:
+    """Return what is behind each step of a dag that is not over and must run, by the estimates of these."""
+    steps = [number for number in family.members.values() if number in context.jobs]
+    unmet = [context.jobs[number].unmet for number in steps]
+    # What runs only if another step fails is not part of the way to a success.
+    needed = [all(condition is not Condition.FAILED for _, condition in each) for each in unmet]
+    place = {number: i for i, number in enumerate(steps) if needed[i]}
+    before = [
+        [place[first] for first, _ in each if first in place] if needed[i] else [] for i, each in enumerate(unmet)
+    ]
+    left = [context.core.left_of(number) or Left(0, 0, 0) for number in steps]
+    chains = [longest_chains(before, kind) for kind in zip(*left, strict=True)]
+    return {number: Behind(family.job.deadline, Left(*(chain[i] for chain in chains))) for number, i in place.items()}
 
 
 def _gives_up(context: Context, job: Job) -> bool:
@@ -131,8 +159,8 @@ def _gives_up(context: Context, job: Job) -> bool:
 def _look_for_loss(context: Context, job: Job) -> str:
     """Return why a job is to be cancelled if it cannot meet its deadline even if it starts now, else empty, and look again later."""
     family = context.families.get(job.id)
-    numbers = [job.id] if family is None else family.members.values()
-    latest = min((context.core.latest_start(number) for number in numbers), default=NEVER)
+    ahead: Mapping[int, Behind | None] = {job.id: None} if family is None else behind_steps(context, family)
+    latest = min((context.core.latest_start(number, behind) for number, behind in ahead.items()), default=NEVER)
     if latest < context.now and _gives_up(context, job):
         context.timers.drop(LATE, str(job.id))
         _missed(context, job)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from cress.core.outlook import Behind, Left, left_of
 from cress.lifecycle.context import Context
 from cress.lifecycle.jobs.deadlines import shown, timed
 from cress.lifecycle.slices import Slices, parts
@@ -31,23 +32,38 @@ def check(context: Context, job: Job) -> None:
 
 def check_met(context: Context, jobs: Sequence[Job]) -> Slices[None]:
     """Raise ``NotAccepted`` if a deadline of these jobs, which are ``resolved``, cannot be met as far as is known."""
+    paths = behind_of_submit(context, jobs)
     for part in parts(list(enumerate(jobs))):
         for place, job in part:
-            found = context.foreseen(job) if job.plan is None else None
+            found = context.foreseen(job, paths.get(place)) if job.plan is None else None
             if found is None or found.promise is not Promise.CANNOT:
                 continue
             owner = -job.family - 1 if job.family else place
-            left = jobs[owner].deadline - job.deadline
             end = (
                 ""
                 if found.earliest_end is None
-                else f": it ends at {shown(context, found.earliest_end + left)} at the earliest"
+                else f": it ends at {shown(context, found.earliest_end)} at the earliest"
             )
             error = NotAccepted(
                 f"cannot be met{end}", hint="a later deadline, or a submit that is not strict", field="deadline"
             )
             raise below(error, f"jobs[{owner}]") if len(jobs) > 1 else error
         yield
+
+
+def behind_of_submit(context: Context, jobs: Sequence[Job]) -> dict[int, Behind]:
+    """Return what is behind each step of the dags with deadlines in a submit, whose jobs are ``resolved``, by place."""
+    steps = {place: -job.family - 1 for place, job in enumerate(jobs) if job.family and job.deadline}
+    if not steps:
+        return {}
+    none = Left(0, 0, 0)
+    left = [left_of(job, context.expected(job)) if place in steps else none for place, job in enumerate(jobs)]
+    chains = [longest_behind(jobs, kind) for kind in zip(*left, strict=True)]
+    return {
+        place: Behind(jobs[owner].deadline, Left(*(chain[place] for chain in chains)))
+        for place, owner in steps.items()
+        if isinstance(jobs[owner].plan, Dag)
+    }
 
 
 def resolved(jobs: Sequence[Job], utc: int) -> list[Job]:

@@ -31,6 +31,7 @@ class BackfillPolicy(Policy[J]):
     """
 
     offers_more = True
+    keeps_order = True
 
     def __init__(self, fit: Fit, depth: int, *, conservative: bool) -> None:
         super().__init__()

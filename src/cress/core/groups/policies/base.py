@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import islice, takewhile
 from typing import Generic, Self
 
 from cress.core.groups.policies.queue import J, Queue
@@ -11,6 +12,9 @@ from cress.core.tables.arrays import Ints
 from cress.model.group import Group
 from cress.model.options import Options
 from cress.model.times import NEVER
+
+# Jobs ahead of one that a forecast looks at: of more, the others count as these do.
+MOST_AHEAD = 200
 
 
 class Policy(Generic[J]):
@@ -22,6 +26,9 @@ class Policy(Generic[J]):
     overtakes = False
     # Whether users have limits, so that a head may be passed over.
     limits_users = False
+    # Whether of jobs that are alike none starts before one that is ``ahead`` of it, is planned for no longer and can
+    # still be in time.
+    keeps_order = False
     # Whether every waiting job has a planned start.
     plans = False
     # Whether keys change with time; each is valid until ``key_until``.
@@ -98,9 +105,14 @@ class Policy(Generic[J]):
         """Return the work of the waiting jobs (µs of a millicore), for policies that bound waits by it."""
         return 0
 
-    def work_ahead(self, job: J) -> int:
-        """Return the work of the waiting jobs that are likely to go before this one (µs of a millicore); 0 if that is not told."""
-        return 0
+    def ahead(self, job: J) -> tuple[list[J], int]:
+        """Return the first ``MOST_AHEAD`` waiting jobs that are likely to go before this one, and their whole number.
+
+        The job itself need not be queued.
+        The number may be too large if there are more than these.
+        """
+        found = list(islice(takewhile(lambda other: other is not job, self), MOST_AHEAD))
+        return found, len(found) if len(found) < MOST_AHEAD else len(self)
 
     def head_is_overdue(self) -> bool:
         """Return whether the head must not be delayed by a wrong estimate any more; only for policies that are ``timed``."""

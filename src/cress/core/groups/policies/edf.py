@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cress.core.groups.policies.queue import J, QueuedJob
-from cress.core.groups.policies.urgency import UrgencyPolicy, work_of
+from cress.core.groups.policies.urgency import UrgencyPolicy
 
 
 def _measures(job: QueuedJob) -> tuple[int, ...]:
-    return job.deadline, work_of(job), job.run, job.least_left()
+    return job.deadline, job.run, job.least_left()
 
 
 class EdfPolicy(UrgencyPolicy[J]):
@@ -19,4 +19,4 @@ class EdfPolicy(UrgencyPolicy[J]):
 
     by_deadline = True
     measures = staticmethod(_measures)
-    columns = 4
+    columns = 3

@@ -8,3 +8,5 @@ from cress.core.groups.policies.queue import J
 
 class FifoPolicy(Policy[J]):
     """Policy that offers only the head, by submit time."""
+
+    keeps_order = True

@@ -30,6 +30,8 @@ class RankedBackfill(BackfillPolicy[J]):
     """
 
     timed = True
+    # A job that is estimated anew, or that has waited, changes its place.
+    keeps_order = False
 
     def __init__(self, fit: Fit, depth: int, *, order: str, predicts: bool) -> None:
         super().__init__(fit, depth, conservative=False)

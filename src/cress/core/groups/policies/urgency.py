@@ -11,26 +11,18 @@ from typing import Self
 import numpy as np
 
 from cress.core.groups.policies.backfill import BackfillPolicy
-from cress.core.groups.policies.base import Policy
+from cress.core.groups.policies.base import MOST_AHEAD, Policy
 from cress.core.groups.policies.most_urgent import MostUrgent
 from cress.core.groups.policies.queue import GAP, J, QueuedJob
 from cress.core.groups.policies.ranked_queue import RankedQueue
-from cress.core.kernels.urgency import DEADLINES, RUNS, WORK
+from cress.core.kernels.urgency import DEADLINES, RUNS
 from cress.core.placing.fit import Fit
 from cress.model.group import Group
 from cress.model.options import Options
 
-# The unit of work in the column, and the most that a job counts with: the sum over a queue fits a number of the column.
-_WORK_UNIT, _MOST_WORK = 2**20, 2**44
-
-
-def work_of(job: QueuedJob) -> int:
-    """Return the work of a job as the column keeps it."""
-    return min(job.work // _WORK_UNIT, _MOST_WORK)
-
 
 def _measures(job: QueuedJob) -> tuple[int, ...]:
-    return job.deadline, work_of(job), job.run, job.shortest_left(), job.longest_left()
+    return job.deadline, job.run, job.shortest_left(), job.longest_left()
 
 
 class UrgencyPolicy(BackfillPolicy[J]):
@@ -41,10 +33,11 @@ class UrgencyPolicy(BackfillPolicy[J]):
 
     timed = True
     overtakes = True
+    keeps_order = True
 
     by_deadline = False
     measures = staticmethod(_measures)
-    columns = 5
+    columns = 4
 
     def __init__(self, fit: Fit, depth: int, late: float, *, backfills: bool = True) -> None:
         super().__init__(fit, depth, conservative=False)
@@ -150,7 +143,8 @@ class UrgencyPolicy(BackfillPolicy[J]):
     def work(self) -> int:
         return self.queue.work
 
-    def work_ahead(self, job: J) -> int:
+    def ahead(self, job: J) -> tuple[list[J], int]:
         # Whose deadline is nearer mostly becomes more urgent first.
-        nearer = self.queue.values[DEADLINES] < job.deadline
-        return int(self.queue.values[WORK][nearer].sum()) * _WORK_UNIT
+        nearer = np.flatnonzero(self.queue.values[DEADLINES, : self.queue.end] < job.deadline)
+        first = nearer[np.argsort(self.queue.values[DEADLINES][nearer], kind="stable")[:MOST_AHEAD]]
+        return [other for place in first.tolist() if (other := self.queue.at(place)) is not None], len(nearer)

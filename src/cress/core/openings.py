@@ -1,0 +1,116 @@
+"""Openings: when what runs leaves room for a task, by one of the estimates of what runs (design note 0023).
+
+Only amounts count. Devices, domains and bookings can delay a start further; nothing starts before there are amounts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+
+import numpy as np
+
+from cress.core.jobs import Attempt
+from cress.core.kernels.holding import AMOUNTS, END, FREE, NODE, NONE, OUT, USABLE
+from cress.core.placing.shape import Shape
+from cress.core.tables.arrays import Ints
+from cress.core.tables.cluster import Cluster
+from cress.model.times import NEVER
+
+# Ends that a search looks at; it returns the last of these if there is no room by then.
+MOST_ENDS = 5_000
+
+
+class By(Enum):
+    """Estimates by which what runs ends."""
+
+    OPTIMISTIC = 0
+    MEAN = 1
+    PESSIMISTIC = 2
+
+
+class Openings:
+    """The running tasks as columns, by the slots of their leases; written again when the cluster has changed."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._stamp = -1
+        # Start, optimistic, mean and pessimistic estimate, and when the task ends at the latest. Slot by slot.
+        self._columns: Ints = np.zeros((5, 0), np.int64)
+
+    def of(self, shape: Shape, number: int, by: By, attempts: Collection[Attempt], now: int) -> list[int]:
+        """Return when the first ``number`` tasks of a shape find amounts (µs), ascending.
+
+        Fewer if known ends make no room for more.
+        """
+        cluster = self._cluster
+        n, k_count = cluster.node_count, cluster.k_count
+        may = cluster.nodes[:n, USABLE] != 0
+        if not shape.kinds:
+            may &= cluster.lack[shape.row, :n] & OUT == 0
+        places = np.flatnonzero(may)
+        asked = np.flatnonzero(shape.request_array)
+        request = shape.request_array[asked]
+        free = cluster.nodes[:n, FREE : FREE + k_count][:, asked]
+        copies = np.zeros(n, np.int64)
+        copies[places] = _copies(free[places], request, number)
+        times = [now] * min(number, int(copies.sum()))
+        if len(times) == number:
+            return times
+        ends = self._ends(by, attempts, now)
+        slots = np.flatnonzero((cluster.leases[:, NODE] != NONE) & (ends < NEVER))
+        slots = slots[may[cluster.leases[slots, NODE]]]
+        for slot in slots[np.argsort(ends[slots], kind="stable")].tolist()[:MOST_ENDS]:
+            f = cluster.leases[slot, NODE]
+            free[f] += cluster.leases[slot, AMOUNTS : AMOUNTS + k_count][asked]
+            more = int(_copies(free[f], request, number)) - int(copies[f])
+            if more > 0:
+                copies[f] += more
+                times += [int(ends[slot])] * more
+                if len(times) >= number:
+                    return times[:number]
+        if len(slots) > MOST_ENDS:
+            times += [int(np.sort(ends[slots])[MOST_ENDS])] * (number - len(times))
+        return times
+
+    def _ends(self, by: By, attempts: Collection[Attempt], now: int) -> Ints:
+        """Return by slot when the task there ends.
+
+        What outlived an estimate ends by the next one, at last by its limit.
+        """
+        if self._stamp != self._cluster.stamp or self._columns.shape[1] != len(self._cluster.leases):
+            self._write(attempts)
+        start, *estimates, last = self._columns
+        ends = last
+        for estimate in reversed(estimates[by.value :]):
+            ends = np.where(now < start + estimate, start + estimate, ends)
+        if by is By.OPTIMISTIC:
+            # It may end at any time once it has run so long.
+            ends = start + estimates[0]
+        found: Ints = np.minimum(np.maximum(ends, now + 1), NEVER)
+        return found
+
+    def _write(self, attempts: Collection[Attempt]) -> None:
+        leases = self._cluster.leases
+        columns = np.zeros((5, len(leases)), np.int64)
+        # What is no task of a job may end at once, and is planned until the end of its lease.
+        columns[4] = leases[:, END]
+        slots = [attempt.slot for attempt in attempts]
+        columns[:, slots] = np.array([_times(attempt) for attempt in attempts], np.int64).reshape(-1, 5).T
+        self._columns = columns
+        self._stamp = self._cluster.stamp
+
+
+def _copies(free: Ints, request: Ints, most: int) -> Ints:
+    """Return how many times a request fits into free amounts, at most ``most``."""
+    if not len(request):
+        return np.full(free.shape[:-1], most, np.int64)
+    found: Ints = np.clip((free // request).min(axis=-1), 0, most)
+    return found
+
+
+def _times(attempt: Attempt) -> tuple[int, int, int, int, int]:
+    """Return the start, the estimates and the last end of an attempt; one that is told to stop may end at any time."""
+    job = attempt.job
+    shortest = 0 if attempt.stopping else job.shortest
+    return attempt.start, shortest, min(job.mean, NEVER), min(job.longest, NEVER), attempt.last_end
