@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, tzinfo
 
 from cress.core.advance.clearing import cleared, replaced
+from cress.core.advance.gaps import is_kept_off
 from cress.core.combined_restarts import changed_units
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import Guarantees
-from cress.core.groups.running_limits import head_of
+from cress.core.groups.running_limits import head_of, within
 from cress.core.groups.urgency_order import by_deadline, by_urgency
 from cress.core.jobs import ClaimEntry, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
@@ -38,6 +39,8 @@ class Cycle(MakingRoom):
         # The unit that ended the last pass (``quota_only``), or because of which other groups were held to their quota.
         self.last_blocked: JobEntry | None = None
         self._expired_at = -1
+        # Whether units of several queues, or of one whose order changes, take turns in this pass.
+        self._takes_turns = False
         # What is to be decided first: moves of running tasks, as claims and stops.
         self._proposed: list[Decision] = []
         self._order = {"urgency": by_urgency, "deadline": by_deadline}.get(options.order)
@@ -128,6 +131,7 @@ class Cycle(MakingRoom):
         self.last_blocked = None
         ahead = Ahead()
         self.pass_number += 1
+        self._guarantees = Guarantees(self.groups, self.cluster)
         self._follow_heads(ahead)
         if self._start_before_others(ahead, now):
             return True
@@ -139,7 +143,7 @@ class Cycle(MakingRoom):
         # Alone in the order, the first unit of one queue keeps its turn anyway, unless others of the queue may take its room.
         several = groups.several_wait()
         takes_turns = several or first.policy.overtakes or first.options.preempt_within != "off"
-        guarantees = Guarantees(groups, self.cluster) if takes_turns else None
+        self._takes_turns = takes_turns
         blocked: list[JobEntry] = []
         for group in self._groups_in_order(now) if several else (first,):
             group.visited = self.pass_number
@@ -160,7 +164,7 @@ class Cycle(MakingRoom):
             blocked.append(offered)
             if self._make_room(group, offered, ahead, now):
                 return True
-            if not self._may_be_ahead(offered, ahead, guarantees, now):
+            if not self._may_be_ahead(offered, ahead, now):
                 continue
             ahead.append(offered)
             if self.leases.endless:
@@ -215,11 +219,11 @@ class Cycle(MakingRoom):
             overdue = overdue or (late and (not group.counters or head_of(group) is group.policy.head()))
         self.count_limits(overdue)
 
-    def _may_be_ahead(self, blocked: JobEntry, ahead: Ahead, guarantees: Guarantees | None, now: int) -> bool:
+    def _may_be_ahead(self, blocked: JobEntry, ahead: Ahead, now: int) -> bool:
         """Return whether a blocked unit may hold up others; if it is the first that may, note its turn where turns are taken."""
-        if guarantees is None:
+        if not self._takes_turns:
             return True
-        if guarantees.forbid(blocked):
+        if self._is_forbidden(blocked):
             return False
         if not ahead.jobs:
             due = self.turns.note(blocked, now)
@@ -257,6 +261,12 @@ class Cycle(MakingRoom):
             ahead.append(job)
             return False
         return False
+
+    def _is_planned(self, job: JobEntry) -> bool:
+        """Return whether a unit may have a planned start: within the bounds of its groups, and unless it has room now not forbidden."""
+        if job.group.limited and not self._is_within_bounds(job):
+            return False
+        return not self._is_forbidden(job) or self.fit.copies_free(job.shape) >= job.shape.size
 
     def _follow_units(self, ahead: Ahead) -> None:
         """Choose the homes of units, and keep the room of those whose companions are being stopped."""
@@ -298,20 +308,32 @@ class Cycle(MakingRoom):
             return False
         asks = head.shape.match is not None
         limited = group.limited or bool(group.counters) or self._fits_in_no_gap(head)
+        free: Iterator[JobEntry] | None = None
         if self._gate or policy.limits_users or limited or (asks and not self.fit.within_reach(head.shape)):
-            head = self._first_free(group, now)
+            free = self._free(group, now)
+            head = next(free, None)
             if head is None:
                 return False
         # The due unit was tried already.
         due = ahead.jobs[0] if ahead.jobs else None
         if head is not due and self._try(head, ahead, now):
             return True
-        if head.shape.open_at != self.cluster.usable_changes and self.fit.waits_for_node(head.shape):
-            head = self._first_free(group, now)
-            if head is None:
-                return False
-            if head is not due and self._try(head, ahead, now):
+        if self._waits_for_no_room(head, ahead, now):
+            # What is behind it starts, in the order of the policy, as if it did not wait.
+            first, failed = head, {head.shape: head.duration}
+            if not self.fit.waits_for_node(first.shape) and self._make_room(group, first, ahead, now):
                 return True
+            for head in self._free(group, now) if free is None else free:
+                # One that is like it and runs as long fails as well.
+                if head is first or (head.shape in failed and failed[head.shape] <= head.duration):
+                    continue
+                if head is not due and self._try(head, ahead, now):
+                    return True
+                if not self._waits_for_no_room(head, ahead, now):
+                    break
+                failed[head.shape] = head.duration
+            else:
+                return False
         group.offered = head
         if not policy.offers_more:
             return False
@@ -319,12 +341,29 @@ class Cycle(MakingRoom):
         # The decision of the gate changes with time, so no failure is remembered.
         memo = None if self._gate else (self.cluster.loosened, beside.sign)
         for job in policy.later(head, memo):
-            if job is due or (job is head and limited) or self._passed_over(job, now):
+            if job is due or job is head or self._passed_over(job, now):
                 continue
             if self._try(job, beside, now):
                 return True
         group.offered = head
         return False
+
+    def _waits_for_no_room(self, job: JobEntry, ahead: Ahead, now: int) -> bool:
+        """Return whether a unit that was tried in vain waits for something else than room: it holds up nobody of its group.
+
+        That is open nodes, that others need less of their guarantees, or the end of advance reservations, after which what is foreseen for it
+        binds others.
+        """
+        if job.shape.open_at != self.cluster.usable_changes and self.fit.waits_for_node(job.shape):
+            return True
+        if self._is_forbidden(job):
+            job.group.verdict = Verdict.FORBIDDEN
+            return True
+        if not self.advance_reservations or not is_kept_off(self, job):
+            return False
+        if self._may_be_ahead(job, ahead, now):
+            ahead.append(job)
+        return True
 
     def _try(self, job: JobEntry, ahead: Ahead, now: int) -> bool:
         """Match one unit, beside the reservations of the units ahead, and start it if it fits."""
@@ -381,7 +420,7 @@ class Cycle(MakingRoom):
             group.verdict = Verdict.QUOTA
             self.last_blocked = ahead.jobs[0]
             return False
-        passes = None if not group.limited else self._is_within_bounds
+        passes = self._is_planned if group.limited or len(self.jobs) > group.jobs else None
         if group.limited and (head := head_of(group)) is not None:
             self._is_beyond_bounds(head)
         # A planned start that comes late may run into what is reserved in advance.
@@ -393,7 +432,7 @@ class Cycle(MakingRoom):
             elif self._gather(unit.job, now):
                 return True
         if unit is None:
-            group.offered = head_of(group)
+            group.offered = next((job for job in within(group, group.policy) if passes is None or passes(job)), None)
             group.verdict = Verdict.PLANNED
         else:
             self.plans.started(group, unit)

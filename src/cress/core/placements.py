@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, tzinfo
 from itertools import islice
 
@@ -12,7 +13,7 @@ from cress.core.advance.inside import copies_inside
 from cress.core.fragments.search import Place, may_use, own_room, rest_of
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.future.together import RoomAt
-from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.groups.guarantees import Guarantees, charge_of_tasks
 from cress.core.groups.limits import Bound, kept_for_others, over_max
 from cress.core.groups.policies.queue import MOST_PENDING
 from cress.core.groups.running_limits import head_of, limit_reached, within
@@ -57,6 +58,8 @@ class Placements(Ledger):
         self._due_starts = False
         self._quota_only = options.behind_blocked == "quota_only"
         self._gate = options.balance_gate == "on"
+        # What the guarantees of groups forbid, as of this pass.
+        self._guarantees = Guarantees(self.groups, self.cluster)
 
     def _do(self, fact: Decision) -> None:
         """Apply a proposal: it is decided."""
@@ -352,14 +355,17 @@ class Placements(Ledger):
         rows = np.fromiter((job.shape.row for job in islice(may, most)), np.int64)
         count_lacks_of_rows(np.bincount(rows, minlength=1), self.fit.rows, self.cluster.usable_count, counts)
 
-    def _first_free(self, group: GroupState, now: int) -> JobEntry | None:
-        """Return the first job of the group that waits for room, and that its clauses, limits and the gate let pass."""
+    def _free(self, group: GroupState, now: int) -> Iterator[JobEntry]:
+        """Yield the jobs of the group that its clauses, limits and the gate let pass, and whose nodes are open."""
         for job in group.policy:
             if self.fit.waits_for_node(job.shape):
                 group.verdict = Verdict.NO_NODE
             elif not self._passed_over(job, now):
-                return job
-        return None
+                yield job
+
+    def _is_forbidden(self, job: JobEntry) -> bool:
+        """Return whether the guarantees of other groups leave no room for a unit."""
+        return len(self.jobs) > job.group.jobs and self._guarantees.forbid(job)
 
     def _fits_in_no_gap(self, job: JobEntry) -> bool:
         """Return whether advance reservations leave a unit no time that is long enough for it."""

@@ -19,6 +19,7 @@ from cress.core.diagnostics.smallest_change import smallest_change
 from cress.core.diagnostics.taken_ports import taken_ports
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.future.reservations import drain_due
+from cress.core.groups.guarantees import Forbidden, Guarantees
 from cress.core.groups.limits import Bound
 from cress.core.groups.running_limits import head_of, limit_reached, that_may_start
 from cress.core.jobs import JobEntry
@@ -93,7 +94,7 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         return _veto(job, Verdict.COOLING, until=group.cools_until())
     if group.visited != core.pass_number or job.arrived == core.pass_number:
         return _unvisited(core, job)
-    return _no_gap(core, job) or _gate(core, job) or _kept(core, job) or _placement(core, job)
+    return _no_gap(core, job) or _forbidden(core, job) or _gate(core, job) or _kept(core, job) or _placement(core, job)
 
 
 def _no_gap(core: Cycle, job: JobEntry) -> Veto | None:
@@ -103,6 +104,24 @@ def _no_gap(core: Cycle, job: JobEntry) -> Veto | None:
         return None
     could = "with a shorter time limit it could start" if longest_now(core, job) else "it needs a shorter time limit"
     return msgspec.structs.replace(_veto(job, Verdict.NO_GAP, places=found.names, details=(could,)), gap=found.longest)
+
+
+def _forbidden(core: Cycle, job: JobEntry) -> Veto | None:
+    """Return the veto of a unit without room, which the guarantees of other groups leave none."""
+    found = Guarantees(core.groups, core.cluster).against(job)
+    if found is None or core.fit.copies_free(job.shape) >= job.shape.size or core.fit.waits_for_node(job.shape):
+        return None
+    return msgspec.structs.replace(_veto(job, Verdict.FORBIDDEN), bounded=_say_forbidden(core, found))
+
+
+def _say_forbidden(core: Cycle, found: Forbidden) -> str:
+    """Return the sentence about a guarantee of others that leaves no room for a unit."""
+    amount = partial(say_amount, core, found.measure)
+    return (
+        f"it asks for {amount(found.asks)} at once, beyond the quota of group {found.group} ({amount(found.quota)}), and the guarantees of "
+        f"other groups leave {amount(found.left)} now; it starts when they leave enough, and jobs behind it go first until then; "
+        "a smaller job or a larger quota would start earlier"
+    )
 
 
 def _kept(core: Cycle, job: JobEntry) -> Veto | None:
@@ -512,6 +531,7 @@ _SENTENCES = {
     Verdict.UNVISITED: "no pass has come to it yet",
     Verdict.MAX_QUOTA: "{bounded}",
     Verdict.KEPT: "{bounded}",
+    Verdict.FORBIDDEN: "{bounded}",
     Verdict.RUNNING_LIMIT: "{reached}",
     Verdict.USER_LIMIT: "its user has reached the limit of his share of group {group}",
     Verdict.GATE: "it would unbalance every node that it fits on, while another waiting job would balance one",
