@@ -158,7 +158,7 @@ def settle(made: World) -> None:
         made.yield_victims()
 
 
-@pytest.mark.parametrize("policy", (*POLICIES, "Urgency"))
+@pytest.mark.parametrize("policy", [*POLICIES, "Urgency"])
 def test_behind_a_gang_that_guarantees_forbid_the_group_has_its_quota(policy: str) -> None:
     made = crowd(policy)
     settle(made)
@@ -167,7 +167,7 @@ def test_behind_a_gang_that_guarantees_forbid_the_group_has_its_quota(policy: st
     assert made.core.validate() == []
 
 
-@pytest.mark.parametrize("policy", (*POLICIES, "Urgency"))
+@pytest.mark.parametrize("policy", [*POLICIES, "Urgency"])
 def test_when_others_need_less_the_forbidden_gang_has_its_turn_again_before_those_behind_it(policy: str) -> None:
     made = crowd(policy)
     settle(made)

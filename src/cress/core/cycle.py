@@ -319,21 +319,11 @@ class Cycle(MakingRoom):
         if head is not due and self._try(head, ahead, now):
             return True
         if self._waits_for_no_room(head, ahead, now):
-            # What is behind it starts, in the order of the policy, as if it did not wait.
-            first, failed = head, {head.shape: head.duration}
-            if not self.fit.waits_for_node(first.shape) and self._make_room(group, first, ahead, now):
+            if not self.fit.waits_for_node(head.shape) and self._make_room(group, head, ahead, now):
                 return True
-            for head in self._free(group, now) if free is None else free:
-                # One that is like it and runs as long fails as well.
-                if head is first or (head.shape in failed and failed[head.shape] <= head.duration):
-                    continue
-                if head is not due and self._try(head, ahead, now):
-                    return True
-                if not self._waits_for_no_room(head, ahead, now):
-                    break
-                failed[head.shape] = head.duration
-            else:
-                return False
+            started, head = self._offer_behind(head, free or self._free(group, now), ahead, due, now)
+            if started or head is None:
+                return started
         group.offered = head
         if not policy.offers_more:
             return False
@@ -347,6 +337,22 @@ class Cycle(MakingRoom):
                 return True
         group.offered = head
         return False
+
+    def _offer_behind(
+        self, first: JobEntry, behind: Iterator[JobEntry], ahead: Ahead, due: JobEntry | None, now: int
+    ) -> tuple[bool, JobEntry | None]:
+        """Start the next unit behind ``first`` that fits, as if that did not wait; return whether one started, else the one that waits for room."""
+        failed = {first.shape: first.duration}
+        for job in behind:
+            # One that is like another and runs as long fails as well.
+            if job is first or (job.shape in failed and failed[job.shape] <= job.duration):
+                continue
+            if job is not due and self._try(job, ahead, now):
+                return True, None
+            if not self._waits_for_no_room(job, ahead, now):
+                return False, job
+            failed[job.shape] = job.duration
+        return False, None
 
     def _waits_for_no_room(self, job: JobEntry, ahead: Ahead, now: int) -> bool:
         """Return whether a unit that was tried in vain waits for something else than room: it holds up nobody of its group.
