@@ -255,10 +255,10 @@ def _check_bounds(context: Context, job: Job) -> None:
         amount = partial(say_amount, context.core, bound.measure)
         what = "all tasks of the gang ask" if job.gang else "one task asks"
         if not bound.group:
-            keeping = " and ".join(f"group {name} keeps {amount(kept)}" for name, kept in bound.keeping)
+            keeping = " and ".join(f"group {name} {amount(kept)}" for name, kept in bound.keeping)
             raise NotAccepted(
-                f"{what} for {amount(bound.asks)}, more than the quota of its group, and of {amount(bound.most)} in all other groups keep for "
-                f"themselves what nobody may borrow (Lendable): {keeping}",
+                f"{what} for {amount(bound.asks)}, more than the quota of its group; the cluster has {amount(bound.most)}, of which "
+                f"other groups keep a part for themselves (Lendable): {keeping}",
                 hint="a smaller job, or another group",
                 field="resource",
             )
