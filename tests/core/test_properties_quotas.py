@@ -92,7 +92,7 @@ class Constant:
             request = self.dimensions.vector(cpu=1000 * cores, memory=cores * GIB * (self.sort == "vectors"))
             requirement = ""
             if self.sort == "kinds":
-                request = self.dimensions.vector(cpu=500, gpu=500)
+                request = self.dimensions.vector(gpu=500)
                 requirement = self.rng.choice(("", *(f'GPUModel = "{kind}"' for kind in KINDS)))
             for _ in range(20 if gang else 1):
                 job = Job(
