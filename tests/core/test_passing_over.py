@@ -6,6 +6,8 @@ from datetime import datetime
 
 import pytest
 
+from cress.core.future.reservations import Ahead
+from cress.core.jobs import JobEntry
 from cress.core.placing.vetoes import Verdict
 from cress.model.advance import AdvanceReservation
 from cress.model.events import AdvanceReserved
@@ -190,7 +192,12 @@ def test_many_forbidden_gangs_alike_are_tried_once() -> None:
     made.submit(*(job(f"gang {i}").group("beta").tasks(10).gang().user("u2").limit("1h") for i in range(200)))
     tried = []
     one = made.core._try
-    made.core._try = lambda *asked: tried.append(asked[0]) or one(*asked)  # type: ignore[func-returns-value, method-assign]
+
+    def counting(unit: JobEntry, ahead: Ahead, now: int) -> bool:
+        tried.append(unit)
+        return one(unit, ahead, now)
+
+    made.core._try = counting  # type: ignore[method-assign]
     made.decide()
     assert len(tried) < 10
 

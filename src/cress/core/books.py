@@ -667,7 +667,10 @@ class Books:
         return job.gang and not self.fit.holds_when_empty(job.request, tasks, wants)
 
     def never_within_bounds(self, job: Job) -> Bound | None:
-        """Return the MaxQuota within which a task of ``job``, or its gang, cannot run even if nothing else of the group does, or what others keep for themselves even if nothing runs."""
+        """Return the bound within which a task of ``job``, or its gang, cannot run even alone.
+
+        That is a MaxQuota, or what other groups keep for themselves.
+        """
         constraints = constraints_of(job, self.dimensions)
         entry = JobEntry(
             job, self.groups.get(job.group), self.first_shape(job, constraints), self.now, None, constraints

@@ -218,7 +218,10 @@ class MakingRoom(Placements):
         return True
 
     def _evict(self, job: JobEntry, find: Callable[[list[Taker], bool], Eviction | None]) -> Eviction | None:
-        """Return victims for a unit of groups above quota × B; if there are none, of those that are furthest above their quota, while its own groups stay within theirs."""
+        """Return victims for a unit, of groups above quota × B.
+
+        If these make no room: of those furthest above their quota, while the groups of the unit stay within theirs.
+        """
         for to_quota in (False, True):
             takers = self._takers(job.group, job, job.shape.size, to_quota=to_quota)
             found = find(takers, to_quota) if takers else None

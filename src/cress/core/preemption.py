@@ -401,7 +401,8 @@ class _Search:
     def plan(self, *, beyond: bool) -> Eviction | None:
         """Return the victims of the unit; for a gang whose racks are compared or counted, those in the racks that cost fewest tasks.
 
-        ``beyond``: a group above its quota may lose a victim that takes it below; of one within quota × B if it has, even so, more of its quota than the unit's group.
+        ``beyond``: a group above its quota may lose a victim that takes it below. One that is within quota × B may
+        if it has, even so, more of its quota than the unit's group.
         """
         levels, best = self.levels, None
         for among, room in self._choices():

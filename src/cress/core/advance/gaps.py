@@ -67,7 +67,10 @@ def _closes_all(core: Books, job: JobEntry, binding: list[Kept]) -> bool:
 
 
 def is_kept_off(core: Books, job: JobEntry) -> bool:
-    """Return whether advance reservations alone keep the next unit of a job from starting now: off the nodes with room for it, or if there is no room, off those that would hold it when empty."""
+    """Return whether advance reservations alone keep the next unit of a job from starting now.
+
+    They keep it off the nodes with room for it, or if there is no room, off those that would hold it when empty.
+    """
     shape, reservations = job.shape, core.advance_reservations
     until = min(core.now + job.duration, NEVER)
     binding = [

@@ -153,7 +153,10 @@ class Amounts:
         )
 
     def yields_of(self, i: int, *, to_quota: bool = False) -> bool:
-        """True if used > quota × B in measure ``i``, or (``to_quota``) > the quota, without its victims; whatever it has of a kind of node that it does not name."""
+        """True if used > quota × B in measure ``i``, or (``to_quota``) > the quota, without its victims.
+
+        Of a kind of node that it does not name that is whatever it has.
+        """
         numerator, denominator = _EXACTLY if to_quota else self._yields
         return (self.used[i] - self.leaving[i]) * denominator > self.quota[i] * numerator
 

@@ -32,8 +32,9 @@ def named_kinds(group: Amounts, asked: ResourceVector) -> Bools:
 def entitled(
     group: Amounts, asked: ResourceVector, least: tuple[int, ...], below: Bools | None, *, to_quota: bool
 ) -> Entitled:
-    """Return where a group may take room for a unit that asks for so much together: where it needs preemption itself, or (``below``) one of those that the unit is in below it does.
+    """Return where a group may take room for a unit that asks for so much together.
 
+    That is where it needs preemption itself, or (``below``) one of those that the unit is in below it does.
     On a node the base measures count, and the kinds of that node that the group names and the unit is charged in; a group that names
     kinds alone is entitled to nothing elsewhere. ``least`` is the least charge of the unit. For its own need it takes up to quota × B, for
     one below it, or ``to_quota``, up to its quota.
