@@ -187,17 +187,17 @@ def test_a_forbidden_gang_that_fits_starts_also_behind_another_one() -> None:
     assert made.started() == ["alpha"] * 5 + ["gang of 7"] * 7
 
 
-def test_many_forbidden_gangs_alike_are_tried_once() -> None:
+def test_many_forbidden_gangs_alike_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made = crowd("FIFO")
     made.submit(*(job(f"gang {i}").group("beta").tasks(10).gang().user("u2").limit("1h") for i in range(200)))
-    tried = []
+    tried: list[JobEntry] = []
     one = made.core._try
 
     def counting(unit: JobEntry, ahead: Ahead, now: int) -> bool:
         tried.append(unit)
         return one(unit, ahead, now)
 
-    made.core._try = counting  # type: ignore[method-assign]
+    monkeypatch.setattr(made.core, "_try", counting)
     made.decide()
     assert len(tried) < 10
 
