@@ -46,7 +46,10 @@ def preempted(old_quota: int, new_tasks: int, mode: str, *, others_wait: bool = 
 @both_modes
 def test_a_preempted_group_takes_part_again_after_20_s_to_the_microsecond(mode: str) -> None:
     world = preempted(5, 5, mode)
-    assert world.why("old") == "group old was preempted a short time ago; while others wait for room it starts nothing beyond its quota"
+    assert (
+        world.why("old")
+        == "group old was preempted a short time ago; while others wait for room it starts nothing beyond its quota"
+    )
     assert world.core.next_wakeup() == 20 * SECOND
     world.wait(15, -1).decide()
     assert world.now == 20 * SECOND - 1
@@ -81,7 +84,9 @@ def test_a_cooling_group_that_falls_to_its_quota_waits_only_for_the_20_s(mode: s
 
 
 @both_modes
-def test_a_cooling_group_that_falls_below_its_quota_returns_to_it_at_once_and_beyond_it_after_the_20_s(mode: str) -> None:
+def test_a_cooling_group_that_falls_below_its_quota_returns_to_it_at_once_and_beyond_it_after_the_20_s(
+    mode: str,
+) -> None:
     world = preempted(5, 5, mode)
     kept = next(start.task for start in world.running.values() if start.job == world.ids["old"])
     world.finish("old", kept)

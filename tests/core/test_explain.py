@@ -70,6 +70,12 @@ def others_keep_what_is_free() -> World:
     return world
 
 
+def the_guarantees_of_others_forbid_it() -> World:
+    world = World(group("g", 3), group("lab", 5), nodes=nodes(1, cpu=8), preemption="off")
+    world.run(job("others").tasks(4).group("lab")).submit(job("waits").tasks(6).gang().group("g")).decide()
+    return world
+
+
 def a_branch_is_held_to_its_quota() -> World:
     world = World(
         group("all", 2), group("g", 2).inside("all"), group("a", 5), nodes=nodes(1, cpu=6), behind_blocked="quota_only",
@@ -383,6 +389,15 @@ SITUATIONS = [
         (
             "it asks for 1 core beyond the quota of its group, and others keep capacity for themselves: "
             "group lab 5 cores"
+        ),
+    ),
+    (
+        the_guarantees_of_others_forbid_it,
+        Verdict.FORBIDDEN,
+        (
+            "it asks for 6 cores at once, beyond the quota of group g (3 cores), and the guarantees of other groups leave "
+            "4 cores now; it starts when they leave enough, and jobs behind it go first until then; a smaller job or a "
+            "larger quota would start earlier"
         ),
     ),
     (

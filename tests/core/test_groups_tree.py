@@ -95,12 +95,36 @@ def settle(world: World) -> World:
 
 
 def test_outsiders_give_back_before_siblings() -> None:
-    """biology has 20 beyond its quota, lab nothing."""
+    """biology has 20 beyond its quota, lab nothing; theory is below its own quota as long as physics has room in its."""
     world = World(*UNIVERSITY, nodes=nodes(10, cpu=10), **CALM)
     world.run(job("l").tasks(40).group("lab"), job("b").tasks(60).group("biology"))
     settle(busy(world, "theory")).decide()
     settle(world)
-    assert used(world, "lab", "biology") == [40, 46], "physics needs no more once it has nine tenths of its quota"
+    assert used(world, "theory", "lab", "biology") == [18, 40, 42], "theory has nine tenths of its quota"
+
+
+def test_thresholds_of_two_levels_do_not_add_up_against_a_group() -> None:
+    """Nobody beside lab is above quota × B, and physics does not need preemption: lab had nothing for ever."""
+    world = World(
+        group("physics", 60),
+        group("lab", 10).inside("physics"),
+        group("theory", 50).inside("physics"),
+        group("biology", 40),
+        nodes=nodes(1, cpu=100),
+        **CALM,
+    )
+    world.run(job("t").tasks(55).group("theory"), job("b").tasks(45).group("biology"))
+    settle(busy(world, "lab")).decide()
+    settle(world)
+    assert used(world, "lab", "theory", "biology") == [9, 51, 40]
+
+
+def test_beyond_the_quota_of_its_branch_a_group_takes_from_siblings_alone() -> None:
+    world = World(*UNIVERSITY, group("idle", 10), nodes=nodes(1, cpu=112), **CALM)
+    world.run(job("l").tasks(43).group("lab"), job("b").tasks(52).group("biology"), job("t").tasks(17).group("theory"))
+    busy(world, "theory").decide()
+    settle(world)
+    assert used(world, "theory", "lab", "biology") == [18, 42, 52]
 
 
 def test_a_sibling_gives_back_what_is_within_the_quota_of_both() -> None:
@@ -108,7 +132,7 @@ def test_a_sibling_gives_back_what_is_within_the_quota_of_both() -> None:
     world.run(job("l").tasks(60).group("lab"), job("b").tasks(40).group("biology"))
     busy(world, "theory").decide()
     settle(world)
-    assert used(world, "lab", "biology") == [44, 40]
+    assert used(world, "theory", "lab", "biology") == [18, 42, 40]
     assert set(world.victims()) == {"l"}
 
 

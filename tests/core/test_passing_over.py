@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
+from cress.core.future.reservations import Ahead
+from cress.core.jobs import JobEntry
 from cress.core.placing.vetoes import Verdict
+from cress.model.advance import AdvanceReservation
+from cress.model.events import AdvanceReserved
+from cress.model.times import HOUR, SECOND
 from tests.core.builders import JobBuilder, World, group, job, node
 
 POLICIES = ("FIFO", "Priority", "Capacity", "BackFill", "conservative")
@@ -129,3 +136,110 @@ def test_jobs_behind_one_that_is_bound_to_a_rack_without_open_nodes_go_on(
         made.cordon("n1", "").cordon("n2", "")
     made.decide()
     assert made.nodes_of("head") != []
+
+
+# --- forbidden by the guarantees of others ------------------------------------------------------------------------------
+
+
+def crowd(policy: str) -> World:
+    """Ten cores: the job of alpha uses them all and waits for more, beta with a quota of 5 asks for ten at once, and for single cores behind that."""
+    beta = group("beta", 5, "BackFill" if policy == "conservative" else policy)
+    if policy == "conservative":
+        beta = beta.with_options(backfill=policy)
+    made = World(group("alpha", 5), beta, nodes=[node("n1").cpu(10)], grace=0, cooling=0, cooling_above_quota=0)
+    made.run(job("alpha").group("alpha").tasks(10).user("u1").limit("1h"))
+    made.submit(job("more").group("alpha").tasks(10).user("u1").limit("1h"))
+    gang = job("gang").group("beta").tasks(10).gang().user("u2").limit("1h")
+    small = job("small").group("beta").tasks(9).user("u2").limit("1h")
+    made.submit(gang).submit(small).decide()
+    return made
+
+
+def settle(made: World) -> None:
+    while made.told:
+        made.yield_victims()
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "Urgency"])
+def test_behind_a_gang_that_guarantees_forbid_the_group_has_its_quota(policy: str) -> None:
+    made = crowd(policy)
+    settle(made)
+    assert len(made.nodes_of("small")) == 5
+    assert made.veto("gang").kind is Verdict.FORBIDDEN
+    assert made.core.validate() == []
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "Urgency"])
+def test_when_others_need_less_the_forbidden_gang_has_its_turn_again_before_those_behind_it(policy: str) -> None:
+    made = crowd(policy)
+    settle(made)
+    made.cancel("more").cancel("alpha").decide()
+    settle(made)
+    assert made.veto("gang").kind is not Verdict.FORBIDDEN
+    made.finish("small")
+    assert made.nodes_of("gang") == ["n1"] * 10
+
+
+def test_a_forbidden_gang_that_fits_starts_also_behind_another_one() -> None:
+    made = World(group("alpha", 5), group("beta", 5), nodes=[node("n1").cpu(12)], preemption="off")
+    made.run(job("alpha").group("alpha").tasks(5))
+    made.submit(*(job(f"gang of {n}").group("beta").tasks(n).gang() for n in (9, 8, 7, 6))).decide()
+    assert made.started() == ["alpha"] * 5 + ["gang of 7"] * 7
+
+
+def test_many_forbidden_gangs_alike_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = crowd("FIFO")
+    made.submit(*(job(f"gang {i}").group("beta").tasks(10).gang().user("u2").limit("1h") for i in range(200)))
+    tried: list[JobEntry] = []
+    one = made.core._try
+
+    def counting(unit: JobEntry, ahead: Ahead, now: int) -> bool:
+        tried.append(unit)
+        return one(unit, ahead, now)
+
+    monkeypatch.setattr(made.core, "_try", counting)
+    made.decide()
+    assert len(tried) < 10
+
+
+# --- kept off by an advance reservation -----------------------------------------------------------------------------------
+
+
+def before_maintenance(policy: str, *, busy: bool) -> World:
+    """One node of 4 cores that is closed in two hours; ``busy``: three of them are in use for an hour."""
+    made = World(group("g", 9, policy), nodes=[node("n1").cpu(4)]).set_clock("2026-12-01T12:00+00:00")
+    start = round(datetime.fromisoformat("2026-12-01T14:00+00:00").timestamp()) * SECOND
+    made.observe(
+        [AdvanceReserved(AdvanceReservation(name="patch", start=start, end=start + HOUR, places=(("n1", 1),)))]
+    )
+    if busy:
+        made.run(plain("old", 3).limit("1h"))
+    return made
+
+
+@pytest.mark.parametrize("policy", ["FIFO", "Priority", "Capacity", "BackFill", "Urgency"])
+@pytest.mark.parametrize("cores", [1, 2, 4])
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
+def test_behind_one_that_waits_for_the_end_of_a_reservation_who_ends_before_it_goes_on(
+    policy: str, cores: int, *, busy: bool
+) -> None:
+    made = before_maintenance(policy, busy=busy)
+    made.submit(plain("long", cores).limit("5h")).submit(plain("short").limit("1h"), plain("late").limit("3h")).decide()
+    assert (made.nodes_of("short"), made.nodes_of("late")) == (["n1"], [])
+    made.finish("short")
+    made.wait(3 * 3600).decide()
+    assert made.nodes_of("long") == ([] if busy and cores > 1 else ["n1"])
+
+
+def test_one_that_waits_for_room_beside_a_reservation_keeps_its_place() -> None:
+    """The head could start on n2 once that has room, before the reservation of n1."""
+    made = World(group("g", 9), nodes=[node("n1").cpu(4), node("n2").cpu(4)]).set_clock("2026-12-01T12:00+00:00")
+    start = round(datetime.fromisoformat("2026-12-01T14:00+00:00").timestamp()) * SECOND
+    made.observe(
+        [AdvanceReserved(AdvanceReservation(name="patch", start=start, end=start + HOUR, places=(("n1", 1),)))]
+    )
+    made.run(
+        plain("old", 3).requires("Nodes in (n2)").limit("1h"), plain("older", 3).requires("Nodes in (n1)").limit("1h")
+    )
+    made.submit(plain("head", 4).limit("5h")).submit(plain("behind").limit("1h")).decide()
+    assert made.nodes_of("behind") == []

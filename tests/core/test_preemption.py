@@ -60,10 +60,91 @@ def test_a_group_needs_preemption_below_a_of_its_quota(used: float, below: str, 
     ],
 )
 def test_a_group_yields_above_b_of_its_quota(used: float, above: str, yields: bool) -> None:
-    world = World(group("old", 10).with_options(preempt_above=above), group("new", 10), nodes=nodes(1, cpu=used))
+    """Who is asked last is the only one above quota × B, unless ``old`` is."""
+    old, last = group("old", 10).with_options(preempt_above=above), group("last", 1).preempt_priority(1)
+    world = World(old, last, group("new", 10), nodes=nodes(1, cpu=round(used + 2, 3)))
     world.run(job("most").cpu(round(used - 1, 3)).priority(9).group("old"), job("old").group("old"))
+    world.run(job("last").tasks(2).group("last"))
     world.submit(wants()).decide()
-    assert world.victims() == (["old"] if yields else [])
+    assert world.victims() == ["old" if yields else "last"]
+
+
+# --- nobody is above quota × B -----------------------------------------------------------------------------------------
+
+CALM: dict[str, Any] = {"grace": 0, "cooling": 0, "cooling_above_quota": 0, "max_per_round": 1.0}
+
+
+def settle(world: World) -> None:
+    for _ in range(100):
+        if not world.told:
+            return
+        world.yield_victims()
+    raise AssertionError("preemption does not come to rest")
+
+
+def used_by(world: World, *names: str) -> list[float]:
+    return [world.core.groups.by_name[name].used[0] / 1000 for name in names]
+
+
+def test_small_surpluses_of_many_groups_do_not_add_up_against_one() -> None:
+    """Nine of ten groups have 11 of their 10, within quota × B: the tenth had 1 of its 10 for ever."""
+    names = [f"g{i}" for i in range(10)]
+    world = World(*(group(name, 10) for name in names), nodes=nodes(1, cpu=100), **CALM)
+    world.run(*(job(name).tasks(11).group(name) for name in names[1:]), job("g0").group("g0"))
+    world.submit(*(job(f"more of {name}").tasks(50).group(name) for name in names)).decide()
+    settle(world)
+    assert used_by(world, "g0") == [9]
+    assert sorted(used_by(world, *names[1:])) == [10] * 8 + [11]
+    assert len(world.victims()) == 8, "nobody is preempted who could take it back"
+
+
+def test_the_group_furthest_above_its_quota_yields_on_whatever_node_it_is() -> None:
+    world = World(group("most", 20), group("some", 20), group("new", 3), nodes=[node("n1").cpu(21), node("n2").cpu(22)])
+    world.run(job("s").tasks(21).group("some").requires("Nodes in (n1)"))
+    world.run(job("m").tasks(22).group("most").requires("Nodes in (n2)").priority(5))
+    world.submit(wants()).decide()
+    assert world.victims() == ["m"]
+
+
+@pytest.mark.parametrize(
+    ("cores", "yields"),
+    [
+        pytest.param(10, True, id="up to its quota"),
+        pytest.param(11, False, id="beyond its quota, within quota × B"),
+    ],
+)
+def test_from_those_within_b_a_group_takes_no_more_than_its_quota(cores: int, yields: bool) -> None:
+    world = World(group("old", 110), group("new", 10), nodes=nodes(1, cpu=121), **CALM)
+    world.run(job("old").tasks(121).group("old")).submit(wants(cores)).decide()
+    assert bool(world.victims()) is yields
+
+
+def test_of_those_within_b_a_wide_victim_is_not_exchanged_for_another_ones_need() -> None:
+    """Without its only task the group would have as little of its quota as the one that waits: they could take turns."""
+    world = World(group("old", 10), group("new", 10), nodes=nodes(1, cpu=20), **CALM)
+    world.run(job("wide").cpu(11).group("old"))
+    world.submit(job("ten").cpu(10).group("new")).decide()
+    assert world.victims() == []
+
+
+def test_of_those_within_b_the_last_victim_may_take_its_group_below_the_quota() -> None:
+    """It keeps more of its quota than the one that waits has."""
+    world = World(group("old", 10), group("new", 10), nodes=nodes(1, cpu=20), **CALM)
+    world.run(job("old").cpu(5.5).tasks(2).group("old"))
+    world.submit(job("more").cpu(5.5).tasks(9).group("old"), job("ten").cpu(10).tasks(9).group("new")).decide()
+    settle(world)
+    assert world.victims() == ["old"]
+    assert used_by(world, "old", "new") == [5.5, 10]
+
+
+def test_what_is_free_and_kept_for_another_unit_keeps_no_group_below_its_quota() -> None:
+    """One core is kept free for a unit of four that no end makes room for: ``new`` fits there, may not start, and preempted nobody."""
+    world = World(group("old", 20), group("wide", 1), group("new", 10), nodes=nodes(1, cpu=40), **CALM)
+    world.run(job("o").tasks(39).group("old"))
+    world.submit(job("w").cpu(4).group("wide")).decide()
+    world.wait(3600).decide()
+    world.submit(wants()).decide()
+    assert world.victims() == ["o"]
 
 
 def test_a_unit_that_fits_preempts_nobody() -> None:

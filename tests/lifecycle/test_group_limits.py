@@ -351,3 +351,28 @@ def test_a_default_longer_than_a_group_above_allows_is_refused_from_either_side(
     told = "DefaultTimeLimit: 1h of group lab is longer than MaxTimeLimit of group physics, 30m"
     assert made.refuse(SetGroup(name="physics", values=(("MaxTimeLimit", "30min"),))).startswith(told)
     assert made.machine.core.groups.configured == before
+
+
+@pytest.mark.parametrize(
+    ("tasks", "gang", "refused"),
+    [
+        pytest.param(5, True, False, id="beside what is kept"),
+        pytest.param(6, True, True, id="more than others ever lend"),
+        pytest.param(6, False, False, id="one task after the other"),
+    ],
+)
+def test_a_gang_for_which_others_keep_too_much_even_on_the_empty_cluster_is_refused(
+    tasks: int, gang: bool, refused: bool
+) -> None:
+    made = World(followed=True)
+    made.join("n1")
+    made.join("n2")
+    keeps = Group(name="keeps", quota=Quota(scalar=4000), lendable=Quota(scalar=1000))
+    made.step(ApplyGroups(groups=(group("lab", 2), keeps), by="eve"))
+    if not refused:
+        made.submit(in_lab(tasks, gang=gang))
+        return
+    assert made.refuse(Submit(jobs=(in_lab(tasks, gang=gang),))) == (
+        "resource: all tasks of the gang ask for 6 cores, more than the quota of its group; the cluster has 8 cores, of which "
+        "other groups keep a part for themselves (Lendable): group keeps 3 cores (a smaller job, or another group)"
+    )

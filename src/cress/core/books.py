@@ -16,7 +16,7 @@ from cress.core.future.plans import Plans
 from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline
 from cress.core.future.turns import Turns
-from cress.core.groups.limits import Bound, never_within_max
+from cress.core.groups.limits import Bound, never_lent, never_within_max
 from cress.core.groups.shares import Groups
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Part, Stranger
 from cress.core.kernels.holding import END, HEAD, NEXT, NONE, USABLE
@@ -675,15 +675,19 @@ class Books:
         tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
         return job.gang and not self.fit.holds_when_empty(job.request, tasks, wants)
 
-    def never_within_max(self, job: Job) -> Bound | None:
-        """Return the MaxQuota within which a task of ``job``, or its gang, cannot run even if nothing else of the group does."""
+    def never_within_bounds(self, job: Job) -> Bound | None:
+        """Return the bound within which a task of ``job``, or its gang, cannot run even alone.
+
+        That is a MaxQuota, or what other groups keep for themselves.
+        """
         constraints = constraints_of(job, self.dimensions)
         entry = JobEntry(
             job, self.groups.get(job.group), self.first_shape(job, constraints), self.now, None, constraints
         )
         tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
         wants = self.as_asked((job,), lasting_wants(job, self.dimensions)) if self.groups.kinds else NO_WANTS
-        return never_within_max(self.groups, entry, tasks if job.gang else 1, self.cluster, wants)
+        asked = (self.groups, entry, tasks if job.gang else 1, self.cluster, wants)
+        return never_within_max(*asked) or never_lent(*asked)
 
     def fits_now(self, request: tuple[int, ...]) -> bool:
         """Return whether one task of ``request`` fits into what is free on some node."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, tzinfo
 
 from cress.core.advance.clearing import cleared, replaced
+from cress.core.advance.gaps import is_kept_off
 from cress.core.combined_restarts import changed_units
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import Guarantees
-from cress.core.groups.running_limits import head_of
+from cress.core.groups.running_limits import head_of, within
 from cress.core.groups.urgency_order import by_deadline, by_urgency
 from cress.core.jobs import ClaimEntry, GroupState, JobEntry, Rights
 from cress.core.kernels.holding import FITTING
@@ -40,6 +41,8 @@ class Cycle(MakingRoom):
         self._expired_at = -1
         # The pass in which groups were served that may take room.
         self._served = -1
+        # Whether units of several queues, or of one whose order changes, take turns in this pass.
+        self._takes_turns = False
         # What is to be decided first: moves of running tasks, as claims and stops.
         self._proposed: list[Decision] = []
         self._order = {"urgency": by_urgency, "deadline": by_deadline}.get(options.order)
@@ -132,6 +135,7 @@ class Cycle(MakingRoom):
         self.owed.clear()
         ahead = Ahead()
         self.pass_number += 1
+        self._guarantees = Guarantees(self.groups, self.cluster)
         self._follow_heads(ahead)
         for group in self.groups:
             cools = group.preempted_at is not None and self.must_cool(group)
@@ -146,7 +150,7 @@ class Cycle(MakingRoom):
         # Alone in the order, the first unit of one queue keeps its turn anyway, unless others of the queue may take its room.
         several = groups.several_wait()
         takes_turns = several or first.policy.overtakes or first.options.preempt_within != "off"
-        guarantees = Guarantees(groups, self.cluster) if takes_turns else None
+        self._takes_turns = takes_turns
         blocked: list[JobEntry] = []
         if several and self._serve_owed(ahead, blocked, now):
             return True
@@ -156,13 +160,11 @@ class Cycle(MakingRoom):
                 if self.others_may_be_below_quota():
                     continue
                 return False
-            if self._consider(group, ahead, blocked, guarantees, now):
+            if self._consider(group, ahead, blocked, now):
                 return True
         return False
 
-    def _consider(
-        self, group: GroupState, ahead: Ahead, blocked: list[JobEntry], guarantees: Guarantees | None, now: int
-    ) -> bool:
+    def _consider(self, group: GroupState, ahead: Ahead, blocked: list[JobEntry], now: int) -> bool:
         """Steps d to h for one group: return whether anything was decided; a unit that is ``blocked`` is added, and put ``ahead``."""
         group.beyond = None
         if self._offer(group, ahead, now):
@@ -177,7 +179,7 @@ class Cycle(MakingRoom):
             return True
         if self._is_owed(group, offered, now) and offered not in self.owed:
             self.owed.append(offered)
-        if self._may_be_ahead(offered, ahead, guarantees, now):
+        if self._may_be_ahead(offered, ahead, now):
             ahead.append(offered)
             if self.leases.endless:
                 self._maybe_drain(offered, ahead, now)
@@ -191,14 +193,16 @@ class Cycle(MakingRoom):
         if self._served == self.pass_number or not self.groups.several_wait():
             return False
         self._served = self.pass_number
-        guarantees = Guarantees(self.groups, self.cluster)
-        by_share = self._order is None and not self.groups.kinds and not self.groups.tree.inner and not self.groups.timed
+        self._takes_turns = True
+        by_share = (
+            self._order is None and not self.groups.kinds and not self.groups.tree.inner and not self.groups.timed
+        )
         for rights in (Rights.OWN, Rights.ABOVE) if self.groups.tree.inner else (Rights.OWN,):
             for group in self._groups_in_order(now):
                 if self._may_be_owed(group, rights, now):
                     group.visited, before = self.pass_number, group.held_to
                     group.held_to = rights
-                    decided = self._consider(group, ahead, blocked, guarantees, now)
+                    decided = self._consider(group, ahead, blocked, now)
                     group.held_to = before
                     if decided:
                         return True
@@ -266,11 +270,11 @@ class Cycle(MakingRoom):
             overdue = overdue or (late and (not group.counters or head_of(group) is group.policy.head()))
         self.count_limits(overdue)
 
-    def _may_be_ahead(self, blocked: JobEntry, ahead: Ahead, guarantees: Guarantees | None, now: int) -> bool:
+    def _may_be_ahead(self, blocked: JobEntry, ahead: Ahead, now: int) -> bool:
         """Return whether a blocked unit may hold up others; if it is the first that may, note its turn where turns are taken."""
-        if guarantees is None:
+        if not self._takes_turns:
             return True
-        if guarantees.forbid(blocked):
+        if self._is_forbidden(blocked):
             return False
         if not ahead.jobs:
             due = self.turns.note(blocked, now)
@@ -290,11 +294,7 @@ class Cycle(MakingRoom):
         """Start the due unit if it fits; else put it ahead of all others. Return whether it started."""
         for job in self.turns.due(self.jobs, now):
             group = job.group
-            if (
-                self.fit.waits_for_node(job.shape)
-                or self._passed_over(job, now)
-                or Guarantees(self.groups, self.cluster).forbid(job)
-            ):
+            if self.fit.waits_for_node(job.shape) or self._passed_over(job, now) or self._is_forbidden(job):
                 continue
             if not self.is_within_quota(job) and self._serve_owed(ahead, [], now):
                 return True
@@ -307,6 +307,12 @@ class Cycle(MakingRoom):
             ahead.append(job)
             return False
         return False
+
+    def _is_planned(self, job: JobEntry) -> bool:
+        """Return whether a unit may have a planned start: within the bounds of its groups, and unless it has room now not forbidden."""
+        if not self._is_within_bounds(job):
+            return False
+        return not self._is_forbidden(job) or self.fit.copies_free(job.shape) >= job.shape.size
 
     def _follow_units(self, ahead: Ahead) -> None:
         """Choose the homes of units, and keep the room of those whose companions are being stopped."""
@@ -339,20 +345,22 @@ class Cycle(MakingRoom):
             return False
         asks = head.shape.match is not None
         limited = group.limited or group.held_to is not Rights.ANY or bool(group.counters) or self._fits_in_no_gap(head)
+        free: Iterator[JobEntry] | None = None
         if self._gate or policy.limits_users or limited or (asks and not self.fit.within_reach(head.shape)):
-            head = self._first_free(group, now)
+            free = self._free(group, now)
+            head = next(free, None)
             if head is None:
                 return False
         # The due unit was tried already.
         due = ahead.jobs[0] if ahead.jobs else None
         if head is not due and self._try(head, ahead, now):
             return True
-        if head.shape.open_at != self.cluster.usable_changes and self.fit.waits_for_node(head.shape):
-            head = self._first_free(group, now)
-            if head is None:
-                return False
-            if head is not due and self._try(head, ahead, now):
+        if self._waits_for_no_room(head, ahead, now):
+            if not self.fit.waits_for_node(head.shape) and self._make_room(group, head, ahead, now):
                 return True
+            started, head = self._offer_behind(head, free or self._free(group, now), ahead, due, now)
+            if started or head is None:
+                return started
         group.offered = head
         if not policy.offers_more:
             return False
@@ -360,12 +368,45 @@ class Cycle(MakingRoom):
         # The decision of the gate changes with time, so no failure is remembered.
         memo = None if self._gate else (self.cluster.loosened, beside.sign)
         for job in policy.later(head, memo):
-            if job is due or (job is head and limited) or self._passed_over(job, now):
+            if job is due or job is head or self._passed_over(job, now):
                 continue
             if self._try(job, beside, now):
                 return True
         group.offered = head
         return False
+
+    def _offer_behind(
+        self, first: JobEntry, behind: Iterator[JobEntry], ahead: Ahead, due: JobEntry | None, now: int
+    ) -> tuple[bool, JobEntry | None]:
+        """Start the next unit behind ``first`` that fits, as if that did not wait; return whether one started, else the one that waits for room."""
+        failed = {first.shape: first.duration}
+        for job in behind:
+            # One that is like another and runs as long fails as well.
+            if job is first or (job.shape in failed and failed[job.shape] <= job.duration):
+                continue
+            if job is not due and self._try(job, ahead, now):
+                return True, None
+            if not self._waits_for_no_room(job, ahead, now):
+                return False, job
+            failed[job.shape] = job.duration
+        return False, None
+
+    def _waits_for_no_room(self, job: JobEntry, ahead: Ahead, now: int) -> bool:
+        """Return whether a unit that was tried in vain waits for something else than room: it holds up nobody of its group.
+
+        That is open nodes, that others need less of their guarantees, or the end of advance reservations, after which what is foreseen for it
+        binds others.
+        """
+        if job.shape.open_at != self.cluster.usable_changes and self.fit.waits_for_node(job.shape):
+            return True
+        if self._is_forbidden(job):
+            job.group.verdict = Verdict.FORBIDDEN
+            return True
+        if not self.advance_reservations or not is_kept_off(self, job):
+            return False
+        if self._may_be_ahead(job, ahead, now):
+            ahead.append(job)
+        return True
 
     def _try(self, job: JobEntry, ahead: Ahead, now: int) -> bool:
         """Match one unit, beside the reservations of the units ahead, and start it if it fits."""
@@ -426,14 +467,15 @@ class Cycle(MakingRoom):
             group.verdict = Verdict.QUOTA
             self.last_blocked = ahead.jobs[0]
             return False
-        passes = self._is_within_bounds if group.limited or group.held_to is not Rights.ANY else None
+        held = group.limited or group.held_to is not Rights.ANY
+        passes = self._is_planned if held or len(self.jobs) > group.jobs else None
         if group.limited and (head := head_of(group)) is not None:
             self._is_beyond_bounds(head)
         # A planned start that comes late may run into what is reserved in advance.
         beside_others = bool(self.reservations.kept) or bool(self.advance_reservations)
         unit = self.plans.due(group, now, beside_others=beside_others, passes=passes)
         if unit is not None and self.owed and self.taken_back_by(unit.job) is not None:
-            group.offered = head_of(group)
+            group.offered = unit.job
             group.verdict = Verdict.OWED
             return False
         if unit is not None and self.rejoining and unit.job.still_running():
@@ -442,7 +484,7 @@ class Cycle(MakingRoom):
             elif self._gather(unit.job, now):
                 return True
         if unit is None:
-            group.offered = head_of(group)
+            group.offered = next((job for job in within(group, group.policy) if passes is None or passes(job)), None)
             group.verdict = Verdict.PLANNED
         else:
             self.plans.started(group, unit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, tzinfo
 from itertools import islice, takewhile
 
@@ -9,9 +10,9 @@ from cress.core.fragments.reclaim import find_reclaim
 from cress.core.fragments.search import find_loan, may_use, own_room, returnable_for
 from cress.core.future.reservations import Ahead
 from cress.core.groups.guarantees import charge_of_tasks
-from cress.core.groups.lenders import yielding_to
+from cress.core.groups.lenders import Taker, yielding_to
 from cress.core.jobs import GroupState, JobEntry
-from cress.core.kernels.holding import NONE
+from cress.core.kernels.holding import FITTING, NONE
 from cress.core.placements import Placements
 from cress.core.placing.vetoes import Verdict
 from cress.core.preemption import (
@@ -22,7 +23,7 @@ from cress.core.preemption import (
     find_eviction_within,
     find_exchange,
 )
-from cress.core.tree.amounts import Amounts, add_amounts
+from cress.core.tree.amounts import add_amounts
 from cress.model.decisions import (
     LeaseReduced,
     WouldPreempt,
@@ -147,18 +148,19 @@ class MakingRoom(Placements):
         entitled = self.takers(group, job, job.shape.size) if group.jobs < len(self.jobs) else []
         if not (entitled or within or urgent):
             return False
+        # It may fit into what is free, and that is kept for units ahead.
+        fits = bool(self.cluster.rows[job.shape.row, FITTING])
         # A unit that becomes urgent looks again; no job has the id 0.
-        beside = (0, *ahead.sign) if urgent else ahead.sign if within else ()
+        beside = (0, *ahead.sign) if urgent else ahead.sign if within or fits else ()
         state = (job.job.id, self.cluster.stamp, self.cluster.loosened, beside)
         if group.no_victims == state and now < group.retry_victims_at:
             self._wake_at(group.retry_victims_at)
             return False
         eviction = self._evict_by_urgency(group, job, ahead, now) if urgent else None
         if eviction is None and entitled:
-            eviction = find_eviction(self, job, entitled)
-            if eviction is not None and not self._may_take(job, eviction):
-                # On these nodes it costs more than where it costs least.
-                eviction = None
+            if fits:
+                self.reservations.heed(self._heeded(group, ahead, now), now)
+            eviction = self._evict(job, lambda takers, to_quota: find_eviction(self, job, takers, to_quota=to_quota))
         if eviction is None and within:
             eviction = self._evict_within(group, job, ahead, now, entitled)
         if eviction is None or not self._within_round(len(eviction.attempts)):
@@ -187,17 +189,20 @@ class MakingRoom(Placements):
         if group.options.preemption != "on" or job.companions:
             return False
         below = list(takewhile(lambda node: node.name != bounded, group.path()))
-        takers = [node for node in self.takers(group, job, job.shape.size) if node in below]
-        if not takers:
+        if not any(taker.group in below for taker in self.takers(group, job, job.shape.size)):
             return False
         state = (job.job.id, self.cluster.stamp, self.cluster.loosened, bounded)
         known = group.no_exchange
         if known is not None and known[0] == state and now < known[1]:
             self._wake_at(known[1])
             return False
-        eviction = find_exchange(self, job, takers)
-        allowed = eviction is not None and self._may_take(job, eviction) and self._keeps_bounds(job, eviction)
-        if eviction is None or not allowed or not self._within_round(len(eviction.attempts)):
+
+        def within_bounds(takers: list[Taker], to_quota: bool) -> Eviction | None:
+            found = find_exchange(self, job, [each for each in takers if each.group in below], to_quota=to_quota)
+            return found if found is not None and self._keeps_bounds(job, found) else None
+
+        eviction = self._evict(job, within_bounds)
+        if eviction is None or not self._within_round(len(eviction.attempts)):
             group.no_exchange = state, self._next_victim_at(group, now)
             self._wake_at(group.no_exchange[1])
             return False
@@ -221,6 +226,19 @@ class MakingRoom(Placements):
             ):
                 return False
         return True
+
+    def _evict(self, job: JobEntry, find: Callable[[list[Taker], bool], Eviction | None]) -> Eviction | None:
+        """Return victims for a unit, of groups above quota × B.
+
+        If these make no room: of those furthest above their quota, while the groups of the unit stay within theirs.
+        """
+        for to_quota in (False, True):
+            takers = self.takers(job.group, job, job.shape.size, to_quota=to_quota)
+            found = find(takers, to_quota) if takers else None
+            # On these nodes it may cost more than where it costs least.
+            if found is not None and self._may_take(job, found):
+                return found
+        return None
 
     def _may_take(self, job: JobEntry, eviction: Eviction) -> bool:
         """Return whether the groups for which others yield may take the unit on the nodes found, without the victims of its own group."""
@@ -249,25 +267,26 @@ class MakingRoom(Placements):
             return None
         charge = charge_of_tasks(job, job.shape.size, self.cluster)
         others = group.jobs < len(self.jobs)
-        takers = [each for each in group.path() if others and not each.claims_above_quota and each.may_take(charge)]
+        free = [each for each in group.path() if others and not each.claims_above_quota]
+        takers = [Taker(each, to_quota=False) for each in free if each.may_take(charge)]
         eviction = find_eviction_by_urgency(self, job, takers)
         if eviction is None or all(victim.job.group is group for victim in eviction.attempts):
             return eviction
         return eviction if self._may_take(job, eviction) else find_eviction_by_urgency(self, job, [])
 
     def _evict_within(
-        self, group: GroupState, job: JobEntry, ahead: Ahead, now: int, entitled: list[Amounts]
+        self, group: GroupState, job: JobEntry, ahead: Ahead, now: int, entitled: list[Taker]
     ) -> Eviction | None:
         """Return victims of lower priority in the unit's own group, beside the reservations of the units ahead."""
         self.reservations.heed(self._heeded(group, ahead, now), now)
         if self._must_wait(group, job):
             return None
         if group.options.preempt_within != "off":
-            eviction = find_eviction_within(self, job, entitled)
-            if eviction is None or self._may_take(job, eviction):
-                return eviction
-            # On these nodes it costs more than where it costs least.
-            return find_eviction_within(self, job, [])
+
+            def with_own(takers: list[Taker], to_quota: bool) -> Eviction | None:
+                return find_eviction_within(self, job, takers, to_quota=to_quota)
+
+            return (self._evict(job, with_own) if entitled else None) or find_eviction_within(self, job, [])
         return find_eviction_in_workload(self, job)
 
     def _is_owed(self, group: GroupState, job: JobEntry, now: int) -> bool:
@@ -291,7 +310,10 @@ class MakingRoom(Placements):
         owed = [each for each in self.owed if each.group is not group]
         state = (self.pass_number, self.cluster.stamp, self.cluster.loosened, group.name, charge, len(owed))
         if self._taken_back[0] != state:
-            self._taken_back = state, next((each for each in owed if self._would_find_victims(each, group, charge)), None)
+            self._taken_back = (
+                state,
+                next((each for each in owed if self._would_find_victims(each, group, charge)), None),
+            )
         return self._taken_back[1]
 
     def _would_find_victims(self, owed: JobEntry, group: GroupState, charge: tuple[int, ...]) -> bool:
@@ -299,16 +321,15 @@ class MakingRoom(Placements):
         if self.fit.copies_free(owed.shape) >= owed.shape.size:
             # It has room, and is kept from it by what is reserved for others: without the room it would look for victims.
             return True
-        takers = self.takers(owed.group, owed, owed.shape.size)
         nodes = list(group.path())
         for node in nodes:
             add_amounts(node.used, charge)
         try:
-            found = find_eviction(self, owed, takers) if takers else None
+            found = self._evict(owed, lambda takers, to_quota: find_eviction(self, owed, takers, to_quota=to_quota))
             if found is None and self._is_urgent(owed.group, owed, self.now):
-                beside = [node for node in owed.group.path() if not node.claims_above_quota]
+                beside = [Taker(node, to_quota=False) for node in owed.group.path() if not node.claims_above_quota]
                 found = find_eviction_by_urgency(self, owed, beside)
-            return found is not None and self._may_take(owed, found)
+            return found is not None
         finally:
             for node in nodes:
                 add_amounts(node.used, tuple(-amount for amount in charge))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, tzinfo
 from itertools import islice
 
@@ -12,7 +13,8 @@ from cress.core.advance.inside import copies_inside
 from cress.core.fragments.search import Place, may_use, own_room, rest_of
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.future.together import RoomAt
-from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.groups.guarantees import Guarantees, charge_of_tasks
+from cress.core.groups.lenders import Taker, takers_of
 from cress.core.groups.limits import Bound, kept_for_others, over_max
 from cress.core.groups.policies.queue import MOST_PENDING
 from cress.core.groups.running_limits import head_of, limit_reached, within
@@ -29,9 +31,8 @@ from cress.core.preemption import (
 )
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
-from cress.core.tree.amounts import Amounts
 from cress.core.tree.kinds import is_guaranteed
-from cress.core.victims_by_kind import entitled_to
+from cress.core.victims_by_kind import rights_of
 from cress.model.decisions import (
     Choice,
     Claim,
@@ -62,6 +63,8 @@ class Placements(Ledger):
         self._due_starts = False
         self._quota_only = options.behind_blocked == "quota_only"
         self._gate = options.balance_gate == "on"
+        # What the guarantees of groups forbid, as of this pass.
+        self._guarantees = Guarantees(self.groups, self.cluster)
 
     def _do(self, fact: Decision) -> None:
         """Apply a proposal: it is decided."""
@@ -357,14 +360,17 @@ class Placements(Ledger):
         rows = np.fromiter((job.shape.row for job in islice(may, most)), np.int64)
         count_lacks_of_rows(np.bincount(rows, minlength=1), self.fit.rows, self.cluster.usable_count, counts)
 
-    def _first_free(self, group: GroupState, now: int) -> JobEntry | None:
-        """Return the first job of the group that waits for room, and that its clauses, limits and the gate let pass."""
+    def _free(self, group: GroupState, now: int) -> Iterator[JobEntry]:
+        """Yield the jobs of the group that its clauses, limits and the gate let pass, and whose nodes are open."""
         for job in group.policy:
             if self.fit.waits_for_node(job.shape):
                 group.verdict = Verdict.NO_NODE
             elif not self._passed_over(job, now):
-                return job
-        return None
+                yield job
+
+    def _is_forbidden(self, job: JobEntry) -> bool:
+        """Return whether the guarantees of other groups leave no room for a unit."""
+        return len(self.jobs) > job.group.jobs and self._guarantees.forbid(job)
 
     def _fits_in_no_gap(self, job: JobEntry) -> bool:
         """Return whether advance reservations leave a unit no time that is long enough for it."""
@@ -435,6 +441,7 @@ class Placements(Ledger):
         return any(
             not self.fit.waits_for_node(job.shape)
             and self._waits_for_other(job) is None
+            and not self._is_forbidden(job)
             and (not cools or self.is_within_rights(job, Rights.ABOVE))
             for job in group.policy
         )
@@ -444,24 +451,22 @@ class Placements(Ledger):
         group = job.group
         if group.kinds is not None and not is_guaranteed(group, job.shape):
             return False
-        return group.stays_within(charge_of_tasks(job, job.shape.size, self.cluster))
+        return group.may_take(charge_of_tasks(job, job.shape.size, self.cluster), to_quota=True)
 
     def is_within_rights(self, job: JobEntry, rights: Rights) -> bool:
         """Return whether the next unit of a job is within the quota of its group, or one for which the group, or one that it is in, could take room."""
         if rights is Rights.ANY or self.is_within_quota(job):
             return True
         takers = self.takers(job.group, job, job.shape.size)
-        return job.group in takers if rights is Rights.OWN else bool(takers)
+        return bool(takers) and (rights is Rights.ABOVE or takers[0].group is job.group)
 
-    def takers(self, group: GroupState, job: JobEntry, tasks: int) -> list[Amounts]:
-        """Return the groups, that of the unit and those that it is in, that need preemption and may take so many tasks from their siblings."""
+    def takers(self, group: GroupState, job: JobEntry, tasks: int, *, to_quota: bool = False) -> list[Taker]:
+        """Return the groups, that of the unit and those that it is in, that may take so many tasks from their siblings."""
         if group.kinds is not None:
-            return [node for node in group.path() if entitled_to(self, job, node, tasks).nodes.any()]
-        takers = [node for node in group.path() if node.needs_preemption()]
-        if takers:
-            charge = charge_of_tasks(job, tasks, self.cluster)
-            takers = [node for node in takers if node.may_take(charge)]
-        return takers
+            return [taker for taker, _ in rights_of(self, job, tasks, to_quota=to_quota)]
+        if not any(node.needs_preemption() for node in group.path()):
+            return []
+        return takers_of(group, charge_of_tasks(job, tasks, self.cluster), to_quota=to_quota)
 
     def _rows_that_may_start(self) -> set[int] | None:
         """Return the rows of the shapes of units that no limit on running jobs keeps from starting; ``None`` without such limits."""

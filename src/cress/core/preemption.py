@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from cress.core.books import Books
 from cress.core.groups.guarantees import charge_of_tasks
-from cress.core.groups.lenders import Yielding, yielding_to
+from cress.core.groups.lenders import Taker, Yielding, yielding_to
 from cress.core.jobs import Attempt, GroupState, JobEntry
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
@@ -48,7 +48,7 @@ from cress.core.placing.shape import Shape
 from cress.core.placing.together import domains_of
 from cress.core.tables import devices
 from cress.core.tables.arrays import Bools, Ints
-from cress.core.tree.amounts import Amounts
+from cress.core.tree.amounts import Amounts, add_amounts
 from cress.core.tree.kinds import spare_by_kind
 from cress.core.victims_by_kind import groups_that_yield_kinds, keep_to_kinds
 from cress.model.decisions import LeasePart
@@ -64,8 +64,7 @@ _WHOLE = 1_000_000
 class Eviction:
     """The cheapest way found: the attempts that have to end, in the order in which they were taken, and the nodes.
 
-    ``leased`` is what leases of the unit's workload bring. ``takers`` are the groups for which others yield: that of the unit, or one
-    that it is in.
+    ``leased`` is what leases of the unit's workload bring. ``takers`` are the groups for which others yield.
     """
 
     __slots__ = ("attempts", "leased", "nodes", "takers")
@@ -75,7 +74,7 @@ class Eviction:
         attempts: list[Attempt],
         nodes: list[tuple[int, int]],
         leased: tuple[LeasePart, ...] = (),
-        takers: tuple[Amounts, ...] = (),
+        takers: tuple[Taker, ...] = (),
     ) -> None:
         self.attempts = attempts
         self.nodes = nodes
@@ -83,9 +82,12 @@ class Eviction:
         self.takers = takers
 
 
-def find_eviction(core: Books, job: JobEntry, takers: list[Amounts]) -> Eviction | None:
-    """Return the victims for one unit of ``job`` beside ``takers``, or ``None`` if no allowed set makes it fit."""
-    yielding = _groups_that_yield(core, job, takers)
+def find_eviction(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool = False) -> Eviction | None:
+    """Return the victims for one unit of ``job`` beside ``takers``, or ``None`` if no allowed set makes it fit.
+
+    Victims are of groups above quota × B, or (``to_quota``) of whoever is above its quota.
+    """
+    yielding = _groups_that_yield(core, job, takers, to_quota=to_quota)
     # Those of a higher priority are asked only if the others do not suffice.
     priorities = sorted({each.group.spec.preempt_priority for each in yielding})
     searches: list[_Search] = []
@@ -94,28 +96,33 @@ def find_eviction(core: Books, job: JobEntry, takers: list[Amounts]) -> Eviction
         for i, priority in enumerate(priorities):
             if i == len(searches):
                 asked = [each for each in yielding if each.group.spec.preempt_priority <= priority]
-                searches.append(_Search(core, job, asked))
+                searches.append(_Search(core, job, asked, to_quota=to_quota))
             found = searches[i].plan(beyond=beyond)
+            if found is None and searches[i].has_room:
+                # All that is free is kept for others, so it counts for nothing.
+                searches[i].leave_reserved(core)
+                found = searches[i].plan(beyond=beyond)
             if found is not None:
                 return found
     return None
 
 
-def find_exchange(core: Books, job: JobEntry, takers: list[Amounts]) -> Eviction | None:
+def find_exchange(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool = False) -> Eviction | None:
     """Return victims beside ``takers`` that have themselves all that one unit of ``job`` asks for, whatever is free, or ``None``."""
-    search = _Search(core, job, _groups_that_yield(core, job, takers))
+    search = _Search(core, job, _groups_that_yield(core, job, takers, to_quota=to_quota), to_quota=to_quota)
     np.minimum(search.levels, 0, out=search.levels)
     return search.plan(beyond=False) or search.plan(beyond=True)
 
 
-def find_eviction_within(core: Books, job: JobEntry, takers: list[Amounts]) -> Eviction | None:
+def find_eviction_within(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool = False) -> Eviction | None:
     """Return victims of lower priority in the group of ``job``, beside the reservations in force, or ``None``.
 
     Those that ``find_eviction`` may take beside ``takers`` come first; by themselves they make too little room.
     """
     if not job.group.attempts:
         return None
-    search = _Search(core, job, _groups_that_yield(core, job, takers), own=True)
+    yielding = _groups_that_yield(core, job, takers, to_quota=to_quota)
+    search = _Search(core, job, yielding, own=True, to_quota=to_quota)
     return search.plan(beyond=False) or search.plan(beyond=True)
 
 
@@ -148,7 +155,7 @@ def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
     return found
 
 
-def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Amounts]) -> Eviction | None:
+def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Taker]) -> Eviction | None:
     """Return less urgent victims for one unit of ``job``, beside the reservations in force, or ``None`` (source S).
 
     The least urgent first; in groups above their quota beside ``takers``, where these do not suffice in its own group. Those that could not
@@ -173,11 +180,11 @@ def worthwhile(job: JobEntry) -> float:
     )
 
 
-def _groups_that_yield(core: Books, job: JobEntry, takers: list[Amounts]) -> list[Yielding]:
+def _groups_that_yield(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool) -> list[Yielding]:
     """Return the groups that may be preempted for another one's unit: of the lowest priority, then furthest above its quota, first."""
     if core.groups.kinds:
-        return groups_that_yield_kinds(core, job, takers)
-    found = yielding_to(core.groups, job.group, takers, lambda node: node.can_be_preempted())
+        return groups_that_yield_kinds(core, job, takers, to_quota=to_quota)
+    found = yielding_to(core.groups, job.group, takers, lambda node: node.can_be_preempted(to_quota=to_quota))
     return sorted(found, key=lambda each: each.order)
 
 
@@ -185,7 +192,7 @@ class _Search:
     """The search: future free amounts per node, and the victims that could add to them (tables: ``kernels/victims.py``).
 
     ``yielding`` are the groups that may be preempted, the first of which yields first, then that of ``job`` if ``own``. ``only``: of the
-    tasks in these slots.
+    tasks in these slots. ``to_quota``: of groups that are above their quota, be it within quota × B, the first one on any node.
     """
 
     def __init__(
@@ -197,10 +204,13 @@ class _Search:
         own: bool = False,
         by_urgency: bool = False,
         only: set[int] | None = None,
+        to_quota: bool = False,
     ) -> None:
         cluster = core.cluster
         groups = [*(each.group for each in yielding), *([job.group] if own else ())]
         self.takers = {each.group.name: each.taker for each in yielding}
+        self.chains = {each.group.name: each.chain for each in yielding}
+        self.to_quota = to_quota
         self.by_urgency = by_urgency
         self.job = job
         self.cluster = cluster
@@ -213,6 +223,8 @@ class _Search:
             self.levels[attempt.node] += self._held(attempt)
             stopping[attempt.slot] = True
         self.stopping = stopping
+        # Whether the unit was found to need no victims.
+        self.has_room = False
         self.claimed = np.zeros(len(self.levels), np.bool_)
         if core.advance_reservations:
             grace = max(group.options.grace for group in core.groups)
@@ -233,7 +245,7 @@ class _Search:
         core.running.refresh(core.cluster, core.groups, core.attempts, others)
         self.holders = core.holders
         self.table, self.base = core.running.table, core.running.base
-        self.above, self.spare = self._what_groups_can_spare(groups, yielding)
+        self.above, self.spare = self._what_groups_can_spare(groups, yielding, to_quota=to_quota)
         job_of, self.left = self._what_jobs_can_spare(stopping)
         rank = {group.name: i for i, group in enumerate(groups)}
         rank_of = np.array([rank.get(name, UNSET) for name in core.groups.by_name], np.int64)
@@ -252,8 +264,8 @@ class _Search:
                 stay = self._and_not_taking_back(stay, core.now)
             kind = PreemptivePolicy.LOW_PRIORITY_FIRST if within else job.group.spec.preemptive
             worth = self._worth(core, kind)
-        if within:
-            stay = self._and_not_due(stay, core.now)
+            if to_quota:
+                worth = self._by_group(worth, rank_of)
         if core.advance_reservations:
             sheltered = core.advance_reservations.sheltered_from(job.group)
             stay = stay | np.isin(cluster.leases[:, NODE], sheltered)
@@ -265,7 +277,18 @@ class _Search:
             self.table, cluster.leases, stay, job_of, self.left, rank_of, latest, core.now, worth, self.victims,
         )  # fmt: skip
         if core.groups.kinds:
-            keep_to_kinds(core, job, yielding, self.victims, by_urgency=by_urgency)
+            keep_to_kinds(core, job, yielding, self.victims, by_urgency=by_urgency, to_quota=to_quota)
+
+    def leave_reserved(self, core: Books) -> None:
+        """Count what is free now, and reserved for other units, as taken."""
+        self.has_room = False
+        for reservation in core.reservations.kept:
+            if reservation.in_force and reservation.job is not self.job:
+                for row in reservation.rows:
+                    f = core.timeline.table[row, B_NODE]
+                    self.claimed[f] = True
+                    kept = np.minimum(core.timeline.table[row, B_AMOUNTS:], np.maximum(self.levels[f], 0))
+                    self.levels[f] -= kept
 
     def _worth(self, core: Books, kind: PreemptivePolicy) -> Ints:
         """Return what the task in each slot is worth: those that are worth least yield first."""
@@ -274,6 +297,12 @@ class _Search:
         if kind is PreemptivePolicy.MOST_RECENT_FIRST:
             return core.now - self.table[:, R_START]
         return self._urgencies(core)
+
+    def _by_group(self, worth: Ints, rank_of: Ints) -> Ints:
+        """Return the worth of each slot, first by the place of its group: what each group is above its quota counts on all nodes."""
+        order = np.unique(worth, return_inverse=True)[1].reshape(worth.shape)
+        found: Ints = rank_of[self.table[:, R_GROUP]] * len(worth) + order
+        return found
 
     def _worth_by_urgency(self, core: Books, rank_of: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
         """Return the slots of tasks that are as urgent as the unit within the margin, or of its own job, and the worth of each slot.
@@ -315,31 +344,22 @@ class _Search:
                 stay[attempt.slot] = True
         return stay
 
-    def _and_not_due(self, stay: npt.NDArray[np.bool_], now: int) -> npt.NDArray[np.bool_]:
-        """Return ``stay`` with the slots of tasks of the unit's own group that were due a short time ago."""
-        due = [each.slot for each in self.job.group.attempts.values() if each.due and now < each.keeps_until]
-        if not due:
-            return stay
-        stay = stay.copy()
-        stay[due] = True
-        return stay
-
     def _and_not_taking_back(self, stay: npt.NDArray[np.bool_], now: int) -> npt.NDArray[np.bool_]:
-        """Return ``stay`` with the slots of tasks of the unit's own group that could take the room back at once, for their urgency."""
+        """Return ``stay`` with the slots of tasks of the unit's own group that were due a short time ago, or could take the room back at once, for their urgency."""
         job, group = self.job, self.job.group
-        if group.spec.policy is not SchedPolicy.URGENCY:
-            return stay
         stay = stay.copy()
         known: dict[int, bool] = {}
         for attempt in group.attempts.values():
             number = attempt.job.job.id
             if number not in known:
-                known[number] = attempt.job.takes_back(job, now)
-            if known[number]:
+                known[number] = group.spec.policy is SchedPolicy.URGENCY and attempt.job.takes_back(job, now)
+            if known[number] or (attempt.due and now < attempt.keeps_until):
                 stay[attempt.slot] = True
         return stay
 
-    def _what_groups_can_spare(self, groups: list[GroupState], yielding: list[Yielding]) -> tuple[Ints, Ints]:
+    def _what_groups_can_spare(
+        self, groups: list[GroupState], yielding: list[Yielding], *, to_quota: bool
+    ) -> tuple[Ints, Ints]:
         """Return, per group, the place of the one that it is in, and the amount that it may lose in each measure and still be at its quota.
 
         The groups that these are in follow. The amount is -1 where a group has no such measure.
@@ -358,7 +378,7 @@ class _Search:
             if node is self.job.group:
                 spare[i] = _ANY
             elif node.kinds is not None:
-                spare[i] = spare_by_kind(node, self.base)
+                spare[i] = spare_by_kind(node, self.base, to_quota=to_quota)
             else:
                 spare[i, : len(node.quota)] = node.spare()
         return above, spare
@@ -378,16 +398,32 @@ class _Search:
     def plan(self, *, beyond: bool) -> Eviction | None:
         """Return the victims of the unit; for a gang whose racks are compared or counted, those in the racks that cost fewest tasks.
 
-        ``beyond``: a group above its quota may lose a victim that takes it below.
+        ``beyond``: a group above its quota may lose a victim that takes it below. One that is within quota × B may
+        if it has, even so, more of its quota than the unit's group.
         """
         levels, best = self.levels, None
         for among, room in self._choices():
             self.levels = levels.copy()
             plan = self._plan_within(among, beyond, room)
+            if plan is not None and beyond and self.to_quota and not self._leave_more_than_it_has(plan):
+                plan = None
             if plan is not None and (best is None or len(plan.attempts) < len(best.attempts)):
                 best = plan
         self.levels = levels
         return best
+
+    def _leave_more_than_it_has(self, plan: Eviction) -> bool:
+        """Return whether the groups that yield have more of their quotas without the victims than the unit's group has now: so nobody takes turns."""
+        own = self.job.group
+        least = own.ratio_with(own.claimed)
+        lost: dict[str, tuple[Amounts, list[int]]] = {}
+        for victim in plan.attempts:
+            for node in self.chains.get(victim.job.group.name, ()):
+                add_amounts(
+                    lost.setdefault(node.name, (node, [-amount for amount in node.leaving]))[1],
+                    [-x for x in victim.charge],
+                )
+        return all(node.ratio_with(change) > least for node, change in lost.values())
 
     def _choices(self) -> Iterator[tuple[list[Ints], Room | None]]:
         """Yield the limits of copies per node, by kind, in each choice of racks and domains that could hold the unit when empty; an empty limit is none."""
@@ -489,6 +525,7 @@ class _Search:
                 taken[v] = True
         attempts = [attempt for v in order for attempt in self._tasks(v)]
         if not attempts:
+            self.has_room = True
             return None
         takers = {self.takers[each.job.group.name] for each in attempts if each.job.group.name in self.takers}
         places = [(f, int(each[f])) for each in placed for f in np.flatnonzero(each).tolist()]

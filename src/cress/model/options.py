@@ -178,7 +178,11 @@ class Options:
         0.9, "a group needs preemption below this share of its quota", source="G", above=0, most=1, per_group=True
     )
     preempt_above: float = _option(
-        1.1, "a group can be preempted above this share of its quota", source="G", least=1, per_group=True
+        1.1,
+        "groups above this share of their quota are preempted first; between it and the quota only for a group that stays within its own",
+        source="G",
+        least=1,
+        per_group=True,
     )
     cooling: int = _option(
         20 * SECOND, "a preempted group takes no part in scheduling for", unit="µs", source="G", least=0

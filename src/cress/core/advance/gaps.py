@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cress.core.advance.telling import first_blocked
 from cress.core.books import Books
 from cress.core.future.advance_reservations import Kept
 from cress.core.jobs import JobEntry
@@ -63,3 +64,40 @@ def _closes_all(core: Books, job: JobEntry, binding: list[Kept]) -> bool:
     for f, room in left.items():
         copies[f] = min(int(copies[f]), max(0, int(np.min(room[asked] // request[asked], initial=2**31))))
     return int(copies.sum()) < job.shape.size
+
+
+def is_kept_off(core: Books, job: JobEntry) -> bool:
+    """Return whether advance reservations alone keep the next unit of a job from starting now.
+
+    They keep it off the nodes with room for it, or if there is no room, off those that would hold it when empty.
+    """
+    shape, reservations = job.shape, core.advance_reservations
+    until = min(core.now + job.duration, NEVER)
+    binding = [
+        kept
+        for kept in reservations.by_name.values()
+        if kept.times and kept.times[0][0] < until and not kept.is_of(job.group)
+    ]
+    if not binding or shape.kinds:
+        return False
+    has_room = core.fit.copies_free(shape) >= shape.size
+    copies = core.fit.free_copies(shape) if has_room else core.fit.room_when_empty(shape)
+    if copies.sum() < shape.size:
+        return False
+    asked = shape.request_array > 0
+    left: dict[int, Ints] = {}
+    for kept in binding:
+        nodes = [f for f, _ in kept.places]
+        if not kept.spec.amounts:
+            copies[nodes] = 0
+            continue
+        for f in nodes:
+            if not copies[f]:
+                continue
+            if has_room:
+                copies[f] *= first_blocked(core, job, f) is None
+                continue
+            left[f] = left.get(f, np.array(core.cluster.specs[f].capacity, np.int64)) - reservations.amounts_on(kept, f)
+            most = np.min(left[f][asked] // shape.request_array[asked], initial=2**31)
+            copies[f] = min(int(copies[f]), max(0, int(most)))
+    return int(copies.sum()) < shape.size

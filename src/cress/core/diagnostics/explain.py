@@ -19,6 +19,7 @@ from cress.core.diagnostics.smallest_change import smallest_change
 from cress.core.diagnostics.taken_ports import taken_ports
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.future.reservations import drain_due
+from cress.core.groups.guarantees import Forbidden, Guarantees
 from cress.core.groups.limits import Bound
 from cress.core.groups.running_limits import head_of, limit_reached, that_may_start
 from cress.core.jobs import JobEntry, Rights
@@ -93,7 +94,14 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         return _veto(job, Verdict.COOLING, until=group.cools_until())
     if group.visited != core.pass_number or job.arrived == core.pass_number:
         return _unvisited(core, job)
-    return _no_gap(core, job) or _gate(core, job) or _kept(core, job) or _placement(core, job)
+    return (
+        _no_gap(core, job)
+        or _forbidden(core, job)
+        or _gate(core, job)
+        or _kept(core, job)
+        or _owed(core, job)
+        or _placement(core, job)
+    )
 
 
 def _no_gap(core: Cycle, job: JobEntry) -> Veto | None:
@@ -105,6 +113,24 @@ def _no_gap(core: Cycle, job: JobEntry) -> Veto | None:
     return msgspec.structs.replace(_veto(job, Verdict.NO_GAP, places=found.names, details=(could,)), gap=found.longest)
 
 
+def _forbidden(core: Cycle, job: JobEntry) -> Veto | None:
+    """Return the veto of a unit without room, which the guarantees of other groups leave none."""
+    found = Guarantees(core.groups, core.cluster).against(job)
+    if found is None or core.fit.copies_free(job.shape) >= job.shape.size or core.fit.waits_for_node(job.shape):
+        return None
+    return msgspec.structs.replace(_veto(job, Verdict.FORBIDDEN), bounded=_say_forbidden(core, found))
+
+
+def _say_forbidden(core: Cycle, found: Forbidden) -> str:
+    """Return the sentence about a guarantee of others that leaves no room for a unit."""
+    amount = partial(say_amount, core, found.measure)
+    return (
+        f"it asks for {amount(found.asks)} at once, beyond the quota of group {found.group} ({amount(found.quota)}), and the guarantees of "
+        f"other groups leave {amount(found.left)} now; it starts when they leave enough, and jobs behind it go first until then; "
+        "a smaller job or a larger quota would start earlier"
+    )
+
+
 def _kept(core: Cycle, job: JobEntry) -> Veto | None:
     """Return the veto of a unit that only advance reservations keep off the nodes with room."""
     reserved = reserved_from(core, job) if core.advance_reservations else None
@@ -113,6 +139,14 @@ def _kept(core: Cycle, job: JobEntry) -> Veto | None:
     kept = core.reservations.of(job)
     start = kept.start if kept is not None and kept.rows else core.plans.planned_start(job)
     return msgspec.structs.replace(_veto(job, Verdict.RESERVED_AHEAD, until=start), reserved=reserved)
+
+
+def _owed(core: Cycle, job: JobEntry) -> Veto | None:
+    """Return the veto of a unit that has room which another group would take back at once."""
+    owed = core.taken_back_by(job)
+    if owed is None or core.fit.copies_free(job.shape) < job.shape.size:
+        return None
+    return _veto(job, Verdict.OWED, behind=owed)
 
 
 def _veto(
@@ -302,8 +336,6 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
             missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants), overloaded=_busy(core, job),
             details=(*core.matching.details(job.shape), *smallest_change(core, job), *has_of_kinds(core, job)),
         )  # fmt: skip
-    if (owed := core.taken_back_by(job)) is not None:
-        return _veto(job, Verdict.OWED, behind=owed, nodes=nodes)
     blocker = _blocker(core, job)
     if blocker is None and core.advance_reservations and (beside := reserved_beside(core, job)) is not None:
         return msgspec.structs.replace(_veto(job, Verdict.RESERVED_AHEAD, until=start), reserved=beside)
@@ -514,6 +546,7 @@ _SENTENCES = {
     Verdict.UNVISITED: "no pass has come to it yet",
     Verdict.MAX_QUOTA: "{bounded}",
     Verdict.KEPT: "{bounded}",
+    Verdict.FORBIDDEN: "{bounded}",
     Verdict.RUNNING_LIMIT: "{reached}",
     Verdict.USER_LIMIT: "its user has reached the limit of his share of group {group}",
     Verdict.GATE: "it would unbalance every node that it fits on, while another waiting job would balance one",

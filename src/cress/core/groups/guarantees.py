@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from cress.core.groups.running_limits import that_may_start
 from cress.core.groups.shares import Groups
 from cress.core.jobs import MILLION, GroupState, JobEntry, core_share
@@ -11,6 +13,19 @@ from cress.core.placing.constraints import Wants
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.amounts import Amounts, InnerGroup
 from cress.model.resources import ResourceVector
+
+
+class Forbidden(msgspec.Struct, frozen=True):
+    """The guarantee that keeps a unit from starting, in raw amounts of one measure: the dimension or kind ``measure``, or "" for the scalar one.
+
+    The unit of a group with this ``quota`` ``asks`` for more, and what other groups may demand up to their quotas leaves it only ``left``.
+    """
+
+    group: str
+    measure: str
+    quota: int
+    asks: int
+    left: int
 
 
 class Guarantees:
@@ -23,24 +38,27 @@ class Guarantees:
         self._demands: dict[str, list[int]] = {}
 
     def forbid(self, job: JobEntry) -> bool:
-        """Return whether the demand of other groups up to their quotas leaves no room for a unit larger than its group's quota.
+        """Return whether the demand of other groups up to their quotas leaves no room for a unit larger than its group's quota."""
+        return self.against(job) is not None
+
+    def against(self, job: JobEntry) -> Forbidden | None:
+        """Return the guarantee that leaves no room for a unit larger than its group's quota; ``None`` if there is none.
 
         In a tree there is room if the quota of a group on the way up leaves it beside what the others in that group demand.
         """
         group = job.group
         unit = charge_of_tasks(job, job.shape.size, self._cluster)
         if all(amount <= quota for amount, quota in zip(unit, group.quota, strict=True)):
-            return False
+            return None
         if self._groups.tree.inner:
-            return self._forbids_in_tree(job, unit)
+            return self._against_in_tree(job, unit)
         if not self._demands:
             self._demands = {each.name: _demand(each, self._cluster) for each in self._groups}
         capacity = capacity_in(group, self._cluster)
-        return any(
-            amount + self._demand_of_others(group, i) > capacity[i]
-            for i, (amount, quota) in enumerate(zip(unit, group.quota, strict=True))
-            if amount > quota
-        )
+        for i, (amount, quota) in enumerate(zip(unit, group.quota, strict=True)):
+            if amount > quota and amount > (left := capacity[i] - self._demand_of_others(group, i)):
+                return Forbidden(group.name, measure_of(self._groups, group, i), quota, amount, max(0, left))
+        return None
 
     def _demand_of_others(self, group: GroupState, i: int) -> int:
         """Return the demand of the other groups in a measure of one."""
@@ -49,7 +67,7 @@ class Guarantees:
             return sum(self._demands[each.name][i] for each in others if each.sort == group.sort)
         return sum(self._demands[each.name][i - group.base + each.base] for each in others)
 
-    def _forbids_in_tree(self, job: JobEntry, unit: tuple[int, ...]) -> bool:
+    def _against_in_tree(self, job: JobEntry, unit: tuple[int, ...]) -> Forbidden | None:
         group: Amounts = job.group
         outermost = [each for each in (*self._groups, *self._groups.tree.upwards) if each.parent is None]
         for i, amount in enumerate(unit):
@@ -62,11 +80,12 @@ class Guarantees:
                     if each is not node and (at := place_in(each, node, i)) is not None
                 )
                 if node.parent is None:
-                    if need > capacity_in(job.group, self._cluster)[i]:
-                        return True
+                    if need > (capacity := capacity_in(job.group, self._cluster)[i]):
+                        measure, left = measure_of(self._groups, job.group, i), max(0, capacity - need + amount)
+                        return Forbidden(job.group.name, measure, job.group.quota[i], amount, left)
                     break
                 node = node.parent
-        return False
+        return None
 
     def _demand_in_tree(self, node: Amounts) -> list[int]:
         """Return what a group uses and waits for, or those in it, at most its quota."""
@@ -87,6 +106,13 @@ class Guarantees:
             return _demand(node, self._cluster, top.quota)
         inside = [self._demand_up_to(each, top) for each in node.children]
         return [sum(amounts) for amounts in zip(*inside, strict=True)]
+
+
+def measure_of(groups: Groups, node: Amounts, i: int) -> str:
+    """Return the name of a measure of a group: a dimension or a kind of node, or "" for the scalar one."""
+    if i >= node.base:
+        return groups.kinds.names[i - node.base]
+    return groups.dimensions.names[node.dims[i]] if node.vector else ""
 
 
 def capacity_in(group: Amounts, cluster: Cluster) -> tuple[int, ...]:

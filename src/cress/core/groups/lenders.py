@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from cress.core.jobs import GroupState
 from cress.core.tree.amounts import Amounts
+
+
+class Taker(NamedTuple):
+    """A group for which those beside it yield: that of a unit, or one that it is in; it takes up to quota × B, or up to its quota."""
+
+    group: Amounts
+    to_quota: bool
+
+    def may_take(self, charge: tuple[int, ...]) -> bool:
+        """Return whether the group may have so much more."""
+        return self.group.may_take(charge, to_quota=self.to_quota)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +31,7 @@ class Yielding:
 
     group: GroupState
     chain: tuple[Amounts, ...]
-    taker: Amounts
+    taker: Taker
     level: int
 
     @property
@@ -35,7 +47,7 @@ class Yielding:
 
 
 def yielding_to(
-    groups: Iterable[GroupState], group: GroupState, takers: list[Amounts], yields: Callable[[Amounts], bool]
+    groups: Iterable[GroupState], group: GroupState, takers: list[Taker], yields: Callable[[Amounts], bool]
 ) -> Iterator[Yielding]:
     """Yield the groups that may lose tasks to a unit of ``group``: beside one of ``takers``, and ``yields`` all the way down."""
     if not takers:
@@ -43,10 +55,10 @@ def yielding_to(
     path = list(group.path())
     own = {node.name for node in path}
     # By the group that both are in, or "": the taker, and how many groups both are in.
+    levels = {node.name: len(path) - 1 - i for i, node in enumerate(path)}
     beside = {
-        "" if node.parent is None else node.parent.name: (node, len(path) - 1 - i)
-        for i, node in enumerate(path)
-        if node in takers
+        "" if taker.group.parent is None else taker.group.parent.name: (taker, levels[taker.group.name])
+        for taker in takers
     }
     for other in groups:
         if other.name in own:
@@ -60,3 +72,17 @@ def yielding_to(
         found = beside.get("" if above is None else above.name)
         if found is not None and all(yields(node) for node in chain):
             yield Yielding(other, tuple(chain), *found)
+
+
+def takers_of(group: GroupState, charge: tuple[int, ...], *, to_quota: bool) -> list[Taker]:
+    """Return the groups that may take room for a unit: that of the unit, and those that it is in.
+
+    One that needs preemption takes up to quota × B, or (``to_quota``) up to its quota; one above such a group, whether it needs it or not, up to its quota.
+    """
+    takers: list[Taker] = []
+    for node in group.path():
+        if node.needs_preemption() and node.may_take(charge, to_quota=to_quota):
+            takers.append(Taker(node, to_quota))
+        elif takers and node.may_take(charge, to_quota=True):
+            takers.append(Taker(node, to_quota=True))
+    return takers

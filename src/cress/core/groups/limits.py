@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator
 import msgspec
 import numpy as np
 
-from cress.core.groups.guarantees import capacity_in, place_in, sum_of
+from cress.core.groups.guarantees import capacity_in, charge_of_tasks, measure_of, place_in, sum_of
 from cress.core.groups.shares import Groups
 from cress.core.jobs import GroupState, JobEntry, core_share, dominant_share
 from cress.core.kernels.holding import NONE
 from cress.core.placing.constraints import Wants
 from cress.core.tables.cluster import Cluster
-from cress.core.tree.amounts import Amounts, add_amounts
+from cress.core.tree.amounts import Amounts, InnerGroup, add_amounts
 from cress.core.tree.tree import holds
 from cress.model.resources import ResourceVector
 
@@ -78,6 +78,50 @@ def never_within_max(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster
     return next((found for node in nodes if (found := _beyond_most(groups, node, charge, alone=True))), None)
 
 
+def never_lent(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster, wants: Wants) -> Bound | None:
+    """Return what other groups keep for themselves if so many tasks of a job with these lasting clauses cannot run beside it even on an empty cluster.
+
+    Where quotas have a timetable nothing is said: at another time of the week groups may keep less.
+    """
+    if not groups.tree.keeps or any(node.spec.windows for node in (*groups, *groups.tree.upwards)):
+        return None
+    # On which kind of node it starts is open, so of kinds those count that it cannot avoid.
+    charge, least = most_charge_of(job, tasks, cluster, wants), charge_of_tasks(job, tasks, cluster)
+    for i, more in enumerate((*charge[: job.group.base], *least[job.group.base :])):
+        found = _against_kept(groups, job.group, more, i, cluster) if more else None
+        if found is not None:
+            return found
+    return None
+
+
+def _against_kept(groups: Groups, group: GroupState, more: int, i: int, cluster: Cluster) -> Bound | None:
+    node: Amounts = group
+    need = more
+    while need > node.quota[i]:
+        parent = node.parent
+        if parent is None:
+            outermost = [each for each in (*groups, *groups.tree.upwards) if each.parent is None and each is not node]
+            kept = sum(_keeps(each)[at] for each in outermost if (at := place_in(each, node, i)) is not None)
+            capacity = capacity_in(group, cluster)[i]
+            if need + kept <= capacity:
+                return None
+            return Bound("", measure_of(groups, node, i), capacity, kept, more, _keeping(groups, group, i, idle=True))
+        need += sum(_keeps(each)[i] for each in parent.children if each is not node)
+        node = parent
+    return None
+
+
+def _keeps(node: Amounts) -> list[int]:
+    """Return, per measure, what a group keeps for itself or those in it when nothing runs."""
+    kept = [0] * len(node.quota)
+    if node.lendable is not None:
+        kept = [max(0, quota - lent) for quota, lent in zip(node.quota, node.lendable, strict=True)]
+    if isinstance(node, InnerGroup):
+        below = [sum(amounts) for amounts in zip(*(_keeps(child) for child in node.children), strict=True)]
+        kept = [max(own, inside) for own, inside in zip(kept, below, strict=True)]
+    return kept
+
+
 def _charges(job: JobEntry, cluster: Cluster) -> Iterator[tuple[GroupState, tuple[int, ...]]]:
     """Yield what the next unit of a job costs which groups."""
     yield job.group, most_charge_of(job, job.shape.size, cluster)
@@ -92,7 +136,7 @@ def _beyond_most(groups: Groups, node: Amounts, charge: list[int], *, alone: boo
     for i, (used, claimed, more, most) in enumerate(zip(node.used, node.claimed, charge, node.most, strict=True)):
         has = 0 if alone else used + claimed
         if more and has + more > most:
-            return Bound(node.name, _measure(groups, node, i), most, has, more)
+            return Bound(node.name, measure_of(groups, node, i), most, has, more)
     return None
 
 
@@ -134,7 +178,7 @@ def _against(groups: Groups, group: GroupState, charge: tuple[int, ...], i: int,
             if not keeping:
                 # Else all that there is, is in use: nobody keeps anything.
                 return None
-            return Bound("", _measure(groups, node, i), capacity, total - charge[i], charge[i], keeping)
+            return Bound("", measure_of(groups, node, i), capacity, total - charge[i], charge[i], keeping)
         below = parent.held_below[i] - before + max(need, before)
         need = max(parent.used[i] + parent.claimed[i] + charge[i], below)
         node = parent
@@ -149,22 +193,17 @@ def _held_by_all(groups: Groups, node: Amounts, i: int) -> int:
     return sum(amounts[i - node.base - len(groups.kinds)] for amounts in held.values())
 
 
-def _keeping(groups: Groups, group: GroupState, i: int) -> tuple[tuple[str, int], ...]:
-    """Return the groups with the same measures that keep more than they use, the ones that keep most first."""
+def _keeping(groups: Groups, group: GroupState, i: int, *, idle: bool = False) -> tuple[tuple[str, int], ...]:
+    """Return the groups with the same measures that keep more than they use (``idle``: more than nothing), the ones that keep most first."""
     found = []
     for node in (*groups, *groups.tree.upwards):
         at = place_in(node, group, i)
         if node.lendable is not None and at is not None and node is not group:
-            kept = node.quota[at] - node.lendable[at] - node.used[at] - node.claimed[at]
+            has = 0 if idle else node.used[at] + node.claimed[at]
+            kept = node.quota[at] - node.lendable[at] - has
             if kept > 0:
                 found.append((node.name, kept))
     return tuple(sorted(found, key=lambda each: (-each[1], each[0]))[:_MOST_TOLD])
-
-
-def _measure(groups: Groups, node: Amounts, i: int) -> str:
-    if i >= node.base:
-        return groups.kinds.names[i - node.base]
-    return groups.dimensions.names[node.dims[i]] if node.vector else ""
 
 
 def wrong_sums(groups: Groups) -> Iterator[str]:

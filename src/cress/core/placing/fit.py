@@ -344,12 +344,13 @@ class Fit:
         """Return the number of copies of ``shape`` that fit on the usable nodes that no clause excludes."""
         if shape.kinds:
             return shape.size if places_in(self.kinds_free(shape)) is not None else 0
-        copies = self._copies_free(shape)
+        copies = self.free_copies(shape)
         if by_domains(shape) and gang_room(self.relations, shape, copies) is None:
             return 0
         return int(copies.sum())
 
-    def _copies_free(self, shape: Shape) -> Ints:
+    def free_copies(self, shape: Shape) -> Ints:
+        """Return the copies of ``shape`` that fit on each node now, on the usable nodes that no clause excludes, by its caps."""
         may = self.cluster.usable() & ~self.excluded(shape)
         free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count][may]
         asked = shape.request_array > 0
@@ -390,7 +391,7 @@ class Fit:
     def kinds_free(self, shape: Shape) -> Levels:
         """Return the room for the kinds of a gang in what is free on usable nodes that no clause excludes."""
         free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count]
-        alone = [self._copies_free(kind) for kind in shape.kinds]
+        alone = [self.free_copies(kind) for kind in shape.kinds]
         return Levels(asked_of(shape.kinds), alone, free, rules_of_all(shape.kinds))
 
     def holds_when_empty(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> bool:

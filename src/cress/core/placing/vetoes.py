@@ -43,6 +43,7 @@ class Verdict(Enum):
     RUNNING_LIMIT = "running_limit"  # as many jobs of its group, or of its user there, run as may at once
     USER_LIMIT = "user_limit"  # its user has reached the limit of his share
     MAX_QUOTA = "max_quota"  # its group, or one that this is in, would have more than its MaxQuota
+    FORBIDDEN = "forbidden"  # it is larger than its group's quota, and what others may demand leaves no room for it
     KEPT = "kept"  # it would take what other groups keep for themselves
     BEHIND = "behind"  # the group's policy puts another job first
     PLANNED = "planned"  # conservative backfill planned its start

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -25,6 +25,8 @@ def _with(past: int, used: int, quota: int) -> int:
     return (((used << Memory.PLACES) + past) << (_SCALE - Memory.PLACES)) // quota
 
 
+# The quota itself, as a factor like A and B.
+_EXACTLY = (1, 1)
 # More than any group has.
 UNBOUNDED = 2**62
 
@@ -110,6 +112,11 @@ class Amounts:
         """Return used / quota, the largest over the measures."""
         return max(Fraction(used, quota) for used, quota in zip(self.used, self.quota, strict=True) if quota)
 
+    def ratio_with(self, change: Sequence[int]) -> Fraction:
+        """Return (used + ``change``) / quota, the largest over the measures."""
+        amounts = zip(self.used, change, self.quota, strict=True)
+        return max(Fraction(used + more, quota) for used, more, quota in amounts if quota)
+
     def needs_preemption(self) -> bool:
         """True if used < quota × A, claims included (source G)."""
         numerator, denominator = self._needs
@@ -126,17 +133,17 @@ class Amounts:
         numerator, denominator = self._needs
         return (self.used[i] + self.claimed[i]) * denominator < self.quota[i] * numerator
 
-    def may_take_of(self, i: int, more: int) -> bool:
-        """True if used + ``more`` ≤ quota × B in measure ``i``, claims included."""
-        numerator, denominator = self._yields
+    def may_take_of(self, i: int, more: int, *, to_quota: bool = False) -> bool:
+        """True if used + ``more`` ≤ quota × B in measure ``i``, or (``to_quota``) ≤ the quota, claims included."""
+        numerator, denominator = _EXACTLY if to_quota else self._yields
         return (self.used[i] + self.claimed[i] + more) * denominator <= self.quota[i] * numerator
 
-    def may_take(self, charge: tuple[int, ...]) -> bool:
-        """True if used + ``charge`` ≤ quota × B, claims included: else the groups could take turns as victims.
+    def may_take(self, charge: tuple[int, ...], *, to_quota: bool = False) -> bool:
+        """True if used + ``charge`` ≤ quota × B, or (``to_quota``) ≤ the quota, claims included: else the groups could take turns as victims.
 
         Of kinds of nodes those count that it names and is charged in.
         """
-        numerator, denominator = self._yields
+        numerator, denominator = _EXACTLY if to_quota else self._yields
         return all(
             (used + claimed + more) * denominator <= quota * numerator
             for i, (used, claimed, more, quota) in enumerate(
@@ -145,22 +152,17 @@ class Amounts:
             if i < self.base or (quota and more)
         )
 
-    def stays_within(self, charge: tuple[int, ...]) -> bool:
-        """True if used + ``charge`` ≤ quota in every measure that has one, claims included: nobody can take that back."""
-        return all(
-            used + claimed + more <= quota
-            for used, claimed, more, quota in zip(self.used, self.claimed, charge, self.quota, strict=True)
-            if quota
-        )
+    def yields_of(self, i: int, *, to_quota: bool = False) -> bool:
+        """True if used > quota × B in measure ``i``, or (``to_quota``) > the quota, without its victims.
 
-    def yields_of(self, i: int) -> bool:
-        """True if used > quota × B in measure ``i``, without its victims; whatever it has of a kind of node that it does not name."""
-        numerator, denominator = self._yields
+        Of a kind of node that it does not name that is whatever it has.
+        """
+        numerator, denominator = _EXACTLY if to_quota else self._yields
         return (self.used[i] - self.leaving[i]) * denominator > self.quota[i] * numerator
 
-    def can_be_preempted(self) -> bool:
-        """True if used > quota × B, without its victims (source G)."""
-        numerator, denominator = self._yields
+    def can_be_preempted(self, *, to_quota: bool = False) -> bool:
+        """True if used > quota × B (source G), or (``to_quota``) > the quota, without its victims."""
+        numerator, denominator = _EXACTLY if to_quota else self._yields
         return any(
             (used - leaving) * denominator > quota * numerator
             for used, leaving, quota in zip(self.used, self.leaving, self.quota, strict=True)
@@ -169,11 +171,7 @@ class Amounts:
 
     def excess(self) -> Fraction:
         """Return used / quota without its victims."""
-        return max(
-            Fraction(used - leaving, quota)
-            for used, leaving, quota in zip(self.used, self.leaving, self.quota, strict=True)
-            if quota
-        )
+        return self.ratio_with([-amount for amount in self.leaving])
 
     def spare(self) -> list[int]:
         """Return, per measure, what it may lose and still be at its quota."""
@@ -249,7 +247,7 @@ def _in_measures(
     return base + [amounts.get(name, other) for name in kinds]
 
 
-def add_amounts(amounts: list[int], change: tuple[int, ...]) -> None:
+def add_amounts(amounts: list[int], change: Iterable[int]) -> None:
     """Add amounts to others in place."""
     for i, amount in enumerate(change):
         amounts[i] += amount

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -28,23 +29,34 @@ def named_kinds(group: Amounts, asked: ResourceVector) -> Bools:
     return np.array([quota > 0 and asked[k] > 0 for quota, k in zip(quotas, group.kinds.dims, strict=True)], np.bool_)
 
 
-def entitled(group: Amounts, asked: ResourceVector, least: tuple[int, ...]) -> Entitled:
-    """Return where a group needs preemption for a unit that asks for so much together, and may take it.
+def entitled(
+    group: Amounts, asked: ResourceVector, least: tuple[int, ...], below: Bools | None, *, to_quota: bool
+) -> Entitled:
+    """Return where a group may take room for a unit that asks for so much together.
 
+    That is where it needs preemption itself, or (``below``) one of those that the unit is in below it does.
     On a node the base measures count, and the kinds of that node that the group names and the unit is charged in; a group that names
-    kinds alone is entitled to nothing elsewhere. ``least`` is the least charge of the unit.
+    kinds alone is entitled to nothing elsewhere. ``least`` is the least charge of the unit. For its own need it takes up to quota × B, for
+    one below it, or ``to_quota``, up to its quota.
     """
     kinds, base = group.kinds, group.base
     assert kinds is not None, "no quota names a kind of node"
     named = named_kinds(group, asked)
     masks = kinds.masks()
-    may = all(group.lacks(i) and group.may_take_of(i, least[i]) for i in range(base))
-    nodes = np.full(masks.shape[1], may and base > 0, np.bool_)
-    if may:
-        nodes |= masks[named].any(axis=0)
-    for j in np.flatnonzero(named).tolist():
-        if not (group.lacks(base + j) and group.may_take_of(base + j, asked[kinds.dims[j]])):
-            nodes &= ~masks[j]
+
+    def where(holds: Callable[[int, int], bool]) -> Bools:
+        may = all(holds(i, least[i]) for i in range(base))
+        nodes: Bools = np.full(masks.shape[1], may and base > 0, np.bool_)
+        if may:
+            nodes |= masks[named].any(axis=0)
+        for j in np.flatnonzero(named).tolist():
+            if not holds(base + j, asked[kinds.dims[j]]):
+                nodes &= ~masks[j]
+        return nodes
+
+    nodes = where(lambda i, more: group.lacks(i) and group.may_take_of(i, more, to_quota=to_quota))
+    if below is not None:
+        nodes |= below & where(lambda i, more: group.may_take_of(i, more, to_quota=True))
     return Entitled(nodes, named)
 
 
@@ -67,9 +79,9 @@ def is_guaranteed(group: Amounts, shape: Shape) -> bool:
     return bool((nodes if base else nodes & masks[below].any(axis=0)).any())
 
 
-def yields_somewhere(group: Amounts, kinds: Bools) -> bool:
+def yields_somewhere(group: Amounts, kinds: Bools, *, to_quota: bool) -> bool:
     """Return whether a group is so far above its quota that it can be preempted in a measure that it names, or has anything of these ``kinds`` that it does not name."""
-    return group.can_be_preempted() or any(
+    return group.can_be_preempted(to_quota=to_quota) or any(
         wanted and not group.quota[i] and group.used[i] > group.leaving[i]
         for i, wanted in enumerate(kinds.tolist(), group.base)
     )
@@ -85,12 +97,13 @@ def excess_in(group: Amounts, kinds: Bools) -> tuple[bool, Fraction]:
     return worst
 
 
-def spare_by_kind(group: Amounts, width: int) -> list[int]:
+def spare_by_kind(group: Amounts, width: int, *, to_quota: bool) -> list[int]:
     """Return, per column, what a group may lose and still be at its quota: base measures in the first ``width``, then the kinds.
 
     -1 where it cannot be preempted: its base measures count only if it can be preempted in one of them.
     """
     spare = group.spare()
-    in_base = any(group.yields_of(i) for i in range(group.base))
+    in_base = any(group.yields_of(i, to_quota=to_quota) for i in range(group.base))
     base = [each if in_base else -1 for each in spare[: group.base]] + [-1] * (width - group.base)
-    return base + [each if group.yields_of(i) else -1 for i, each in enumerate(spare[group.base :], group.base)]
+    kinds = enumerate(spare[group.base :], group.base)
+    return base + [each if group.yields_of(i, to_quota=to_quota) else -1 for i, each in kinds]

@@ -239,8 +239,8 @@ def check_job(context: Context, job: Job, hopeless: Hopeless | None = None) -> N
         users = groups[name].spec.users
         allowed = ", ".join(users[:MOST_TOLD]) + (f" and {len(users) - MOST_TOLD:,} more" * (len(users) > MOST_TOLD))
         raise NotAccepted(f"{job.user} may not submit to group {name}", hint=f"its users: {allowed}", field="group")
-    if core.groups.bounded:
-        _check_max_quota(context, job)
+    if core.groups.bounded or (core.groups.tree.keeps and context.nodes):
+        _check_bounds(context, job)
     group_limits.check_job(context, job)
     families.check(context, job)
     deadlines.check(context, job)
@@ -248,12 +248,20 @@ def check_job(context: Context, job: Job, hopeless: Hopeless | None = None) -> N
         raise _never(context, job)
 
 
-def _check_max_quota(context: Context, job: Job) -> None:
-    """Raise ``NotAccepted`` for a job whose task, or gang, is beyond a MaxQuota by itself."""
-    bound = context.core.never_within_max(job)
+def _check_bounds(context: Context, job: Job) -> None:
+    """Raise ``NotAccepted`` for a job whose task, or gang, is beyond a MaxQuota by itself, or beyond what others lend at most."""
+    bound = context.core.never_within_bounds(job)
     if bound is not None:
         amount = partial(say_amount, context.core, bound.measure)
         what = "all tasks of the gang ask" if job.gang else "one task asks"
+        if not bound.group:
+            keeping = " and ".join(f"group {name} {amount(kept)}" for name, kept in bound.keeping)
+            raise NotAccepted(
+                f"{what} for {amount(bound.asks)}, more than the quota of its group; the cluster has {amount(bound.most)}, of which "
+                f"other groups keep a part for themselves (Lendable): {keeping}",
+                hint="a smaller job, or another group",
+                field="resource",
+            )
         raise NotAccepted(
             f"{what} for {amount(bound.asks)}, and group {bound.group} has a MaxQuota of {amount(bound.most)}",
             hint="a smaller job, or another group",

@@ -53,6 +53,10 @@ class QueuedJob(Protocol):
         """Return its urgency, 0 … 1."""
 
     @property
+    def since(self) -> int:
+        """The time since which its next unit waits."""
+
+    @property
     def duration(self) -> int:
         """For how long its next unit is planned (µs)."""
 
