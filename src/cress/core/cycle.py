@@ -234,6 +234,8 @@ class Cycle(MakingRoom):
                 cools = group.preempted_at is not None and now < group.cools_until()
                 if group.asker and not cools and self._start_inside(group, now):
                     return True
+        if self.pool.leases and self._start_inside_leases(now):
+            return True
         return bool(self.turns.since) and self._start_due(ahead, now)
 
     def _start_due(self, ahead: Ahead, now: int) -> bool:
