@@ -116,6 +116,47 @@ def test_tasks_run_inside_a_lease_on_its_node(center: Center) -> None:
         assert other.epoch
 
 
+GROUPS = "Name: dask\nResourceQuota: 1\n\nName: batch\nResourceQuota: 7\n"
+
+
+def cores(view: Any) -> list[float]:
+    """What a lease holds, and the sum of what its parts have: what is used, idle, in tasks, lent."""
+    parts = [view["uses"], view["idle"], *(each["amounts"] for each in (*view["tasks"], *view["lent"]))]
+    return [float(view["holds"].get("cpu", 0)), sum(float(each.get("cpu", 0)) for each in parts)]
+
+
+def test_a_lease_with_a_task_in_it_is_taken_as_a_whole_after_its_minimum_time(tmp_path: Path) -> None:
+    """A lease of 6 of 8 cores with ``min_time`` and a task of 5 in it, and a group below its quota that asks for 5."""
+    with Center(tmp_path / "data", forked=True) as center:
+        center.put_groups(GROUPS)
+        with center.executor(resource="<8, 8G>") as executor:
+            first, holder = held(center, executor, resource="<6, 4G>", group="dask", min_time="6s")
+            center.post("/v1/leases/1.0/tasks", {"command": ["work"], "resource": "<5, 1G>"}, 201)
+            (inside,) = executor.launches()
+            executor.started(inside.attempt)
+            entitled = center.submit(resource="<5, 1G>", group="batch")
+            (lease,) = leases(center, "1.0")
+            assert (lease["state"], cores(lease)) == ("held", [6, 6])
+            stops = [*executor.stops().stops]
+            while len(stops) < 2:
+                stops += executor.stops().stops
+            assert time.time() - first["since"] >= 5.9, "not before its minimum time"
+            assert {each.attempt for each in stops} == {holder, inside.attempt}
+            (lease,) = leases(center, "1.0")
+            assert (lease["state"], cores(lease)) == ("stopping", [6, 6])
+            assert lease["reason"].startswith(f"preempted for job {entitled}")
+            told = [json.loads(line[5:]) for line in events(center) if line.startswith("data:")]
+            assert [each["text"] for each in told if each["kind"] == "lease.stopping"]
+            executor.ended(inside.attempt, cause=Cause.STOPPED, code=-15)
+            (launch,) = executor.launches()
+            assert (launch.job, launch.task) == (entitled, 0)
+            # Beside the five cores of that one, the lease has what is left of it until its program has ended.
+            (lease,) = leases(center, "1.0")
+            assert cores(lease) == [1, 1]
+            executor.ended(holder, cause=Cause.STOPPED, code=-15)
+            assert [each["state"] for each in leases(center)] == ["waiting"]
+
+
 def test_more_and_fewer_leases_of_a_kind(center: Center) -> None:
     with center.executor() as executor:
         ask(center, count=2, resource="<1, 1G>", command=["worker"], uses="<0.5, 1G>")

@@ -238,7 +238,7 @@ class Account:
             return
         state = core.groups.by_name[group]
         quota = state.quota
-        together = self.running_of(victim.job.id) if victim.job.gang else [decision.attempt]
+        together = self.together(decision.attempt, core)
         told = {each: self.running[each].told for each in together}
         for each in together:
             self.running[each].told = False
@@ -250,6 +250,21 @@ class Account:
         for i in range(state.base, len(quota)):
             # Of a kind of node that it is guaranteed it loses only what is beyond that.
             assert not lost[i] or not quota[i] or used[i] > quota[i], f"{group} is not above its quota of a kind"
+
+    def together(self, attempt: int, core: Scheduler) -> set[int]:
+        """The running tasks that yield as a whole with one: its gang, and all in the lease that it holds or is in."""
+        found, new = set[int](), {attempt}
+        while new:
+            found |= new
+            mates = {
+                each for one in new if self.running[one].job.gang for each in self.running_of(self.running[one].job.id)
+            }
+            for lease in core.pool.leases.values():
+                members = set(lease.tasks) | ({lease.holder.id} if lease.holder is not None else set())
+                if lease.holder is not None and members & new:
+                    mates |= members
+            new = (mates & self.running.keys()) - found
+        return found
 
     # questions
 
@@ -331,7 +346,9 @@ class Account:
         closed = {cluster.names[f] for f in cluster.overdrawn}
         # Nodes may lack devices alone.
         assert self.overdrawn <= closed
-        assert closed - self.overdrawn <= {name for f, name in enumerate(cluster.names) if cluster.devices[f]}
+        # It knows no leases either: what is idle in those that are held is not free.
+        unknown = {name for f, name in enumerate(cluster.names) if cluster.devices[f] or f in core.pool.idle_on}
+        assert closed - self.overdrawn <= unknown
         for name in self.nodes.keys() - self.lost:
             f = cluster.index[name]
             # Who has a disk alone holds all that it can do, which the account does not know.

@@ -10,11 +10,12 @@ import numpy as np
 from cress.core.books import Books
 from cress.core.combined_restarts import leave_units
 from cress.core.jobs import Attempt, Holder, JobEntry, Part, Stranger
-from cress.core.kernels.holding import AMOUNTS, FREE
+from cress.core.kernels.holding import FREE
 from cress.core.kernels.timeline import B_AMOUNTS
 from cress.core.limit_changes import drop_claims_beyond
 from cress.core.placing import licence_use
 from cress.core.tables import devices
+from cress.core.tables.arrays import Ints
 from cress.model.events import ForeignUse, TaskAdopted
 from cress.model.times import NEVER
 
@@ -131,18 +132,20 @@ def released(core: Books, f: int) -> None:
         check_room(core, f)
 
 
-def frees_its_row(holder: Holder) -> bool:
-    """Return whether a claim may rely on what a holder has: of a task that was told to stop, not of one that is expected to end and may go on."""
-    if isinstance(holder, Part):
-        return holder.lease is None and holder.borrower is not None and holder.borrower.stopping
-    return isinstance(holder, Attempt) and holder.stopping
+def _coming(core: Books, holder: Holder) -> Ints | None:
+    """Return what a claim may rely on of what a holder has: of a task that was told to stop, not of one that is expected to end and may go on."""
+    if isinstance(holder, Attempt):
+        return core.freed_by(holder) if holder.stopping else None
+    if isinstance(holder, Part) and holder.lease is None and holder.borrower is not None and holder.borrower.stopping:
+        return np.array(holder.amounts, np.int64)
+    return None
 
 
 def check_room(core: Books, f: int) -> None:
     """Close a node that has less than its leases hold, or open it again; drop claims that will not find their room."""
     cluster = core.cluster
     if np.any(cluster.left_on(f) < 0):
-        # Nobody misses what is idle.
+        # Nobody misses what is idle, but the holder of a lease.
         core.pool.free_idle_on(f)
     cluster.set_overdrawn(f, bool(np.any(cluster.left_on(f) < 0)))
     core.void_claims(f)
@@ -152,8 +155,9 @@ def check_room(core: Books, f: int) -> None:
     k = cluster.k_count
     coming = cluster.nodes[f, FREE : FREE + k].copy()
     for holder in core.holders_on(f):
-        if frees_its_row(holder):
-            coming += cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k]
+        more = _coming(core, holder)
+        if more is not None:
+            coming += more
     for claim in claims:
         for (node, _), row in zip(claim.reservation.nodes, claim.reservation.rows, strict=True):
             if node == f:

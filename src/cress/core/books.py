@@ -19,7 +19,7 @@ from cress.core.future.turns import Turns
 from cress.core.groups.limits import Bound, never_lent, never_within_max
 from cress.core.groups.shares import Groups
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Part, Stranger
-from cress.core.kernels.holding import END, HEAD, NEXT, NONE, USABLE
+from cress.core.kernels.holding import AMOUNTS, END, HEAD, NEXT, NONE, USABLE
 from cress.core.openings import Openings
 from cress.core.placing.balance import Balance
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
@@ -34,6 +34,7 @@ from cress.core.placing.shape import Shape
 from cress.core.pool import Pool
 from cress.core.relaxation import Relaxation
 from cress.core.running_tasks import RunningTasks
+from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
 from cress.core.tables.dependencies import Key
 from cress.core.tables.leases import Leases
@@ -225,6 +226,25 @@ class Books:
         attempt.stopping = True
         self.leaving[attempt.id] = attempt
         attempt.job.group.add_leaving(attempt.charge)
+
+    def freed_by(self, attempt: Attempt) -> Ints:
+        """Return what the end of an attempt frees on its node: its row but for what stays in leases that are held, and what is idle in a lease that ends with it."""
+        free: Ints = self.cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + self.cluster.k_count].copy()
+        for lease, (_, amounts) in attempt.inside:
+            if lease.is_held and not attempt.yields:
+                free -= amounts
+        own = self.pool.leases.get(attempt.id)
+        if own is not None and own.holder is attempt:
+            for part in own.idle.values():
+                free += part.amounts
+        return free
+
+    def charge_ending_with(self, attempt: Attempt) -> tuple[int, ...]:
+        """Return what a group is charged less when an attempt ends: with the holder of a lease, also for what is idle in it."""
+        lease = self.pool.leases.get(attempt.id)
+        if lease is None or lease.holder is not attempt:
+            return attempt.charge
+        return tuple(map(int.__add__, attempt.charge, lease.charge))
 
     def add_claim(self, claim: ClaimEntry) -> None:
         """Add a claim of a unit whose tasks have left their queue."""

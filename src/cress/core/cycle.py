@@ -288,6 +288,8 @@ class Cycle(MakingRoom):
             for group in self._groups_in_order(now):
                 if group.asker and self._start_inside(group, now):
                     return True
+        if self.pool.leases and self._start_inside_leases(now):
+            return True
         return bool(self.turns.since) and self._start_due(ahead, now)
 
     def _start_due(self, ahead: Ahead, now: int) -> bool:

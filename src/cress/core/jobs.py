@@ -516,6 +516,16 @@ class WorkloadLease:
         self.end = NEVER
         self.charge: tuple[int, ...] = ()
 
+    @property
+    def is_held(self) -> bool:
+        """True while it has a holder that goes on: what it has stays in it then, whatever ends inside."""
+        return self.holder is not None and not self.holder.stopping
+
+    @property
+    def is_ending(self) -> bool:
+        """True while its holder is being stopped: what is idle in it is free with its end, and starts nothing before."""
+        return self.holder is not None and self.holder.stopping
+
     def idle_amounts(self) -> ResourceVector:
         """Return the sum of its idle parts; empty if there is none."""
         return tuple(map(sum, zip(*(part.amounts for part in self.idle.values()), strict=True)))
@@ -524,7 +534,7 @@ class WorkloadLease:
 class Workload:
     """The leases of one workload of a group; ``declared``: its jobs name it, and it keeps idle leases for a while."""
 
-    __slots__ = ("declared", "group", "idle_on", "idle_sum", "leases", "lent_on", "name", "no_room", "stamp")
+    __slots__ = ("awaited", "declared", "group", "idle_on", "idle_sum", "leases", "lent_on", "name", "no_room", "stamp")
 
     def __init__(self, group: GroupState, name: str) -> None:
         self.group = group
@@ -535,6 +545,8 @@ class Workload:
         self.idle_on: dict[int, dict[int, WorkloadLease]] = {}
         self.idle_sum: dict[int, list[int]] = {}
         self.lent_on: dict[int, dict[int, WorkloadLease]] = {}
+        # The jobs for which tasks left its leases, by node.
+        self.awaited: dict[int, int] = {}
         # Grows with every change of its idle parts; and for which shape they had no room then.
         self.stamp = 0
         self.no_room = (-1, -1, -1, -1)
@@ -620,7 +632,7 @@ class ClaimEntry:
 
 
 class Rights(Enum):
-    """What a group may start at a step of a pass."""
+    """The units that a group may start at a step of a pass."""
 
     ANY = "any"  # anything
     OWN = "own"  # units that it is guaranteed itself
@@ -659,6 +671,7 @@ class GroupState(Amounts):
         self.retry_victims_at = NEVER
         # The unit for which no fragments were found, and the state of the cluster at that time.
         self.no_fragments: tuple[int, int, int, int, tuple[int, ...]] | None = None
+        self.retry_fragments_at = NEVER
         # Whether ends are predicted by estimates at all, and at this moment.
         self.predicts = False
         self.trusts = False

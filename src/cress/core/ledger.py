@@ -115,7 +115,7 @@ class Ledger(Books):
             UnitDissolved: self._unit_dissolved,
             WouldPreempt: self._would_preempt,
             Preempt: self._preempted,
-            LeaseReduced: lambda fact: reduce_lease(self, fact.lease),
+            LeaseReduced: self._lease_reduced,
             LeaseUsed: self._lease_used,
         }
 
@@ -382,6 +382,9 @@ class Ledger(Books):
         self.recharge(touched)
         recount(self)
         drop_claims_beyond(self)
+        for f in list(self.cluster.overdrawn):
+            # Leases of groups that are gone have ended.
+            adoption.check_room(self, f)
 
     # --- attempts ----------------------------------------------------------------------------------------------
 
@@ -623,6 +626,11 @@ class Ledger(Books):
             if victim.job.group is not job.group and number not in giving_back and not fact.moves:
                 victim.job.group.preempted_at = self.now
 
+    def _lease_reduced(self, fact: LeaseReduced) -> None:
+        f = reduce_lease(self, fact.lease)
+        if f in self.cluster.overdrawn:
+            adoption.check_room(self, f)
+
     def _lease_used(self, event: LeaseUsed) -> None:
         f = use_by_holder(self, event.lease, event.amounts)
         if f in self.cluster.overdrawn:
@@ -644,4 +652,10 @@ class Ledger(Books):
         self.jobs[fact.by].would_preempt = True
 
     def _preempted(self, fact: Preempt) -> None:
-        """Change nothing: the claim before it has marked its victims."""
+        """Count an attempt as stopping that leaves a lease to another task of its workload; the victims of a claim do already."""
+        attempt = self.attempts[fact.attempt]
+        if not attempt.stopping:
+            self._leave(attempt, self.now + fact.grace)
+            workload = self.pool.workload(self.jobs[fact.by])
+            if workload is not None:
+                workload.awaited[attempt.node] = fact.by

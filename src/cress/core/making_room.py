@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from datetime import UTC, tzinfo
 from itertools import islice, takewhile
 
-from cress.core.fragments.reclaim import find_reclaim
-from cress.core.fragments.search import find_loan, may_use, own_room, returnable_for
+from cress.core.fragments.reclaim import find_leaving, find_reclaim
+from cress.core.fragments.search import awaited_on, find_loan, given_back_from, may_use, own_room, returnable_for
 from cress.core.future.reservations import Ahead
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import Taker, yielding_to
-from cress.core.jobs import GroupState, JobEntry
+from cress.core.jobs import Attempt, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING, NONE
 from cress.core.placements import Placements
 from cress.core.placing.vetoes import Verdict
@@ -22,10 +22,12 @@ from cress.core.preemption import (
     find_eviction_in_workload,
     find_eviction_within,
     find_exchange,
+    leave_to,
 )
 from cress.core.tree.amounts import add_amounts
 from cress.model.decisions import (
     LeaseReduced,
+    Preempt,
     WouldPreempt,
 )
 from cress.model.group import SchedPolicy
@@ -51,9 +53,57 @@ class MakingRoom(Placements):
 
     def _make_room(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
         """Make room for the group's blocked unit: of fragments, else by preemption; return whether anything was decided."""
-        if self.pool.leases and not group.policy.plans and self._use_fragments(group, job, ahead, now):
-            return True
+        if self.pool.leases and not group.policy.plans:
+            if self._use_fragments(group, job, ahead, now):
+                return True
+            if self._find_leaving(job, ()) == []:
+                # It starts inside a lease of its workload as soon as those have left that are being stopped.
+                group.verdict = Verdict.VICTIMS
+                return False
         return self._preempt_for(group, job, ahead, now)
+
+    def _start_inside_leases(self, now: int) -> bool:
+        """Start a task, whatever the order of groups is, for which others left leases of its workload, or whose group cools off."""
+        for workload in self.pool.workloads.values():
+            for f in workload.awaited:
+                job = awaited_on(self, workload, f)
+                if job is not None and not self._passed_over(job, now) and self._start_in_own(job):
+                    return True
+        return any(self._start_while_cooling(group, now) for group in self.groups)
+
+    def _start_while_cooling(self, group: GroupState, now: int) -> bool:
+        """Start one of the first jobs of a group that cools off in the leases that it holds anyway: it takes nothing from others."""
+        if group.preempted_at is None or now >= group.cools_until():
+            return False
+        workloads = [each for (name, _), each in self.pool.workloads.items() if name == group.name and each.idle_on]
+        if not any(lease.is_held for each in workloads for lease in each.leases.values()):
+            return False
+        tried: set[tuple[str, int]] = set()
+        for job in islice(group.policy, _LOOKED_AT):
+            kind = (job.workload, job.shape.row)
+            workload = self.pool.workload(job)
+            if kind in tried or workload not in workloads or not may_use(job) or self._passed_over(job, now):
+                continue
+            tried.add(kind)
+            room = own_room(self, job, workload, held=True)
+            if room is not None:
+                self._start(job, job.upcoming, room.f, NONE, room=room)
+                group.verdict = Verdict.PLACED
+                return True
+        return False
+
+    def _find_leaving(self, job: JobEntry, may: Container[int]) -> list[Attempt] | None:
+        """Return those that have to leave leases which the workload of a blocked unit holds (see ``find_leaving``)."""
+        workload = self.pool.workload(job)
+        return None if workload is None or not may_use(job) else find_leaving(self, job, workload, may)
+
+    def _have_leave(self, job: JobEntry, attempts: list[Attempt]) -> bool:
+        """Stop those that have to leave leases of the unit's workload; what they had stays there, so there is nothing to claim."""
+        for each in attempts:
+            name = self.cluster.names[each.node]
+            self._do(Preempt(each.id, each.job.job.id, each.task, name, self._grace_of(each), job.job.id))
+        job.group.verdict = Verdict.VICTIMS
+        return bool(attempts)
 
     def _start_in_own(self, job: JobEntry) -> bool:
         """Start the next task of a job in idle parts of leases of its own workload, if they have room."""
@@ -75,8 +125,10 @@ class MakingRoom(Placements):
     def _use_fragments(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
         """Step f: let borrowers give back to the workload of the blocked unit, or groups above their quotas what they do not use; else lend to it, or to a unit behind it."""
         state = (job.job.id, self.arrivals, self.pool.stamp, self.cluster.loosened, ahead.sign)
-        if group.no_fragments == state and not self._gate:
+        if group.no_fragments == state and now < group.retry_fragments_at and not self._gate:
+            self._wake_at(group.retry_fragments_at)
             return False
+        group.retry_fragments_at = NEVER
         if may_use(job) and (self._reclaim(job, now) or self._return_for(group, job, ahead, now)):
             return True
         if self.pool.lends:
@@ -86,6 +138,7 @@ class MakingRoom(Placements):
         if group.policy.offers_more and self._start_behind(group, job, ahead, now):
             return True
         group.no_fragments = state
+        self._wake_at(group.retry_fragments_at)
         return False
 
     def _lend_to(self, job: JobEntry) -> bool:
@@ -117,7 +170,7 @@ class MakingRoom(Placements):
             return False
         found = find_reclaim(self, job, workload)
         if found is None:
-            return False
+            return self._have_leave(job, self._find_leaving(job, ()) or [])
         self._claim(job, Eviction(found.attempts, [(found.f, 1)], found.leased), now)
         job.group.verdict = Verdict.VICTIMS
         return True
@@ -136,6 +189,11 @@ class MakingRoom(Placements):
         leases = returnable_for(self, job, {each.group.name for each in yielding})
         for lease in leases:
             self._do(LeaseReduced(lease))
+        if not leases:
+            names = {each.group.name for each in yielding}
+            owned = (lease for lease in self.pool.leases.values() if lease.workload.group.name in names)
+            times = (given_back_from(lease) for lease in owned)
+            group.retry_fragments_at = min((time for time in times if time > now), default=NEVER)
         return bool(leases)
 
     def _preempt_for(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
@@ -162,6 +220,9 @@ class MakingRoom(Placements):
                 self.reservations.heed(self._heeded(group, ahead, now), now)
             eviction = self._evict(job, lambda takers, to_quota: find_eviction(self, job, takers, to_quota=to_quota))
         if eviction is None and within:
+            leaving = self._leaving_by_priority(group, job, ahead, now) if mode == "on" else []
+            if leaving:
+                return self._have_leave(job, leaving)
             eviction = self._evict_within(group, job, ahead, now, entitled)
         if eviction is None or not self._within_round(len(eviction.attempts)):
             group.no_victims = state
@@ -217,7 +278,7 @@ class MakingRoom(Placements):
             lost = [0] * len(charge)
             for victim in eviction.attempts:
                 if node in victim.job.group.path():
-                    add_amounts(lost, victim.charge)
+                    add_amounts(lost, self.charge_ending_with(victim))
             amounts = zip(node.used, node.claimed, node.leaving, lost, charge, node.most or (), strict=False)
             if any(
                 used + claimed - leaving - less + more > most
@@ -245,7 +306,7 @@ class MakingRoom(Placements):
         charge = self.charge_of(job, eviction.nodes)
         for victim in eviction.attempts:
             if victim.job.group is job.group:
-                charge = tuple(map(int.__sub__, charge, victim.charge))
+                charge = tuple(map(int.__sub__, charge, self.charge_ending_with(victim)))
         return all(taker.may_take(charge) for taker in eviction.takers)
 
     def _is_urgent(self, group: GroupState, job: JobEntry, now: int) -> bool:
@@ -333,6 +394,17 @@ class MakingRoom(Placements):
         finally:
             for node in nodes:
                 add_amounts(node.used, tuple(-amount for amount in charge))
+
+    def _leaving_by_priority(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> list[Attempt]:
+        """Return the tasks of lower priority that have to leave leases which the unit's workload holds so that it fits inside."""
+        workload = self.pool.workload(job)
+        if workload is None or not any(lease.is_held for lease in workload.leases.values()):
+            return []
+        self.reservations.heed(self._heeded(group, ahead, now), now)
+        if self._must_wait(group, job):
+            return []
+        found = self._find_leaving(job, leave_to(self, job)) or []
+        return found if self._within_round(len(found)) else []
 
     def _within_round(self, number: int) -> bool:
         """Return whether ``number`` more victims may stop at the same time: up to a share of the running tasks, or those of one unit."""

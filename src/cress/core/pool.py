@@ -20,6 +20,7 @@ from cress.core.jobs import (
     Workload,
     WorkloadLease,
 )
+from cress.core.kernels.holding import END
 from cress.core.loan_limit import LoanLimit
 from cress.core.running_tasks import RunningTasks
 from cress.core.tables import devices
@@ -346,7 +347,7 @@ class Pool:
         if any(part.lease is not None for part in attempt.parts):
             return
         mask, _ = devices.mask_of(self._cluster, attempt.slot)
-        end = attempt.expected
+        end = int(self._cluster.leases[attempt.slot, END])
         self._rows.release(attempt.slot)
         for part in attempt.parts:
             mask |= 0 if part.device == NO_DEVICE else 1 << part.device
@@ -368,9 +369,10 @@ class Pool:
         return lease
 
     def free_idle_on(self, f: int) -> None:
-        """Give back all idle parts on a node that has less than is held there."""
+        """Give back the idle parts on a node that has less than is held there, but for those of leases that are held."""
         for lease in list(self.idle_on.get(f, {}).values()):
-            self.reduce(lease.id)
+            if not lease.is_held:
+                self.reduce(lease.id)
 
     def close_on(self, f: int) -> None:
         """End all leases on a node that is lost, or whose devices change."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from cress.core.books import Books
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import Taker, Yielding, yielding_to
-from cress.core.jobs import Attempt, GroupState, JobEntry
+from cress.core.jobs import Attempt, GroupState, JobEntry, WorkloadLease
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.kernels.victims import (
@@ -23,6 +23,7 @@ from cress.core.kernels.victims import (
     LOSS,
     NO_NODE,
     NUMBER,
+    OF,
     R_CHARGE,
     R_DEADLINE,
     R_GROUP,
@@ -34,6 +35,7 @@ from cress.core.kernels.victims import (
     R_SHORTEST,
     R_START,
     R_YIELDS,
+    ROWS,
     UNSET,
     WHOLE,
     cheapest_node,
@@ -53,6 +55,7 @@ from cress.core.tree.kinds import spare_by_kind
 from cress.core.victims_by_kind import groups_that_yield_kinds, keep_to_kinds
 from cress.model.decisions import LeasePart
 from cress.model.group import PreemptivePolicy, SchedPolicy
+from cress.model.job import JobType
 from cress.model.times import NEVER
 
 # More than any group may lose.
@@ -131,21 +134,7 @@ def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
 
     Jobs of a workload have equal shares of it: the job takes up to its share, and from none below its share.
     """
-    tasks = [each for each in job.group.attempts.values() if each.job.workload == job.workload]
-    jobs = {each.job.job.id for each in tasks} | {job.job.id}
-    cost: dict[int, int] = dict.fromkeys(jobs, 0)
-    for each in tasks:
-        cost[each.job.job.id] += each.charge[0]
-    own = cost[job.job.id] + charge_of_tasks(job, job.shape.size, core.cluster)[0]
-    if len(jobs) < 2 or own * len(jobs) > sum(cost.values()):
-        return None
-    total = sum(cost.values())
-    may: set[int] = set()
-    for each in sorted(tasks, key=lambda each: (-each.start, -each.id)):
-        left = cost[each.job.job.id] - each.charge[0]
-        if each.job.job.priority < job.job.priority and left * len(jobs) >= total:
-            may.add(each.slot)
-            cost[each.job.job.id] = left
+    may = {each.slot for each in _beyond_their_share(core, job)}
     if not may:
         return None
     search = _Search(core, job, [], own=True, only=may)
@@ -153,6 +142,50 @@ def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
     if found is not None and job.shape.size == 1:
         found.leased = tuple(part for each in found.attempts for part in core.pool.brought(each))
     return found
+
+
+def _beyond_their_share(core: Books, job: JobEntry) -> list[Attempt]:
+    """Return the tasks of lower priority that leave each job of the workload of ``job`` its equal share, if that is below its own."""
+    tasks = [each for each in job.group.attempts.values() if each.job.workload == job.workload]
+    jobs = {each.job.job.id for each in tasks} | {job.job.id}
+    cost: dict[int, int] = dict.fromkeys(jobs, 0)
+    for each in tasks:
+        cost[each.job.job.id] += each.charge[0]
+    own = cost[job.job.id] + charge_of_tasks(job, job.shape.size, core.cluster)[0]
+    if len(jobs) < 2 or own * len(jobs) > sum(cost.values()):
+        return []
+    total = sum(cost.values())
+    may: list[Attempt] = []
+    for each in sorted(tasks, key=lambda each: (-each.start, -each.id)):
+        left = cost[each.job.job.id] - each.charge[0]
+        if each.job.job.priority < job.job.priority and left * len(jobs) >= total:
+            may.append(each)
+            cost[each.job.job.id] = left
+    return may
+
+
+def leave_to(core: Books, job: JobEntry) -> set[int]:
+    """Return the tasks in leases of the workload of ``job`` that leave them to it, for their lower priority."""
+    group, now = job.group, core.now
+    if group.options.preempt_within == "off":
+        tasks = _beyond_their_share(core, job)
+    else:
+        tasks = [
+            each
+            for each in group.attempts.values()
+            if each.job.workload == job.workload
+            and not (each.due and now < each.keeps_until)
+            and group.policy.outranks(job, each.job, each.start)
+            and not (group.spec.policy is SchedPolicy.URGENCY and each.job.takes_back(job, now))
+        ]
+    latest = now - group.options.min_runtime
+    return {
+        each.id
+        for each in tasks
+        if each.inside and each.start <= latest
+        # A gang yields as a whole, a database never, a service keeps its minimum.
+        and not each.job.job.gang and each.job.job.type is not JobType.DATABASE and not each.job.job.minimum
+    }  # fmt: skip
 
 
 def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Taker]) -> Eviction | None:
@@ -220,9 +253,9 @@ class _Search:
         # Claims own the amounts that stopping tasks will free: count both, so that none is promised twice.
         stopping = np.zeros(len(cluster.leases), np.bool_)
         for attempt in core.leaving.values():
-            self.levels[attempt.node] += self._held(attempt)
+            self.levels[attempt.node] += core.freed_by(attempt)
             stopping[attempt.slot] = True
-        self.stopping = stopping
+        self.stopping = _devices_come_free(core, stopping)
         # Whether the unit was found to need no victims.
         self.has_room = False
         self.claimed = np.zeros(len(self.levels), np.bool_)
@@ -245,8 +278,11 @@ class _Search:
         core.running.refresh(core.cluster, core.groups, core.attempts, others)
         self.holders = core.holders
         self.table, self.base = core.running.table, core.running.base
+        held = [lease for lease in core.pool.leases.values() if lease.is_held]
+        core.running.write_idle(core.groups, held)
         self.above, self.spare = self._what_groups_can_spare(groups, yielding, to_quota=to_quota)
         job_of, self.left = self._what_jobs_can_spare(stopping)
+        unit_of = self._what_yields_together(job_of, held)
         rank = {group.name: i for i, group in enumerate(groups)}
         rank_of = np.array([rank.get(name, UNSET) for name in core.groups.by_name], np.int64)
         latest = np.array([core.now - group.options.min_runtime for group in groups], np.int64)
@@ -274,7 +310,8 @@ class _Search:
                 # Loans are the first to go.
                 worth[attempt.slot] = -_ANY
         name_victims(
-            self.table, cluster.leases, stay, job_of, self.left, rank_of, latest, core.now, worth, self.victims,
+            self.table, cluster.leases, stay, job_of, unit_of, int(unit_of.max(initial=UNSET)) + 1, rank_of, latest, core.now,
+            worth, self.victims,
         )  # fmt: skip
         if core.groups.kinds:
             keep_to_kinds(core, job, yielding, self.victims, by_urgency=by_urgency, to_quota=to_quota)
@@ -394,6 +431,30 @@ class _Search:
         job_of[slots] = numbers
         stay = np.bincount(numbers[~stopping[slots]], minlength=len(first))
         return job_of, stay - self.table[slots[first], R_MINIMUM]
+
+    def _what_yields_together(self, job_of: Ints, held: list[WorkloadLease]) -> Ints:
+        """Number what yields as a whole, per slot: a gang; a held lease with all tasks that run inside, and what is idle in it.
+
+        What a held lease has stays in it, so the end of a task inside makes room for its own workload alone.
+        """
+        unit_of = np.where(self.table[:, R_YIELDS] == WHOLE, job_of, UNSET)
+        number = len(self.left)
+        for lease in held:
+            assert lease.holder is not None
+            inside = [each for each in lease.tasks.values() if not each.stopping]
+            slots = [lease.holder.slot, *(each.slot for each in inside), *(part.slot for part in lease.idle.values())]
+            # A task may be inside of two, and a holder in a gang.
+            known = sorted({int(unit) for unit in unit_of[slots] if unit != UNSET})
+            for other in known[1:]:
+                unit_of[unit_of == other] = known[0]
+            unit_of[slots] = known[0] if known else number
+            number += not known
+            if job_of[lease.holder.slot] == UNSET:
+                # With tasks of a service that has a minimum, it yields if that can spare as many as the lease has.
+                job_of[lease.holder.slot] = max(int(job_of[each.slot]) for each in inside) if inside else UNSET
+            else:
+                self.left[job_of[lease.holder.slot]] += len(inside)
+        return unit_of
 
     def plan(self, *, beyond: bool) -> Eviction | None:
         """Return the victims of the unit; for a gang whose racks are compared or counted, those in the racks that cost fewest tasks.
@@ -542,18 +603,36 @@ class _Search:
         )
 
     def _tasks(self, v: int) -> list[Attempt]:
-        attempt = self.holders[v]
-        assert isinstance(attempt, Attempt), f"no attempt holds lease {v}"
-        return list(attempt.job.attempts.values()) if self.victims[v, NUMBER] > 1 else [attempt]
+        """Return the tasks that yield with a victim, in the order in which they started."""
+        tasks = [each for each in map(self.holders.__getitem__, self._slots(v)) if isinstance(each, Attempt)]
+        assert tasks, f"no attempt holds lease {v}"
+        return sorted(tasks, key=lambda each: each.id)
+
+    def _slots(self, v: int) -> list[int]:
+        if self.victims[v, ROWS] == 1:
+            return [v]
+        found: list[int] = np.flatnonzero(self.victims[:, OF] == v).tolist()
+        return found
 
     def _free(self, v: int, sign: int) -> None:
         """Add (``sign`` 1) the amounts that a victim frees on its nodes, or subtract them (-1)."""
-        for attempt in self._tasks(v):
-            self.levels[attempt.node] += sign * self._held(attempt)
+        leases, k = self.cluster.leases, self.cluster.k_count
+        for slot in self._slots(v):
+            self.levels[leases[slot, NODE]] += sign * leases[slot, AMOUNTS : AMOUNTS + k]
 
-    def _held(self, attempt: Attempt) -> Ints:
-        held: Ints = self.cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + self.cluster.k_count]
-        return held
+
+def _devices_come_free(core: Books, stopping: Bools) -> Bools:
+    """Return the slots that count as free for devices: of ``stopping`` tasks, but of none that is inside a held lease, and what is idle in leases that end."""
+    leases = [lease for lease in core.pool.leases.values() if lease.holder is not None]
+    if not leases:
+        return stopping
+    found = stopping.copy()
+    for lease in leases:
+        if lease.is_held:
+            found[[each.slot for each in lease.tasks.values()]] = False
+        else:
+            found[[part.slot for part in lease.idle.values()]] = True
+    return found
 
 
 def _caps_beside(shape: Shape, caps: Ints, placed: Ints) -> Ints:

@@ -7,8 +7,8 @@ from itertools import takewhile
 import numpy as np
 
 from cress.core.groups.shares import Groups
-from cress.core.jobs import Attempt
-from cress.core.kernels.victims import ALONE, NEVER_YIELDS, R_CHARGE, R_ID, R_YIELDS, WHOLE
+from cress.core.jobs import Attempt, WorkloadLease
+from cress.core.kernels.victims import ALONE, NEVER_YIELDS, R_CHARGE, R_GROUP, R_ID, R_YIELDS, WHOLE
 from cress.core.tables.arrays import Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.model.job import JobType
@@ -67,6 +67,18 @@ class RunningTasks:
                 rows[:, R_CHARGE + m] = [attempt.charge[m] if m < len(attempt.charge) else 0 for attempt in new]
         self.table[[attempt.slot for attempt in new]] = rows
         self._last = max(attempt.id for attempt in new)
+
+    def write_idle(self, groups: Groups, leases: list[WorkloadLease]) -> None:
+        """Write to which groups the idle parts of these leases belong, and what they cost them: in one row of each lease."""
+        kinds = len(groups.kinds)
+        place = {name: i for i, name in enumerate(groups.by_name)}
+        for lease in leases:
+            slots = [part.slot for part in lease.idle.values()]
+            if not slots:
+                continue
+            self.table[slots, R_GROUP] = place[lease.workload.group.name]
+            for m in range(self.table.shape[1] - R_CHARGE):
+                self.table[slots[0], R_CHARGE + m] = self._charged(lease.charge, m, kinds)
 
     def _charged(self, charge: tuple[int, ...], m: int, kinds: int) -> int:
         """Return what a task is charged in column ``m``."""

@@ -39,7 +39,6 @@ def kept_lease(committer: Committer, lease: WorkloadLease, sees: Sees) -> LeaseV
     """Return a lease that the center keeps for a workload itself."""
     dimensions = committer.machine.core.dimensions
     tasks, lent = _inside(committer, lease, sees), _lent(committer, lease, sees)
-    parts = [lease.idle_amounts(), *(piece for _, piece in _pieces(lease)), *(part.amounts for part in lease.lent)]
     return LeaseView(
         id=f"@{lease.id}",
         job=None,
@@ -48,7 +47,7 @@ def kept_lease(committer: Committer, lease: WorkloadLease, sees: Sees) -> LeaseV
         group=lease.workload.group.name,
         state="kept",
         node=committer.machine.core.cluster.names[lease.node],
-        holds=resources(_sum(parts), dimensions),
+        holds=resources(_sum(_beside(lease)), dimensions),
         idle=resources(lease.idle_amounts(), dimensions),
         tasks=tasks,
         lent=lent,
@@ -96,7 +95,7 @@ def _held(committer: Committer, job: LiveJob, attempt: LiveAttempt, sees: Sees) 
     dimensions, request = core.dimensions, job.job.request
     lease = core.pool.leases.get(attempt.id)
     known = core.attempts.get(attempt.id)
-    uses = request if lease is None or known is None else known.amounts
+    uses = request if known is None else known.amounts
     stopping = attempt.halted or job.ending
     grace = job.job.stop_grace if attempt.grace is None else attempt.grace
     return LeaseView(
@@ -105,7 +104,7 @@ def _held(committer: Committer, job: LiveJob, attempt: LiveAttempt, sees: Sees) 
         task=attempt.task,
         state="stopping" if stopping else "held" if attempt.started else "starting",
         node=attempt.node,
-        holds=resources(request, dimensions),
+        holds=resources(uses if lease is None else _sum([uses, *_beside(lease)]), dimensions),
         uses=resources(uses, dimensions),
         wants=resources(uses if lease is None else lease.wanted, dimensions),
         idle=resources(() if lease is None else lease.idle_amounts(), dimensions),
@@ -117,6 +116,11 @@ def _held(committer: Committer, job: LiveJob, attempt: LiveAttempt, sees: Sees) 
         attempt=attempt.id,
         **_common(committer, job),  # type: ignore[arg-type]
     )
+
+
+def _beside(lease: WorkloadLease) -> list[ResourceVector]:
+    """Return what a lease has beside what its holder uses: what is idle, what tasks have, what is lent."""
+    return [lease.idle_amounts(), *(piece for _, piece in _pieces(lease)), *(part.amounts for part in lease.lent)]
 
 
 def _pieces(lease: WorkloadLease) -> Iterator[tuple[Attempt, ResourceVector]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from cress.core.books import Books
 from cress.core.future.advance_reservations import Kept, group_of
-from cress.core.jobs import Attempt, Part
+from cress.core.jobs import Attempt, Holder, Part, WorkloadLease
 from cress.core.kernels.holding import AMOUNTS, END, FREE
 from cress.core.tables.arrays import Ints
 from cress.model.job import JobType
@@ -29,6 +29,24 @@ def yields(attempt: Attempt) -> bool:
     return attempt.job.job.type is not JobType.DATABASE
 
 
+def _is_idle(part: Part) -> bool:
+    return part.lease is not None and part.borrower is None
+
+
+def _held_lease(core: Books, holder: Holder, at: int) -> WorkloadLease | None:
+    """Return the held lease to which a holder of a row belongs, as its holder, a task inside or an idle part, unless it is expected to end by ``at``."""
+    leases: list[WorkloadLease] = []
+    if isinstance(holder, Attempt):
+        own = core.pool.leases.get(holder.id)
+        leases = [*([own] if own is not None and own.holder is holder else ()), *(lease for lease, _ in holder.inside)]
+    elif isinstance(holder, Part) and holder.lease is not None and _is_idle(holder):
+        leases = [holder.lease]
+    for lease in leases:
+        if lease.holder is not None and lease.is_held and not (lease.holder.expected <= at and at > core.now):
+            return lease
+    return None
+
+
 class _Node:
     """A node at a time: its free amounts, and what is held there then."""
 
@@ -39,19 +57,34 @@ class _Node:
         self.running: list[tuple[Attempt, Ints]] = []
         # Idle parts of leases of workloads, by lease.
         self.idle: dict[int, tuple[str | None, Ints]] = {}
+        # A held lease leaves as a whole: what its tasks and idle parts have counts with its holder.
+        whole: dict[int, Ints] = {}
         for holder in core.holders_on(f):
             held: Ints = cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k].copy()
             ends = int(cluster.leases[holder.slot, END]) <= at and at > core.now
-            if ends or (isinstance(holder, Attempt) and holder.stopping):
+            lease = _held_lease(core, holder, at)
+            if isinstance(holder, Attempt) and holder.stopping:
+                freed = core.freed_by(holder)
+                self.free += freed
+                if lease is None:
+                    continue
+                held -= freed
+            elif isinstance(holder, Part) and _is_idle(holder) and holder.lease is not None and holder.lease.is_ending:
+                # It is free with the holder of its lease.
+                continue
+            elif ends and lease is None:
                 self.free += held
                 continue
             group = group_of(holder)
             self.used[group] = self.used.get(group, 0) + held
-            if isinstance(holder, Attempt):
+            if lease is not None:
+                whole[lease.id] = held + whole.get(lease.id, 0)
+            elif isinstance(holder, Attempt):
                 self.running.append((holder, held))
-            elif isinstance(holder, Part) and holder.lease is not None and holder.borrower is None:
+            elif isinstance(holder, Part) and _is_idle(holder) and holder.lease is not None:
                 number = holder.lease.id
                 self.idle[number] = (group, held + (self.idle[number][1] if number in self.idle else 0))
+        self.running += [(core.attempts[number], held) for number, held in whole.items()]
 
     def short(self, room: Mapping[str, Ints]) -> Ints:
         """Return what is missing for groups to have this room, beside what they hold of it already."""
@@ -108,16 +141,17 @@ def leaving(core: Books, f: int, kept: Sequence[Kept], at: int) -> Leaving:
             node.take(attempt.job.group.name, held, 1)
         else:
             chosen = [each for each in chosen if each[0] is not attempt]
-    return Leaving(_with_gangs(attempt for attempt, _ in chosen), leases, left)
+    return Leaving(_as_a_whole(core, (attempt for attempt, _ in chosen)), leases, left)
 
 
-def _with_gangs(attempts: Iterable[Attempt]) -> list[Attempt]:
-    """Return these tasks with the other ones of their gangs, which start again as a whole."""
+def _as_a_whole(core: Books, attempts: Iterable[Attempt]) -> list[Attempt]:
+    """Return these tasks with the other ones of their gangs, which start again as a whole, and with those that run inside leases that they hold."""
     tasks: dict[int, Attempt] = {}
     for attempt in attempts:
         for each in attempt.job.attempts.values() if attempt.job.job.gang else (attempt,):
-            if not each.stopping:
-                tasks[each.id] = each
+            lease = core.pool.leases.get(each.id)
+            inside = lease.tasks.values() if lease is not None and lease.holder is each else ()
+            tasks.update((one.id, one) for one in (each, *inside) if not one.stopping)
     return list(tasks.values())
 
 

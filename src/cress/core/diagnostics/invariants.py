@@ -386,8 +386,10 @@ def _claims(core: Cycle) -> Iterator[str]:
                 yield f"the booking of job {claim.job.job.id} is broken"
     coming = cluster.nodes[: cluster.node_count, FREE : FREE + k].copy()
     for attempt in core.leaving.values():
-        for slot in (attempt.slot, *(part.slot for part in attempt.parts if part.lease is None)):
-            coming[attempt.node] += cluster.leases[slot, AMOUNTS : AMOUNTS + k]
+        coming[attempt.node] += core.freed_by(attempt)
+        for part in attempt.parts:
+            if part.lease is None:
+                coming[attempt.node] += part.amounts
     for f in np.flatnonzero(np.any((promised > coming) & (promised > 0), axis=1)).tolist():
         yield f"claims on node {cluster.names[f]} exceed what will be free there"
 
@@ -435,6 +437,12 @@ def _workload_leases(core: Cycle) -> Iterator[str]:
     if not np.array_equal(lendable, pool.lendable):
         yield "what can be lent is not the sum of the idle parts that are large enough"
     for lease in pool.leases.values():
+        if lease.holder is not None and lease.is_held:
+            pieces = [amounts for task in lease.tasks.values() for of, (_, amounts) in task.inside if of is lease]
+            pieces += [part.amounts for part in (*lease.idle.values(), *lease.lent)]
+            has_all = tuple(map(sum, zip(lease.holder.amounts, *pieces, strict=True)))
+            if has_all != lease.holder.job.job.request:
+                yield f"lease {lease.id} holds {lease.holder.job.job.request}, its holder, its tasks, loans and idle parts have {has_all}"
         for index, has in ((lease.workload.idle_on, lease.idle), (lease.workload.lent_on, lease.lent)):
             if bool(has) != (lease.id in index.get(lease.node, {})):
                 yield f"lease {lease.id} is not found on its node, or has nothing there"

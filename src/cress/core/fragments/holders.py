@@ -29,15 +29,17 @@ def use_by_holder(core: Books, number: int, amounts: ResourceVector) -> int:
     return lease.node
 
 
-def reduce_lease(core: Books, number: int) -> None:
-    """Give the idle parts of a lease back; one of which nothing is left ends."""
-    core.pool.reduce(number)
+def reduce_lease(core: Books, number: int) -> int:
+    """Give the idle parts of a lease back; one of which nothing is left ends. Return the node."""
     lease = core.pool.leases.get(number)
-    if lease is None or lease.holder is None:
-        return
-    if not any(lease.holder.amounts) and not lease.tasks and not lease.holder.stopping:
-        core.mark_leaving(lease.holder)
-        core.to_stop[lease.holder.id] = core.now
+    if lease is None:
+        return NONE
+    core.pool.reduce(number)
+    holder = lease.holder
+    if holder is not None and not any(holder.amounts) and not lease.tasks and not holder.stopping:
+        core.mark_leaving(holder)
+        core.to_stop[holder.id] = core.now
+    return lease.node
 
 
 def leave_node(core: Books, f: int) -> None:

@@ -28,6 +28,7 @@ def _lease(lease: WorkloadLease) -> State:
         "end": lease.end,
         "wanted": list(lease.wanted),
         "mask": lease.mask,
+        "awaited": lease.workload.awaited.get(lease.node, 0),
     }
 
 
@@ -39,6 +40,8 @@ def restore_leases(core: Books, state: State) -> None:
         lease = pool.enter(entry["id"], core.groups.get(entry["group"]), entry["workload"], entry["node"])
         lease.end, lease.idle_since = entry["end"], entry["idle_since"]
         lease.wanted, lease.mask = tuple(entry["wanted"]), entry["mask"]
+        if entry.get("awaited"):
+            lease.workload.awaited[lease.node] = entry["awaited"]
         for device, amounts in entry["idle"]:
             pool.put(lease, (device, tuple(amounts)))
     waiting = [lease for lease in pool.leases.values() if lease.idle_since < NEVER]

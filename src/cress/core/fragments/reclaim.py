@@ -1,16 +1,19 @@
-"""The search for borrowers that give back what the owner of a lease needs (source F, design note 0024)."""
+"""The search for tasks that have to leave leases so that the owner has what it needs (source F, design note 0024).
+
+What a held lease has stays in it: its workload waits there for those that leave. From other leases a claim takes what comes free.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from cress.core.books import Books
-from cress.core.fragments.search import booked_on, is_open
+from cress.core.fragments.search import booked_on, is_open, pieces_on
 from cress.core.jobs import NO_DEVICE, Attempt, JobEntry, Piece, Workload
-from cress.core.kernels.devices import LEFT, WIDTH, device_copies, first_device
+from cress.core.kernels.devices import DISK_AMOUNTS, LEFT, WIDTH, device_copies, first_device
 from cress.core.kernels.holding import AMOUNTS, FREE
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
@@ -28,7 +31,7 @@ class Reclaim:
 
 
 def find_reclaim(core: Books, job: JobEntry, workload: Workload) -> Reclaim | None:
-    """Return the borrowers of a workload whose end makes room for its next task, with the least lost work."""
+    """Return the borrowers of a workload whose end makes room for its next task, with the least lost work, but for those of leases that are held."""
     best: tuple[int, int, int] | None = None
     found: Reclaim | None = None
     for f in workload.lent_on:
@@ -46,17 +49,22 @@ def find_reclaim(core: Books, job: JobEntry, workload: Workload) -> Reclaim | No
 def _reclaim_on(core: Books, job: JobEntry, workload: Workload, f: int) -> Reclaim | None:
     """Return the borrowers on one node that give back enough: with the least lost work first, those that are not needed left out."""
     coming = _Coming(core, job, f)
-    idle = [part for _, lease in sorted(workload.idle_on.get(f, {}).items()) for _, part in sorted(lease.idle.items())]
+    idle = [
+        part
+        for _, lease in sorted(workload.idle_on.get(f, {}).items())
+        if lease.holder is None
+        for _, part in sorted(lease.idle.items())
+    ]
     for part in idle:
         coming.add(part.device, part.amounts, 1)
     brings: dict[int, list[Piece]] = {}
     borrowers: list[Attempt] = []
     for _, lease in sorted(workload.lent_on[f].items()):
-        for part in lease.lent:
+        for part in lease.lent if lease.holder is None else ():
             borrower = part.borrower
             assert borrower is not None
             # One that was moved to the group of the workload it borrows of may be of the same job: nothing would be won.
-            if borrower.stopping or borrower.job is job:
+            if borrower.stopping or borrower.job is job or _has_of_held(borrower):
                 continue
             if borrower.id not in brings:
                 borrowers.append(borrower)
@@ -82,16 +90,90 @@ def _reclaim_on(core: Books, job: JobEntry, workload: Workload, f: int) -> Recla
     return Reclaim(f, taken, tuple(leased))
 
 
-class _Coming:
-    """Sum of what a node will have for a task of the owner: unallocated amounts beside bookings, idle parts, and what borrowers give back."""
+def _has_of_held(attempt: Attempt) -> bool:
+    """Return whether a task has something of held leases, which stays there: a claim could not have all that it brings."""
+    leases = [*(lease for lease, _ in attempt.inside), *(part.lease for part in attempt.parts)]
+    return any(lease is not None and lease.holder is not None for lease in leases)
 
-    def __init__(self, core: Books, job: JobEntry, f: int) -> None:
+
+def find_leaving(core: Books, job: JobEntry, workload: Workload, may: Container[int]) -> list[Attempt] | None:
+    """Return those that have to leave leases on a node where the workload holds one, so that its next task fits inside: borrowers, and tasks that ``may``.
+
+    None if it would not fit then; an empty list if enough of them are being stopped. The lowest priority goes first, then what loses least work.
+    """
+    best: tuple[int, int, int, int] | None = None
+    found: list[Attempt] | None = None
+    for f in sorted({lease.node for lease in workload.leases.values() if lease.is_held}):
+        leaving = _leaving_on(core, job, workload, f, may) if is_open(core, job, f) else None
+        if leaving is None:
+            continue
+        if not leaving:
+            return []
+        cost = max(map(_rank, leaving)), _lost_work(core, leaving), len(leaving), f
+        if best is None or cost < best:
+            best, found = cost, leaving
+    return found
+
+
+def _rank(attempt: Attempt) -> int:
+    """Return how late a task leaves: borrowers first, then by priority."""
+    return -(2**62) if attempt.parts else attempt.job.job.priority
+
+
+def _leaving_on(core: Books, job: JobEntry, workload: Workload, f: int, may: Container[int]) -> list[Attempt] | None:
+    coming, has = _Coming(core, job, f, inside=True), pieces_on(workload, f)
+    for _, lease in sorted(workload.idle_on.get(f, {}).items()):
+        for device, part in sorted(lease.idle.items()) if not lease.is_ending else ():
+            coming.add(device, part.amounts, 1)
+    if coming.suffices():
+        # It waits for something else.
+        return None
+
+    def leave(attempt: Attempt, sign: int) -> None:
+        for device, amounts in has[attempt]:
+            coming.add(device, amounts, sign)
+
+    for attempt in has:
+        if attempt.stopping:
+            leave(attempt, 1)
+    if coming.suffices():
+        return []
+    goes = [
+        each
+        for each in has
+        if not each.stopping and each.job is not job and (each.id in may or (each.parts and not each.inside))
+    ]
+    taken: list[Attempt] = []
+    for attempt in sorted(goes, key=lambda each: (_rank(each), _lost_work(core, [each]), -each.id)):
+        if coming.suffices():
+            break
+        leave(attempt, 1)
+        taken.append(attempt)
+    if not coming.suffices():
+        return None
+    for attempt in reversed(taken.copy()):
+        leave(attempt, -1)
+        if coming.suffices():
+            taken.remove(attempt)
+        else:
+            leave(attempt, 1)
+    return taken
+
+
+class _Coming:
+    """Sum of what a node will have for a task of the owner: unallocated amounts beside bookings, but for a task ``inside`` of leases, idle parts, and what borrowers give back."""
+
+    def __init__(self, core: Books, job: JobEntry, f: int, *, inside: bool = False) -> None:
         cluster, booked = core.cluster, booked_on(core)
         free = cluster.nodes[f, FREE : FREE + cluster.k_count]
         self._core, self._f, self._shape = core, f, job.shape
         # What others are promised comes from what is unallocated, not from leases.
         self._level = np.maximum(free - booked[f], 0) if len(booked) else free.copy()
         self._row = cluster.nodes[f].copy()
+        if inside:
+            self._level[:] = 0
+            for at in range(first_device(cluster.k_count), len(self._row), WIDTH):
+                self._row[at + LEFT : at + LEFT + DISK_AMOUNTS] = 0
 
     def add(self, device: int, amounts: ResourceVector, sign: int) -> None:
         """Add amounts, or subtract them (``sign`` -1)."""

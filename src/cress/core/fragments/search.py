@@ -9,7 +9,7 @@ import numpy as np
 
 from cress.core.books import Books
 from cress.core.groups.running_limits import head_of
-from cress.core.jobs import NO_DEVICE, ClaimEntry, JobEntry, Piece, Reservation, Workload, WorkloadLease
+from cress.core.jobs import NO_DEVICE, Attempt, ClaimEntry, JobEntry, Piece, Reservation, Workload, WorkloadLease
 from cress.core.kernels.devices import (
     ASKS,
     DISK_AMOUNTS,
@@ -58,8 +58,8 @@ def may_use(job: JobEntry) -> bool:
     )
 
 
-def own_room(core: Books, job: JobEntry, workload: Workload) -> Place | None:
-    """Return room for the next task of a job in idle parts of its own workload: where they leave least, the first of equals."""
+def own_room(core: Books, job: JobEntry, workload: Workload, *, held: bool = False) -> Place | None:
+    """Return room for the next task of a job in idle parts of its own workload, or only of leases that are ``held``: where they leave least, the first of equals."""
     asked = [k for k, amount in enumerate(job.job.request) if amount]
     found: list[tuple[int, int]] = []
     for f, idle in workload.idle_sum.items():
@@ -67,10 +67,40 @@ def own_room(core: Books, job: JobEntry, workload: Workload) -> Place | None:
         if (not left or min(left) >= 0) and is_open(core, job, f):
             found.append((sum(left), f))
     for _, f in sorted(found):
-        room = _room_on(core, job, f, list(workload.idle_on[f].values()), [], None)
+        if workload.awaited and awaited_on(core, workload, f) not in (None, job):
+            continue
+        leases = [each for each in workload.idle_on[f].values() if not each.is_ending and (each.is_held or not held)]
+        room = _room_on(core, job, f, leases, [], None)
         if room is not None:
             return room
     return None
+
+
+def awaited_on(core: Books, workload: Workload, f: int) -> JobEntry | None:
+    """Return the job for whose next task others left leases of its workload on node ``f``, while it waits and what is idle or comes free there is enough."""
+    job = core.jobs.get(workload.awaited.get(f, 0))
+    if job is None or not job.queued or core.pool.workload(job) is not workload or not is_open(core, job, f):
+        return None
+    has = workload.idle_sum.get(f, [0] * core.cluster.k_count)
+    for attempt, pieces in pieces_on(workload, f).items():
+        if attempt.stopping:
+            for _, amounts in pieces:
+                has = list(map(int.__add__, has, amounts))
+    return job if all(map(int.__ge__, has, job.job.request)) else None
+
+
+def pieces_on(workload: Workload, f: int) -> dict[Attempt, list[Piece]]:
+    """Return what each task has of the leases of a workload on node ``f``, those of others as loans."""
+    found: dict[Attempt, list[Piece]] = {}
+    for _, lease in sorted(workload.leases.items()):
+        if lease.node != f or lease.is_ending:
+            continue
+        for attempt in lease.tasks.values():
+            found.setdefault(attempt, []).extend(piece for of, piece in attempt.inside if of is lease)
+        for part in lease.lent:
+            assert part.borrower is not None
+            found.setdefault(part.borrower, []).append((part.device, part.amounts))
+    return found
 
 
 def find_loan(core: Books, job: JobEntry) -> Place | None:
@@ -104,12 +134,24 @@ def find_loan(core: Books, job: JobEntry) -> Place | None:
         )  # fmt: skip
         if f < 0:
             return None
-        leases = [lease for lease in pool.idle_on[f].values() if pool.is_lent(lease)]
+        leases = [
+            lease
+            for lease in pool.idle_on[f].values()
+            if pool.is_lent(lease) and not lease.is_ending and awaited_on(core, lease.workload, f) in (None, job)
+        ]
         mine = [lease for lease in leases if lease.workload is own]
         others = [lease for lease in leases if lease.workload is not own and not needed(lease.workload, f)]
         free = cluster.nodes[f, FREE : FREE + cluster.k_count]
         spare = np.maximum(free - booked[f], 0) if len(booked) else free
         room = _room_on(core, job, f, mine, others, spare)
+        if (
+            room is not None
+            and others
+            and any(pool.leases[part.lease].is_held for part in room.parts if pool.leases[part.lease] in mine)
+        ):
+            # What it has of a held lease stays there, so it could not give back as a whole what it borrows beside.
+            mine = [lease for lease in mine if not lease.is_held]
+            room = _room_on(core, job, f, mine, others, spare)
         if room is not None:
             return room
         skipped[f] = True
@@ -170,6 +212,19 @@ def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tu
     return tuple(rest)
 
 
+def given_back_from(lease: WorkloadLease) -> int:
+    """Return from when on the idle parts of a lease may go back to the cluster by themselves; NEVER if it yields as a whole or not at all.
+
+    A lease with a holder ends with them, so that has to use nothing of it.
+    """
+    holder = lease.holder
+    if holder is None:
+        return -NEVER
+    if holder.stopping or any(holder.amounts) or lease.tasks or holder.job.job.gang:
+        return NEVER
+    return holder.start + holder.job.job.min_time
+
+
 def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list[int]:
     """Return the leases of the groups that yield whose idle parts make room for a task on one node, beside the bookings there, where the fewest are needed."""
     pool, cluster = core.pool, core.cluster
@@ -192,7 +247,7 @@ def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list
         for lease in sorted(leases.values(), key=lambda lease: (-lease.idle_amounts()[0], lease.id)):
             if min(left) >= 0:
                 break
-            if lease.workload.group.name in yielding:
+            if lease.workload.group.name in yielding and given_back_from(lease) <= core.now:
                 needed.append(lease.id)
                 left = list(map(int.__add__, left, lease.idle_amounts()))
         if needed and min(left) >= 0 and (best is None or len(needed) < len(best)):

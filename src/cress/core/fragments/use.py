@@ -38,6 +38,9 @@ def row_beside_loan(core: Books, fact: Start, job: JobEntry, f: int, mask: int) 
 def use_leases(core: Books, fact: Start, attempt: Attempt) -> None:
     """Enter what a task that has just started uses of leases, or the lease that it founds."""
     pool, job, f = core.pool, attempt.job, attempt.node
+    workload = pool.workload(job)
+    if fact.parts and workload is not None and workload.awaited.get(f) == job.job.id:
+        del workload.awaited[f]
     mask, alone = devices.mask_of(core.cluster, attempt.slot)
     if job.job.is_lease:
         if not alone:

@@ -3,7 +3,7 @@
 Three tables of int64, one row per slot of ``leases``:
 
 * ``running``: the attempt in the slot; its last columns are the charge to its group.
-* ``victims``: tasks that are preempted together, one task or all of a gang, in the row of the slot of their first attempt. The
+* ``victims``: what is preempted together, one task, all of a gang or all that a held lease has, in the row of the slot of its first attempt. The
   slots of the others point there by ``OF``; a slot whose task may not yield has UNSET there.
 * ``taken`` (one number a slot): victims that were chosen already.
 
@@ -30,55 +30,56 @@ from cress.core.kernels.holding import AMOUNTS, HEAD, NEXT, NODE, NONE, OUT, USA
 NEVER_YIELDS, ALONE, WHOLE = range(3)
 
 # ``victims``: row of the victim, its group's place, its worth to the policy, the first attempt, the number of tasks,
-# the work lost, the number of the job in ``left`` or UNSET, the charge that ends.
-OF, RANK, WORTH, FIRST, NUMBER, WORK, JOB, LOSS = range(8)
+# the work lost, the number of the job in ``left`` or UNSET, the number of slots, the charge that ends.
+OF, RANK, WORTH, FIRST, NUMBER, WORK, JOB, ROWS, LOSS = range(9)
 UNSET = -1
 NO_NODE = -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def name_victims(running, leases, stopping, job_of, left, rank_of, latest, now, worth, victims):
+def name_victims(running, leases, stopping, job_of, unit_of, units, rank_of, latest, now, worth, victims):
     """Fill ``victims``: running tasks that began by ``latest`` of their group and are not ``stopping``.
 
     ``rank_of`` has the place in which each group yields, UNSET for those that do not; ``job_of`` the number of the
-    job of each slot in ``left``; ``worth`` is that of each slot to the policy. A gang yields if all its tasks may, and is worth what the
-    most valuable one is.
+    job of each slot in ``left``; ``worth`` is that of each slot to the policy. ``unit_of`` has the number, below ``units``, of what yields together, UNSET for
+    a task alone. Such a unit yields if all its tasks may, and is worth what the most valuable one is. Slots in it without an attempt are idle parts of leases.
     """
-    first = np.full(left.shape[0], UNSET, np.int64)
-    whole = np.ones(left.shape[0], np.bool_)
+    first = np.full(units, UNSET, np.int64)
+    whole = np.ones(units, np.bool_)
     for s in range(running.shape[0]):
         victims[s, OF] = UNSET
-        if leases[s, NODE] == NONE:
+        if leases[s, NODE] == NONE or running[s, R_ID] == 0:
             continue
         rank = rank_of[running[s, R_GROUP]]
         may = rank != UNSET and running[s, R_YIELDS] != NEVER_YIELDS and not stopping[s]
         may = may and running[s, R_START] <= latest[rank]
-        if running[s, R_YIELDS] == WHOLE:
-            job = job_of[s]
-            whole[job] &= may
-            if first[job] == UNSET or running[s, R_ID] < running[first[job], R_ID]:
-                first[job] = s
+        unit = unit_of[s]
+        if unit != UNSET:
+            whole[unit] &= may
+            if first[unit] == UNSET or running[s, R_ID] < running[first[unit], R_ID]:
+                first[unit] = s
         elif may:
             victims[s, OF] = s
     for s in range(running.shape[0]):
         v = victims[s, OF]
-        if leases[s, NODE] != NONE and running[s, R_YIELDS] == WHOLE and whole[job_of[s]]:
-            v = first[job_of[s]]
+        if leases[s, NODE] != NONE and unit_of[s] != UNSET and whole[unit_of[s]]:
+            v = first[unit_of[s]]
             victims[s, OF] = v
         if v == s:
             victims[s, RANK] = rank_of[running[s, R_GROUP]]
             victims[s, FIRST] = running[s, R_ID]
             victims[s, JOB] = job_of[s]
             victims[s, WORTH] = worth[s]
-            victims[s, NUMBER] = victims[s, WORK] = 0
+            victims[s, NUMBER] = victims[s, WORK] = victims[s, ROWS] = 0
             victims[s, LOSS:] = 0
     for s in range(running.shape[0]):
         v = victims[s, OF]
         if v != UNSET:
-            ran = now - running[s, R_START]
-            victims[v, WORTH] = max(victims[v, WORTH], worth[s])
-            victims[v, NUMBER] += 1
-            victims[v, WORK] += ran
+            victims[v, ROWS] += 1
+            if running[s, R_ID] != 0:
+                victims[v, WORTH] = max(victims[v, WORTH], worth[s])
+                victims[v, NUMBER] += 1
+                victims[v, WORK] += now - running[s, R_START]
             for m in range(running.shape[1] - R_CHARGE):
                 victims[v, LOSS + m] += running[s, R_CHARGE + m]
 
@@ -129,7 +130,7 @@ def _victims_on(f, nodes, leases, victims, taken, worth_first, here, amounts):
         v = victims[slot, OF]
         if v != UNSET and not taken[v]:
             i = n
-            if victims[v, NUMBER] > 1:
+            if victims[v, ROWS] > 1:
                 for j in range(n):
                     if here[j] == v:
                         i = j
