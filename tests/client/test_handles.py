@@ -319,7 +319,17 @@ def test_a_service_is_applied_scaled_and_found(center: cress.Client) -> None:
     web = cress.Service("web", "echo here; exec sleep 600", tasks=1, resource=SMALL, ready_after="0.1s")
     assert [each.what for each in center.apply(web, dry_run=True)] == ["created"]
     (made,) = center.apply([web])
-    assert [each.what for each in center.apply([web])] == ["unchanged"]
+    assert [each.what for each in center.apply([web], wait=True, timeout=PATIENCE)] == ["unchanged"]
+    assert [place.task for place in center.resolve("web")] == [0]
+    bad = cress.Service("web", "exit 3", tasks=1, resource=SMALL, ready_after="0.1s", backoff="10ms")
+    with pytest.raises(
+        cress.JobFailed, match=r"job \d+ \(web\): version 2 was rolled back: task 0 failed 3 times .* exit code 3"
+    ):
+        center.apply(bad, wait=True)
+    slow = cress.Service("web", "exec sleep 599", tasks=1, resource=SMALL, ready_after="60s")
+    with pytest.raises(TimeoutError, match=r"job \d+ \(web\): not ready after 0.1 s: .*; what was applied goes on"):
+        center.apply(slow, wait=True, timeout=0.1)
+    center.apply(web, wait=True, timeout=PATIENCE)
     job = center.job(made.id)
     job.scale(2)
     wait_until(lambda: [place.task for place in center.resolve("web")] == [0, 1], "two tasks that are ready")

@@ -85,12 +85,22 @@ class AsyncClient:
         """Return the answer that a submit would get, with a ``note`` for each job and ids 0; store nothing. Raises ``Refused``."""
         return await arun(operations.check(several(jobs), self.budget), self.http)
 
-    async def apply(self, jobs: JobLike | Sequence[JobLike], *, dry_run: bool = False) -> list[AppliedJob]:
+    async def apply(
+        self,
+        jobs: JobLike | Sequence[JobLike],
+        *,
+        dry_run: bool = False,
+        wait: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109 – the same names as in Client
+    ) -> list[AppliedJob]:
         """Create or update services, databases and cron jobs as these say, all or none; return the result for each.
 
-        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would.
+        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would. A new version replaces the old one after
+        that; with ``wait`` this returns when all tasks are of it and ready, raises ``JobFailed`` when it was rolled back or does not
+        become ready, and ``TimeoutError`` after ``timeout`` seconds. The update goes on after both.
         """
-        return await arun(operations.apply(several(jobs), self.budget, dry_run=dry_run), self.http)
+        operation = operations.apply(several(jobs), self.budget, dry_run=dry_run, wait=wait, timeout=timeout)
+        return await arun(operation, self.http)
 
     async def job(self, id: int) -> AsyncJobHandle:
         """A handle of a job that is there. Raises ``NotFound``."""

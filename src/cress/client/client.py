@@ -125,12 +125,22 @@ class Client:
         """Return the answer that a submit would get, with a ``note`` for each job and ids 0; store nothing. Raises ``Refused``."""
         return run(operations.check(several(jobs), self.budget), self.http)
 
-    def apply(self, jobs: JobLike | Sequence[JobLike], *, dry_run: bool = False) -> list[AppliedJob]:
+    def apply(
+        self,
+        jobs: JobLike | Sequence[JobLike],
+        *,
+        dry_run: bool = False,
+        wait: bool = False,
+        timeout: float | None = None,
+    ) -> list[AppliedJob]:
         """Create or update services, databases and cron jobs as these say, all or none; return the result for each.
 
-        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would.
+        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would. A new version replaces the old one after
+        that; with ``wait`` this returns when all tasks are of it and ready, raises ``JobFailed`` when it was rolled back or does not
+        become ready, and ``TimeoutError`` after ``timeout`` seconds. The update goes on after both.
         """
-        return run(operations.apply(several(jobs), self.budget, dry_run=dry_run), self.http)
+        operation = operations.apply(several(jobs), self.budget, dry_run=dry_run, wait=wait, timeout=timeout)
+        return run(operation, self.http)
 
     def job(self, id: int) -> JobHandle:
         """A handle of a job that is there. Raises ``NotFound``."""

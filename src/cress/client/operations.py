@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from cress.client import calls
+from cress.client import applied, calls
 from cress.client.calls import Call
 from cress.client.effects import Emit, Operation, ReadMore, RetryBudget, Sleep, read_log, retried
 from cress.client.errors import ClientError, JobFailed, Refused
@@ -35,10 +35,19 @@ def submit(
 
 
 def apply(
-    jobs: Sequence[JobFile | Mapping[str, object]], budget: RetryBudget, *, dry_run: bool
+    jobs: Sequence[JobFile | Mapping[str, object]],
+    budget: RetryBudget,
+    *,
+    dry_run: bool,
+    wait: bool = False,
+    timeout: float | None = None,
 ) -> Operation[list[AppliedJob]]:
-    """Create or update services, databases and cron jobs."""
+    """Create or update services, databases and cron jobs. With ``wait`` it raises JobFailed and TimeoutError."""
+    if timeout is not None and not wait:
+        raise ValueError("a timeout is for wait=True")
     page = yield from retried(calls.apply([mapping_of(job) for job in jobs], dry_run=dry_run), budget)
+    if wait:
+        yield from applied.ready(page.jobs, timeout, budget)
     return list(page.jobs)
 
 
