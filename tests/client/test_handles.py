@@ -319,7 +319,20 @@ def test_a_service_is_applied_scaled_and_found(center: cress.Client) -> None:
     web = cress.Service("web", "echo here; exec sleep 600", tasks=1, resource=SMALL, ready_after="0.1s")
     assert [each.what for each in center.apply(web, dry_run=True)] == ["created"]
     (made,) = center.apply([web])
-    assert [each.what for each in center.apply([web], wait=True, timeout=PATIENCE)] == ["unchanged"]
+    assert [each.what for each in center.apply([web])] == ["unchanged"]
+    job = center.job(made.id)
+    job.scale(2)
+    wait_until(lambda: [place.task for place in center.resolve("web")] == [0, 1], "two tasks that are ready")
+    assert next(job.logs(1, follow=True)) == "here"
+    assert len(job.members()) == 2
+    assert [view.id for view in center.jobs(type="service", state="running")] == [job.id]
+    job.cancel()
+    assert job.wait(PATIENCE).state == "cancelled"
+
+
+def test_who_waits_for_an_apply_learns_how_it_ended(center: cress.Client) -> None:
+    web = cress.Service("web", "exec sleep 600", tasks=1, resource=SMALL, ready_after="0.1s")
+    (made,) = center.apply([web], wait=True, timeout=PATIENCE)
     assert [place.task for place in center.resolve("web")] == [0]
     bad = cress.Service("web", "exit 3", tasks=1, resource=SMALL, ready_after="0.1s", backoff="10ms")
     with pytest.raises(
@@ -330,14 +343,10 @@ def test_a_service_is_applied_scaled_and_found(center: cress.Client) -> None:
     with pytest.raises(TimeoutError, match=r"job \d+ \(web\): not ready after 0.1 s: .*; what was applied goes on"):
         center.apply(slow, wait=True, timeout=0.1)
     center.apply(web, wait=True, timeout=PATIENCE)
-    job = center.job(made.id)
-    job.scale(2)
-    wait_until(lambda: [place.task for place in center.resolve("web")] == [0, 1], "two tasks that are ready")
-    assert next(job.logs(1, follow=True)) == "here"
-    assert len(job.members()) == 2
-    assert [view.id for view in center.jobs(type="service", state="running")] == [job.id]
-    job.cancel()
-    assert job.wait(PATIENCE).state == "cancelled"
+    assert center.apply(cress.Cron("tidy", when="0 3 1 1 *", command="true"), wait=True)[0].version is None
+    for name in ("web", "tidy"):
+        center.job(next(view.id for view in center.jobs(name=name))).cancel()
+    assert center.job(made.id).wait(PATIENCE).state == "cancelled"
 
 
 def test_a_strict_submit_is_refused_if_the_deadline_cannot_be_met(center: cress.Client) -> None:
