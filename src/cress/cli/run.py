@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -39,8 +38,6 @@ Exit codes: the task's own, 128 + n after signal n, 124 after its time limit, 13
 tasks; 127 the program could not be started; 2 bad input, 3 not accepted, 130 interrupted before anything ran.
 """
 
-# Someone who waits for longer than this is told why. Seconds.
-TELL_AFTER = 1.0
 CANNOT_START, SIGNALLED, FAILED = 127, 128, 1
 # As timeout(1) and a shell whose program the kernel killed say it.
 ENDS = {"timed out": 124, "out of memory": 137}
@@ -173,7 +170,7 @@ class _Interrupts:
 
 
 def _run(client: Client, mapping: dict[str, object], source: StandardInput | None) -> int:
-    from cress.cli.relay import Relay, standard
+    from cress.cli.relay import Relay, Waits, standard
     from cress.cli.standard_input import Feeder, with_input
     from cress.client import Refused
 
@@ -195,7 +192,7 @@ def _run(client: Client, mapping: dict[str, object], source: StandardInput | Non
         typer.echo(f"cress run: note: {clean(submitted.note)}", err=True)
     relay = Relay(client, job, standard(several), ("stdout", "stderr"))
     interrupts = _Interrupts(client, job, relay)
-    waiting = _Waiting(client, job)
+    waiting = Waits(client, job, "run")
     feeder = Feeder(client, job, source, relay.bell.ring) if source is not None and not several else None
 
     def look(tasks: Sequence[TaskView]) -> None:
@@ -220,26 +217,6 @@ def _run(client: Client, mapping: dict[str, object], source: StandardInput | Non
         typer.echo(f"cress run: the task got only a part of its standard input: {clean(problem)}", err=True)
         return code or FAILED
     return code
-
-
-class _Waiting:
-    """Tells someone at a terminal why nothing runs yet."""
-
-    def __init__(self, client: Client, job: int) -> None:
-        self._client = client
-        self._job = job
-        self._at = time.monotonic() + TELL_AFTER if sys.stderr.isatty() else float("inf")
-        self._told = ""
-
-    def tell(self, tasks: Sequence[TaskView]) -> None:
-        """Print the reason once it has lasted for a while, and again when it changes."""
-        if time.monotonic() < self._at or any(task.state != "waiting" for task in tasks):
-            return
-        self._at = time.monotonic() + TELL_AFTER
-        reason = self._client.job(self._job).reason
-        if reason and reason != self._told:
-            typer.echo(f"cress run: job {self._job} waits: {clean(reason)}", err=True)
-            self._told = reason
 
 
 def _code(task: TaskView, interrupted: bool, several: bool) -> int:

@@ -13,6 +13,7 @@ from cress.client.asynchandles import AsyncJobHandle
 from cress.client.asynchttp import AsyncHttp
 from cress.client.asyncleases import AsyncLeases
 from cress.client.asyncmapping import AsyncResults
+from cress.client.bundle import Deadline
 from cress.client.client import MOST_JOBS, PATIENCE, JobLike, found, several
 from cress.client.effects import RetryBudget, aiterate, arun, retried
 from cress.client.job_keywords import CallKeys
@@ -139,6 +140,7 @@ class AsyncClient:
         items: Iterable[Any],
         *more: Iterable[Any],
         chunk: int | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 – the same names as in Client
         return_exceptions: bool = False,
         python: str = "",
         spool: str | os.PathLike[str] | None = None,
@@ -151,13 +153,16 @@ class AsyncClient:
         knows; the user's cache if it is not given. ``python`` is what runs the tasks, if not this one. ``keys`` are those
         of a job: ``resource=``, ``time_limit=``, ``retries=`` of tasks that die (2)…
 
+        When the job waits for more than five seconds, the logger ``cress`` warns why. A result that is not there ``timeout``
+        seconds after this call is a ``TimeoutError``, and the job is cancelled.
         Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
         """
+        deadline = Deadline.after(timeout)
         rows = list(zip(items, *more, strict=False))
         operation = mapping.start(function, rows, chunk, python, spool, keys, self.budget)
         bundle = await arun(operation, self.http)
         job = AsyncJobHandle(self.http, self.budget, bundle.job) if bundle.job else None
-        return AsyncResults(self.http, self.budget, bundle, job, errors=return_exceptions)
+        return AsyncResults(self.http, self.budget, bundle, job, errors=return_exceptions, deadline=deadline)
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 

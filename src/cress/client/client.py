@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack, overload
 
 from cress.client import calls, mapping, move_calls, operations, reservation_calls
+from cress.client.bundle import Deadline
 from cress.client.config import TOKEN, Address, authority, check_token, check_url, find_center
 from cress.client.effects import RetryBudget, iterate, retried, run
 from cress.client.handles import JobHandle
@@ -175,6 +176,7 @@ class Client:
         items: Iterable[Any],
         *more: Iterable[Any],
         chunk: int | None = None,
+        timeout: float | None = None,
         return_exceptions: bool = False,
         python: str = "",
         spool: str | os.PathLike[str] | None = None,
@@ -187,13 +189,16 @@ class Client:
         knows; the user's cache if it is not given. ``python`` is what runs the tasks, if not this one. ``keys`` are those
         of a job: ``resource=``, ``time_limit=``, ``retries=`` of tasks that die (2)…
 
+        When the job waits for more than five seconds, the logger ``cress`` warns why. A result that is not there ``timeout``
+        seconds after this call is a ``TimeoutError``, and the job is cancelled.
         Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
         """
+        deadline = Deadline.after(timeout)
         rows = list(zip(items, *more, strict=False))
         operation = mapping.start(function, rows, chunk, python, spool, keys, self.budget)
         bundle = run(operation, self.http)
         job = JobHandle(self.http, self.budget, bundle.job) if bundle.job else None
-        return mapping.Results(self.http, self.budget, bundle, job, errors=return_exceptions)
+        return mapping.Results(self.http, self.budget, bundle, job, errors=return_exceptions, deadline=deadline)
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 
