@@ -357,3 +357,68 @@ def test_a_worker_loads_little() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "cress.client.frames" in loaded
     assert {"msgspec", "httpx", "asyncio", "cloudpickle", "fsspec", "cress.client.http"}.isdisjoint(loaded)
+
+
+# --- waiting in silence -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def busy(own: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[cress.Client]:
+    """A client of a cluster that has no room; who waits is told soon."""
+    monkeypatch.setattr("cress.client.waiting.TELL_AFTER", 0.3)
+    with cress.Client(data=own.data) as client:
+        blocker = client.submit(cress.Job("sleep 600", name="blocker", resource="<8, 1G>"))
+        wait_until(lambda: blocker.state() == "running", "the blocker running")
+        yield client
+
+
+NO_ROOM = "waits: no node has enough free; of 1 nodes 1 lack cpu"
+BEHIND = "waits: the policy of group default puts job {} of group default first"
+
+
+def test_a_map_without_room_says_so_and_has_an_end(busy: cress.Client, spool: Path, caplog: Any) -> None:
+    results = busy.map(abs, [-1, -2], chunk=1, timeout=1.5, spool=spool)
+    assert results.job is not None
+    id = results.job.id
+    with pytest.raises(TimeoutError) as caught:
+        list(results)
+    assert str(caught.value).startswith(f"job {id} (abs) is waiting: no node has enough free")
+    assert str(caught.value).endswith("; 0 of 2 tasks have results after 1.5 s, and it is cancelled")
+    assert caplog.messages == [f"job {id} (abs) {NO_ROOM}"]
+    assert {record.name for record in caplog.records} == {"cress"}
+    assert busy.job(id).wait(PATIENCE).state == "cancelled"
+    # What is there in time is not lost.
+    busy.job(id - 1).cancel()
+    assert list(busy.map(abs, [-1, -2], chunk=1, timeout=PATIENCE, spool=spool, **SMALL)) == [1, 2]
+
+
+def test_all_that_waits_says_so(busy: cress.Client, own: Cluster, spool: Path, caplog: Any) -> None:
+    job = busy.submit(cress.Job("echo hello", name="late", resource="<1>"))
+    told = f"job {job.id} (late) {NO_ROOM}"
+    with pytest.raises(TimeoutError, match=r"\(late\) is waiting after 1 s: no node has enough free"):
+        job.result(timeout=1)
+    with pytest.raises(TimeoutError, match=r"1 jobs are not over after 1 s; the first of them, .* is waiting: no node"):
+        list(busy.as_completed([job], timeout=1))
+    assert caplog.messages == [told] * 2
+    caplog.clear()
+
+    async def main() -> None:
+        async with cress.AsyncClient(data=own.data) as client:
+            with pytest.raises(TimeoutError, match="is waiting after 1 s: no node"):
+                await (await client.job(job.id)).wait(timeout=1)
+            with pytest.raises(TimeoutError, match=r"\(abs\) is waiting: the policy of group default puts"):
+                async for _ in await client.map(abs, [-1], timeout=1, spool=spool):
+                    pass
+
+    asyncio.run(main())
+    assert caplog.messages == [told, f"job {job.id + 1} (abs) {BEHIND.format(job.id)}"]
+    caplog.clear()
+    with cress.Executor(busy, spool=spool) as executor:
+        future = executor.submit(abs, -3)
+        with pytest.raises(TimeoutError):
+            future.result(timeout=2)
+        lines = job.logs(follow=True)
+        threading.Timer(1, lambda: busy.job(job.id - 1).cancel()).start()
+        assert list(lines) == ["hello"]
+        assert future.result(timeout=PATIENCE) == 3
+    assert sorted(caplog.messages) == sorted([f"job {job.id + 2} (calls) {BEHIND.format(job.id)}", told])

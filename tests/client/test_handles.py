@@ -330,6 +330,25 @@ def test_a_service_is_applied_scaled_and_found(center: cress.Client) -> None:
     assert job.wait(PATIENCE).state == "cancelled"
 
 
+def test_who_waits_for_an_apply_learns_how_it_ended(center: cress.Client) -> None:
+    web = cress.Service("web", "exec sleep 600", tasks=1, resource=SMALL, ready_after="0.1s")
+    (made,) = center.apply([web], wait=True, timeout=PATIENCE)
+    assert [place.task for place in center.resolve("web")] == [0]
+    bad = cress.Service("web", "exit 3", tasks=1, resource=SMALL, ready_after="0.1s", backoff="10ms")
+    with pytest.raises(
+        cress.JobFailed, match=r"job \d+ \(web\): version 2 was rolled back: task 0 failed 3 times .* exit code 3"
+    ):
+        center.apply(bad, wait=True)
+    slow = cress.Service("web", "exec sleep 599", tasks=1, resource=SMALL, ready_after="60s")
+    with pytest.raises(TimeoutError, match=r"job \d+ \(web\): not ready after 0.1 s: .*; what was applied goes on"):
+        center.apply(slow, wait=True, timeout=0.1)
+    center.apply(web, wait=True, timeout=PATIENCE)
+    assert center.apply(cress.Cron("tidy", when="0 3 1 1 *", command="true"), wait=True)[0].version is None
+    for name in ("web", "tidy"):
+        center.job(next(view.id for view in center.jobs(name=name))).cancel()
+    assert center.job(made.id).wait(PATIENCE).state == "cancelled"
+
+
 def test_a_strict_submit_is_refused_if_the_deadline_cannot_be_met(center: cress.Client) -> None:
     before = center.jobs(limit=1)
     late = cress.Job("true", time_limit="1h", deadline=timedelta(minutes=10))

@@ -53,6 +53,22 @@ def test_a_computation_from_scale_to_close(lending: Cluster) -> None:
     assert pids("etl-") == []
 
 
+def test_a_cluster_without_a_worker_says_what_it_waits_for(
+    lending: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("cress.client.waiting.TELL_AFTER", 0.5)
+    with Client(data=lending.data) as client:
+        blocker = client.submit({"command": ["sleep", "600"], "resource": "<2, 64M>", "tasks": 2})
+        wait_until(lambda: sum(len(client.http.node(each.name).tasks) for each in client.nodes()) == 2, "full nodes")
+        with dask(lending, name="late") as cluster:
+            cluster.scale(2)
+            sentence = "late: no worker runs yet: late-0 waits for a lease: no node has enough free"
+            wait_until(lambda: any(each.startswith(sentence) for each in caplog.messages), "the warning")
+            assert len(caplog.messages) == 1
+        blocker.cancel()
+        blocker.wait(PATIENCE)
+
+
 def test_what_is_held_moves_when_the_cluster_shrinks(lending: Cluster) -> None:
     path = lending.folder / "shrinks"
     with dask(lending) as cluster:

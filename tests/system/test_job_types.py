@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 
 import pytest
@@ -80,7 +81,9 @@ def test_a_service_is_applied_scaled_updated_taken_back_and_cancelled(own: Clust
         ]
 
         own.file("bad.yaml", SHOP.replace("exec sleep 1000", "echo boom; exit 1"))
-        assert said(own.cress("apply", "bad.yaml"))[0] == "job 1 (shop) updated"
+        assert said(own.cress("apply", "bad.yaml"))[0] == (
+            "job 1 (shop) is being updated to version 2 (follow it: cress job 1, or apply with --wait)"
+        )
         wait_until(lambda: client.job(1).service.returned, "the bad version being taken back")  # type: ignore[union-attr]
         wait_until(lambda: ready() == (2, 2, 2), "the good version")
         told = facts(own, "shop")
@@ -116,11 +119,73 @@ def test_a_service_is_applied_scaled_updated_taken_back_and_cancelled(own: Clust
             len(json.loads(own.cress("jobs", "--json", "--family", "shop", "--state", "running").stdout)["jobs"]) == 2
         )
 
+        own.file("patient.yaml", SHOP.replace("tasks: 2", "tasks: 2\nmax_unavailable: 2"))
+        assert said(own.cress("apply", "patient.yaml"))[0] == "job 1 (shop) updated"  # no new version
+
         assert said(own.cress("cancel", "shop", "ticker")) == ["job 1 (shop) cancelled", "job 2 (ticker) cancelled"]
         wait_until(lambda: client.job(1).state == "cancelled", "its end")
         assert {task.state for task in client.tasks(1).tasks} == {"cancelled"}
         assert said(own.cress("apply", "shop.yaml"))[0].endswith("(shop) created")
         assert own.cress("cancel", "shop", "ticker").returncode == 0
+
+
+def test_who_waits_for_an_apply_is_told_how_it_ended(own: Cluster) -> None:
+    own.file("shop.yaml", SHOP)
+    cron = "job 2 (ticker) unchanged"
+    assert said(own.cress("apply", "--wait", "shop.yaml")) == [
+        "job 1 (shop) created",
+        "job 2 (ticker) created",
+        "job 1 (shop) is ready: all tasks are of version 1",
+    ]
+    # What is rolled back, and what has nothing to go back to.
+    bad = SHOP.replace("exec sleep 1000", "exit 1")
+    own.file("bad.yaml", bad)
+    done = own.cress("apply", "--wait", "bad.yaml")
+    assert (done.returncode, done.stdout.splitlines()) == (1, ["job 1 (shop) is being updated to version 2", cron])
+    assert done.stderr.startswith("cress apply: job 1 (shop): version 2 was rolled back: task ")
+    own.file("first.yaml", bad.replace("shop", "first").partition("---")[0])
+    done = own.cress("apply", "--wait", "--json", "first.yaml")
+    assert done.returncode == 1
+    (first,) = json.loads(done.stdout)["jobs"]
+    assert (first["version"], first["ready"]) == (1, False)
+    assert re.match(
+        r"task \d failed \d times before it was ever ready: exit code 1; there is no earlier version", first["problem"]
+    )
+    assert own.cress("cancel", "first").returncode == 0
+    # One that takes its time, until another one takes its place; it is not ready in time either.
+    own.file("slow.yaml", SHOP.replace("sleep 1000", "sleep 1001").replace("300ms", "60s"))
+    done = own.cress("apply", "--wait", "--timeout", "100ms", "slow.yaml")
+    assert (done.returncode, done.stdout.splitlines()) == (1, ["job 1 (shop) is being updated to version 4", cron])
+    assert done.stderr.startswith("cress apply: job 1 (shop): not ready after 0.1 s: ")
+    with own.running("apply", "--wait", "slow.yaml") as superseded, own.running("apply", "--wait", "slow.yaml") as left:
+        for each in (superseded, left):
+            assert each.stdout is not None
+            assert each.stdout.readline() == "job 1 (shop) unchanged\n"
+        left.send_signal(signal.SIGINT)
+        _, err = left.communicate(timeout=60)
+        assert (left.returncode, err) == (
+            130,
+            "cress apply: interrupted; what was applied goes on (see: cress job 1)\n",
+        )
+        assert (
+            said(own.cress("apply", "--wait", "shop.yaml"))[-1] == "job 1 (shop) is ready: all tasks are of version 5"
+        )
+        _, err = superseded.communicate(timeout=60)
+    assert superseded.returncode == 1
+    assert "job 1 (shop): version 5 has taken the place of version 4 before that was ready" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--wait", "--dry-run"), "cress apply: --wait: a dry run changes nothing to wait for (one of both)\n"),
+        (("--timeout", "5s"), "cress apply: --timeout: is for --wait, which is not given (give both, or none)\n"),
+    ],
+)
+def test_what_waiting_for_an_apply_goes_with(shared: Cluster, arguments: tuple[str, ...], sentence: str) -> None:
+    shared.file("shop.yaml", SHOP)
+    done = shared.cress("apply", *arguments, "shop.yaml")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
 
 
 def test_a_dag_goes_on_from_the_step_that_failed(shared: Cluster) -> None:

@@ -18,6 +18,7 @@ from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import Input, Scale, Submit, Update
 from cress.lifecycle.jobs.group_limits import with_limit
+from cress.lifecycle.tables.family_rows import ReplicaState
 from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.model.family import Service
 from cress.model.group import DEFAULT_GROUP
@@ -184,17 +185,19 @@ class _Work:
             self.error = error
 
 
-def told(committer: Committer, changes: Sequence[Change], ids: dict[str, int]) -> tuple[AppliedJob, ...]:
+def told(
+    committer: Committer, changes: Sequence[Change], ids: dict[str, int], *, done: bool = True
+) -> tuple[AppliedJob, ...]:
     """Return a view of the changes, done or planned; ``ids`` are those of new jobs, by place."""
-    return tuple(
-        AppliedJob(
-            id=each.id or ids.get(each.spec.place, 0),
-            name=each.job.name,
-            what=each.what.value,
-            note=_note(committer, each),
-        )
-        for each in changes
-    )
+    return tuple(_told(committer, each, each.id or ids.get(each.spec.place, 0), done=done) for each in changes)
+
+
+def _told(committer: Committer, change: Change, number: int, *, done: bool) -> AppliedJob:
+    view = AppliedJob(id=number, name=change.job.name, what=change.what.value, note=_note(committer, change))
+    family = committer.machine.families.get(number)
+    if not done or family is None or not isinstance(family.state, ReplicaState):
+        return view
+    return msgspec.structs.replace(view, version=family.version, updating=family.state.updating)
 
 
 def _note(committer: Committer, change: Change) -> str:

@@ -43,6 +43,7 @@ class Command:
         self._room = EXEC_INPUT
         self._at_end = False
         self._over = False  # reported by the executor
+        self.broken = False  # whether a connection was lost before
         send(
             Exec(
                 id=number,
@@ -73,6 +74,7 @@ class Command:
 
     def lost(self, why: str) -> None:
         """End the command because its connection is lost."""
+        self.broken = not self._over
         self._arrived.append(ExecOver(id=self._number, why=why))
         self._ready.set()
 

@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import Data, Json, connect, print_json
-from cress.cli.errors import told
+from cress.cli.common import PATIENCE, Data, Json, connect, duration_of, print_json
+from cress.cli.errors import Interrupted, told
 from cress.cli.tables import clean
+from cress.model.errors import InputError
+from cress.model.times import SECOND
+
+if TYPE_CHECKING:
+    from cress.client import AppliedJob, Client
+    from cress.client.applied import Progress
 
 EPILOG = """\
 \b
 Examples:
   cress apply shop.yaml
   cress apply --dry-run shop.yaml
+  cress apply --wait --timeout 10min shop.yaml
 
 \b
 A job that is not there is created. One of its name and group that is not as the file says is updated, without an
 interruption (docs/jobs.md), or scaled, when only the number of tasks is another one. One that is as the file says stays as
 it is. Jobs of other files are not touched. All of it is checked before anything is done.
-Exit codes: 0 done, 2 bad input, 3 not accepted, or no center could be asked. With 2 nothing was changed.
+An update begins then: the new version replaces the tasks as it becomes ready, and is rolled back if it does not. --wait
+ends when every task of the file's services and databases is of its version and ready. Ctrl-C leaves the update alone.
+Exit codes: 0 done (with --wait: ready), 1 with --wait: a version was rolled back, is not ready in time or at all, or
+another one has taken its place; 2 bad input, 3 not accepted, or no center could be asked, 130 interrupted. With 2 nothing
+was changed.
 """
+
+NOT_READY = 1
 
 
 def apply(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Job files in YAML or JSON; - is standard input.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the new versions are ready, or have failed.")
+    ] = False,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="With --wait: the longest wait, such as 10min.")
+    ] = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -35,6 +55,11 @@ def apply(
         from cress.cli.jobfile import read_jobs
         from cress.cli.submit import in_directory_of, placed
 
+        if wait and dry_run:
+            raise InputError("a dry run changes nothing to wait for", hint="one of both", field="--wait")
+        if timeout is not None and not wait:
+            raise InputError("is for --wait, which is not given", hint="give both, or none", field="--timeout")
+        longest = None if timeout is None else duration_of(timeout, "--timeout") / SECOND
         entries = read_jobs(files)
         with connect(data) as client:
             from cress.client import Refused
@@ -43,10 +68,66 @@ def apply(
                 page = client.apply([in_directory_of(entry) for entry in entries], dry_run=dry_run)
             except Refused as error:
                 raise placed(error, entries) from None
-        if as_json:
-            print_json(page)
-            return
-        for job in page.jobs:
-            head = f"job {job.id} ({clean(job.name)})" if job.id else clean(job.name)
-            done = job.what if not dry_run or job.what == "unchanged" else f"would be {job.what}"
-            print(f"{head} {done}{f'; {clean(job.note)}' if job.note else ''}")
+            if not as_json:
+                for job in page.jobs:
+                    print(_line(job, dry_run=dry_run, wait=wait), flush=True)
+            elif not wait:
+                print_json(page)
+            if wait:
+                _wait(client, page.jobs, longest, as_json=as_json)
+
+
+def _line(job: AppliedJob, *, dry_run: bool, wait: bool) -> str:
+    """One line about a job: what was done, or has begun."""
+    head = f"job {job.id} ({clean(job.name)})" if job.id else clean(job.name)
+    note = f"; {clean(job.note)}" if job.note else ""
+    if dry_run:
+        return f"{head} {job.what if job.what == 'unchanged' else f'would be {job.what}'}{note}"
+    if job.what == "updated" and job.updating:
+        follow = "" if wait else f" (follow it: cress job {job.id}, or apply with --wait)"
+        return f"{head} is being updated to version {job.version}{note}{follow}"
+    return f"{head} {job.what}{note}"
+
+
+def _wait(client: Client, jobs: Sequence[AppliedJob], longest: float | None, *, as_json: bool) -> None:
+    """Wait for the versions of all jobs and tell each as it comes; exits with 1 if some are not ready."""
+    from cress.client.applied import follow
+    from cress.client.effects import RetryBudget, run
+
+    ended: dict[int, Progress] = {}
+
+    def tell(job: AppliedJob, progress: Progress) -> None:
+        if not progress.waits:
+            ended[job.id] = progress
+        head = f"job {job.id} ({clean(job.name)})"
+        if progress.waits:
+            typer.echo(f"cress apply: {head} waits: {clean(progress.waits)}", err=True)
+        elif progress.problem:
+            typer.echo(f"cress apply: {head}: {clean(progress.problem)}", err=True)
+        elif job.version is not None and not as_json:
+            print(f"{head} is ready: all tasks are of version {job.version}", flush=True)
+
+    try:
+        run(follow(jobs, longest, RetryBudget(PATIENCE), tell), client)
+    except KeyboardInterrupt:
+        left = " ".join(str(job.id) for job in jobs if job.id not in ended)
+        raise Interrupted(f"interrupted; what was applied goes on (see: cress job {left})") from None
+    if as_json:
+        print_json(
+            {
+                "jobs": [
+                    {
+                        "id": job.id,
+                        "name": job.name,
+                        "what": job.what,
+                        "note": job.note,
+                        "version": job.version,
+                        "ready": ended[job.id].ready,
+                        "problem": ended[job.id].problem,
+                    }
+                    for job in jobs
+                ]
+            }
+        )
+    if any(each.problem for each in ended.values()):
+        raise typer.Exit(NOT_READY)

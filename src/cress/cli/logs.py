@@ -65,7 +65,7 @@ def logs(
 
 def _show(client: Client, view: JobView, task: int | None, stream: str, *, follow: bool) -> None:
     """Write what a job or one of its tasks wrote."""
-    from cress.cli.relay import MOST_TASKS, Relay, copy, standard
+    from cress.cli.relay import MOST_TASKS, Relay, Waits, copy, standard
 
     total = _checked(view, task)
     if task is None and total > MOST_TASKS:
@@ -73,7 +73,7 @@ def _show(client: Client, view: JobView, task: int | None, stream: str, *, follo
     output = standard(task is None and total > 1, merged=True)
     relay = Relay(client, view.id, output, (stream,), 0 if total == 1 else task, "logs")
     if follow:
-        relay.follow()
+        relay.follow(Waits(client, view.id, "logs").tell)
         return
     for each in relay.look():
         if each.attempts:

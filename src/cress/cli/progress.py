@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+import typer
+
 from cress.cli.common import patiently
 from cress.cli.tables import clean
 from cress.model.records import FAILED_WORDS, OVER_WORDS
@@ -22,6 +24,9 @@ MOST_BARS = 10
 
 def wait_for(client: Client, ids: Sequence[int], verb: str) -> list[JobView]:
     """Wait until all these jobs are over; their last views in the same order."""
+    from cress.client.waiting import Waiting
+
+    waiting = {id: Waiting() for id in ids}
     with ExitStack() as stack:
         moves = _bars(stack, len(ids)) if sys.stderr.isatty() else None
         found: dict[int, JobView] = {}
@@ -29,11 +34,13 @@ def wait_for(client: Client, ids: Sequence[int], verb: str) -> list[JobView]:
         while open_ids:
             # With a bar for each, the first job is waited for and the others are looked at.
             for position, id in enumerate(open_ids if moves else open_ids[:1]):
-                wait = 0.0 if position else MOVING if moves else QUIET
+                wait = 0.0 if position else MOVING if moves else waiting[id].until(QUIET)
                 view = patiently(lambda id=id, wait=wait: client.job(id, wait), verb)  # type: ignore[misc]
                 found[id] = view
                 if moves:
                     moves(view)
+                elif view.state == "waiting" and waiting[id].tells(view.reason):
+                    typer.echo(f"cress {verb}: job {id} ({clean(view.name)}) waits: {clean(view.reason)}", err=True)
             open_ids = [id for id in open_ids if id not in found or found[id].state not in OVER_WORDS]
         return [found[id] for id in ids]
 

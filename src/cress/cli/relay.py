@@ -12,7 +12,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
+import typer
+
 from cress.cli.common import AGAIN, PATIENCE
+from cress.cli.tables import clean
 from cress.model.records import OVER_WORDS
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ MOST_TASKS = 1000
 MOST_AT_ONCE = 40
 # A task that starts is seen soon; one that waits for long is asked about less often. Seconds.
 SOON, SELDOM = 0.01, 0.25
+# Someone at a terminal is told so soon why nothing runs. Seconds.
+TERMINAL_AFTER = 1.0
 
 
 class Bell:
@@ -75,6 +80,26 @@ class Output:
             place = self._places[stream]
             place.write(data)
             place.flush()
+
+
+class Waits:
+    """Tells who follows the tasks of a job why nothing runs yet: soon at a terminal, anywhere else after a while."""
+
+    def __init__(self, client: Client, job: int, verb: str) -> None:
+        from cress.client.waiting import TELL_AFTER, Waiting
+
+        self._client = client
+        self._job = job
+        self._verb = verb
+        self._waiting = Waiting(TERMINAL_AFTER if sys.stderr.isatty() else TELL_AFTER)
+
+    def tell(self, tasks: Sequence[TaskView]) -> None:
+        """Print the reason once it has lasted for a while, and again when it changes."""
+        if not self._waiting.is_due() or any(task.state != "waiting" for task in tasks):
+            return
+        reason = self._client.job(self._job).reason
+        if self._waiting.tells(reason):
+            typer.echo(f"cress {self._verb}: job {self._job} waits: {clean(reason)}", err=True)
 
 
 class Relay:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +17,7 @@ from cress.model.errors import InputError, InputErrors, NotAccepted
 
 if TYPE_CHECKING:
     from cress.cli.relay import Relay
+    from cress.cli.standard_input import StandardInput
     from cress.client import Client, Refused, TaskView
 
 EPILOG = """\
@@ -27,17 +27,17 @@ Examples:
   cress run --resource '<2, 4G>' --time-limit 10min -- python3 train.py --epochs 3
   cress run --tasks 4 -- sh -c 'echo I am task $CRESS_TASK_INDEX'
   cress run --require 'GCC >= 4.5 && Memory >= 8G' --rank CPU -- make
+  seq 5 | cress run -- wc -l
   cress run --port http=dynamic -- sh -c 'python3 -m http.server $CRESS_PORT_http'
 
 \b
 What the tasks write is written here, with `[task] ` before each line when there are several. The first Ctrl-C is
-passed on to the tasks (what waits is cancelled), the second cancels. Standard input is not passed on.
+passed on to the tasks (what waits is cancelled), the second cancels. A pipe or file as standard input goes to the task,
+as with ssh: in a loop that reads lines, give --no-stdin. Several tasks get none, and what a terminal types is not passed on.
 Exit codes: the task's own, 128 + n after signal n, 124 after its time limit, 137 out of memory, the highest of several
 tasks; 127 the program could not be started; 2 bad input, 3 not accepted, 130 interrupted before anything ran.
 """
 
-# Someone who waits for longer than this is told why. Seconds.
-TELL_AFTER = 1.0
 CANNOT_START, SIGNALLED, FAILED = 127, 128, 1
 # As timeout(1) and a shell whose program the kernel killed say it.
 ENDS = {"timed out": 124, "out of memory": 137}
@@ -86,11 +86,13 @@ def run(
     ] = None,
     licence: Licence = None,
     workload: Workload = None,
+    no_stdin: Annotated[bool, typer.Option("--no-stdin", "-n", help="Do not pass on standard input.")] = False,
     data: Data = None,
 ) -> None:
     """Run a command on the cluster and show what it writes."""
     with told("run"):
         from cress.cli.relay import MOST_TASKS
+        from cress.cli.standard_input import standard_input
         from cress.cli.submit import in_directory
 
         if tasks > MOST_TASKS:
@@ -117,8 +119,9 @@ def run(
             "workload": workload,
         }
         job = in_directory({key: value for key, value in given.items() if value is not None})
+        source = None if no_stdin else standard_input()
         with connect(data) as client:
-            code = _run(client, job)
+            code = _run(client, job, source)
     raise typer.Exit(code)
 
 
@@ -166,10 +169,16 @@ class _Interrupts:
             pass  # it has ended meanwhile
 
 
-def _run(client: Client, mapping: dict[str, object]) -> int:
-    from cress.cli.relay import Relay, standard
+def _run(client: Client, mapping: dict[str, object], source: StandardInput | None) -> int:
+    from cress.cli.relay import Relay, Waits, standard
+    from cress.cli.standard_input import Feeder, with_input
     from cress.client import Refused
 
+    several = mapping["tasks"] != 1
+    if source is not None and several:
+        source.refuse()
+    elif source is not None:
+        mapping = with_input(mapping)
     try:
         (submitted,) = client.submit([mapping]).jobs
     except Refused as error:
@@ -181,44 +190,33 @@ def _run(client: Client, mapping: dict[str, object]) -> int:
         typer.echo(f"cress run: deadline: {forecast(submitted.deadline)}", err=True)
     if submitted.note:
         typer.echo(f"cress run: note: {clean(submitted.note)}", err=True)
-    several = mapping["tasks"] != 1
     relay = Relay(client, job, standard(several), ("stdout", "stderr"))
     interrupts = _Interrupts(client, job, relay)
-    waiting = _Waiting(client, job)
+    waiting = Waits(client, job, "run")
+    feeder = Feeder(client, job, source, relay.bell.ring) if source is not None and not several else None
 
     def look(tasks: Sequence[TaskView]) -> None:
         interrupts.act(tasks)
         waiting.tell(tasks)
+        if feeder is not None:
+            feeder.look(tasks)
+        elif source is not None:
+            source.refuse()
 
     try:
         tasks = relay.follow(look)
-    except BrokenPipeError:
-        client.cancel(job)  # nobody reads what it writes: it ends as it would have here
+    except (BrokenPipeError, InputError):
+        # Nobody reads what it writes: it ends as it would have here. Or there is input that no task can get.
+        client.cancel(job)
         raise
     except Exception:
         typer.echo(f"cress run: job {job} goes on (stop: cress cancel {job})", err=True)
         raise
-    return max(_code(task, interrupts.asked > 0, several) for task in tasks)
-
-
-class _Waiting:
-    """Tells someone at a terminal why nothing runs yet."""
-
-    def __init__(self, client: Client, job: int) -> None:
-        self._client = client
-        self._job = job
-        self._at = time.monotonic() + TELL_AFTER if sys.stderr.isatty() else float("inf")
-        self._told = ""
-
-    def tell(self, tasks: Sequence[TaskView]) -> None:
-        """Print the reason once it has lasted for a while, and again when it changes."""
-        if time.monotonic() < self._at or any(task.state != "waiting" for task in tasks):
-            return
-        self._at = time.monotonic() + TELL_AFTER
-        reason = self._client.job(self._job).reason
-        if reason and reason != self._told:
-            typer.echo(f"cress run: job {self._job} waits: {clean(reason)}", err=True)
-            self._told = reason
+    code = max(_code(task, interrupts.asked > 0, several) for task in tasks)
+    if feeder is not None and not interrupts.asked and (problem := feeder.problem()):
+        typer.echo(f"cress run: the task got only a part of its standard input: {clean(problem)}", err=True)
+        return code or FAILED
+    return code
 
 
 def _code(task: TaskView, interrupted: bool, several: bool) -> int:

@@ -13,6 +13,7 @@ from cress.client.asynchandles import AsyncJobHandle
 from cress.client.asynchttp import AsyncHttp
 from cress.client.asyncleases import AsyncLeases
 from cress.client.asyncmapping import AsyncResults
+from cress.client.bundle import Deadline
 from cress.client.client import MOST_JOBS, PATIENCE, JobLike, found, several
 from cress.client.effects import RetryBudget, aiterate, arun, retried
 from cress.client.job_keywords import CallKeys
@@ -85,12 +86,22 @@ class AsyncClient:
         """Return the answer that a submit would get, with a ``note`` for each job and ids 0; store nothing. Raises ``Refused``."""
         return await arun(operations.check(several(jobs), self.budget), self.http)
 
-    async def apply(self, jobs: JobLike | Sequence[JobLike], *, dry_run: bool = False) -> list[AppliedJob]:
+    async def apply(
+        self,
+        jobs: JobLike | Sequence[JobLike],
+        *,
+        dry_run: bool = False,
+        wait: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109 – the same names as in Client
+    ) -> list[AppliedJob]:
         """Create or update services, databases and cron jobs as these say, all or none; return the result for each.
 
-        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would.
+        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would. A new version replaces the old one after
+        that; with ``wait`` this returns when all tasks are of it and ready, raises ``JobFailed`` when it was rolled back or does not
+        become ready, and ``TimeoutError`` after ``timeout`` seconds. The update goes on after both.
         """
-        return await arun(operations.apply(several(jobs), self.budget, dry_run=dry_run), self.http)
+        operation = operations.apply(several(jobs), self.budget, dry_run=dry_run, wait=wait, timeout=timeout)
+        return await arun(operation, self.http)
 
     async def job(self, id: int) -> AsyncJobHandle:
         """A handle of a job that is there. Raises ``NotFound``."""
@@ -129,6 +140,7 @@ class AsyncClient:
         items: Iterable[Any],
         *more: Iterable[Any],
         chunk: int | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 – the same names as in Client
         return_exceptions: bool = False,
         python: str = "",
         spool: str | os.PathLike[str] | None = None,
@@ -141,13 +153,16 @@ class AsyncClient:
         knows; the user's cache if it is not given. ``python`` is what runs the tasks, if not this one. ``keys`` are those
         of a job: ``resource=``, ``time_limit=``, ``retries=`` of tasks that die (2)…
 
+        When the job waits for more than five seconds, the logger ``cress`` warns why. A result that is not there ``timeout``
+        seconds after this call is a ``TimeoutError``, and the job is cancelled.
         Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
         """
+        deadline = Deadline.after(timeout)
         rows = list(zip(items, *more, strict=False))
         operation = mapping.start(function, rows, chunk, python, spool, keys, self.budget)
         bundle = await arun(operation, self.http)
         job = AsyncJobHandle(self.http, self.budget, bundle.job) if bundle.job else None
-        return AsyncResults(self.http, self.budget, bundle, job, errors=return_exceptions)
+        return AsyncResults(self.http, self.budget, bundle, job, errors=return_exceptions, deadline=deadline)
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Generic, Self
 from cress.client import bundle as bundles
 from cress.client.asynchandles import AsyncJobHandle
 from cress.client.asynchttp import AsyncHttp
-from cress.client.bundle import Bundle
+from cress.client.bundle import Bundle, Deadline
 from cress.client.effects import RetryBudget, aiterate, arun
 from cress.client.mapping import Line, R, brief, value_of
 
@@ -21,9 +21,17 @@ class AsyncResults(Generic[R]):
     """
 
     def __init__(
-        self, http: AsyncHttp, budget: RetryBudget, bundle: Bundle, job: AsyncJobHandle | None, *, errors: bool
+        self,
+        http: AsyncHttp,
+        budget: RetryBudget,
+        bundle: Bundle,
+        job: AsyncJobHandle | None,
+        *,
+        errors: bool,
+        deadline: Deadline | None = None,
     ) -> None:
         self.job = job
+        self._deadline = deadline
         self._http = http
         self._budget = budget
         self._bundle = bundle
@@ -64,7 +72,7 @@ class AsyncResults(Generic[R]):
     async def _results(self, *, ordered: bool) -> AsyncIterator[tuple[int, R]]:
         line = Line(self._bundle.sizes, ordered=ordered)
         try:
-            async for part in aiterate(bundles.parts(self._bundle, self._budget), self._http):
+            async for part in aiterate(bundles.parts(self._bundle, self._budget, self._deadline), self._http):
                 for position, outcome in line.add(part):
                     yield position, value_of(outcome, errors=self._errors)
         finally:

@@ -14,6 +14,7 @@ from cress.client.errors import ClientError, JobFailed, RemoteError, RemoteTrace
 from cress.client.frames import BEGUN, RESULT, SKIP, CallResult, Lost, read_outcomes
 from cress.client.jobs import Job, plain_keys
 from cress.client.spool import Spool
+from cress.client.waiting import Waiting
 from cress.model.errors import InputError
 from cress.model.records import OVER_WORDS
 from cress.model.resources import Dimensions
@@ -49,6 +50,8 @@ class Bundle:
         # Whether there are tasks that nobody wants any more.
         self.unwanted = False
         self.over_since = 0.0
+        self.waiting = Waiting()
+        self.view: JobView | None = None
 
     def look(self) -> list[Part]:
         """Return the results that are new since the last call. Raises ``OSError`` when the spool cannot be read."""
@@ -121,14 +124,42 @@ def chunk_size(items: int, slots: int) -> int:
     return max(1, -(-items // (slots * CHUNKS_EACH)))
 
 
-def parts(bundle: Bundle, budget: RetryBudget) -> Operation[None]:
-    """Emits the parts of a bundle as they come; those of tasks that died are errors. All of them, in the end."""
+class Deadline(NamedTuple):
+    """The end of the patience of a call that may take ``seconds``: a moment ``at`` of the monotonic clock."""
+
+    seconds: float
+    at: float
+
+    @classmethod
+    def after(cls, seconds: float | None) -> Deadline | None:
+        """Return the deadline of a call that begins now; ``None``: there is none."""
+        return None if seconds is None else cls(seconds, time.monotonic() + seconds)
+
+
+def parts(bundle: Bundle, budget: RetryBudget, deadline: Deadline | None = None) -> Operation[None]:
+    """Emits the parts of a bundle as they come; those of tasks that died are errors. All of them, in the end.
+
+    Raises TimeoutError when nothing new is there at the deadline.
+    """
     pause = SOON
     while bundle.missing:
         found = yield from poll(bundle, pause, budget)
         for part in found:
             yield Emit(part)
+        if not found and deadline is not None and time.monotonic() >= deadline.at:
+            raise TimeoutError(_late(bundle, deadline.seconds))
         pause = SOON if found else min(pause * 1.5, SELDOM)
+
+
+def _late(bundle: Bundle, seconds: float) -> str:
+    view, total = bundle.view, len(bundle.sizes)
+    head = (
+        f"job {bundle.job}"
+        if view is None
+        else f"job {view.id} ({view.name}) is {view.state}{operations.because(view)}"
+    )
+    done = f"{total - len(bundle.missing)} of {total} tasks have results"
+    return f"{head}; {done} after {seconds:g} s, and it is cancelled"
 
 
 def poll(bundle: Bundle, wait: float, budget: RetryBudget) -> Operation[list[Part]]:
@@ -136,7 +167,8 @@ def poll(bundle: Bundle, wait: float, budget: RetryBudget) -> Operation[list[Par
     found: list[Part] = yield RunBlocking(bundle.look)
     if found or not bundle.missing:
         return found
-    view = yield from retried(calls.job(bundle.job, wait=wait), budget)
+    view = bundle.view = yield from retried(calls.job(bundle.job, wait=wait), budget)
+    bundle.waiting.look(view)
     found = yield from died(bundle, view, budget)
     if found or view.state not in OVER_WORDS:
         return found

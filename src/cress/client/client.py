@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack, overload
 
 from cress.client import calls, mapping, move_calls, operations, reservation_calls
+from cress.client.bundle import Deadline
 from cress.client.config import TOKEN, Address, authority, check_token, check_url, find_center
 from cress.client.effects import RetryBudget, iterate, retried, run
 from cress.client.handles import JobHandle
@@ -125,12 +126,22 @@ class Client:
         """Return the answer that a submit would get, with a ``note`` for each job and ids 0; store nothing. Raises ``Refused``."""
         return run(operations.check(several(jobs), self.budget), self.http)
 
-    def apply(self, jobs: JobLike | Sequence[JobLike], *, dry_run: bool = False) -> list[AppliedJob]:
+    def apply(
+        self,
+        jobs: JobLike | Sequence[JobLike],
+        *,
+        dry_run: bool = False,
+        wait: bool = False,
+        timeout: float | None = None,
+    ) -> list[AppliedJob]:
         """Create or update services, databases and cron jobs as these say, all or none; return the result for each.
 
-        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would.
+        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would. A new version replaces the old one after
+        that; with ``wait`` this returns when all tasks are of it and ready, raises ``JobFailed`` when it was rolled back or does not
+        become ready, and ``TimeoutError`` after ``timeout`` seconds. The update goes on after both.
         """
-        return run(operations.apply(several(jobs), self.budget, dry_run=dry_run), self.http)
+        operation = operations.apply(several(jobs), self.budget, dry_run=dry_run, wait=wait, timeout=timeout)
+        return run(operation, self.http)
 
     def job(self, id: int) -> JobHandle:
         """A handle of a job that is there. Raises ``NotFound``."""
@@ -165,6 +176,7 @@ class Client:
         items: Iterable[Any],
         *more: Iterable[Any],
         chunk: int | None = None,
+        timeout: float | None = None,
         return_exceptions: bool = False,
         python: str = "",
         spool: str | os.PathLike[str] | None = None,
@@ -177,13 +189,16 @@ class Client:
         knows; the user's cache if it is not given. ``python`` is what runs the tasks, if not this one. ``keys`` are those
         of a job: ``resource=``, ``time_limit=``, ``retries=`` of tasks that die (2)…
 
+        When the job waits for more than five seconds, the logger ``cress`` warns why. A result that is not there ``timeout``
+        seconds after this call is a ``TimeoutError``, and the job is cancelled.
         Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
         """
+        deadline = Deadline.after(timeout)
         rows = list(zip(items, *more, strict=False))
         operation = mapping.start(function, rows, chunk, python, spool, keys, self.budget)
         bundle = run(operation, self.http)
         job = JobHandle(self.http, self.budget, bundle.job) if bundle.job else None
-        return mapping.Results(self.http, self.budget, bundle, job, errors=return_exceptions)
+        return mapping.Results(self.http, self.budget, bundle, job, errors=return_exceptions, deadline=deadline)
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 

@@ -59,7 +59,10 @@ class Command:
         self.close()
 
     def __iter__(self) -> Iterator[tuple[bool, bytes]]:
-        """Yield its output, each piece with whether it is standard error. Raises Broken when the connection is lost, and Unavailable."""
+        """Yield its output, each piece with whether it is standard error.
+
+        Raises Broken when a connection is lost, and Unavailable when the command was ended, as with its task.
+        """
         from websockets.exceptions import ConnectionClosed
 
         try:
@@ -78,7 +81,7 @@ class Command:
                 if news.over:
                     self.code, self.why = news.code, news.why
                     if news.code is None:
-                        raise Unavailable(news.why)
+                        raise Broken(news.why) if news.lost else Unavailable(news.why)
                     return
         except (ConnectionClosed, OSError, EOFError):
             raise Broken(

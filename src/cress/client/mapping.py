@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from cress.client import bundle as bundles
-from cress.client.bundle import Bundle, Part
+from cress.client.bundle import Bundle, Deadline, Part
 from cress.client.effects import Operation, RetryBudget, RunBlocking, iterate, run
 from cress.client.frames import CallResult
 from cress.client.handles import JobHandle
@@ -78,12 +78,22 @@ class Results(Generic[R]):
 
     An exception of the function is raised in the place of its result, with the traceback of the task as its cause, and
     ends everything; with ``return_exceptions`` it is given as the result instead. A task that died as often as it was
-    tried raises ``TaskDied``. Tasks that still run are cancelled at ``close``, at the end of a ``with``, when the iterator is
+    tried raises ``TaskDied``, and ``TimeoutError`` is raised where no result is there in time. Tasks that still run are cancelled at ``close``, at the end of a ``with``, when the iterator is
     collected, and when the program ends, by Ctrl-C too.
     """
 
-    def __init__(self, http: Http, budget: RetryBudget, bundle: Bundle, job: JobHandle | None, *, errors: bool) -> None:
+    def __init__(
+        self,
+        http: Http,
+        budget: RetryBudget,
+        bundle: Bundle,
+        job: JobHandle | None,
+        *,
+        errors: bool,
+        deadline: Deadline | None = None,
+    ) -> None:
         self.job = job
+        self._deadline = deadline
         self._http = http
         self._budget = budget
         self._bundle = bundle
@@ -125,7 +135,7 @@ class Results(Generic[R]):
     def _results(self, *, ordered: bool) -> Iterator[tuple[int, R]]:
         line = Line(self._bundle.sizes, ordered=ordered)
         try:
-            for part in iterate(bundles.parts(self._bundle, self._budget), self._http):
+            for part in iterate(bundles.parts(self._bundle, self._budget, self._deadline), self._http):
                 for position, outcome in line.add(part):
                     yield position, value_of(outcome, errors=self._errors)
         finally:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from cress.client import calls
+from cress.client import applied, calls
 from cress.client.calls import Call
 from cress.client.effects import Emit, Operation, ReadMore, RetryBudget, Sleep, read_log, retried
 from cress.client.errors import ClientError, JobFailed, Refused
 from cress.client.jobs import JobFile, mapping_of
+from cress.client.waiting import Waiting
 from cress.model.records import OVER_WORDS
 from cress.protocol.views import AppliedJob, AttemptView, JobView, NodeView, Submitted, TaskView
 
@@ -35,10 +36,19 @@ def submit(
 
 
 def apply(
-    jobs: Sequence[JobFile | Mapping[str, object]], budget: RetryBudget, *, dry_run: bool
+    jobs: Sequence[JobFile | Mapping[str, object]],
+    budget: RetryBudget,
+    *,
+    dry_run: bool,
+    wait: bool = False,
+    timeout: float | None = None,
 ) -> Operation[list[AppliedJob]]:
-    """Create or update services, databases and cron jobs."""
+    """Create or update services, databases and cron jobs. With ``wait`` it raises JobFailed and TimeoutError."""
+    if timeout is not None and not wait:
+        raise ValueError("a timeout is for wait=True")
     page = yield from retried(calls.apply([mapping_of(job) for job in jobs], dry_run=dry_run), budget)
+    if wait:
+        yield from applied.ready(page.jobs, timeout, budget)
     return list(page.jobs)
 
 
@@ -51,13 +61,20 @@ def check(jobs: Sequence[JobFile | Mapping[str, object]], budget: RetryBudget) -
 def wait(id: int, timeout: float | None, budget: RetryBudget) -> Operation[JobView]:
     """The job when it is over. Raises ``TimeoutError``."""
     deadline = None if timeout is None else time.monotonic() + timeout
+    waiting = Waiting()
     while True:
         left = LONG_WAIT if deadline is None else max(0.0, min(LONG_WAIT, deadline - time.monotonic()))
-        view = yield from retried(calls.job(id, wait=left), budget)
+        view = yield from retried(calls.job(id, wait=waiting.until(left)), budget)
         if view.state in OVER_WORDS:
             return view
         if deadline is not None and time.monotonic() >= deadline:
-            raise TimeoutError(f"job {id} ({view.name}) is {view.state} after {timeout:g} s")
+            raise TimeoutError(f"job {id} ({view.name}) is {view.state} after {timeout:g} s{because(view)}")
+        waiting.look(view)
+
+
+def because(view: JobView) -> str:
+    """Return why a job waits, as the end of a sentence; empty if it does not."""
+    return f": {view.reason}" if view.state == "waiting" and view.reason else ""
 
 
 def result(id: int, timeout: float | None, budget: RetryBudget) -> Operation[JobView]:
@@ -177,18 +194,26 @@ def as_completed(ids: Iterable[int], timeout: float | None, budget: RetryBudget)
     deadline = None if timeout is None else time.monotonic() + timeout
     missing = sorted(set(ids))
     pause = SOON
+    waiting = {id: Waiting() for id in missing}
     while missing:
-        over = yield from _over(missing, budget)
+        views = yield from _views(missing, budget)
+        over = [id for id in missing if views[id].state in OVER_WORDS]
         for id in over:
             yield Emit(id)
         missing = [id for id in missing if id not in over]
         now = time.monotonic()
         if missing and deadline is not None and now >= deadline:
-            raise TimeoutError(f"{len(missing)} jobs are not over after {timeout:g} s")
+            first = views[missing[0]]
+            why = f"; the first of them, {first.id} ({first.name}), is {first.state}{because(first)}"
+            raise TimeoutError(f"{len(missing)} jobs are not over after {timeout:g} s{why}")
+        if missing and all(views[id].state == "waiting" for id in missing):
+            # While others of them run, something goes on.
+            waiting[missing[0]].look(views[missing[0]])
         if over:
             pause = SOON
         elif len(missing) == 1:
-            yield from retried(calls.job(missing[0], wait=_most(LONG_WAIT, deadline, now)), budget)
+            patience = waiting[missing[0]].until(_most(LONG_WAIT, deadline, now))
+            yield from retried(calls.job(missing[0], wait=patience), budget)
         else:
             yield Sleep(_most(pause, deadline, now))
             pause = min(pause * 1.3, SELDOM)
@@ -198,21 +223,20 @@ def _most(seconds: float, deadline: float | None, now: float) -> float:
     return seconds if deadline is None else min(seconds, deadline - now)
 
 
-def _over(ids: Sequence[int], budget: RetryBudget) -> Operation[list[int]]:
-    """Return the jobs that have ended. Jobs with ids close to each other are read together."""
-    found: dict[int, bool] = {}
+def _views(ids: Sequence[int], budget: RetryBudget) -> Operation[dict[int, JobView]]:
+    """Return the jobs as they are now. Jobs with ids close to each other are read together."""
+    found: dict[int, JobView] = {}
     if len(ids) > 1 and ids[-1] - ids[0] < 4 * PAGE:
         before: int | None = ids[-1] + 1
         while before is not None and before > ids[0]:
             page = yield from retried(calls.jobs(before=before, limit=PAGE), budget)
-            found |= {job.id: job.state in OVER_WORDS for job in page.jobs}
+            found |= {job.id: job for job in page.jobs}
             before = page.next
     for id in ids:
         # Members of families are in no list.
         if id not in found:
-            view = yield from retried(calls.job(id), budget)
-            found[id] = view.state in OVER_WORDS
-    return [id for id in ids if found[id]]
+            found[id] = yield from retried(calls.job(id), budget)
+    return found
 
 
 def lines(
@@ -222,7 +246,7 @@ def lines(
 
     With ``follow`` until the task is over, attempt by attempt.
     """
-    seen, pause = 0, SOON
+    seen, pause, waiting = 0, SOON, Waiting()
     while True:
         view = yield from retried(calls.task(id, task), budget)
         wanted = _next_attempt(view, attempt, seen)
@@ -237,6 +261,8 @@ def lines(
                 yield from read_log(_log(id, task, stream, 0, attempt, follow=False), budget, follow=False)
             return
         else:
+            if waiting.is_due():
+                waiting.look((yield from retried(calls.job(id), budget)))
             yield Sleep(pause)
             pause = min(pause * 1.3, SELDOM)
 

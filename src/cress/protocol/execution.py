@@ -36,10 +36,12 @@ class ExecWord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 class ExecNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``taken`` bytes of input were read. ``over``: with the exit ``code`` (128 + n after signal n), or none and a reason.
 
-    ``why`` says also of a command that could not be started what its code means.
+    ``why`` says also of a command that could not be started what its code means. ``lost``: it ended because a connection
+    broke off, not by itself or with its task.
     """
 
     taken: int = 0
     over: bool = False
     code: int | None = None
     why: str = ""
+    lost: bool = False

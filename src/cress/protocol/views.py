@@ -429,12 +429,18 @@ class HeldJobs(View, frozen=True):
 
 
 class AppliedJob(View, frozen=True):
-    """The result for one job of a file: ``created``, ``updated``, ``scaled`` or ``unchanged``. ``id`` is 0 in a dry run."""
+    """The result for one job of a file: ``created``, ``updated``, ``scaled`` or ``unchanged``. ``id`` is 0 in a dry run.
+
+    ``version``: that of a service or database as the file says; of others, and in a dry run, ``None``. ``updating``: not all
+    of its tasks are of this version and ready.
+    """
 
     id: int
     name: str
     what: str
     note: str = ""
+    version: int | None = None
+    updating: bool = False
 
 
 class AppliedJobs(View, frozen=True):

@@ -75,7 +75,7 @@ async def _converse(socket: WebSocket, command: Command) -> None:
         while True:
             news = await command.news()
             if isinstance(news, ExecOver):
-                await _last(socket, news.why, news.code)
+                await _last(socket, news.why, news.code, lost=command.broken)
                 return
             if news.data:
                 await socket.send_bytes((ERROR if news.error else OUTPUT) + news.data)
@@ -109,8 +109,8 @@ async def _hear(socket: WebSocket, command: Command) -> None:
         command.lost(str(error))
 
 
-async def _last(socket: WebSocket, why: str, code: int | None = None) -> None:
-    await socket.send_text(_encode(ExecNews(over=True, code=code, why=why)).decode())
+async def _last(socket: WebSocket, why: str, code: int | None = None, *, lost: bool = False) -> None:
+    await socket.send_text(_encode(ExecNews(over=True, code=code, why=why, lost=lost)).decode())
     await socket.close()
 
 

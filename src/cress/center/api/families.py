@@ -67,7 +67,7 @@ async def apply(request: Request) -> Response:
         created = [change.job for change in changes if not change.id]
         committer.machine.user_load.check(created, committer.settings.user_jobs, committer.settings.user_tasks)
         if dry_run:
-            return reply(AppliedJobs(jobs=applying.told(committer, changes, {})))
+            return reply(AppliedJobs(jobs=applying.told(committer, changes, {}, done=False)))
         return reply(AppliedJobs(jobs=await applying.carry_out(committer, changes, known)))
 
 

@@ -10,7 +10,7 @@ import msgspec
 from cress.center.committer import Committer
 from cress.center.history_reader import HistoryJob
 from cress.center.lookup import AnyJob, find_job, find_jobs, id_of, members_of, recent_job, spec_of, state_of
-from cress.lifecycle.families import families
+from cress.lifecycle.families import families, readiness
 from cress.lifecycle.families.moments import next_after
 from cress.lifecycle.tables.family_rows import CronState, DagState, Family, ReplicaState
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
@@ -107,6 +107,7 @@ def service_view(committer: Committer, family: Family) -> ServiceView | None:
         next=following[0] / SECOND if following else None,
         next_tasks=following[1] if following else None,
         zone=plan.zone if isinstance(plan, Service) else "UTC",
+        failing=readiness.never_ready(committer.machine, family),
     )
 
 

@@ -19,7 +19,7 @@ from distributed.deploy.cluster import Cluster
 from distributed.deploy.spec import SpecCluster
 from distributed.utils import NoOpAwaitable
 
-from cress.client import LeaseView
+from cress.client import LeaseView, waiting
 from cress.client.client import Client
 from cress.client.errors import ClientError
 from cress.client.job_keywords import Duration
@@ -234,6 +234,14 @@ class CressCluster(SpecCluster):
         there = {each["name"] for each in self.scheduler_info["workers"].values()}
         lease.joined = any(name in there for name in lease.workers)
         self._heard(view)
+        self._begin(self._tell_waiting(lease))
+
+    async def _tell_waiting(self, lease: WorkerLease) -> None:
+        """Warn that the cluster has no worker, since its first lease waits, and why."""
+        await asyncio.sleep(waiting.TELL_AFTER)
+        view, first = lease.view, next(iter(self._leases.values()), None)
+        if lease is first and view is not None and view.state == "waiting" and not any(map(self._joined, self.workers)):
+            self._note(f"no worker runs yet: {lease.name} waits for a lease: {view.reason}", level=logging.WARNING)
 
     async def give_back(self, lease: WorkerLease) -> None:
         """Retire the workers of a lease while the cluster goes on, and give it back."""
@@ -291,7 +299,7 @@ class CressCluster(SpecCluster):
             self.worker_spec.clear()
             self._note(
                 f"no more leases are asked for: the workers of {self._failures} of them did not start; {why}",
-                error=True,
+                level=logging.ERROR,
             )
         else:
             await asyncio.sleep(min(FIRST_PAUSE * 2**self._failures, LONGEST_PAUSE) if failed else 0.0)
@@ -304,7 +312,7 @@ class CressCluster(SpecCluster):
         try:
             await self._correct_state()
         except (ClientError, InputError) as error:
-            self._note(f"a lease was refused: {error}", error=True)
+            self._note(f"a lease was refused: {error}", level=logging.ERROR)
 
     async def _correct_state_internal(self) -> None:
         try:
@@ -374,10 +382,10 @@ class CressCluster(SpecCluster):
         if not task.cancelled() and (error := task.exception()):
             logger.error("a chore of %s failed", self.name, exc_info=error)
 
-    def _note(self, text: str, *, error: bool = False) -> None:
+    def _note(self, text: str, *, level: int = logging.INFO) -> None:
         """Log a sentence, and keep it for ``get_logs``."""
         self._cluster_manager_logs.append((datetime.now().astimezone(), text))
-        logger.log(logging.ERROR if error else logging.INFO, "%s: %s", self.name, text)
+        logger.log(level, "%s: %s", self.name, text)
 
 
 def _tls(security: Security | None) -> dict[str, str]:

@@ -61,9 +61,32 @@ def due(context: Context, family: Family, kind: str, index: int) -> None:
     if kind == READY:
         _ready(context, family, member, attempt)
     elif kind == UNFIT and attempt.ready_at is None:
-        timeout = format_duration(replicas.plan_of(family).update_timeout)
-        why = f": {attempt.unwell}" if attempt.unwell else ""
-        rolling_updates.unfit(context, family, member, f"was not ready {timeout} after its start{why}")
+        rolling_updates.unfit(context, family, member, _late(family, attempt))
+
+
+def never_ready(context: Context, family: Family) -> str:
+    """Return why the newest version would be rolled back if there was one to go back to; empty: nothing speaks against it."""
+    state, lives = replicas.state_of(family), members.alive(context, family)
+    for index in range(family.job.tasks):
+        member = lives.get(index)
+        template = member.template if member is not None else state.ran.get(index, 0)
+        if template != family.template or state.proven.get(index) == template:
+            continue
+        failures = state.failures.get(index, 0)
+        if failures >= rolling_updates.UNFIT_FAILURES:
+            how = state.ends.get(index, "")
+            return f"task {index} failed {failures} times before it was ever ready{f': {how}' if how else ''}"
+        attempt = replicas.attempt_of(member) if member is not None else None
+        if attempt is None or not attempt.started or attempt.ready_at is not None or attempt.halted:
+            continue
+        if context.timers.get(UNFIT, timer_name(family, index)) is None:
+            return f"task {index} {_late(family, attempt)}"
+    return ""
+
+
+def _late(family: Family, attempt: LiveAttempt) -> str:
+    timeout = format_duration(replicas.plan_of(family).update_timeout)
+    return f"was not ready {timeout} after its start{f': {attempt.unwell}' if attempt.unwell else ''}"
 
 
 def _ready(context: Context, family: Family, job: LiveJob, attempt: LiveAttempt) -> None:

@@ -1,0 +1,50 @@
+"""What a program that waits is told, and when: silence looks like a hang."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from cress.protocol.views import JobView
+
+# Without a handler of the program's own, Python writes warnings to standard error.
+logger = logging.getLogger("cress")
+# Who waits for longer than this is told why. Seconds.
+TELL_AFTER = 5.0
+
+
+class Waiting:
+    """Says when a reason is to be told: when it has lasted for ``after`` seconds (``TELL_AFTER``), and again when it changes, but ever more seldom."""
+
+    def __init__(self, after: float | None = None) -> None:
+        self._after = after = TELL_AFTER if after is None else after
+        self._since = time.monotonic()
+        self._due = self._since + after
+        self._told = ""
+
+    def until(self, seconds: float) -> float:
+        """Return for how long to wait for news, at most so long: not beyond the moment at which a reason is to be told."""
+        left = self._due - time.monotonic()
+        return min(seconds, left) if left > 0 else seconds
+
+    def is_due(self) -> bool:
+        """Return whether a reason may be told now."""
+        return time.monotonic() >= self._due
+
+    def tells(self, reason: str) -> bool:
+        """Return whether the reason is to be told now."""
+        now = time.monotonic()
+        if not reason or now < self._due:
+            return False
+        # Reasons have numbers in them that change all the time.
+        self._due = now + max(self._after, now - self._since)
+        known, self._told = self._told, reason
+        return reason != known
+
+    def look(self, view: JobView) -> None:
+        """Warn that a job waits, and why."""
+        if view.state != "waiting":
+            self._since = time.monotonic()
+            self._due = self._since + self._after
+        elif self.tells(view.reason):
+            logger.warning("job %d (%s) waits: %s", view.id, view.name, view.reason)
