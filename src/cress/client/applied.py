@@ -18,7 +18,7 @@ PAUSE = 0.25
 
 
 class Progress(NamedTuple):
-    """How far a job is: ready, or failed because of a ``problem`` (``late``: it may still be ready), or what it ``waits`` for."""
+    """The progress of a job: ready, or failed because of a ``problem`` (``late``: it may still be ready), or what it ``waits`` for."""
 
     ready: bool = False
     problem: str = ""

@@ -1,4 +1,4 @@
-"""What a program that waits is told, and when: silence looks like a hang."""
+"""Messages to a program that waits: what it waits for, after some seconds; silence looks like a hang."""
 
 from __future__ import annotations
 
