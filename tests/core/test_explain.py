@@ -137,6 +137,13 @@ def cools_off() -> World:
     return world
 
 
+def others_would_take_it_back() -> World:
+    world = World(group("g", 9), group("h", 9), nodes=nodes(1, cpu=11))
+    world.run(job("wide").cpu(9).limit("1h").group("g"))
+    world.submit(job("owed").cpu(9).limit("1h").group("h"), job("waits").cpu(2).limit("10min").group("g")).decide()
+    return world
+
+
 def held_to_its_quota() -> World:
     world = World(group("a", 9), group("b", 2), nodes=nodes(1, cpu=4), behind_blocked="quota_only", preemption="off")
     world.run(job("runs").cpu(2).group("b"))
@@ -339,6 +346,11 @@ SITUATIONS = [
         cools_off,
         Verdict.COOLING,
         "group old was preempted a short time ago; while others wait for room it starts nothing beyond its quota",
+    ),
+    (
+        others_would_take_it_back,
+        Verdict.OWED,
+        "it fits, but group g would be above its quota, and job 2 of group h could take the room back at once",
     ),
     (held_to_its_quota, Verdict.QUOTA, "job 2 of group a is blocked, and group b is not below its quota"),
     (

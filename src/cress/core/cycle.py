@@ -188,16 +188,15 @@ class Cycle(MakingRoom):
     def _serve_owed(self, ahead: Ahead, blocked: list[JobEntry], now: int) -> bool:
         """Let groups that may take room have what they are guaranteed before others start anything above their quotas; return whether anything was decided.
 
-        Else the very next step would take that back.
+        Else the very next step would take that back. Units within quotas come first, as what goes beyond one can be taken too.
         """
         if self._served == self.pass_number or not self.groups.several_wait():
             return False
         self._served = self.pass_number
         self._takes_turns = True
-        by_share = (
-            self._order is None and not self.groups.kinds and not self.groups.tree.inner and not self.groups.timed
-        )
-        for rights in (Rights.OWN, Rights.ABOVE) if self.groups.tree.inner else (Rights.OWN,):
+        inner = bool(self.groups.tree.inner)
+        by_share = not (inner or self._order or self.groups.kinds or self.groups.timed)
+        for rights in (Rights.QUOTA, Rights.OWN, Rights.ABOVE) if inner else (Rights.QUOTA, Rights.OWN):
             for group in self._groups_in_order(now):
                 if self._may_be_owed(group, rights, now):
                     group.visited, before = self.pass_number, group.held_to

@@ -635,8 +635,9 @@ class Rights(Enum):
     """The units that a group may start at a step of a pass."""
 
     ANY = "any"  # anything
-    OWN = "own"  # units that it is guaranteed itself
-    ABOVE = "above"  # units that it, or a group that it is in, is guaranteed
+    QUOTA = "quota"  # units within its quota
+    OWN = "own"  # units for which it may take room itself, too
+    ABOVE = "above"  # units for which a group that it is in may take room, too
 
 
 class GroupState(Amounts):

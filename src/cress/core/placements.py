@@ -457,7 +457,7 @@ class Placements(Ledger):
         """Return whether the next unit of a job is within the quota of its group, or one for which the group, or one that it is in, could take room."""
         if rights is Rights.ANY or self.is_within_quota(job):
             return True
-        takers = self.takers(job.group, job, job.shape.size)
+        takers = [] if rights is Rights.QUOTA else self.takers(job.group, job, job.shape.size)
         return bool(takers) and (rights is Rights.ABOVE or takers[0].group is job.group)
 
     def takers(self, group: GroupState, job: JobEntry, tasks: int, *, to_quota: bool = False) -> list[Taker]:
