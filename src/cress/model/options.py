@@ -185,10 +185,10 @@ class Options:
         per_group=True,
     )
     cooling: int = _option(
-        20 * SECOND, "a preempted group takes no part in scheduling for", unit="µs", source="G", least=0
+        20 * SECOND, "while others wait, a preempted group starts nothing beyond its quota for", unit="µs", source="G", least=0
     )
     cooling_above_quota: int = _option(
-        60 * SECOND, "and as long as it is above its quota for up to", unit="µs", source="G", least=0
+        60 * SECOND, "the same while the group is above its quota, at most", unit="µs", source="G", least=0
     )
     grace: int = _option(15 * SECOND, "time between a victim's signal and its end", unit="µs", least=0, per_group=True)
     min_runtime: int = _option(0, "a task can be a victim only after it ran for", unit="µs", least=0, per_group=True)
