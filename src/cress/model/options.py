@@ -185,7 +185,11 @@ class Options:
         per_group=True,
     )
     cooling: int = _option(
-        20 * SECOND, "while others wait, a preempted group starts nothing beyond its quota for", unit="µs", source="G", least=0
+        20 * SECOND,
+        "while others wait, a preempted group starts nothing beyond its quota for",
+        unit="µs",
+        source="G",
+        least=0,
     )
     cooling_above_quota: int = _option(
         60 * SECOND, "the same while the group is above its quota, at most", unit="µs", source="G", least=0
