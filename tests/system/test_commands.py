@@ -206,6 +206,26 @@ def test_an_interrupt_while_it_waits_cancels(shared: Cluster) -> None:
     wait_until(lambda: state_of(shared, blocker) == "cancelled", "the blocker being over")
 
 
+def test_whoever_waits_is_told_why(shared: Cluster) -> None:
+    shared.file("all.yaml", "command: sleep 600\nname: all\nresource: <4>\n")
+    shared.file("one.yaml", "command: echo\nname: one\nresource: <2>\n")
+    assert shared.cress("submit", "all.yaml").returncode == 0
+    blocker = newest(shared)
+    wait_until(lambda: state_of(shared, blocker) == "running", "the blocker running")
+    reason = "no node has enough free; of 1 nodes 1 lack cpu"
+    with shared.running("submit", "--wait", "one.yaml") as first:
+        id = wait_until(lambda: newest(shared) > blocker and newest(shared), "the job")
+        with shared.running("logs", "-f", id) as second, shared.running("run", "--resource", "<2>", "true") as third:
+            assert first.stderr is not None
+            assert second.stderr is not None
+            assert third.stderr is not None
+            assert first.stderr.readline() == f"cress submit: job {id} (one) waits: {reason}\n"
+            assert second.stderr.readline() == f"cress logs: job {id} waits: {reason}\n"
+            assert third.stderr.readline().startswith(f"cress run: job {id + 1} waits: ")
+            shared.cress("cancel", blocker)
+            assert [each.wait(60) for each in (first, second, third)] == [0, 0, 0]
+
+
 def test_run_outlives_a_center_that_is_killed_and_started_again(own: Cluster) -> None:
     gate = own.folder / "gate"
     script = f"echo one; while [ ! -e {gate} ]; do sleep 0.05; done; echo two; exit 5"

@@ -15,15 +15,24 @@ from cress.protocol.views import AppliedJob, JobView
 
 # Between two looks. Seconds.
 PAUSE = 0.25
+# So many failures in a row are enough, as for a rollback.
+UNFIT = 3
+_AGAIN = "there is no earlier version to go back to, so that it is tried again and again (stop: cress cancel {})"
 
 
 class Progress(NamedTuple):
-    """The progress of a job: ready, or failed because of a ``problem`` (``late``: it may still be ready), or what it ``waits`` for."""
+    """The progress of a job: ready, or failed because of a ``problem`` (``late``: it may still be ready), or what it ``waits`` for.
+
+    A first version whose task does not become ready is ``failing``, after so many ``failures`` in a row: there is nothing to go
+    back to, and it may only be early for another job of the file.
+    """
 
     ready: bool = False
     problem: str = ""
     waits: str = ""
     late: bool = False
+    failing: bool = False
+    failures: int = 0
 
 
 def progress_of(job: AppliedJob, view: JobView) -> Progress:
@@ -44,10 +53,7 @@ def progress_of(job: AppliedJob, view: JobView) -> Progress:
     if not service.updating and min(service.ready, service.updated) >= service.wanted:
         return Progress(ready=True)
     if service.failing:
-        return Progress(
-            problem=f"{service.failing}; there is no earlier version to go back to, so that it is tried again and again "
-            f"(stop: cress cancel {view.id})"
-        )
+        return Progress(waits=service.failing, failing=True, failures=service.failures)
     return Progress(waits=service.waits or view.reason or f"{service.ready} of {service.wanted} tasks are ready")
 
 
@@ -62,22 +68,35 @@ def follow(
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     left = [(job, Waiting()) for job in applied]
+    # How often a task had failed when another job became ready, which it may need.
+    before: dict[int, int] = {}
+    first = True
     while left:
         late = deadline is not None and time.monotonic() >= deadline
-        open_ones = []
+        looked: list[tuple[AppliedJob, Waiting, Progress]] = []
         for job, waiting in left:
             found = progress_of(job, (yield from retried(calls.job(job.id), budget)))
             if late and found.waits:
                 found = Progress(
                     problem=f"not ready after {timeout:g} s: {found.waits}; what was applied goes on", late=True
                 )
-            if not found.waits:
+            looked.append((job, waiting, found))
+        early = any(found.waits and not found.failing for _, _, found in looked)
+        if not first and any(found.ready for _, _, found in looked):
+            before = {job.id: found.failures for job, _, found in looked}
+        first = False
+        left = []
+        for job, waiting, found in looked:
+            # It fails, or runs for too long without being ready.
+            enough = found.failures < UNFIT or found.failures - before.get(job.id, 0) >= UNFIT
+            if found.failing and not early and enough:
+                tell(job, Progress(problem=f"{found.waits}; {_AGAIN.format(job.id)}"))
+            elif not found.waits:
                 tell(job, found)
-                continue
-            open_ones.append((job, waiting))
-            if waiting.tells(found.waits):
-                tell(job, found)
-        left = open_ones
+            else:
+                left.append((job, waiting))
+                if waiting.tells(found.waits):
+                    tell(job, found)
         if left:
             yield Sleep(PAUSE)
 

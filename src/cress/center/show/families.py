@@ -93,6 +93,7 @@ def service_view(committer: Committer, family: Family) -> ServiceView | None:
     updated = sum((member.template or family.template) == family.template for member in members)
     why = families.kind_of(family).why(committer.machine, family, committer.clock.now())
     following = _next_count(plan, committer.machine.utc) if isinstance(plan, Service) else None
+    failing, failures = readiness.never_ready(committer.machine, family)
     return ServiceView(
         wanted=family.job.tasks,
         ready=ready,
@@ -107,7 +108,8 @@ def service_view(committer: Committer, family: Family) -> ServiceView | None:
         next=following[0] / SECOND if following else None,
         next_tasks=following[1] if following else None,
         zone=plan.zone if isinstance(plan, Service) else "UTC",
-        failing=readiness.never_ready(committer.machine, family),
+        failing=failing,
+        failures=failures,
     )
 
 

@@ -64,8 +64,11 @@ def due(context: Context, family: Family, kind: str, index: int) -> None:
         rolling_updates.unfit(context, family, member, _late(family, attempt))
 
 
-def never_ready(context: Context, family: Family) -> str:
-    """Return why the newest version would be rolled back if there was one to go back to; empty: nothing speaks against it."""
+def never_ready(context: Context, family: Family) -> tuple[str, int]:
+    """Return why the newest version would be rolled back if there was one to go back to, and the failures of that task in a row.
+
+    An empty reason: nothing speaks against it.
+    """
     state, lives = replicas.state_of(family), members.alive(context, family)
     for index in range(family.job.tasks):
         member = lives.get(index)
@@ -75,13 +78,13 @@ def never_ready(context: Context, family: Family) -> str:
         failures = state.failures.get(index, 0)
         if failures >= rolling_updates.UNFIT_FAILURES:
             how = state.ends.get(index, "")
-            return f"task {index} failed {failures} times before it was ever ready{f': {how}' if how else ''}"
+            return f"task {index} failed {failures} times before it was ever ready{f': {how}' if how else ''}", failures
         attempt = replicas.attempt_of(member) if member is not None else None
         if attempt is None or not attempt.started or attempt.ready_at is not None or attempt.halted:
             continue
         if context.timers.get(UNFIT, timer_name(family, index)) is None:
-            return f"task {index} {_late(family, attempt)}"
-    return ""
+            return f"task {index} {_late(family, attempt)}", failures
+    return "", 0
 
 
 def _late(family: Family, attempt: LiveAttempt) -> str:
