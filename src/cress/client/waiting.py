@@ -1,4 +1,4 @@
-"""What a program that waits is told, and when: silence looks like a hang."""
+"""Warnings for programs that wait: silence looks like a hang."""
 
 from __future__ import annotations
 
