@@ -21,7 +21,7 @@ _AGAIN = "there is no earlier version to go back to, so that it is tried again a
 
 
 class Progress(NamedTuple):
-    """The progress of a job: ready, or failed because of a ``problem`` (``late``: it may still be ready), or what it ``waits`` for.
+    """State of a job on its way: ready, or failed because of a ``problem`` (``late``: it may still be ready), or what it ``waits`` for.
 
     A first version whose task does not become ready is ``failing``, after so many ``failures`` in a row: there is nothing to go
     back to, and it may only be early for another job of the file.

@@ -1,4 +1,4 @@
-"""Messages to a program that waits: what it waits for, after some seconds; silence looks like a hang."""
+"""Warnings for programs that wait: silence looks like a hang."""
 
 from __future__ import annotations
 
