@@ -68,13 +68,21 @@ def apply(
                 page = client.apply([in_directory_of(entry) for entry in entries], dry_run=dry_run)
             except Refused as error:
                 raise placed(error, entries) from None
-            if not as_json:
-                for job in page.jobs:
-                    print(_line(job, dry_run=dry_run, wait=wait), flush=True)
-            elif not wait:
-                print_json(page)
-            if wait:
-                _wait(client, page.jobs, longest, as_json=as_json)
+            ended: dict[int, Progress] = {}
+            try:
+                if not as_json:
+                    for job in page.jobs:
+                        print(_line(job, dry_run=dry_run, wait=wait), flush=True)
+                elif not wait:
+                    print_json(page)
+                if wait:
+                    _wait(client, page.jobs, longest, ended, as_json=as_json)
+            except KeyboardInterrupt:
+                if dry_run:
+                    raise
+                left = [job.id for job in page.jobs if job.id not in ended and job.version is not None]
+                see = f"cress job {left[0]}" if len(left) == 1 else "cress jobs"
+                raise Interrupted(f"interrupted; what was applied goes on (see: {see})") from None
 
 
 def _line(job: AppliedJob, *, dry_run: bool, wait: bool) -> str:
@@ -89,12 +97,12 @@ def _line(job: AppliedJob, *, dry_run: bool, wait: bool) -> str:
     return f"{head} {job.what}{note}"
 
 
-def _wait(client: Client, jobs: Sequence[AppliedJob], longest: float | None, *, as_json: bool) -> None:
-    """Wait for the versions of all jobs and tell each as it comes; exits with 1 if some are not ready."""
+def _wait(
+    client: Client, jobs: Sequence[AppliedJob], longest: float | None, ended: dict[int, Progress], *, as_json: bool
+) -> None:
+    """Wait for the versions of all jobs and tell each in ``ended`` as it comes; exits with 1 if some are not ready."""
     from cress.client.applied import follow
     from cress.client.effects import RetryBudget, run
-
-    ended: dict[int, Progress] = {}
 
     def tell(job: AppliedJob, progress: Progress) -> None:
         if not progress.waits:
@@ -107,11 +115,7 @@ def _wait(client: Client, jobs: Sequence[AppliedJob], longest: float | None, *, 
         elif job.version is not None and not as_json:
             print(f"{head} is ready: all tasks are of version {job.version}", flush=True)
 
-    try:
-        run(follow(jobs, longest, RetryBudget(PATIENCE), tell), client)
-    except KeyboardInterrupt:
-        left = " ".join(str(job.id) for job in jobs if job.id not in ended)
-        raise Interrupted(f"interrupted; what was applied goes on (see: cress job {left})") from None
+    run(follow(jobs, longest, RetryBudget(PATIENCE), tell), client)
     if as_json:
         print_json(
             {

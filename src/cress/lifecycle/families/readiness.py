@@ -69,7 +69,10 @@ def never_ready(context: Context, family: Family) -> tuple[str, int]:
 
     An empty reason: nothing speaks against it.
     """
-    state, lives = replicas.state_of(family), members.alive(context, family)
+    state = replicas.state_of(family)
+    if not state.updating:
+        return "", 0
+    lives = members.alive(context, family)
     for index in range(family.job.tasks):
         member = lives.get(index)
         template = member.template if member is not None else state.ran.get(index, 0)
