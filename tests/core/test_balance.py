@@ -257,9 +257,9 @@ def test_jobs_beyond_the_depth_of_backfill_do_not_count() -> None:
 
 
 def test_jobs_of_a_group_that_cools_off_do_not_count() -> None:
-    world = World(group("old", 1), group("new", 10), group("other", 1), nodes=nodes(1, cpu=8, memory="8G"))
-    world.run(job("old").cpu(2).memory("1G").tasks(4).group("old"))
-    world.submit(job("waits").cpu(0.5).memory("8G").group("other"), job("new").cpu(2).group("new")).decide()
+    world = World(group("old", 1), group("new", 10), group("other", 1), nodes=nodes(1, cpu=9, memory="9G"))
+    world.run(job("old").cpu(2).memory("1G").tasks(4).group("old"), job("runs").group("other"))
+    world.submit(job("waits").group("other"), job("new").cpu(2).group("new")).decide()
     world.yield_victims()
     assert world.veto("old").kind is Verdict.COOLING
     before = lacking(world)

@@ -243,11 +243,11 @@ def test_a_changed_quota_changes_the_order_at_once() -> None:
 
 
 def test_a_larger_quota_lets_a_group_go_on_that_was_held_to_the_old_one() -> None:
-    world = World(group("a", 5), group("b", 5), nodes=nodes(1, cpu=10), behind_blocked="quota_only", preemption="off")
+    world = World(group("a", 6), group("b", 5), nodes=nodes(1, cpu=10), behind_blocked="quota_only", preemption="off")
     world.run(job("b1").cpu(5).group("b"))
     world.submit(job("too large").cpu(6).group("a"), job("b2").group("b")).decide()
     assert world.why("b2") == "job 2 of group a is blocked, and group b is not below its quota"
-    world.apply(group("a", 5), group("b", 6)).decide()
+    world.apply(group("a", 6), group("b", 6)).decide()
     assert world.started() == ["b1", "b2"]
 
 

@@ -138,13 +138,14 @@ def test_of_those_within_b_the_last_victim_may_take_its_group_below_the_quota() 
 
 
 def test_what_is_free_and_kept_for_another_unit_keeps_no_group_below_its_quota() -> None:
-    """One core is kept free for a unit of four that no end makes room for: ``new`` fits there, may not start, and preempted nobody."""
+    """One core is kept free for a unit of four that is due, above the quota of its group: who is owed room goes first, and needs no victim."""
     world = World(group("old", 20), group("wide", 1), group("new", 10), nodes=nodes(1, cpu=40), **CALM)
     world.run(job("o").tasks(39).group("old"))
     world.submit(job("w").cpu(4).group("wide")).decide()
     world.wait(3600).decide()
     world.submit(wants()).decide()
-    assert world.victims() == ["o"]
+    assert world.victims() == []
+    assert world.started()[-1] == "wants"
 
 
 def test_a_unit_that_fits_preempts_nobody() -> None:

@@ -301,6 +301,7 @@ class SharedStore(ReplicatedStore):
         checked: SharedLog = log
         self.log = checked
         self.warnings = []
+        self.leaving = None
         self._replica: Any = replica
         self._behind = True
         self._servers = log.servers

@@ -115,7 +115,8 @@ def test_both_paths_lead_to_the_same_attempts_and_ends(work: Workload) -> None:
 
 
 def test_a_task_that_comes_to_its_time_limit_while_it_is_to_stop_runs_again_on_both_paths() -> None:
-    jobs = [LogJob(0, 0, 1, 0), LogJob(0, 0, 1, 0), LogJob(0, 0, 3, 0), LogJob(0, 0, 2, 0)]
+    # The gang of a takes more than its quota, and one second before its limit of two it is told to make room for b.
+    jobs = [LogJob(0, 0, 1, 0), LogJob(0, 0, 1, 0), LogJob(0, 2, 3, 2), LogJob(1, 0, 2, 0)]
     work = cluster(gangs(workload(jobs, 12, groups=("a", "b")), [1, 1, 3, 1], [False, False, True, False]), 3)
     groups = tuple(Group(name=name, quota=Quota(scalar=6000)) for name in "ab")
     after = ((), (), (), ((0, Condition.OK),))
@@ -124,15 +125,15 @@ def test_a_task_that_comes_to_its_time_limit_while_it_is_to_stop_runs_again_on_b
     assert How.PREEMPTED.name.lower() in {row[-1] for row in table(direct)}
 
 
-def test_a_task_that_is_started_and_preempted_at_one_moment_is_stopped_on_both_paths() -> None:
+def test_a_task_that_is_preempted_a_moment_after_its_start_is_stopped_on_both_paths() -> None:
     # Tasks of three cores on nodes of four: a borrows the second node, which is guaranteed to b.
-    jobs = [LogJob(0, 20, 3, 20), LogJob(0, 10, 3, 10)]
+    jobs = [LogJob(0, 20, 3, 20), LogJob(1, 10, 3, 10)]
     work = cluster(gangs(workload(jobs, 12, groups=("a", "b")), [3, 3], [False, False]), 3)
     quotas = {"a": 2000, "b": 10_000}
     groups = tuple(Group(name=name, quota=Quota(scalar=quota)) for name, quota in quotas.items())
     direct, managed = both(replace(work, groups=groups))
     assert table(managed) == table(direct)
-    assert (0, 0, 1, 0, 5, "preempted") in table(managed)
+    assert (0, 0, 0, 0, 6, "preempted") in table(managed)
 
 
 # --- gangs -----------------------------------------------------------------------------------------------------------

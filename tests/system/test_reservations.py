@@ -9,7 +9,7 @@ from tests.system.cluster import Cluster, wait_until
 
 GROUPS = """
 Name: a
-ResourceQuota: 1
+ResourceQuota: 2
 Users: *
 
 Name: b
