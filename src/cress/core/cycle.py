@@ -328,6 +328,7 @@ class Cycle(MakingRoom):
             self.relaxing.follow(self.balance.utilisation(), self.look_at)
         self.matching.flush()
         for claim in [claim for claim in self.claims if self._is_void(claim)]:
+            self.dropped_at[claim.job.job.id] = self.now
             self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
 
     def _offer(self, group: GroupState, ahead: Ahead, now: int) -> bool:

@@ -242,7 +242,13 @@ class MakingRoom(Placements):
         return True
 
     def _may_preempt(self, job: JobEntry) -> bool:
-        """Return whether a unit may have victims: one of several jobs has none, except a leader alone that starts beside its companions."""
+        """Return whether a unit may have victims: one of several jobs has none, except a leader alone that starts beside its companions.
+
+        Nor has one whose claim was dropped at this moment: its victims would start and be stopped again without end.
+        """
+        if self.dropped_at.get(job.job.id) == self.now:
+            self._wake_at(self.now + SECOND)
+            return False
         return not (job.companions and job.unit() and (job.upcoming not in job.homes or job.shape.wants.parts))
 
     def _exchange(self, group: GroupState, job: JobEntry, bounded: str, now: int) -> bool:

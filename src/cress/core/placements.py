@@ -59,6 +59,8 @@ class Placements(Ledger):
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
         super().__init__(dimensions, options, zone)
         self._decided: list[Decision] = []
+        # Job → the time at which a claim of it was dropped last, in this run.
+        self.dropped_at: dict[int, int] = {}
         # What starts now starts because its unit is due.
         self._due_starts = False
         self._quota_only = options.behind_blocked == "quota_only"
@@ -566,6 +568,7 @@ class Placements(Ledger):
 
     def _give_up(self, claim: ClaimEntry) -> None:
         """Drop a claim on the turn of its group: this pass goes on to consider its tasks with all that wait."""
+        self.dropped_at[claim.job.job.id] = self.now
         self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
         claim.job.arrived = self.pass_number - 1
 
