@@ -351,9 +351,10 @@ def test_who_waits_for_an_apply_learns_how_it_ended(center: cress.Client) -> Non
 
 def test_a_strict_submit_is_refused_if_the_deadline_cannot_be_met(center: cress.Client) -> None:
     for _ in range(2):
-        center.submit(cress.Job("sleep 3", name="never-in-a-second")).wait(PATIENCE)
+        center.submit(cress.Job("sleep 3", name="never-in-a-second", time_limit="1min")).wait(PATIENCE)
     before = center.jobs(limit=1)
-    late = cress.Job("sleep 3", name="never-in-a-second", deadline=timedelta(seconds=1))
+    # Without a limit, the runs of other jobs of the group, all of them short, would count as one run of this one.
+    late = cress.Job("sleep 3", name="never-in-a-second", time_limit="1min", deadline=timedelta(seconds=1))
     with pytest.raises(Refused, match="cannot be met"):
         center.submit(late, strict=True)
     assert [job.id for job in center.jobs(limit=1)] == [job.id for job in before]

@@ -20,7 +20,6 @@ from cress.core.tree.kinds import is_guaranteed
 from cress.core.tree.tree import below_quota_against
 from cress.core.unit_homes import choose_homes
 from cress.model.decisions import (
-    ClaimDropped,
     Decision,
     Decisions,
     LeaseReduced,
@@ -328,8 +327,7 @@ class Cycle(MakingRoom):
             self.relaxing.follow(self.balance.utilisation(), self.look_at)
         self.matching.flush()
         for claim in [claim for claim in self.claims if self._is_void(claim)]:
-            self.dropped_at[claim.job.job.id] = self.now
-            self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
+            self._drop(claim)
 
     def _offer(self, group: GroupState, ahead: Ahead, now: int) -> bool:
         """Step d and e: start the first unit of the group that fits.

@@ -244,7 +244,7 @@ class MakingRoom(Placements):
     def _may_preempt(self, job: JobEntry) -> bool:
         """Return whether a unit may have victims: one of several jobs has none, except a leader alone that starts beside its companions.
 
-        Nor has one whose claim was dropped at this moment: its victims would start and be stopped again without end.
+        Nor has one whose claim was made and dropped at this moment: its victims would start and be stopped again without end.
         """
         if self.dropped_at.get(job.job.id) == self.now:
             self._wake_at(self.now + SECOND)

@@ -59,7 +59,7 @@ class Placements(Ledger):
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
         super().__init__(dimensions, options, zone)
         self._decided: list[Decision] = []
-        # Job → the time at which a claim of it was dropped last, in this run.
+        # Job → the last time at which a claim of it was made and dropped at once, in this run.
         self.dropped_at: dict[int, int] = {}
         # What starts now starts because its unit is due.
         self._due_starts = False
@@ -568,9 +568,14 @@ class Placements(Ledger):
 
     def _give_up(self, claim: ClaimEntry) -> None:
         """Drop a claim on the turn of its group: this pass goes on to consider its tasks with all that wait."""
-        self.dropped_at[claim.job.job.id] = self.now
-        self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
+        self._drop(claim)
         claim.job.arrived = self.pass_number - 1
+
+    def _drop(self, claim: ClaimEntry) -> None:
+        """Drop a claim; if it was made at this moment, its job makes no other one before the next."""
+        if claim.reservation.start == self.now:
+            self.dropped_at[claim.job.job.id] = self.now
+        self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
 
     def _beside_reservations(self, claim: ClaimEntry) -> bool:
         """Return whether a claimed unit that starts now leaves what is reserved in advance for others."""
