@@ -1,8 +1,10 @@
-"""The same measurements in an older tree and in this one, in turn, as a table: ``python -m benchmarks.before_after TREE``.
+"""The same measurements in an older tree and in this one, in turn, as a table: ``python -m benchmarks.before_after
+TREE``.
 
-``TREE`` has the sources of before, e.g. made by ``git worktree add TREE ae271ab``. Each measurement runs in a process of its
-own, once to warm up and then in turn in both trees; what is compared are the best of all rounds, which noise moves least.
-Programs that compute are measured in processor time. It takes about ten minutes; ``--only WORD`` chooses, ``--rounds N``.
+``TREE`` has the sources of before, e.g. made by ``git worktree add TREE ae271ab``. Each measurement runs in a process
+of its own, once to warm up and then in turn in both trees; what is compared are the best of all rounds, which noise
+moves least. Programs that compute are measured in processor time. It takes about ten minutes; ``--only WORD`` chooses,
+``--rounds N``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""A mixed load, half of it bound by processors and half by disks, under each order of nodes (source 002, contribution 2).
+"""A mixed load, half of it bound by processors and half by disks, under each order of nodes (source 002, contribution
+2).
 
-First as tasks run in every simulation: what they asked for is theirs, and who finds no room waits. Then as they run where
-nobody enforces anything: each wants ``BURST`` times what it asked for of what binds it, and those on one node that are bound by
-the same share it (``benchmarks/sharing.py``).
+First as tasks run in every simulation: what they asked for is theirs, and who finds no room waits. Then as they run
+where nobody enforces anything: each wants ``BURST`` times what it asked for of what binds it, and those on one node
+that are bound by the same share it (``benchmarks/sharing.py``).
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ BURST = 2
 
 
 def mixed(load: float, seed: int) -> Workload:
-    """The workload: ``load`` is what its tasks ask for of the processors, and of the disks alike, over the time of arrivals."""
+    """The workload: ``load`` is what its tasks ask for of the processors, and of the disks alike, over the time of
+    arrivals.
+    """
     rng = np.random.default_rng(seed)
     dimensions = Dimensions()
     capacity = dimensions.vector(cpu=CORES, memory=64 * GIB, disk_read=BANDWIDTH)

@@ -1,6 +1,7 @@
 """Starts beside bulk data: one executor whose log is followed at full speed, and one behind a link of 100 kbit/s.
 
-The slow link is a pair of interfaces with a token bucket (``tc``), its executor in a network namespace: root and iproute2.
+The slow link is a pair of interfaces with a token bucket (``tc``), its executor in a network namespace: root and
+iproute2.
 """
 
 from __future__ import annotations

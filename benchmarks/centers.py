@@ -1,6 +1,8 @@
-"""Centers that share three ZooKeeper servers: what a commit costs there, and how long nothing starts when another center takes over.
+"""Centers that share three ZooKeeper servers: what a commit costs there, and how long nothing starts when another
+center takes over.
 
-Everything runs on this machine. A stream of short tasks notes when each starts; the figures are the pauses of that stream.
+Everything runs on this machine. A stream of short tasks notes when each starts; the figures are the pauses of that
+stream.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Clauses over domains, and nodes that choose, on 10,000 nodes: what they cost beside a plain requirement in the same run."""
+"""Clauses over domains, and nodes that choose, on 10,000 nodes: what they cost beside a plain requirement in the same
+run.
+"""
 
 from __future__ import annotations
 

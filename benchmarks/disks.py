@@ -1,8 +1,8 @@
 """Two sorting tasks on one disk, and with a disk each: a real center and executor, disks that the kernel slows down.
 
-The disks are file systems in memory behind loop devices, each limited to ``RATE`` bytes/s of reading and of writing by the
-throttle of control groups (version 1), in which the executor and its tasks are. Mounts are in a namespace of their own, and
-loop devices go with them: whatever happens, nothing is left when the last process is gone.
+The disks are file systems in memory behind loop devices, each limited to ``RATE`` bytes/s of reading and of writing by
+the throttle of control groups (version 1), in which the executor and its tasks are. Mounts are in a namespace of their
+own, and loop devices go with them: whatever happens, nothing is left when the last process is gone.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _empty(group: Path) -> None:
         time.sleep(0.1)
 
 
-# --- in a process of its own --------------------------------------------------------------------------------------------
+# --- in a process of its own ------------------------------------------------------------------------------------------
 
 
 def _measured(group: Path, folder: Path) -> Iterator[Result]:

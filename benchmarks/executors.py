@@ -1,7 +1,8 @@
-"""Thousands of executors at one center: light agents that speak the real protocol over real WebSockets, with tasks that do nothing.
+"""Thousands of executors at one center: light agents that speak the real protocol over real WebSockets, with tasks that
+do nothing.
 
-As a program (``python -m benchmarks.executors ADDRESSES TOKEN COUNT``) it is the agents; it prints how many are registered each time that
-changes by a lot.
+As a program (``python -m benchmarks.executors ADDRESSES TOKEN COUNT``) it is the agents; it prints how many are
+registered each time that changes by a lot.
 """
 
 from __future__ import annotations

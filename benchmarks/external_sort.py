@@ -1,7 +1,8 @@
 """A sort of more than fits into memory, as a task does it on its disk: ``python external_sort.py MEGABYTES REPORT``.
 
-Runs of random numbers are sorted and written to ``$CRESS_DISK``, then merged into one file there; all of it past the page cache,
-so that it is the disk that is waited for. The report has when it began and ended (seconds since the epoch) and where it worked.
+Runs of random numbers are sorted and written to ``$CRESS_DISK``, then merged into one file there; all of it past the
+page cache, so that it is the disk that is waited for. The report has when it began and ended (seconds since the epoch)
+and where it worked.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def sort(folder: Path, size: int) -> None:
 
 
 def total_of_merged(runs: list[Direct], out: Direct) -> tuple[int, int]:
-    """Merge runs: whatever is not above the last number in memory of any run is next. The sum, and how many they are."""
+    """Merge runs: whatever is not above the last number in memory of any run is next.
+
+    The sum, and how many they are.
+    """
     offsets = [0] * len(runs)
     heads = [np.empty(0, dtype=np.uint64) for _ in runs]
     waiting = np.empty(0, dtype=np.uint64)

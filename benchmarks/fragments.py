@@ -1,4 +1,6 @@
-"""What lending fragments gains and costs two frameworks, and the Alibaba dags as four: figures, and the plot of docs/fragments.md."""
+"""What lending fragments gains and costs two frameworks, and the Alibaba dags as four: figures, and the plot of
+docs/fragments.md.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ POLICIES = ("FIFO", "BackFill")
 FRAMEWORKS = "frameworks:count=2,nodes=8,applications=80,load={load}"
 # From this load on the goals hold; a framework keeps idle leases for as long as Spark does (its executorIdleTimeout).
 GOALS_FROM, IDLE = 1.2, "60s"
-# Of the dags of the trace every so many-th, dealt to so many frameworks, at this load of so many machines as the trace asks for.
+# Of the dags of the trace every so many-th, dealt to so many frameworks, at this load of so many machines as the trace
+# asks for.
 DAGS, EVERY, DEALT, DAG_LOAD = "dag/alibaba-v2018-dags.jsonl.gz", 16, 4, 1.2
 PLOT = Path("build/fragments.svg")
 
@@ -40,7 +43,9 @@ class Measured:
     completion: tuple[float, ...]
 
 
-def measured(trace: str, policy: str, *, seeds: tuple[int, ...] = SEEDS, frameworks: int = 0, load: float | None = None) -> tuple[Measured, Measured]:  # fmt: skip
+def measured(
+    trace: str, policy: str, *, seeds: tuple[int, ...] = SEEDS, frameworks: int = 0, load: float | None = None
+) -> tuple[Measured, Measured]:
     """Return the measures without and with lending."""
     found: dict[str, list[Measured]] = {}
     for seed in seeds:

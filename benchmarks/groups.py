@@ -1,4 +1,5 @@
-"""Groups: a thousand in a tree of four levels against as many in a flat list, and fair share with memory on against off.
+"""Groups: a thousand in a tree of four levels against as many in a flat list, and fair share with memory on against
+off.
 
 Tree and list take turns in one run, so that a busy machine slows both alike; their figure is a ratio of processor time.
 """
@@ -98,7 +99,9 @@ class Cluster:
         self.running = [each.attempt for each in self.core.decide(self.now).items if isinstance(each, Start)]
 
     def start_and_end(self) -> None:
-        """A tenth of all tasks ends, and as many start; then one after the other ends, each of which lets a unit or two start."""
+        """A tenth of all tasks ends, and as many start; then one after the other ends, each of which lets a unit or two
+        start.
+        """
         self.many_end()
         self.few_end()
 
@@ -127,7 +130,9 @@ class Cluster:
 
 
 def compared(first: Cluster, second: Cluster) -> tuple[float, float, float]:
-    """Return what the first spends as a multiple of the second: with many starts at once, and after single ends; and µs of the first."""
+    """Return what the first spends as a multiple of the second: with many starts at once, and after single ends; and µs
+    of the first.
+    """
     for cluster in (first, second):
         cluster.begin()
         cluster.start_and_end()
@@ -159,7 +164,8 @@ def results() -> Iterator[Result]:
 def remembered() -> tuple[float, float]:
     """Return the percent of the cycle that is spent on memories: with many starts at once, and after single ends.
 
-    Two clusters, one with memories, do not show it: they start other jobs, and even alike ones differ by more from run to run.
+    Two clusters, one with memories, do not show it: they start other jobs, and even alike ones differ by more from run
+    to run.
     """
     watch = Watch()
     cluster = Cluster(flat(), preemption="off", share_half_life=DAY)

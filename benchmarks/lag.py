@@ -1,8 +1,8 @@
 """Calls that wait: how long one client's worst requests, and the center's own steps, keep all others waiting.
 
-A center has 110,000 jobs, of which 1,000 run on an executor that is spoken for. While each call is made again and again, a
-second client asks for ``/v1/health`` every few milliseconds, which needs nothing but the event loop. The reference is the
-same client beside a center that does nothing else: what this machine and its other work cost.
+A center has 110,000 jobs, of which 1,000 run on an executor that is spoken for. While each call is made again and
+again, a second client asks for ``/v1/health`` every few milliseconds, which needs nothing but the event loop. The
+reference is the same client beside a center that does nothing else: what this machine and its other work cost.
 """
 
 from __future__ import annotations

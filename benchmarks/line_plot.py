@@ -36,7 +36,10 @@ def line_plot(panels: Sequence[Panel], *, x: str, y: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {font}>',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
         *_legend(names),
-        f'<text transform="translate(16 {middle:.0f}) rotate(-90)" text-anchor="middle" fill="{SOFT}">{escape(y)}</text>',
+        (
+            f'<text transform="translate(16 {middle:.0f}) rotate(-90)" text-anchor="middle" '
+            f'fill="{SOFT}">{escape(y)}</text>'
+        ),
     ]
     for i, panel in enumerate(panels):
         parts += _panel(panel, LEFT + i * (width + GAP), width, step, top, x, labelled=i == 0)
@@ -80,7 +83,8 @@ def _panel(
     every = -(-len(panel.x) * TICK // int(width))  # so that the numbers do not touch
     parts += [f'<text x="{across(value):.1f}" {below}>{value:g}</text>' for value in panel.x[::every]]
     parts.append(
-        f'<text x="{left + width / 2:.1f}" y="{HEIGHT - 12}" text-anchor="middle" fill="{SOFT}">{escape(x_title)}</text>'
+        f'<text x="{left + width / 2:.1f}" y="{HEIGHT - 12}" text-anchor="middle" '
+        f'fill="{SOFT}">{escape(x_title)}</text>'
     )
     for i, values in enumerate(panel.lines.values()):
         points = [(across(a), down(b)) for a, b in zip(panel.x, values, strict=True)]

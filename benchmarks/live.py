@@ -35,7 +35,10 @@ def results() -> Iterator[Result]:
 
 @contextlib.contextmanager
 def live_cluster(store: str = "") -> Iterator[tuple[Path, Client]]:
-    """Run a cluster with two nodes of 32 slots; yield its data directory and a client. ``store``: the address of a shared one."""
+    """Run a cluster with two nodes of 32 slots; yield its data directory and a client.
+
+    ``store``: the address of a shared one.
+    """
     data = Path(tempfile.mkdtemp(prefix="cress-"))
     told = subprocess.run([*CRESS, "up", "-h"], capture_output=True, text=True, check=True).stdout
     # As releases before 0.2 call it.

@@ -1,4 +1,6 @@
-"""The search for a loan among 50,000 fragments of 200 workloads on 10,000 nodes, and what leases cost a cluster without any."""
+"""The search for a loan among 50,000 fragments of 200 workloads on 10,000 nodes, and what leases cost a cluster without
+any.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ LEASE = DIMENSIONS.vector(cpu=4_000, memory=16 << 30, network=10**8, disk_read=1
 
 
 def full_cluster(*, lends: bool) -> Scheduler:
-    """Return a cluster without unallocated cores; if it lends, each node has leases of five workloads that nobody uses, else tasks in their place."""
+    """Return a cluster without unallocated cores; if it lends, each node has leases of five workloads that nobody uses,
+    else tasks in their place.
+    """
     core = Scheduler(DIMENSIONS, Options(lending="on" if lends else "off", lease_idle=DAY, preemption="off"))
     core.observe(0, [NodeAdded(Node(name=f"n{i}", capacity=CAPACITY)) for i in range(NODES)])
     quota = Quota(CAPACITY[0] * NODES // GROUPS)

@@ -1,14 +1,18 @@
-"""Look-alikes of the seventeen pod lists of cluster-trace-gpu-v2023, made of its default list, and what is allocated of the GPUs with each.
+"""Look-alikes of the seventeen pod lists of cluster-trace-gpu-v2023, made of its default list, and what is allocated of
+the GPUs with each.
 
-"Beware of Fragmentation" (USENIX ATC'23, §6) varies its default list in four ways. Here each is drawn anew, with one seed:
+"Beware of Fragmentation" (USENIX ATC'23, §6) varies its default list in four ways. Here each is drawn anew, with one
+seed:
 
 * ``cpu050`` … ``cpu250``: 5 to 25 % of the pods ask for no GPU;
 * ``gpushare40`` … ``gpushare100``: so many percent of what is asked for of GPUs is asked for by pods that share one;
 * ``multigpu20`` … ``multigpu50``: so many percent of it by pods with several GPUs, which are added;
-* ``gpuspec10`` … ``gpuspec33``: so many percent of the pods with GPUs name the models that they can use: half of them one, half two, drawn in proportion to the
-  square root of the number of their GPUs among those whose nodes are large enough, so that rare ones are asked for more often than they are there.
+* ``gpuspec10`` … ``gpuspec33``: so many percent of the pods with GPUs name the models that they can use: half of them
+  one, half two, drawn in proportion to the square root of the number of their GPUs among those whose nodes are large
+  enough, so that rare ones are asked for more often than they are there.
 
-Beside the default order stand, with one seed each, ``balance`` and the published measure alone: the default order with its weights of copies, filling and balance at 0.
+Beside the default order stand, with one seed each, ``balance`` and the published measure alone: the default order with
+its weights of copies, filling and balance at 0.
 """
 
 from __future__ import annotations
@@ -29,9 +33,24 @@ from cress.simulator.traces import load_workload
 
 Row = dict[str, str]
 LISTS = (
-    "default", "cpu050", "cpu100", "cpu200", "cpu250", "gpushare40", "gpushare60", "gpushare80", "gpushare100", "multigpu20",
-    "multigpu30", "multigpu40", "multigpu50", "gpuspec10", "gpuspec20", "gpuspec25", "gpuspec33",
-)  # fmt: skip
+    "default",
+    "cpu050",
+    "cpu100",
+    "cpu200",
+    "cpu250",
+    "gpushare40",
+    "gpushare60",
+    "gpushare80",
+    "gpushare100",
+    "multigpu20",
+    "multigpu30",
+    "multigpu40",
+    "multigpu50",
+    "gpuspec10",
+    "gpuspec20",
+    "gpuspec25",
+    "gpuspec33",
+)
 DRAW = 7
 # Others than those with which weights were tried.
 SEEDS = (46, 47)
@@ -96,11 +115,16 @@ def _models(rng: np.random.Generator, pod: Row, nodes: Sequence[Row]) -> str:
     """Return one or two models whose nodes are large enough for the pod."""
     count: dict[str, int] = {}
     for node in nodes:
-        if all(int(node[mine]) >= int(pod[its]) for mine, its in (("gpu", "num_gpu"), ("cpu_milli", "cpu_milli"), ("memory_mib", "memory_mib"))):  # fmt: skip
+        if all(
+            int(node[mine]) >= int(pod[its])
+            for mine, its in (("gpu", "num_gpu"), ("cpu_milli", "cpu_milli"), ("memory_mib", "memory_mib"))
+        ):
             count[node["model"]] = count.get(node["model"], 0) + int(node["gpu"])
     weights = np.sqrt(list(count.values()))
     number = min(len(count), int(rng.integers(1, 3)))
-    return "|".join(rng.choice(sorted(count), size=number, replace=False, p=weights[np.argsort(list(count))] / weights.sum()))  # fmt: skip
+    return "|".join(
+        rng.choice(sorted(count), size=number, replace=False, p=weights[np.argsort(list(count))] / weights.sum())
+    )
 
 
 def write(name: str, rows: Sequence[Row]) -> Path:
@@ -133,5 +157,8 @@ def results() -> Iterator[Result]:
         for label, settings, seeds in COMPARED:
             runs = [run_order(work, settings, label, seed, ARRIVED, heat=False) for seed in seeds]
             found = [run.allocated[-1] for run in runs]
-            note = f"{min(found):.2f} to {max(found):.2f}; seeds {seeds[0]} to {seeds[-1]}, {len(work):,} pods, bound {fmean(run.bound for run in runs):.2f}"
+            note = (
+                f"{min(found):.2f} to {max(found):.2f}; seeds {seeds[0]} to {seeds[-1]}, {len(work):,} pods, "
+                f"bound {fmean(run.bound for run in runs):.2f}"
+            )
             yield Result(f"look-alike of {name}, {label}", fmean(found), "% of GPUs", note=note)

@@ -1,4 +1,6 @@
-"""Mixed load: separate clusters against a shared one beside the figures of source E, what depends on what, and the plot of docs/mixed.md."""
+"""Mixed load: separate clusters against a shared one beside the figures of source E, what depends on what, and the plot
+of docs/mixed.md.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ BEFORE, AFTER, FEWER = 62.0, 75.0, 17.0
 POLICY = "FIFO"
 # One seed is not the rule: what a day brings is drawn.
 SEEDS = (1, 2, 3)
-# Two departments, each with a cluster for its services and one for its batch work, before they share; services use 80 % of what they reserve.
+# Two departments, each with a cluster for its services and one for its batch work, before they share; services use 80 %
+# of what they reserve.
 DEPARTMENTS = "groups=2,service_use=0.8"
 # What is changed: parameters, policy, seed, and the wait that is allowed.
 MINUTE = 60 * 1_000_000
@@ -49,7 +52,9 @@ def compared(parameters: str, policy: str, seed: int, wait: int) -> Comparison:
 
 
 def figures(found: Comparison) -> tuple[float, float, float, float, float]:
-    """Return percents: used at peak on separate clusters and on the shared one, reserved at peak likewise, and fewer nodes."""
+    """Return percents: used at peak on separate clusters and on the shared one, reserved at peak likewise, and fewer
+    nodes.
+    """
     assert found.separate is not None
     apart, shared = peak_of(found.separate), peak_of(found.shared.result)
     pairs = [100 * each[f"{word}_peak_mean"] for word in ("used", "reserved") for each in (apart, shared)]
@@ -61,7 +66,14 @@ def lines(name: str, found: Comparison, *, goals: bool) -> Iterator[Result]:
     used_apart, used, reserved_apart, reserved, fewer = figures(found)
     sizes = f"{found.separate_size} and {found.shared.size} nodes"
     yield Result(f"{name}: used at peak, separate", used_apart, "%", note=f"reserved {reserved_apart:.1f} %")
-    yield Result(f"{name}: used at peak, shared", used, "%", AFTER if goals else None, at_least=True, note=f"reserved {reserved:.1f} %")  # fmt: skip
+    yield Result(
+        f"{name}: used at peak, shared",
+        used,
+        "%",
+        AFTER if goals else None,
+        at_least=True,
+        note=f"reserved {reserved:.1f} %",
+    )
     yield Result(f"{name}: fewer nodes", fewer, "%", FEWER if goals else None, at_least=True, note=sizes)
 
 
@@ -76,7 +88,14 @@ def results() -> Iterator[Result]:
         for seed, each in zip(SEEDS, found, strict=True):
             yield from lines(f"{label}, seed {seed}", each, goals=True)
         saved = [figures(each)[-1] for each in found]
-        yield Result(f"{label}: fewer nodes, mean of the seeds", fmean(saved), "%", FEWER, at_least=True, note=f"{min(saved):.1f} to {max(saved):.1f}")  # fmt: skip
+        yield Result(
+            f"{label}: fewer nodes, mean of the seeds",
+            fmean(saved),
+            "%",
+            FEWER,
+            at_least=True,
+            note=f"{min(saved):.1f} to {max(saved):.1f}",
+        )
         if not parameters:
             _draw(found[0])
     for parameters, policy, seed, wait in VARIATIONS:

@@ -1,7 +1,8 @@
-"""Moving pods of cluster-trace-gpu-v2023 at 90 % of the GPUs: whole free nodes, pods that fit nowhere; and the time of a plan.
+"""Moving pods of cluster-trace-gpu-v2023 at 90 % of the GPUs: whole free nodes, pods that fit nowhere; and the time of
+a plan.
 
-Pods come and go: after the first 90 % a pod leaves, chosen at random, whenever the next one would exceed 90 %. A pod that fits nowhere is
-skipped. With moving, a round is planned and carried out after every ``EVERY`` pods.
+Pods come and go: after the first 90 % a pod leaves, chosen at random, whenever the next one would exceed 90 %. A pod
+that fits nowhere is skipped. With moving, a round is planned and carried out after every ``EVERY`` pods.
 """
 
 from __future__ import annotations

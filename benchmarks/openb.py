@@ -1,8 +1,9 @@
-"""The share of the GPUs of cluster-trace-gpu-v2023 that each order of nodes can allocate, beside the published ones; the plot of docs/packing.md.
+"""The share of the GPUs of cluster-trace-gpu-v2023 that each order of nodes can allocate, beside the published ones;
+the plot of docs/packing.md.
 
-The recipe of "Beware of Fragmentation" (USENIX ATC'23): no departures; the pods of a list, sorted by name and shuffled, then
-random ones of them appended until requests reach 130 % of the GPUs; a pod that fits nowhere is skipped. Another generator's
-shuffle moves a result by some 0.3 points: means over seeds.
+The recipe of "Beware of Fragmentation" (USENIX ATC'23): no departures; the pods of a list, sorted by name and shuffled,
+then random ones of them appended until requests reach 130 % of the GPUs; a pod that fits nowhere is skipped. Another
+generator's shuffle moves a result by some 0.3 points: means over seeds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Python functions as tasks: ``Client.map`` and ``Executor`` on a local cluster of as many places as the machine has cores."""
+"""Python functions as tasks: ``Client.map`` and ``Executor`` on a local cluster of as many places as the machine has
+cores.
+"""
 
 from __future__ import annotations
 

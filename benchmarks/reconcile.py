@@ -1,4 +1,5 @@
-"""Executors that come back after a restart of the center: each tells what runs on it, and is made one with what is stored.
+"""Executors that come back after a restart of the center: each tells what runs on it, and is made one with what is
+stored.
 
 ``python -m benchmarks.reconcile NODES TASKS`` measures one size in this process and prints it as JSON.
 """

@@ -53,9 +53,16 @@ def sizes() -> tuple[float, float, float]:
             whole += log.step([Reported(node=name, reports=tuple(reports))])
         for name, attempts in by_node.items():
             ended = [
-                Ended(attempt=attempt, cause=Cause.EXITED, code=0, started=begun, at=begun + SECOND, usage=Usage(SECOND, 2**20))
+                Ended(
+                    attempt=attempt,
+                    cause=Cause.EXITED,
+                    code=0,
+                    started=begun,
+                    at=begun + SECOND,
+                    usage=Usage(SECOND, 2**20),
+                )
                 for attempt in attempts
-            ]  # fmt: skip
+            ]
             before = len(machine.attempts)
             size = log.step([Reported(node=name, reports=tuple(ended))])
             assert len(machine.attempts) == before

@@ -10,7 +10,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Result:
-    """``value`` in ``unit``; ``goal`` is the least (``at_least``) or the most that it should be, ``None`` if none is set."""
+    """``value`` in ``unit``; ``goal`` is the least (``at_least``) or the most that it should be, ``None`` if none is
+    set.
+    """
 
     name: str
     value: float

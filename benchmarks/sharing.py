@@ -1,8 +1,8 @@
 """Tasks that share their bottleneck: a loop round the scheduler in which they slow each other down.
 
-A task is bound by the dimension of which it asks for the largest part of its node, and wants ``burst`` times that amount.
-Where a node's tasks want more of a dimension than the node has, each task that is bound by it progresses at the fraction that
-is available: processor sharing. The scheduler sees requests only.
+A task is bound by the dimension of which it asks for the largest part of its node, and wants ``burst`` times that
+amount. Where a node's tasks want more of a dimension than the node has, each task that is bound by it progresses at the
+fraction that is available: processor sharing. The scheduler sees requests only.
 """
 
 from __future__ import annotations

@@ -20,7 +20,9 @@ CRESS = str(Path(sys.executable).parent / "cress")
 
 
 def command(*arguments: str, times: int = 3) -> tuple[float, float]:
-    """Return the shortest wall time in seconds, start-up included, and the peak memory in MB, of ``cress`` with ``arguments``."""
+    """Return the shortest wall time in seconds, start-up included, and the peak memory in MB, of ``cress`` with
+    ``arguments``.
+    """
     best = float("inf")
     for _ in range(times):
         with tempfile.TemporaryDirectory() as out:

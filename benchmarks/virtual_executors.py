@@ -1,7 +1,8 @@
-"""Tens of thousands of executors in virtual time: the center's own loop and sessions, without sockets, processes and a disk.
+"""Tens of thousands of executors in virtual time: the center's own loop and sessions, without sockets, processes and a
+disk.
 
-The messages are encoded and decoded as on the wire, and only the work of the center is measured: the agents are a heap of
-what they do next.
+The messages are encoded and decoded as on the wire, and only the work of the center is measured: the agents are a heap
+of what they do next.
 """
 
 from __future__ import annotations

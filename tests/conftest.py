@@ -17,7 +17,8 @@ from tests.examples import LONGER, USUAL
 from tests.servers.postgresql import PostgreSql
 from tests.servers.zookeeper import Ensemble
 
-# Derandomised: the same commit passes or fails the same way everywhere. The long run looks further, each time elsewhere.
+# Derandomised: the same commit passes or fails the same way everywhere. The long run looks further, each time
+# elsewhere.
 settings.register_profile(
     "default",
     max_examples=USUAL,
@@ -35,10 +36,12 @@ settings.register_profile(
 )
 settings.load_profile("default")
 
-# Hypothesis also draws numbers and texts that stand in the modules loaded so far: what is drawn would depend on which tests a process ran before.
+# Hypothesis also draws numbers and texts that stand in the modules loaded so far: what is drawn would depend on which
+# tests a process ran before.
 providers._get_local_constants = Constants
 
-# A shell lets programs that it runs in the background ignore Ctrl-C, and what they start inherits that; programs of tests are to obey it.
+# A shell lets programs that it runs in the background ignore Ctrl-C, and what they start inherits that; programs of
+# tests are to obey it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

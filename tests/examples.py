@@ -9,5 +9,7 @@ USUAL, LONGER = 30, 10
 
 
 def examples(count: int) -> settings:
-    """Return the setting of a property with ``count`` examples in the usual profile, and as many times more in a long run."""
+    """Return the setting of a property with ``count`` examples in the usual profile, and as many times more in a long
+    run.
+    """
     return settings(max_examples=count * settings().max_examples // USUAL)

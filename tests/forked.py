@@ -1,4 +1,6 @@
-"""Programs forked from a process that has imported them and loaded the kernels: hundreds of tests start one, and that is most of a start."""
+"""Programs forked from a process that has imported them and loaded the kernels: hundreds of tests start one, and that
+is most of a start.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +134,9 @@ def run_cress(
     folder: Path | None = None,
     timeout: float = 120.0,
 ) -> subprocess.CompletedProcess[str]:
-    """Run the ``cress`` command to its end, as ``subprocess.run`` would, with the environment and in the folder of the test unless told."""
+    """Run the ``cress`` command to its end, as ``subprocess.run`` would, with the environment and in the folder of the
+    test unless told.
+    """
     given = dict(os.environ if environment is None else environment)
     with tempfile.TemporaryDirectory(prefix="cr") as place:
         read, output, error = (Path(place, name) for name in ("in", "out", "err"))

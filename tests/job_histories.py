@@ -1,6 +1,7 @@
 """A model of jobs as their users see them, for histories of calls: submit, scale, cancel, read.
 
-A service is absent, has a task count, or is cancelled. An ordinary job is absent, alive, or over, and ends by itself or by a cancel.
+A service is absent, has a task count, or is cancelled. An ordinary job is absent, alive, or over, and ends by itself or
+by a cancel.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def service(state: Hashable, what: Hashable, result: Hashable) -> list[Hashable]
 def job(state: Hashable, what: Hashable, result: Hashable) -> list[Hashable]:
     """Return what an ordinary job may be after ``("submit",)``, ``("cancel",)`` or ``("read",)``.
 
-    Its state is "absent", "alive", "cancelled" (it may run for a while) or "succeeded". A cancel that comes too late changes nothing.
+    Its state is "absent", "alive", "cancelled" (it may run for a while) or "succeeded". A cancel that comes too late
+    changes nothing.
     """
     assert isinstance(what, tuple)
     # One that is alive may have ended by itself before this call.

@@ -1,8 +1,8 @@
 """A checker of linearizability, after Wing and Gong (1993), with the memory of Lowe (2017).
 
-A history is linearizable if each call can be given one moment between its begin and its end, so that the calls, made one at a time
-in the order of these moments, give the results that were seen. A call whose answer was lost may have had its effect at
-any moment after its begin, or never.
+A history is linearizable if each call can be given one moment between its begin and its end, so that the calls, made
+one at a time in the order of these moments, give the results that were seen. A call whose answer was lost may have had
+its effect at any moment after its begin, or never.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Call:
 class Model(Generic[State]):
     """An object that is called by one caller at a time.
 
-    ``step`` returns the states that a call may lead to from a state with this result; none if the result is impossible there. A
-    result that is ``UNKNOWN`` is possible everywhere.
+    ``step`` returns the states that a call may lead to from a state with this result; none if the result is impossible
+    there. A result that is ``UNKNOWN`` is possible everywhere.
     """
 
     initial: State
@@ -79,7 +79,10 @@ def violations(history: Iterable[Call], model: Model[State]) -> list[Violation]:
 
 
 def _violation(calls: Sequence[Call], model: Model[State]) -> Violation | None:
-    """Look for an order, depth first. ``done`` has a bit for each call that has its place; the same calls in the same state are tried once."""
+    """Look for an order, depth first.
+
+    ``done`` has a bit for each call that has its place; the same calls in the same state are tried once.
+    """
     answered = sum(1 << number for number, call in enumerate(calls) if call.result is not UNKNOWN)
     seen: set[tuple[int, State]] = set()
     longest = 0

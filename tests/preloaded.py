@@ -1,4 +1,6 @@
-"""Imported where programs are forked: what `cress` and a center import, and the kernels of the usual scheduler from their cache."""
+"""Imported where programs are forked: what `cress` and a center import, and the kernels of the usual scheduler from
+their cache.
+"""
 
 import gc
 

@@ -136,7 +136,7 @@ def test_many_lost_calls_do_not_make_the_search_long() -> None:
     assert len(violations(history(*calls, (READ, 300, 301, 9)), SERVICE)) == 1
 
 
-# --- against all orders -------------------------------------------------------------------------------------------------
+# --- against all orders -----------------------------------------------------------------------------------------------
 
 
 def is_linearizable(calls: list[Call], model: Model[Hashable]) -> bool:

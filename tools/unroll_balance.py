@@ -34,7 +34,7 @@ NO_NODE = 2**62
 BLOCK = 2048
 ROTATE_BLOCK = 512
 WIDTHS = (4, 6, 8, 16)
-'''
+'''  # noqa: E501
 
 
 def each(pattern: str, width: int, joint: str = ", ") -> str:
@@ -123,7 +123,10 @@ def rotate(width: int) -> str:
         "",
         '@njit(cache=True, nogil=True, error_model="numpy")',
         f"def rotate_{width}(lack, blocked, columns, first, last, add, weights):",
-        '    """Scan the nodes [first, last); return the key of the smallest y after placing, and the first node whose y falls, or -1.',
+        (
+            '    """Scan the nodes [first, last); return the key of the smallest y after placing, and the first '
+            "node whose y falls, or -1."
+        ),
         "",
         "    Stops at the block in which a node improves; the key then covers only the nodes scanned so far.",
         '    """',
@@ -218,9 +221,9 @@ def place_many_#(
         chosen[i], cursor = place_#(
             r, slots[i], end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
             fixed, fixed_parts, by_utilisation, threshold, order, cursor,
-        )  # fmt: skip
+        )
     return cursor
-'''
+'''  # noqa: E501
 
 TAIL = """
 

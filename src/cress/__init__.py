@@ -1,4 +1,7 @@
-"""Cress: a cluster resource manager and job scheduler. The names of its Python API (docs/python.md) are loaded when used."""
+"""Cress: a cluster resource manager and job scheduler.
+
+The names of its Python API (docs/python.md) are loaded when used.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A center inside the test: the real committer on a real store, the real API without a socket, executors by their inputs."""
+"""A center inside the test: the real committer on a real store, the real API without a socket, executors by their
+inputs.
+"""
 
 from __future__ import annotations
 

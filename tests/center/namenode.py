@@ -19,7 +19,8 @@ class Namenode:
     """Serves ``files`` as long as it is entered.
 
     ``how`` is what it does instead of answering well: ``garbage``, ``huge``, ``hang`` (until it is left), ``cut``,
-    ``standby``, ``denied``, ``broken``, ``loop`` (redirects to itself). ``old`` ones know only the older question for blocks.
+    ``standby``, ``denied``, ``broken``, ``loop`` (redirects to itself). ``old`` ones know only the older question for
+    blocks.
     """
 
     def __init__(self, files: dict[str, list[Block]] | None = None, *, old: bool = False, how: str = "") -> None:

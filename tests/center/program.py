@@ -223,7 +223,9 @@ class SecureCenter(Center):
 
 
 class SealedWire:
-    """A connection to the executors' port as those of today open it: each side proves that it knows the token, and seals its messages."""
+    """A connection to the executors' port as those of today open it: each side proves that it knows the token, and
+    seals its messages.
+    """
 
     def __init__(self, center: Center) -> None:
         proof = ExecutorProof(center.token, secrets.token_bytes(NONCE))

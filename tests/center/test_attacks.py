@@ -1,4 +1,6 @@
-"""Attacks of users and nodes on a center, from outside: stolen and forged executors, orders about others, commands in foreign tasks."""
+"""Attacks of users and nodes on a center, from outside: stolen and forged executors, orders about others, commands in
+foreign tasks.
+"""
 
 from __future__ import annotations
 

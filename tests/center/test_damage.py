@@ -56,7 +56,9 @@ async def _life(data: Path, copy: Path) -> None:
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The data directory that a killed center leaves, one that it leaves after a checkpoint, and one after a clean stop."""
+    """The data directory that a killed center leaves, one that it leaves after a checkpoint, and one after a clean
+    stop.
+    """
     folder = tmp_path_factory.mktemp("left")
     asyncio.run(_life(folder / "a", folder / "killed"))
     with pytest.MonkeyPatch.context() as patch:

@@ -41,9 +41,14 @@ needs_dig = pytest.mark.skipif(
 
 def place(attempt: int, *, task: int = 0, name: str = "web", group: str = "research", **more: Any) -> Place:
     values: dict[str, Any] = {
-        "job": 7, "node": f"n{attempt}", "rack": "r1", "address": f"10.0.0.{attempt}", "ports": (("http", 8000 + attempt),),
-        "since": 1, **more,
-    }  # fmt: skip
+        "job": 7,
+        "node": f"n{attempt}",
+        "rack": "r1",
+        "address": f"10.0.0.{attempt}",
+        "ports": (("http", 8000 + attempt),),
+        "since": 1,
+        **more,
+    }
     return Place(name=name, group=group, task=task, attempt=attempt, **values)
 
 

@@ -30,7 +30,9 @@ def test_a_center_that_starts_again_knows_how_long_jobs_ran(tmp_path: Path) -> N
         submit(center, "wide", 4, "1h")
 
         def passes() -> bool:
-            """A job with a limit of an hour starts beside one that waits for ten minutes, if it is known to be quick."""
+            """A job with a limit of an hour starts beside one that waits for ten minutes, if it is known to be
+            quick.
+            """
             number = submit(center, "quick", 1, "1h")
             return bool(center.get(f"/v1/jobs/{number}")["state"] == "running")
 

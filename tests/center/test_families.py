@@ -1,4 +1,6 @@
-"""Services, cron jobs and dags over the API: apply, scale, resume, their tasks, what a dry run says; before and after a move."""
+"""Services, cron jobs and dags over the API: apply, scale, resume, their tasks, what a dry run says; before and after a
+move.
+"""
 
 from __future__ import annotations
 

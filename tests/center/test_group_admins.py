@@ -1,4 +1,6 @@
-"""Administrators of a group, with real centers: what they may do with its jobs and its limits, what not, and who is told."""
+"""Administrators of a group, with real centers: what they may do with its jobs and its limits, what not, and who is
+told.
+"""
 
 from __future__ import annotations
 

@@ -172,7 +172,10 @@ def test_a_second_executor_of_the_same_name_is_refused_while_the_first_one_lives
         assert center.get("/v1/nodes/n1")["state"] == "up"
 
 
-_TREE = "Name: all\nMaxQuota: 6\n\nName: web\nParent: all\nResourceQuota: 2\nLendable: 1\n\nName: lab\nParent: all\nResourceQuota: 1\n"
+_TREE = (
+    "Name: all\nMaxQuota: 6\n\nName: web\nParent: all\nResourceQuota: 2\nLendable: 1\n\nName: lab\nParent: "
+    "all\nResourceQuota: 1\n"
+)
 
 
 def test_a_tree_of_groups_through_the_api(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Finished work on its way from the store into the history: out of nobody's sight, counted once, gone when it is old."""
+"""Finished work on its way from the store into the history: out of nobody's sight, counted once, gone when it is
+old.
+"""
 
 from __future__ import annotations
 

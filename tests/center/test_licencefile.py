@@ -32,7 +32,9 @@ MISTAKES = {
     "licences: [matlab]": "f:1: licences: is not a mapping (how many there are of each: {matlab: 5})",
     "licences: {a: 1}\nlicences: {b: 1}": "f:2: licences: is given twice",
     "licences:\n  a: 1\n  a: 2": "f:3: licences.a: is given twice (each licence once)",
-    "licences:\n  mat lab: 1": "f:2: licences.mat lab: 'mat lab' is not a name of a licence (letters, digits, `_` and `-`",
+    "licences:\n  mat lab: 1": (
+        "f:2: licences.mat lab: 'mat lab' is not a name of a licence (letters, digits, `_` and `-`"
+    ),
     f"licences:\n  {'a' * 65}: 1": f"f:2: licences.{'a' * 65}: 'aaa",
     "licences:\n  a: -1": "f:2: licences.a: '-1' is",
     "licences:\n  a: [1]": "f:2: licences.a: is not a number (how many there are, 0 or more)",

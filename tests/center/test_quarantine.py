@@ -1,4 +1,6 @@
-"""Inputs that make each step, or each commit, fail because of a defect: they are set aside, and everything else goes on."""
+"""Inputs that make each step, or each commit, fail because of a defect: they are set aside, and everything else goes
+on.
+"""
 
 from __future__ import annotations
 

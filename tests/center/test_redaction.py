@@ -1,4 +1,6 @@
-"""Sentences do not name jobs that their reader does not see: the sentences, and all answers of a center to another user."""
+"""Sentences do not name jobs that their reader does not see: the sentences, and all answers of a center to another
+user.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,10 @@ CASES = {
     "it fits, but would delay job 5 of group web": "it fits, but would delay another job",
     "it fits, but would delay job 7 of group web": "it fits, but would delay job 7 of group web",
     "preempted for job 5 (secret-name) of group web": "preempted for another job",
-    "job 5 of group web is blocked, and group lab is not below its quota": "another job is blocked, and group lab is not below its quota",
-    "it starts on another node together with job 5 (a.b), on which it depends": "it starts on another node together with another job, on which it depends",
+    "job 5 of group web is blocked, and group lab is not below its quota": "another job is blocked, and group lab is not below its quota",  # noqa: E501
+    "it starts on another node together with job 5 (a.b), on which it depends": "it starts on another node together with another job, on which it depends",  # noqa: E501
     "on n1, beside jobs 5 and 7, which depend on it: x": "on n1, beside other jobs, which depend on it: x",
-    "3 programs could not be started here and ran on other nodes, the last of job 5": "3 programs could not be started here and ran on other nodes, the last of another job",
+    "3 programs could not be started here and ran on other nodes, the last of job 5": "3 programs could not be started here and ran on other nodes, the last of another job",  # noqa: E501
     "there is no job web, did you mean webserver?": "there is no job web",
     "waiting for job 5 (own), and 2 more": "waiting for job 5 (own), and 2 more",
     "dependency failed: job 5 was cancelled": "dependency failed: job 5 was cancelled",

@@ -139,7 +139,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "too fast together": (
         {"devices": disk(bandwidth=(2**50 - 1, 0, 0, 0)) + disk(id="b", bandwidth=(1, 0, 0, 0))},
-        f"the disks of the node are too fast together (disk_read, disk_write, iops_read, iops_write below {2**50} each)",
+        (
+            "the disks of the node are too fast together (disk_read, disk_write, iops_read, iops_write below "
+            f"{2**50} each)"
+        ),
     ),
     "a GPU with bandwidth": (
         {"devices": (Device(kind="gpu", id="0", bandwidth=(1, 0, 0, 0)),)},

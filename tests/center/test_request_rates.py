@@ -1,4 +1,6 @@
-"""Rates of requests and connections: the buckets, and a real center that refuses what is too much and answers all others."""
+"""Rates of requests and connections: the buckets, and a real center that refuses what is too much and answers all
+others.
+"""
 
 from __future__ import annotations
 

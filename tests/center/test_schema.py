@@ -125,7 +125,8 @@ def test_no_request_that_the_document_allows_finds_a_defect(tmp_path: Path, role
             @given(case=operation.as_strategy(), real=st.sampled_from(({}, {"id": "1"}, {"id": "2"}, {"name": "n1"})))
             @settings(max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
             def tried(case: Any, real: dict[str, str]) -> None:
-                # Seldom does chance find a job. What was drawn is never changed in place: strategies draw the same objects again.
+                # Seldom does chance find a job. What was drawn is never changed in place: strategies draw the same
+                # objects again.
                 case.path_parameters = {
                     name: real.get(name, value) for name, value in (case.path_parameters or {}).items()
                 }

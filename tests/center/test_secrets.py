@@ -1,4 +1,6 @@
-"""Secrets in a center: encrypted at rest with a key that is elsewhere, never answered, opened for their owners alone."""
+"""Secrets in a center: encrypted at rest with a key that is elsewhere, never answered, opened for their owners
+alone.
+"""
 
 from __future__ import annotations
 

@@ -336,7 +336,9 @@ def _has_more_than(ids: list[int], count: int) -> bool:
 
 
 def answered_before_the_body_comes(center: Center) -> list[int]:
-    """How a submit and a request after it on the same connection are answered, when the body is sent after the first answer."""
+    """How a submit and a request after it on the same connection are answered, when the body is sent after the first
+    answer.
+    """
     headers = {"Authorization": f"Bearer {center.token}", "Content-Type": "application/json", "Content-Length": "12"}
     with closing(HTTPConnection(center.address["url"].removeprefix("http://"), timeout=10)) as connection:
         connection.putrequest("POST", "/v1/jobs")

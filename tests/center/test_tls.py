@@ -1,4 +1,7 @@
-"""TLS of the center: its authority, what its certificates are good for, renewal without a restart. Handshakes in memory."""
+"""TLS of the center: its authority, what its certificates are good for, renewal without a restart.
+
+Handshakes in memory.
+"""
 
 from __future__ import annotations
 

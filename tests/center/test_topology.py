@@ -64,14 +64,14 @@ MISTAKES = {
     "racks:\n  r1: web-1": "t:2: racks.r1: is not a mapping (neighbours: and nodes:, both may be left out)",
     "racks:\n  r1:\n    neighbors: r1": "t:3: racks.r1.neighbors: is not known (did you mean neighbours?)",
     "racks:\n  r1: {neighbours: r1}": "t:2: racks.r1.neighbours: r1 cannot be its own neighbour",
-    "racks:\n  r1: {neighbours: s9}": "t:2: racks.r1.neighbours: there is no rack 's9' in this file (an entry of its own",
+    "racks:\n  r1: {neighbours: s9}": "t:2: racks.r1.neighbours: there is no rack 's9' in this file (an entry of its own",  # noqa: E501
     "racks:\n  rack1:\n    neighbours:\n    - rack1x\n    - [a]\n": (
         "t:4: racks.rack1.neighbours: there is no rack 'rack1x' in this file (did you mean rack1?)\n"
         "t:5: racks.rack1.neighbours: is not a name (a list of names, such as [r2, r3])"
     ),
-    "racks:\n  r1:\n    nodes: web-[9-3]": "t:3: racks.r1.nodes: 'web-[9-3]' is not a range (from the lower to the higher",
+    "racks:\n  r1:\n    nodes: web-[9-3]": "t:3: racks.r1.nodes: 'web-[9-3]' is not a range (from the lower to the higher",  # noqa: E501
     "racks:\n  r1:\n    nodes: web-[1-9999999]": "t:3: racks.r1.nodes: 'web-[1-9999999]' is not a range",
-    "racks:\n  r1:\n    nodes: web-[a-b]": "t:3: racks.r1.nodes: 'web-[a-b]' is not a name of a node (web-7, or several: web-[1-20])",
+    "racks:\n  r1:\n    nodes: web-[a-b]": "t:3: racks.r1.nodes: 'web-[a-b]' is not a name of a node (web-7, or several: web-[1-20])",  # noqa: E501
     "racks:\n  r1: {nodes: n1}\n  r2:\n    nodes: n1": "t:4: racks.r2.nodes: node n1 stands in rack r1 already",
     "racks:\n\tr1: {}": "t:2: is not valid YAML: ",
     "racks: {}\n---\nracks: {}": "t:3: has more than one document",

@@ -74,7 +74,10 @@ REFUSED = [
     (
         "a bracket too few",
         "command: [a",
-        ":1: is not valid YAML: expected ',' or ']', but got '<stream end>' (key: value for each property of a job, at least command: …)",
+        (
+            ":1: is not valid YAML: expected ',' or ']', but got '<stream end>' (key: value for each property of "
+            "a job, at least command: …)"
+        ),
     ),
     ("an alias of nothing", "command: *x", ":1: found undefined alias 'x' (&name comes before *name)"),
     ("itself in itself", "command: &x [*x]", ":1: is too much for one job (fewer aliases and levels)"),

@@ -43,9 +43,18 @@ def test_events_are_a_line_each() -> None:
 
 def test_usage_is_a_table() -> None:
     found = [
-        UsageView(group="lab", start=0.0, core_seconds=9000, byte_seconds=2**30 * 1800, cpu_seconds=36, attempts=1200, succeeded=1190, failed=2),
+        UsageView(
+            group="lab",
+            start=0.0,
+            core_seconds=9000,
+            byte_seconds=2**30 * 1800,
+            cpu_seconds=36,
+            attempts=1200,
+            succeeded=1190,
+            failed=2,
+        ),
         UsageView(group="web", start=HOUR, core_seconds=1000),
-    ]  # fmt: skip
+    ]
     assert plain(*usage.table(found, usage.By.HOUR)) == [
         "TIME              GROUP  CORE-HOURS  GB-HOURS  CPU-HOURS  TASKS  FAILED  SHARE",
         "1970-01-01 00:00  lab          2.50      0.50       0.01  1,200       2    90%",

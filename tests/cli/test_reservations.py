@@ -38,10 +38,22 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_the_table_of_reservations() -> None:
     assert plain(reservations.COLUMNS, [reservations.row(each) for each in (EXAM, COURSE, PATCH)]) == [
-        "NAME    GROUP        NODES                  RESOURCE  FROM              UNTIL             EVERY  NEXT              STATE   USED BY  LEAVING",
-        "exam    b            n1, n2, n3 and 1 more  -         2026-12-01 18:00  22:00             -      -                 active        3        1",
-        "course  b            n1 ×2, n2              <4, 8G>   2026-12-01 18:00  2026-12-02 16:00  Tue    2026-12-08 18:00  coming        0        0",
-        "patch   maintenance  n1                     -         2026-12-01 18:00  19:00             -      -                 coming        -        2",
+        (
+            "NAME    GROUP        NODES                  RESOURCE  FROM              UNTIL             EVERY  "
+            "NEXT              STATE   USED BY  LEAVING"
+        ),
+        (
+            "exam    b            n1, n2, n3 and 1 more  -         2026-12-01 18:00  22:00             -      -  "
+            "               active        3        1"
+        ),
+        (
+            "course  b            n1 ×2, n2              <4, 8G>   2026-12-01 18:00  2026-12-02 16:00  Tue    "
+            "2026-12-08 18:00  coming        0        0"
+        ),
+        (
+            "patch   maintenance  n1                     -         2026-12-01 18:00  19:00             -      -  "
+            "               coming        -        2"
+        ),
     ]
 
 
@@ -51,7 +63,10 @@ def test_what_was_reserved_is_said_in_a_line() -> None:
         "1 running task has to stop at its start unless it ends before",
     ]
     assert reservations.summary(COURSE, dry_run=True) == [
-        "reservation course of group b: <4, 8G> × 3 on 2 nodes (n1 ×2, n2) would be kept from 2026-12-01 18:00 until 2026-12-02 16:00, every Tue"
+        (
+            "reservation course of group b: <4, 8G> × 3 on 2 nodes (n1 ×2, n2) would be kept from 2026-12-01 "
+            "18:00 until 2026-12-02 16:00, every Tue"
+        )
     ]
     assert reservations.summary(PATCH, dry_run=False)[1] == (
         "2 running tasks have to stop at its start unless they end before"
@@ -111,7 +126,8 @@ def test_reservations_are_made_listed_and_removed_and_mistakes_are_one_sentence(
         # Whoever makes it longer says whose it is, else its node would be closed to the group.
         longer = ("reserve", "exam", "--nodes", "n1", "--for", "2h", "--replace")
         assert said(*longer, code=2) == (
-            "cress reserve: group: reservation exam is of group default, and without a group it would be for maintenance"
+            "cress reserve: group: reservation exam is of group default, and without a group it would be for "
+            "maintenance"
             " (say --group default, or remove it first)"
         )
         assert said("reservations").splitlines()[1].split()[:3] == ["exam", "default", "n1"]

@@ -180,10 +180,19 @@ def test_what_a_job_asks_now_is_told_where_it_says_something_new() -> None:
 def test_about_one_node() -> None:
     task = NodeTask(job=12, task=0, attempt=7, name="web", ports={"http": 8080})
     view = NodeView(
-        name="n1", state="up", rack="r1", address="10.0.0.1", capacity={"cpu": "4"}, used={"cpu": "1.5"}, running=2,
-        attributes={"gcc": "12.2.0", "ssd": True, "speed": 2.5, "memory-total": 25276514304}, tasks=(task,), ports_seen=(22, 80), disks=3,
+        name="n1",
+        state="up",
+        rack="r1",
+        address="10.0.0.1",
+        capacity={"cpu": "4"},
+        used={"cpu": "1.5"},
+        running=2,
+        attributes={"gcc": "12.2.0", "ssd": True, "speed": 2.5, "memory-total": 25276514304},
+        tasks=(task,),
+        ports_seen=(22, 80),
+        disks=3,
         disks_free=2,
-    )  # fmt: skip
+    )
     assert [pair for pair in nodes.about(view) if pair[1]] == [
         ("Node", "n1"),
         ("State", ("up", "green")),
@@ -419,15 +428,26 @@ def test_groups_say_what_they_use_of_their_quotas() -> None:
     assert plain(groups.COLUMNS, [groups.row(each) for each in views]) == [
         "NAME  QUOTA  USED  USED/QUOTA  RUNNING  WAITING  POLICY                WEIGHT  USERS    LIMITS",
         "db        2     3        1.50        3        0  FIFO                       1  ann bob",
-        "web       4     0        0.00        0        9  BackFill (cools off)       2  *        closed, MaxRunningJobs=5 (3), MaxTasks=9",
+        (
+            "web       4     0        0.00        0        9  BackFill (cools off)       2  *        closed, "
+            "MaxRunningJobs=5 (3), MaxTasks=9"
+        ),
     ]
 
 
 def group_in_tree(name: str, parent: str, quota: str, used: str, ratio: float, **more: Any) -> GroupView:
     return GroupView(
-        name=name, parent=parent, quota=quota, used=used, ratio=ratio, policy="" if more.get("inner") else "FIFO", weight=1,
-        users=("*",), running=int(used), **{"waiting": 0, "borrowed": "0", "lends": "0", **more},
-    )  # fmt: skip
+        name=name,
+        parent=parent,
+        quota=quota,
+        used=used,
+        ratio=ratio,
+        policy="" if more.get("inner") else "FIFO",
+        weight=1,
+        users=("*",),
+        running=int(used),
+        **{"waiting": 0, "borrowed": "0", "lends": "0", **more},
+    )
 
 
 def test_groups_in_a_tree() -> None:
@@ -441,12 +461,27 @@ def test_groups_in_a_tree() -> None:
         group_in_tree("theory", "physics", "20", "25", 1.25, share_of_parent=1 / 3, share_of_cluster=0.2, borrowed="5"),
     ]
     assert plain(groups.TREE_COLUMNS, groups.tree_rows(views, drawn=False)) == [
-        "NAME     IN       QUOTA  USED  USED/QUOTA  OF_PARENT  OF_CLUSTER  BORROWED  LENDS  MAX  RUNNING  WAITING  POLICY  LIMITS",
-        "biology              40    50        1.25                    40%        10      0            50        7  FIFO",
-        "default               2     0        0.00                     2%         0      2             0        0  FIFO",
+        (
+            "NAME     IN       QUOTA  USED  USED/QUOTA  OF_PARENT  OF_CLUSTER  BORROWED  LENDS  MAX  RUNNING  "
+            "WAITING  POLICY  LIMITS"
+        ),
+        (
+            "biology              40    50        1.25                    40%        10      0            50     "
+            "   7  FIFO"
+        ),
+        (
+            "default               2     0        0.00                     2%         0      2             0     "
+            "   0  FIFO"
+        ),
         "physics              60    45        0.75                    60%         0     15   80       45        0",
-        "lab      physics     40    20        0.50        67%         40%         0     20   50       20        0  FIFO",
-        "theory   physics     20    25        1.25        33%         20%         5      0            25        0  FIFO",
+        (
+            "lab      physics     40    20        0.50        67%         40%         0     20   50       20     "
+            "   0  FIFO"
+        ),
+        (
+            "theory   physics     20    25        1.25        33%         20%         5      0            25     "
+            "   0  FIFO"
+        ),
     ]
     drawn = [text(each[0]) for each in groups.tree_rows(views, drawn=True)]
     assert drawn == ["biology", "default", "physics", "├─ lab", "└─ theory"]

@@ -17,7 +17,9 @@ from tests.cli.test_families import view
 
 
 def looks(*services: ServiceView | str) -> list[JobView]:
-    """The views of a job, one for each look, the last one again and again; a text is the state of a job that is over."""
+    """The views of a job, one for each look, the last one again and again; a text is the state of a job that is
+    over.
+    """
     made = []
     for each in services:
         more: dict[str, Any] = (

@@ -120,7 +120,8 @@ def _two_clusters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     center(tmp_path / "test")
     path = config_file(
         tmp_path,
-        f'default = "prod"\n[clusters.prod]\nurl = "http://127.0.0.1:1,http://127.0.0.1:2"\ntoken-file = "prod.token"\nca = "ca.pem"\n'
+        'default = "prod"\n[clusters.prod]\nurl = "http://127.0.0.1:1,http://127.0.0.1:2"\ntoken-file = '
+        '"prod.token"\nca = "ca.pem"\n'
         f'[clusters.test]\ndata = "{tmp_path}/test"\n',
     )
     (path.parent / "prod.token").write_text("of-prod\n")
@@ -171,9 +172,9 @@ def test_a_cluster_that_is_not_there_is_told_with_those_that_are() -> None:
         ("clusters = 3", "{file}:1: clusters: is a number (a table [clusters.NAME] for each)"),
         ("[clusters]\na = 'x'", "{file}:2: clusters.a: is a text (a table [clusters.a] with url = …)"),
         ("[clusters.a]\nurl = 3", "{file}:2: clusters.a.url: is a number (a text)"),
-        ("[clusters.a]\n\ntoken_file = 'x'", "{file}:3: clusters.a.token_file: is not a key (did you mean token-file?)"),
+        ("[clusters.a]\n\ntoken_file = 'x'", "{file}:3: clusters.a.token_file: is not a key (did you mean token-file?)"),  # noqa: E501
         ("[clusters.a]\nca = 'x'", "{file}:1: clusters.a: has no place (one of url, socket, data)"),
-        ("[clusters.a]\nurl = 'x'\ndata = 'y'", "{file}:1: clusters.a: url and data are given (one of url, socket, data)"),
+        ("[clusters.a]\nurl = 'x'\ndata = 'y'", "{file}:1: clusters.a: url and data are given (one of url, socket, data)"),  # noqa: E501
         ("= 3", "{file}:1: is not valid TOML: "),
     ],
 )  # fmt: skip

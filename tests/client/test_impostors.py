@@ -1,4 +1,6 @@
-"""Programs on the API's port that do not know the token, and relays: they get no token, and change nothing that is asked."""
+"""Programs on the API's port that do not know the token, and relays: they get no token, and change nothing that is
+asked.
+"""
 
 from __future__ import annotations
 

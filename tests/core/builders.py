@@ -364,7 +364,9 @@ def nodes(count: int, **amounts: object) -> list[NodeBuilder]:
 
 
 def group(name: str, quota: int | str = 1, policy: str = "FIFO") -> GroupBuilder:
-    """A group; the quota is in whole cores (or servers), or a text as in Group.conf; 0: the sum of those of the groups in it."""
+    """A group; the quota is in whole cores (or servers), or a text as in Group.conf; 0: the sum of those of the groups
+    in it.
+    """
     return GroupBuilder(name, str(quota)).policy(policy)
 
 

@@ -47,7 +47,8 @@ def problems(
 ) -> list[str]:
     """What is wrong after starts of a job on these nodes; ``running`` are all tasks, those starts among them.
 
-    ``closed`` are nodes that are lost or cordoned, ``allowed`` those that its other clauses allow, ``groups`` those of jobs.
+    ``closed`` are nodes that are lost or cordoned, ``allowed`` those that its other clauses allow, ``groups`` those of
+    jobs.
     """
     found = []
     running, starts = list(running), list(starts)

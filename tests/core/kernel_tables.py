@@ -1,4 +1,6 @@
-"""Random tables of a cluster for the tests of compiled loops, and a plain twin of the weights and of the choice of a node."""
+"""Random tables of a cluster for the tests of compiled loops, and a plain twin of the weights and of the choice of a
+node.
+"""
 
 from __future__ import annotations
 

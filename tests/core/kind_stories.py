@@ -1,4 +1,6 @@
-"""Random stories in which quotas name kinds of nodes: those of ``stories.py``, with a label on each node and kinds in the quotas."""
+"""Random stories in which quotas name kinds of nodes: those of ``stories.py``, with a label on each node and kinds in
+the quotas.
+"""
 
 from __future__ import annotations
 

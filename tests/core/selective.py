@@ -13,10 +13,23 @@ from cress.model.node import Node
 # Zones are compared without regard to capitals.
 ZONES = ("a", "a", "b", "B", "c", "")
 DOMAINS = (
-    "spread(Zone)", "spread(Zone)", "spread(Zone, 2)", 'spread(Zone, "a=50%, b=30%")', "spread(Rack, 2)", "spread(Name)",
-    'away_from("self", Zone)', 'away_from("self")', 'away_from("tier=db", Zone)', 'away_from("job1*")', 'away_from("tier=web")',
-    'near("tier=db", Zone)', 'near("self", Zone)', 'near("job2", Rack)', "within(Zone)", "within(Rack)",
-)  # fmt: skip
+    "spread(Zone)",
+    "spread(Zone)",
+    "spread(Zone, 2)",
+    'spread(Zone, "a=50%, b=30%")',
+    "spread(Rack, 2)",
+    "spread(Name)",
+    'away_from("self", Zone)',
+    'away_from("self")',
+    'away_from("tier=db", Zone)',
+    'away_from("job1*")',
+    'away_from("tier=web")',
+    'near("tier=db", Zone)',
+    'near("self", Zone)',
+    'near("job2", Rack)',
+    "within(Zone)",
+    "within(Rack)",
+)
 DOMAIN_RELAXATIONS = ("", "", "", "", " && f(x) = (Waittime > 10s)", " && f(x) = True")
 # What nodes accept, and what that means.
 ACCEPTS: dict[str, Callable[[Job, str], bool]] = {

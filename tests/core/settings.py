@@ -1,4 +1,6 @@
-"""What random stories are drawn from: settings of a cluster, with its groups, nodes and jobs, and the operations on it."""
+"""What random stories are drawn from: settings of a cluster, with its groups, nodes and jobs, and the operations on
+it.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,30 @@ RACKS = ("", "r1", "r2", "r3")
 
 # How often each kind of operation comes, in the stories in which everything may happen.
 EVERYTHING = {
-    "submit": 12, "burst": 8, "end": 3, "fail": 2, "cancel": 3, "wait": 6, "wake": 4,
-    "lose": 1, "back": 2, "add": 1, "cordon": 1, "uncordon": 3, "groups": 1, "clock": 2, "hold": 2, "release": 3, "estimate": 6,
-    "come_after": 2, "free": 3, "load": 3, "adopt": 2, "foreign_use": 2, "resize": 2,
-}  # fmt: skip
+    "submit": 12,
+    "burst": 8,
+    "end": 3,
+    "fail": 2,
+    "cancel": 3,
+    "wait": 6,
+    "wake": 4,
+    "lose": 1,
+    "back": 2,
+    "add": 1,
+    "cordon": 1,
+    "uncordon": 3,
+    "groups": 1,
+    "clock": 2,
+    "hold": 2,
+    "release": 3,
+    "estimate": 6,
+    "come_after": 2,
+    "free": 3,
+    "load": 3,
+    "adopt": 2,
+    "foreign_use": 2,
+    "resize": 2,
+}
 # With constraints, nodes change too.
 CONSTRAINED = {**EVERYTHING, "change": 3}
 # The same with what changes ports and racks.
@@ -154,20 +176,41 @@ SIZES = ((1, 1), (1, 1), (1, 2), (2, 2), (2, 1), (2, 4), (3, 1), (1, 5), (4, 4),
 
 
 CLAUSES = (
-    "GCC >= 4.5", 'Rack in ("r1", "r2")', "SSD = True", "IdleCPU >= 2", "IdleMemory >= 4", "Resource = <2>",
-    "Nodes in (n00[0,2,4])", "CPU >= 4 || SSD = True", "! defined(SSD)",
-    "! defined(CPULoad) || CPULoad <= 50%", "FreeMemory >= 4 || IdleCPU > 1", "IdleCPU < 4", 'Rack != "r1"',
-    'regexp(Name, "n00[0-3]$")', 'startswith(Rack, "r") && size(Rack) = 2', "SSD is not False", "max(IdleCPU, GCC) % 2 < 1",
+    "GCC >= 4.5",
+    'Rack in ("r1", "r2")',
+    "SSD = True",
+    "IdleCPU >= 2",
+    "IdleMemory >= 4",
+    "Resource = <2>",
+    "Nodes in (n00[0,2,4])",
+    "CPU >= 4 || SSD = True",
+    "! defined(SSD)",
+    "! defined(CPULoad) || CPULoad <= 50%",
+    "FreeMemory >= 4 || IdleCPU > 1",
+    "IdleCPU < 4",
+    'Rack != "r1"',
+    'regexp(Name, "n00[0-3]$")',
+    'startswith(Rack, "r") && size(Rack) = 2',
+    "SSD is not False",
+    "max(IdleCPU, GCC) % 2 < 1",
     'if(SSD is undefined, endswith(Name, "1"), IdleCPU > 1)',
-)  # fmt: skip
+)
 RELAXATIONS = (
     "", "", "", "", " && f(x) = (Waittime > 10s)", " && f(x) = (Waittime >= 3s && ClusterLoad < 50%)",
     " && f(x, weight=2) = (ClusterLoad > 40%)", " && f(x) = True", " && f(x) = (Waittime > 5s && Waittime <= 30s)",
 )  # fmt: skip
 RANKS = (
-    "", "", "CPU", "2 × IdleMemory", "IdleCPU", "0.5 × (SSD = True) - CPU", 'Memory - 3 × (Rack = "r1")', "0 - GCC", "min(CPU, Memory) + if(SSD, 1, 0.5)",
+    "",
+    "",
+    "CPU",
+    "2 × IdleMemory",
+    "IdleCPU",
+    "0.5 × (SSD = True) - CPU",
+    'Memory - 3 × (Rack = "r1")',
+    "0 - GCC",
+    "min(CPU, Memory) + if(SSD, 1, 0.5)",
     "-CPULoad",
-)  # fmt: skip
+)
 
 
 def constrained(job: Job, rng: Random) -> Job:
@@ -244,7 +287,9 @@ def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
 
 
 def in_parts(job: Job, rng: Random, *, alike: bool) -> Job:
-    """Some gangs as two parts, which ask for the same (``alike``), or for different amounts, or only one of which has the requirement."""
+    """Some gangs as two parts, which ask for the same (``alike``), or for different amounts, or only one of which has
+    the requirement.
+    """
     over_all = any(
         word in f"{job.requirement} {job.rank}" for word in ("spread", "away_from", "near", "Adjacent", "Whole")
     )
@@ -350,7 +395,9 @@ def random_group(rng: Random, name: str, setting: Setting, policies: tuple[Sched
 
 
 def in_a_tree(groups: tuple[Group, ...], rng: Random, *, limited: bool = False) -> tuple[Group, ...]:
-    """The same groups, some of them in others, some of these with more than the sum of their quotas; some with bounds, or limits."""
+    """The same groups, some of them in others, some of these with more than the sum of their quotas; some with bounds,
+    or limits.
+    """
     quotas = [each for group in groups for each in (group.quota, *(window.quota for window in group.windows))]
     if len({tuple(name for name, _ in each.amounts) for each in quotas}) > 1 or rng.random() < 0.2:
         # In one tree all quotas are of one kind.

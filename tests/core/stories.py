@@ -1,4 +1,5 @@
-"""Random stories of a cluster for the property tests: a setting (``settings``), and operations that are played against the core.
+"""Random stories of a cluster for the property tests: a setting (``settings``), and operations that are played against
+the core.
 
 An operation is a kind and a number from which its details follow, so any part of a list of operations is a story
 again: hypothesis shrinks a failing one to the few that matter. The player knows nothing of the core but its events and
@@ -457,7 +458,9 @@ class Player:
             self.happen(fact)
 
     def _found(self, rng: Random, node: str) -> TaskAdopted:
-        """A task that runs on a node, with devices that no other task has; its port is perhaps on its way to another one."""
+        """A task that runs on a node, with devices that no other task has; its port is perhaps on its way to another
+        one.
+        """
         account = self.account
         jobs = [job for job, tasks in account.waiting.items() if tasks]
         job = account.jobs[rng.choice(jobs)] if jobs and rng.random() < 0.7 else None

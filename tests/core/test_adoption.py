@@ -340,7 +340,10 @@ def test_stops_of_adopted_gangs_come_when_a_task_is_lost() -> None:
 
 
 def test_a_claim_does_not_rely_on_a_task_that_may_go_on_for_ever() -> None:
-    """Somebody takes what one victim freed. The runner is expected to end at 50 s, but has no limit: nobody waits for it."""
+    """Somebody takes what one victim freed.
+
+    The runner is expected to end at 50 s, but has no limit: nobody waits for it.
+    """
     predicting = group("ours", 4, "BackFill").with_options(estimates="predicted")
     world = World(group("small", 4), predicting, nodes=nodes(1, cpu=8), max_per_round=1.0)
     world.run(job("runner").cpu(4).expected(50).group("ours"), job("fill").tasks(4).group("ours"))

@@ -1,4 +1,6 @@
-"""Advance reservations: kept for their groups at their times, backfilled before, cleared at their starts (design note 0032)."""
+"""Advance reservations: kept for their groups at their times, backfilled before, cleared at their starts (design note
+0032).
+"""
 
 from __future__ import annotations
 
@@ -96,9 +98,9 @@ def test_maintenance_keeps_everybody_off() -> None:
     world.run(job("other").group("a").cpu(4))
     assert world.nodes_of("other") == ["n2"]
     world.submit(job("next").group("b").limit("3h")).decide()
-    assert (
-        world.why("next")
-        == "node n1 is kept for maintenance patch from 2026-12-01 14:00 to 16:00; with a time limit of at most 2h it could start now"
+    assert world.why("next") == (
+        "node n1 is kept for maintenance patch from 2026-12-01 14:00 to 16:00; with a time limit of at most "
+        "2h it could start now"
     )
     world.wait(7200).decide()
     assert world.why("next") == "node n1 is kept for maintenance patch until 16:00"
@@ -106,7 +108,7 @@ def test_maintenance_keeps_everybody_off() -> None:
     assert world.nodes_of("next") == ["n1"]
 
 
-# --- refused and chosen --------------------------------------------------------------------------------------------------
+# --- refused and chosen -----------------------------------------------------------------------------------------------
 
 
 def test_overlapping_reservations_are_refused_with_the_name_and_the_time_of_the_other() -> None:
@@ -261,7 +263,7 @@ def test_what_makes_no_sense_is_refused(spec: AdvanceReservation, what: str) -> 
     assert refused.value.what == what
 
 
-# --- who may be there ----------------------------------------------------------------------------------------------------
+# --- who may be there -------------------------------------------------------------------------------------------------
 
 
 def test_others_may_use_what_the_group_uses_beyond_its_reservation_only() -> None:
@@ -322,9 +324,9 @@ def test_a_gang_waits_for_the_gap_and_starts_after_it() -> None:
     keep(world, reservation("exam", "13:00", "14:00", "n2", group="b"))
     world.submit(job("gang").group("a").cpu(4).tasks(2).gang().limit("2h")).decide()
     assert world.started() == []
-    assert (
-        world.why("gang")
-        == "node n2 is kept for reservation exam of group b from 2026-12-01 13:00 to 14:00; with a time limit of at most 1h it could start now"
+    assert world.why("gang") == (
+        "node n2 is kept for reservation exam of group b from 2026-12-01 13:00 to 14:00; with a time limit "
+        "of at most 1h it could start now"
     )
     world.wait(7200).decide()
     assert world.started() == ["gang", "gang"]
@@ -348,7 +350,7 @@ def test_backfill_before_a_reservation(backfill: str) -> None:
     assert world.started() == ["fits", "long"]
 
 
-# --- ends, repetitions, clocks -------------------------------------------------------------------------------------------
+# --- ends, repetitions, clocks ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("at_end", "stopped"), [("keep", []), ("stop", ["n1"])])
@@ -368,9 +370,9 @@ def test_a_task_of_many_days_meets_the_next_weekly_window() -> None:
     keep(world, reservation("patch", "14:00", "16:00", "n1", days=(1,), zone="UTC"))
     world.submit(job("ten").group("a").limit("10d"), job("hours").group("a").limit("2h")).decide()
     assert world.started() == ["hours"]
-    assert (
-        world.why("ten")
-        == "it fits in no time between the repetitions of patch, which leave 6d22h at most; with a shorter time limit it could start"
+    assert world.why("ten") == (
+        "it fits in no time between the repetitions of patch, which leave 6d22h at most; with a shorter time "
+        "limit it could start"
     )
     world.finish("hours")
     for _ in range(3):

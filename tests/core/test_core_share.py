@@ -1,10 +1,12 @@
-"""Accounting in cores: what a task asks most of counts, so nobody fills the memory for a few cores (design note 0014)."""
+"""Accounting in cores: what a task asks most of counts, so nobody fills the memory for a few cores (design note
+0014).
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from cress.core.jobs import core_share
+from cress.core.charges import core_share
 from tests.core.builders import World, group, job, node, nodes
 
 

@@ -22,8 +22,8 @@ both_modes = pytest.mark.parametrize("mode", MODES)
 def preempted(old_quota: int, new_tasks: int, mode: str, *, others_wait: bool = True) -> World:
     """At time 0 the group old, which filled 10 cores, was preempted for ``new_tasks`` tasks of the group new.
 
-    The victims stopped, and a second, empty node came: what keeps them waiting is cooling-off alone. It counts, as a job of a third group waits
-    for room on a third node.
+    The victims stopped, and a second, empty node came: what keeps them waiting is cooling-off alone. It counts, as a
+    job of a third group waits for room on a third node.
     """
     world = World(
         group("old", old_quota), group("new", 6), group("other", 1), nodes=nodes(1, cpu=10),

@@ -1,4 +1,6 @@
-"""DataLocality by name: tasks go where the data is, hard or soft, as nodes and events say; and why they wait otherwise."""
+"""DataLocality by name: tasks go where the data is, hard or soft, as nodes and events say; and why they wait
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -246,15 +248,22 @@ HOSTS = ("n1", "n2", "n3", "10.0.0.1", "10.0.0.2", "nowhere")
 DATA = (LOGS, "hdfs://nn/b")
 words = st.one_of(
     st.tuples(
-        st.just("located"), st.sampled_from(DATA),
+        st.just("located"),
+        st.sampled_from(DATA),
         st.lists(st.tuples(st.sampled_from(HOSTS), st.integers(1, 1000)), max_size=3).map(tuple),
     ),
     st.tuples(st.just("problem"), st.sampled_from(DATA), st.just(())),
     st.tuples(st.just("forgotten"), st.sampled_from(DATA), st.just(())),
-    st.tuples(st.just("paths"), st.sampled_from(("n1", "n2", "n3")), st.sets(st.sampled_from(("/a", "/b", "/b/c"))).map(sorted).map(tuple)),
-    st.tuples(st.just("submit"), st.sampled_from((*DATA, "/a", "/b/c", "/b/c/d")), st.sampled_from(("", " && f(x) = True"))),
+    st.tuples(
+        st.just("paths"),
+        st.sampled_from(("n1", "n2", "n3")),
+        st.sets(st.sampled_from(("/a", "/b", "/b/c"))).map(sorted).map(tuple),
+    ),
+    st.tuples(
+        st.just("submit"), st.sampled_from((*DATA, "/a", "/b/c", "/b/c/d")), st.sampled_from(("", " && f(x) = True"))
+    ),
     st.tuples(st.just("restore"), st.just(""), st.just(())),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("few", [0, data_clauses.FEW], ids=["by hosts", "by nodes"])

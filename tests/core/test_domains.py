@@ -42,22 +42,38 @@ SPREAD = {
     "by at most two": ("aab", of("it", 9, "spread(Zone, 2)"), {"a": 5, "b": 4}),
     "capitals do not matter": ("aAbB", of("it", 6, "spread(ZONE)"), {"a": 3, "b": 3}),
     "nodes without the attribute take none": ("a.b", of("it", 4, "spread(Zone)"), {"a": 2, "b": 2}),
-    "only zones that the requirement allows count": ("aabc", of("it", 4, "spread(Zone)", 'Zone != "c"'), {"a": 2, "b": 2}),
+    "only zones that the requirement allows count": (
+        "aabc",
+        of("it", 4, "spread(Zone)", 'Zone != "c"'),
+        {"a": 2, "b": 2},
+    ),
     "a full zone holds back": ("aab", of("it", 12, "spread(Zone)"), {"a": 5, "b": 4}),
     "a preference does not": ("aab", of("it", 12, "spread(Zone) && f(x) = True"), {"a": 8, "b": 4}),
     "shares": ("aaabbc", of("it", 10, 'spread(Zone, "a=50%, b=30%")'), {"a": 5, "b": 3, "c": 2}),
     "the others share the rest": ("aaabc", of("it", 8, 'spread(Zone, "a=50%")'), {"a": 4, "b": 2, "c": 2}),
-    "shares of zones that are not there go to the others": ("aab", of("it", 6, 'spread(Zone, "a=25%, x=50%")'), {"a": 3, "b": 3}),
+    "shares of zones that are not there go to the others": (
+        "aab",
+        of("it", 6, 'spread(Zone, "a=25%, x=50%")'),
+        {"a": 3, "b": 3},
+    ),
     "nothing for zones without a share": ("aab", of("it", 3, 'spread(Zone, "a=100%")'), {"a": 3}),
     "as a term of a rank": ("aab", job("it").tasks(4).group("g").ranks("spread(Zone)"), {"a": 2, "b": 2}),
     "a gang": ("aab", of("it", 7, "spread(Zone)").gang(), {"a": 4, "b": 3}),
     "a gang with shares": ("aaab", of("it", 8, 'spread(Zone, "a=75%")').gang(), {"a": 6, "b": 2}),
-    "a gang of which each has a zone for itself": ("abcc", of("it", 3, 'away_from("self", Zone)').gang(), {"a": 1, "b": 1, "c": 1}),
+    "a gang of which each has a zone for itself": (
+        "abcc",
+        of("it", 3, 'away_from("self", Zone)').gang(),
+        {"a": 1, "b": 1, "c": 1},
+    ),
     "a gang in one zone, the smallest that holds it": ("aaabbcc", of("it", 8, "within(Zone)").gang(), {"b": 8}),
-    "a gang in as few zones as possible": ("aabbc", of("it", 9, "within(Zone) && f(x) = True").gang(), {"a": 8, "c": 1}),
+    "a gang in as few zones as possible": (
+        "aabbc",
+        of("it", 9, "within(Zone) && f(x) = True").gang(),
+        {"a": 8, "c": 1},
+    ),
     "tasks one by one in the zone of the first": ("ab", of("it", 6, "within(Zone)"), {"a": 4}),
     "near itself": ("aabb", of("it", 8, 'near("self", Zone)').gang(), {"a": 8}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("story", SPREAD)
@@ -94,42 +110,51 @@ def test_all_versions_of_a_service_are_spread_together() -> None:
 WHY = {
     "spread": (
         "aab", (of("it", 12, "spread(Zone)"),),
-        ("no node that satisfies spread(Zone) has enough free (2 of 3 nodes do not satisfy it; 1 lack cpu); Zone a has 5 of its 9 tasks, and may have at most 1 more than b (4); "
+        ("no node that satisfies spread(Zone) has enough free (2 of 3 nodes do not satisfy it; 1 lack cpu); "
+            "Zone a has 5 of its 9 tasks, and may have at most 1 more than b (4); "
          "with most_skew 2 one more would start"),
     ),
     "shares": (
         "aab", (of("it", 12, 'spread(Zone, "a=40%")'),),
-        ('no node that satisfies spread(Zone, "a=40%") has enough free (2 of 3 nodes do not satisfy it; 1 lack cpu); Zone a has 4 of its 8 tasks, and its share is 40 %; '
+        ('no node that satisfies spread(Zone, "a=40%") has enough free (2 of 3 nodes do not satisfy it; 1 '
+            'lack cpu); Zone a has 4 of its 8 tasks, and its share is 40 %; '
          "with most_skew 2 one more would start"),
     ),
     "away": (
         "aab", (of("db", 2, "spread(Zone)"), of("it", 1, 'away_from("d*", Zone)')),
-        'no node satisfies away_from("d*", Zone) (3 of 3 nodes do not); tasks of d* run in Zone a, b; without away_from("d*", Zone), 3 nodes would do',
+        ('no node satisfies away_from("d*", Zone) (3 of 3 nodes do not); tasks of d* run in Zone a, b; '
+            'without away_from("d*", Zone), 3 nodes would do'),
     ),
     "the others keep away": (
         "ab", (of("first", 2, 'away_from("it", Zone)', "spread(Zone)"), of("it", 1)),
-        "no node satisfies the distance to job 1, which keeps away from it by Zone (2 of 2 nodes do not); without that distance 2 nodes would do",
+        ("no node satisfies the distance to job 1, which keeps away from it by Zone (2 of 2 nodes do not); "
+            "without that distance 2 nodes would do"),
     ),
     "near what does not run": (
         "ab", (of("it", 1, 'near("db", Zone)'),),
-        'no node satisfies near("db", Zone) (2 of 2 nodes do not); no task of db runs; without near("db", Zone), 2 nodes would do; there is no job db',
+        ('no node satisfies near("db", Zone) (2 of 2 nodes do not); no task of db runs; without near("db", '
+            'Zone), 2 nodes would do; there is no job db'),
     ),
     "near what is full": (
         "ab", (of("db", 1, 'Zone = "b"').cpu(4), of("it", 1, 'near("db", Zone)')),
-        'no node that satisfies near("db", Zone) has enough free (1 of 2 nodes do not satisfy it; 1 lack cpu); tasks of db run in Zone b; without near("db", Zone), 1 node would do',
+        ('no node that satisfies near("db", Zone) has enough free (1 of 2 nodes do not satisfy it; 1 lack '
+            'cpu); tasks of db run in Zone b; without near("db", Zone), 1 node would do'),
     ),
     "no node has it": (
         "ab", (of("it", 1, "spread(Zome)"),),
-        "no node of this cluster could ever satisfy spread(Zome) (2 of 2 nodes do not); no node has an attribute Zome, did you mean zone?",
+        ("no node of this cluster could ever satisfy spread(Zome) (2 of 2 nodes do not); no node has an "
+            "attribute Zome, did you mean zone?"),
     ),
     "shares of zones that are not there": (
         "aab", (of("it", 2, 'spread(Zone, "q=100%")'),),
-        ('no node satisfies spread(Zone, "q=100%") (3 of 3 nodes do not); its targets leave no share to Zone a, b, and with one it could start there; '
+        ('no node satisfies spread(Zone, "q=100%") (3 of 3 nodes do not); its targets leave no share to Zone '
+            'a, b, and with one it could start there; '
          "no node has Zone q"),
     ),
     "no share where it may run": (
         "abc", (of("it", 2, 'spread(Zone, "a=50%, b=50%")', 'Zone = "c"'),),
-        ('no node satisfies spread(Zone, "a=50%, b=50%") and Zone = "c" (of 3 nodes 3 do not satisfy the first, 2 the second); '
+        ('no node satisfies spread(Zone, "a=50%, b=50%") and Zone = "c" (of 3 nodes 3 do not satisfy the '
+            'first, 2 the second); '
          "its targets leave no share to Zone c, and with one it could start there"),
     ),
     "one of two clauses": (
@@ -139,7 +164,8 @@ WHY = {
     ),
     "one of two spreads": (
         "aab", (of("it", 12, "spread(Zone)", "spread(Name, 9)"),),
-        ("no node that satisfies spread(Zone) has enough free (2 of 3 nodes do not satisfy it; 1 lack cpu); Zone a has 5 of its 9 tasks, and may have at most 1 more than b (4); "
+        ("no node that satisfies spread(Zone) has enough free (2 of 3 nodes do not satisfy it; 1 lack cpu); "
+            "Zone a has 5 of its 9 tasks, and may have at most 1 more than b (4); "
          "with most_skew 2 one more would start (spread(Zone))"),
     ),
     "a gang that no zone holds": (
@@ -148,7 +174,8 @@ WHY = {
     ),
     "a gang that no zone holds now": (
         "aab", (of("first", 2, 'Zone = "a"'), of("it", 8, "within(Zone)").gang()),
-        "not enough nodes have enough free for all its tasks; there is room for some of them only, with within(Zone); without within(Zone) it would start",
+        ("not enough nodes have enough free for all its tasks; there is room for some of them only, with "
+            "within(Zone); without within(Zone) it would start"),
     ),
 }  # fmt: skip
 

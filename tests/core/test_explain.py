@@ -279,7 +279,9 @@ def the_large_nodes_are_closed() -> World:
 
 
 def reserved(start: int, days: tuple[int, ...] = (), limit: str = "5h") -> World:
-    """A node that is kept for group h, from so many hours after noon of a Tuesday for two hours, and a job that asks for it."""
+    """A node that is kept for group h, from so many hours after noon of a Tuesday for two hours, and a job that asks
+    for it.
+    """
     world = World(group("g", 9), group("h", 9), nodes=nodes(1, cpu=4)).set_clock("2026-12-01T12:00+00:00")
     noon = 1_796_126_400 * SECOND
     begin = noon + start * 3600 * SECOND
@@ -407,7 +409,8 @@ SITUATIONS = [
         the_guarantees_of_others_forbid_it,
         Verdict.FORBIDDEN,
         (
-            "it asks for 6 cores at once, beyond the quota of group g (3 cores), and the guarantees of other groups leave "
+            "it asks for 6 cores at once, beyond the quota of group g (3 cores), and the guarantees of other "
+            "groups leave "
             "4 cores now; it starts when they leave enough, and jobs behind it go first until then; a smaller job or a "
             "larger quota would start earlier"
         ),
@@ -437,7 +440,8 @@ SITUATIONS = [
         starts_with_another,
         Verdict.TOGETHER,
         (
-            "it starts again together with job 1 of group g, on one node: together with job 2, which depends on it: no node of this "
+            "it starts again together with job 1 of group g, on one node: together with job 2, which depends "
+            "on it: no node of this "
             "cluster is large enough for it, even when empty"
         ),
     ),

@@ -1,4 +1,6 @@
-"""The search for fragments: the compiled choice of a node against a plain one, and that an owner always gets back what it lent."""
+"""The search for fragments: the compiled choice of a node against a plain one, and that an owner always gets back what
+it lent.
+"""
 
 from __future__ import annotations
 

@@ -84,7 +84,9 @@ def test_the_value_of_an_idle_part(wanted: dict[int, int], worth: dict[int, int]
 @settings(max_examples=15, deadline=None)
 @given(st.dictionaries(st.integers(50, 1000), st.integers(1, 20), min_size=1, max_size=5))
 def test_values_are_dual_prices(wanted: dict[int, int]) -> None:
-    """They never fall, join without loss, and the whole mix is worth the fewest devices that a fractional packing takes."""
+    """They never fall, join without loss, and the whole mix is worth the fewest devices that a fractional packing
+    takes.
+    """
     out = np.zeros(1001, np.int64)
     sizes = sorted(wanted)
     fill_values(np.array(sizes, np.int64), np.array([wanted[size] for size in sizes], np.float64), out)
@@ -161,7 +163,7 @@ class Twin:
 
 @settings(max_examples=6, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(1, 3), st.sampled_from([4, 16]), st.sampled_from(["A10", "T4"])), min_size=2, max_size=4),
+    st.lists(st.tuples(st.integers(1, 3), st.sampled_from([4, 16]), st.sampled_from(["A10", "T4"])), min_size=2, max_size=4),  # noqa: E501
     st.lists(
         st.tuples(st.sampled_from([0, 160, 320, 470, 530, 810, 1000, 2000]), st.integers(1, 4), st.booleans()),
         min_size=40,
@@ -191,7 +193,9 @@ def test_the_kernel_chooses_as_its_plain_twin(
     st.lists(st.tuples(st.sampled_from([0, 160, 470, 810, 1000, 2000]), st.integers(0, 9)), min_size=40, max_size=80)
 )
 def test_the_choice_is_that_of_a_scheduler_that_remembers_nothing(steps: list[tuple[int, int]]) -> None:
-    """Tasks come and end, nodes join and change, with other devices: what is kept of earlier nodes and choices changes none."""
+    """Tasks come and end, nodes join and change, with other devices: what is kept of earlier nodes and choices changes
+    none.
+    """
     nodes = [gpu_node(f"n{i}", 1 + i % 2, model=("A10", "T4")[i % 2]) for i in range(4)]
     core = scheduler(*nodes)
     running: list[int] = []

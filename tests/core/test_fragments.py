@@ -86,11 +86,13 @@ def test_idle_parts_cost_their_group_and_loans_the_borrowers() -> None:
     assert (world.used("a"), world.used("b")) == (0, 0)
 
 
-# --- the cases of the source -------------------------------------------------------------------------------------------
+# --- the cases of the source ------------------------------------------------------------------------------------------
 
 
 def with_fragments(*names: str, cpu: float = 4) -> World:
-    """Per group, a job that has four cores and GiB on each of two nodes, and one of higher priority that took three of one of them."""
+    """Per group, a job that has four cores and GiB on each of two nodes, and one of higher priority that took three of
+    one of them.
+    """
     world = cluster(cpu=cpu, count=2)
     world.run(*(of(name, f"{name}1", 4, limit="9h").tasks(2) for name in names))
     for name in names:
@@ -148,7 +150,7 @@ def test_case_4_what_is_left_of_a_fragment_is_lent_again_if_it_is_not_too_small(
         assert bool(world.state("two").attempts) is borrows
 
 
-# --- taking back -------------------------------------------------------------------------------------------------------
+# --- taking back ------------------------------------------------------------------------------------------------------
 
 
 def test_the_owner_takes_back_what_it_lent_and_the_borrower_waits_again() -> None:
@@ -230,7 +232,7 @@ def test_an_idle_lease_is_not_given_back_for_room_that_is_claimed_by_another() -
     assert "smaller" in world.started()
 
 
-# --- who borrows -------------------------------------------------------------------------------------------------------
+# --- who borrows ------------------------------------------------------------------------------------------------------
 
 
 def borrowing() -> World:
@@ -279,7 +281,7 @@ def test_the_limit_of_loans_falls_when_much_of_their_work_is_lost_and_rises_when
     assert limits == [6 * MINUTE, 3 * MINUTE]
 
 
-# --- devices -----------------------------------------------------------------------------------------------------------
+# --- devices ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_part_of_a_gpu_is_lent_and_comes_back() -> None:
@@ -296,7 +298,7 @@ def test_a_part_of_a_gpu_is_lent_and_comes_back() -> None:
     assert idle(world) == {}
 
 
-# --- leases of proxies outside ---------------------------------------------------------------------------------------------
+# --- leases of proxies outside ----------------------------------------------------------------------------------------
 
 
 def with_lease(size: float = 4, **options: Any) -> World:

@@ -95,7 +95,9 @@ def settle(world: World) -> World:
 
 
 def test_outsiders_give_back_before_siblings() -> None:
-    """biology has 20 beyond its quota, lab nothing; theory is below its own quota as long as physics has room in its."""
+    """biology has 20 beyond its quota, lab nothing; theory is below its own quota as long as physics has room in
+    its.
+    """
     world = World(*UNIVERSITY, nodes=nodes(10, cpu=10), **CALM)
     world.run(job("l").tasks(40).group("lab"), job("b").tasks(60).group("biology"))
     settle(busy(world, "theory")).decide()
@@ -137,7 +139,9 @@ def test_a_sibling_gives_back_what_is_within_the_quota_of_both() -> None:
 
 
 def test_nobody_yields_to_a_group_whose_branch_has_its_quota() -> None:
-    """theory is below its own quota, but physics has all of its: only lab yields, although biology borrowed from others."""
+    """theory is below its own quota, but physics has all of its: only lab yields, although biology borrowed from
+    others.
+    """
     world = World(*UNIVERSITY, group("idle", 40), nodes=nodes(14, cpu=10), **CALM)
     world.run(job("l").tasks(60).group("lab"), job("b").tasks(80).group("biology"))
     busy(world, "theory").decide()
@@ -158,9 +162,11 @@ def test_a_group_above_its_quota_takes_for_its_branch_what_siblings_leave() -> N
 
 def test_a_max_quota_bounds_a_group_and_those_in_it() -> None:
     world = World(
-        group("physics", 20).most(30), group("theory", 10).inside("physics"), group("lab", 10).most(12).inside("physics"),
+        group("physics", 20).most(30),
+        group("theory", 10).inside("physics"),
+        group("lab", 10).most(12).inside("physics"),
         nodes=nodes(1, cpu=100),
-    )  # fmt: skip
+    )
     busy(world, "theory", "lab").decide()
     assert used(world, "theory", "lab", "physics") == [18, 12, 30]
     assert world.why("lab") == "group lab is at its MaxQuota of 12 cores: 12 cores used, this asks for 1 core"

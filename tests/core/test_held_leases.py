@@ -1,4 +1,6 @@
-"""Leases that a holder has keep what they have: they yield as a whole, with all that runs in them (design note 0024)."""
+"""Leases that a holder has keep what they have: they yield as a whole, with all that runs in them (design note
+0024).
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def told(world: World) -> list[str]:
 
 
 def test_a_task_inside_is_no_victim_by_itself_within_the_minimum_time_of_its_lease() -> None:
-    """A lease of 6 of 8 cores with ``min_time``, and a task of 5 in it: a group below its quota waits until the minimum time is over."""
+    """A lease of 6 of 8 cores with ``min_time``, and a task of 5 in it: a group below its quota waits until the minimum
+    time is over.
+    """
     world = cluster()
     hold(world, keeps="10min").run(of("a", "task", 5, workload="w")).wait(4)
     world.submit(of("b", "entitled", 5)).decide()
@@ -313,7 +317,9 @@ def test_foreign_use_of_a_node_takes_nothing_of_a_lease() -> None:
 
 
 class History:
-    """A random history of three groups of which each holds leases, preempts and borrows; the world checks all invariants after every event."""
+    """A random history of three groups of which each holds leases, preempts and borrows; the world checks all
+    invariants after every event.
+    """
 
     def __init__(self, seed: int, seen: Counter[str]) -> None:
         self.rng = rng = Random(seed)
@@ -352,7 +358,9 @@ class History:
         self.world.end(list(self.world.running.values()), Outcome.CANCELLED).decide()
 
     def look(self, decisions: list[Any]) -> None:
-        """No task in a held lease is preempted by itself for another group, no lease within its minimum time, and nothing goes back from one that is used."""
+        """No task in a held lease is preempted by itself for another group, no lease within its minimum time, and
+        nothing goes back from one that is used.
+        """
         core, told = self.world.core, {each.attempt: each for each in decisions if isinstance(each, Preempt)}
         for lease in core.pool.leases.values():
             if lease.holder is None:

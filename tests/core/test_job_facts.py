@@ -1,4 +1,6 @@
-"""Constraints that name the job itself: its user, its amounts; the same live, restored and for each member of a unit."""
+"""Constraints that name the job itself: its user, its amounts; the same live, restored and for each member of a
+unit.
+"""
 
 from __future__ import annotations
 
@@ -104,17 +106,24 @@ def test_a_restored_core_knows_the_job_as_before() -> None:
 MISTAKES = {
     "Job.Usr = 1": "at character 1, `Job.Usr = 1`: a job has no Job.Usr (did you mean Job.User?)",
     "Job.User.Name = 1": "at character 1, `Job.User.Name = 1`: a job has no Job.User.Name (did you mean Job.Name?)",
-    "Job.TPU > 0": "at character 1, `Job.TPU > 0`: a job has no Job.TPU (after `Job.`: User, Group, Name, Type, Application, "
-    "Workload, Priority, Tasks, Gang, TimeLimit, CPU, Memory, Network, DiskRead, DiskWrite, IOPSRead, IOPSWrite, gpu, Labels.…)",
-    'away_from("Job.Prio > 3")': 'at character 11, `"Job.Prio > 3")`: at character 1, `Job.Prio > 3`: a job has no Job.Prio '
+    "Job.TPU > 0": "at character 1, `Job.TPU > 0`: a job has no Job.TPU (after `Job.`: User, Group, Name, Type, "
+    "Application, "
+    "Workload, Priority, Tasks, Gang, TimeLimit, CPU, Memory, Network, DiskRead, DiskWrite, IOPSRead, "
+    "IOPSWrite, gpu, Labels.…)",
+    'away_from("Job.Prio > 3")': 'at character 11, `"Job.Prio > 3")`: at character 1, `Job.Prio > 3`: a job has no '
+    "Job.Prio "
     "(did you mean Job.Priority?)",
-    "Memory >= Job.CPU": "at character 1, `Memory >= Job.CPU`: Memory is in bytes and Job.CPU is not (amounts of one kind, or "
+    "Memory >= Job.CPU": "at character 1, `Memory >= Job.CPU`: Memory is in bytes and Job.CPU is not (amounts of "
+    "one kind, or "
     "shares such as IdleMemory / Memory)",
     "Job.Memory >= 2": "at character 15, `2`: 2 has no unit, and Job.Memory is in bytes (a unit: 2G, or 2B)",
-    "Job.Memory >= 50%": "at character 15, `50%`: 50% of what? Job.Memory is an amount, not a share (Job.Memory / Memory is a share)",
-    'near("Job.Memory > 2")': 'at character 6, `"Job.Memory > 2")`: at character 14, `2`: 2 has no unit, and Job.Memory is in bytes '
+    "Job.Memory >= 50%": (
+        "at character 15, `50%`: 50% of what? Job.Memory is an amount, not a share (Job.Memory / Memory is a share)"
+    ),
+    'near("Job.Memory > 2")': 'at character 6, `"Job.Memory > 2")`: at character 14, `2`: 2 has no unit, and '
+    "Job.Memory is in bytes "
     "(a unit: 2G, or 2B)",
-    "SSD && f(x) = (Job.Priority > 3)": "at character 16, `Job.Priority > 3)`: f(x) compares Waittime and ClusterLoad with "
+    "SSD && f(x) = (Job.Priority > 3)": "at character 16, `Job.Priority > 3)`: f(x) compares Waittime and ClusterLoad with "  # noqa: E501
     "constants, nothing else (such as f(x) = (Waittime > 15s) or f(x) = (ClusterLoad < 80% || Waittime > 5min))",
 }
 

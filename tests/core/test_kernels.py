@@ -328,7 +328,10 @@ def turn_domains(draw: random.Random, cluster: Cluster, shape: Shape, first: lis
 
 @pytest.mark.parametrize("seed", range(6))
 def test_clauses_keep_shapes_off_nodes(seed: int) -> None:
-    """The bits of clauses stay whatever happens to the node. What it lacks is kept beside a clause over domains alone, and never counted."""
+    """The bits of clauses stay whatever happens to the node.
+
+    What it lacks is kept beside a clause over domains alone, and never counted.
+    """
     draw = random.Random(seed)
     dimensions = Dimensions()
     k_count = len(dimensions)

@@ -1,4 +1,6 @@
-"""When fragments are lent: before their owner needs them, and as long as little work is lost by it (design note 0024)."""
+"""When fragments are lent: before their owner needs them, and as long as little work is lost by it (design note
+0024).
+"""
 
 from __future__ import annotations
 

@@ -404,8 +404,10 @@ def test_expressions_are_tried_out_on_the_nodes() -> None:
     core.cordon("bare")
     found = core.core.match("Memory > 10G && GCC >= 4.5", "2 × CPU + (SSD = True)")
     assert [(each.node, each.satisfied, each.failing, each.score, each.usable) for each in found] == [
-        ("old", False, "GCC >= 4.5", 2.0, True), ("new", True, "", 3.0, True), ("bare", False, "Memory > 10G", 2.0, False),
-    ]  # fmt: skip
+        ("old", False, "GCC >= 4.5", 2.0, True),
+        ("new", True, "", 3.0, True),
+        ("bare", False, "Memory > 10G", 2.0, False),
+    ]
     assert core.core.export() == Scheduler.restore(core.core.export()).export()
     with pytest.raises(InputError):
         core.core.match("GCC >=")

@@ -1,4 +1,6 @@
-"""Plans that move running tasks: what may move, where it goes, what that frees, and how it is carried out (design note 0027)."""
+"""Plans that move running tasks: what may move, where it goes, what that frees, and how it is carried out (design note
+0027).
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ def pinned(world: World, each: JobBuilder, name: str) -> None:
         world.cordon(other, "")
 
 
-# --- whole nodes and devices ---------------------------------------------------------------------------------------------
+# --- whole nodes and devices ------------------------------------------------------------------------------------------
 
 
 def test_a_node_is_emptied_into_the_room_that_others_have_left() -> None:
@@ -122,7 +124,7 @@ def test_a_plan_keeps_its_budget() -> None:
     assert planned(world, lost=99 * 10**6 * 1000).moves == ()
 
 
-# --- what stays ----------------------------------------------------------------------------------------------------------
+# --- what stays -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_a_move_takes_no_group_above_its_quota() -> None:
     assert "a large tiny" not in told(world, planned(world))
 
 
-# --- services --------------------------------------------------------------------------------------------------------------
+# --- services ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_tasks_of_a_service_that_came_to_one_node_spread() -> None:
@@ -200,7 +202,7 @@ def test_emptying_a_node_brings_no_tasks_of_a_service_together() -> None:
     assert planned(world).moves == ()
 
 
-# --- clauses over domains --------------------------------------------------------------------------------------------------
+# --- clauses over domains ---------------------------------------------------------------------------------------------
 
 
 def racks(*names: str) -> World:
@@ -245,7 +247,7 @@ def test_a_task_moves_only_where_its_job_stays_spread_and_together() -> None:
     assert told(world, planned(world)) == []
 
 
-# --- room for a unit -------------------------------------------------------------------------------------------------------
+# --- room for a unit --------------------------------------------------------------------------------------------------
 
 
 def test_the_cheapest_task_makes_room_for_a_gang() -> None:
@@ -322,7 +324,7 @@ def test_a_gang_gets_a_place_in_one_rack() -> None:
     assert (told(world, plan), plan.place) == (["a n2 n3"], (("n1", 1), ("n2", 1)))
 
 
-# --- on the way ------------------------------------------------------------------------------------------------------------
+# --- on the way -------------------------------------------------------------------------------------------------------
 
 
 def moving(world: World) -> Plan:
@@ -387,7 +389,7 @@ def test_a_move_survives_a_restore() -> None:
     assert world.nodes_of("b") == ["n1"]
 
 
-# --- what always holds -----------------------------------------------------------------------------------------------------
+# --- what always holds ------------------------------------------------------------------------------------------------
 
 KINDS = st.tuples(
     st.sampled_from([0.5, 1, 2, 4]),

@@ -57,7 +57,8 @@ WHY = {
         [node(f"n{i}").accepts("Job.CPU >= 4 && Job.User in Owners").where(owners="{ann}") for i in range(5)],
         job("it").cpu(2).group("web").user("ann"),
         (
-            "no node of this cluster could ever satisfy what n0, n1, n2 and 2 more accept: Job.CPU >= 4 && Job.User in Owners "
+            "no node of this cluster could ever satisfy what n0, n1, n2 and 2 more accept: Job.CPU >= 4 && "
+            "Job.User in Owners "
             "(5 of 5 nodes do not)"
         ),
     ),
@@ -94,9 +95,11 @@ WHY = {
         [node(f"n{i}").accepts(f"Job.Tasks > {i + 1}") for i in range(6)],
         job("it").group("web"),
         (
-            "no node of this cluster could ever satisfy what n0 accepts: Job.Tasks > 1 and what n1 accepts: Job.Tasks > 2 and "
+            "no node of this cluster could ever satisfy what n0 accepts: Job.Tasks > 1 and what n1 accepts: "
+            "Job.Tasks > 2 and "
             "what n2 accepts: Job.Tasks > 3 and what 3 more nodes that choose ask for "
-            "(of 6 nodes 1 do not satisfy what n0 accepts: Job.Tasks > 1, 1 do not satisfy what n1 accepts: Job.Tasks > 2, "
+            "(of 6 nodes 1 do not satisfy what n0 accepts: Job.Tasks > 1, 1 do not satisfy what n1 accepts: "
+            "Job.Tasks > 2, "
             "1 do not satisfy what n2 accepts: Job.Tasks > 3, 3 do not satisfy what 3 more nodes that choose ask for)"
         ),
     ),
@@ -169,10 +172,17 @@ def test_clusters_without_such_nodes_know_nothing_of_it() -> None:
 
 MISTAKES = {
     "Job.User = ": "accepts: at the end: a value is expected",
-    "IdleCPU > 4 && Job.Tasks > 1": "accepts: at character 1, `IdleCPU > 4 && Job.Tasks…`: IdleCPU changes all the time, and a node takes a job "
-    "or does not (Job.CPU, Job.Memory, or attributes of the node; such as Job.Group in (lab, web) or Job.User in Owners)",
-    "SSD = True": "accepts: SSD = True says nothing about a job (such as Job.Group in (lab, web) or Job.User in Owners)",
-    "Nodes in (a)": "accepts: at character 1, `Nodes in (a)`: Nodes must be a separate clause: it cannot be part of another condition "
+    "IdleCPU > 4 && Job.Tasks > 1": "accepts: at character 1, `IdleCPU > 4 && Job.Tasks…`: IdleCPU changes all the time, and "  # noqa: E501
+    "a node takes a "
+    "job "
+    "or does not (Job.CPU, Job.Memory, or attributes of the node; such as Job.Group in (lab, web) or "
+    "Job.User in Owners)",
+    "SSD = True": (
+        "accepts: SSD = True says nothing about a job (such as Job.Group in (lab, web) or Job.User in Owners)"
+    ),
+    "Nodes in (a)": "accepts: at character 1, `Nodes in (a)`: Nodes must be a separate clause: it cannot be "
+    "part of another "
+    "condition "
     "(Name in (…) or Address in (…) may stand anywhere)",
 }
 
@@ -186,9 +196,13 @@ def test_mistakes(text: str, sentence: str) -> None:
 
 NAMED = Node(name="n1", capacity=(4_000, 0, 0, 0, 0, 0, 0, 0), attributes=(("Owner", "ann"),))
 UNKNOWN = {
-    'Job.Owner = "root"': 'accepts: at character 1, `Job.Owner = "root"`: a job has no Job.Owner (after `Job.`: User, Group,',
+    'Job.Owner = "root"': (
+        'accepts: at character 1, `Job.Owner = "root"`: a job has no Job.Owner (after `Job.`: User, Group,'
+    ),
     "Job.Nope = 1 || Job.User in Owners": "accepts: at character 1, `Job.Nope = 1 || Job.User…`: a job has no Job.Nope",
-    "Job.User = ann": 'accepts: at character 12, `ann`: the node has no attribute ann (a text must be in quotes: "ann")',
+    "Job.User = ann": (
+        'accepts: at character 12, `ann`: the node has no attribute ann (a text must be in quotes: "ann")'
+    ),
     "Job.User = Owner && Job.Labels.tier = web": "accepts: at character 39, `web`: the node has no attribute web",
     "Job.Grup = Owner": "a job has no Job.Grup (did you mean Job.Group?)",
 }

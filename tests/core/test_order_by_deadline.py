@@ -111,7 +111,8 @@ STEPS = st.lists(
 def test_who_puts_a_minute_on_everything_gets_no_second_task_beyond_his_quota_that_a_group_that_does_not_lend_can_start(
     steps: list[tuple[str, int, int]], never_lends: bool, late: str
 ) -> None:
-    """The honest group has no deadlines, or a threshold of 0: while it is below its quota and waits, nobody above the own quota starts anything.
+    """The honest group has no deadlines, or a threshold of 0: while it is below its quota and waits, nobody above the
+    own quota starts anything.
 
     Who is just at his quota is not above it, so one task more may start by its deadline.
     """

@@ -158,17 +158,26 @@ WAITING = [
     (
         [job("driver").cpu(2).tasks(2), job("workers").cpu(3).tasks(2)],
         [job("a").cpu(3).tasks(2), job("b").cpu(2)],
-        "not enough nodes have enough free for all its tasks; of 3 nodes 2 lack cpu; part driver: 1 of 2 places; part workers: 0 of 2 places",
+        (
+            "not enough nodes have enough free for all its tasks; of 3 nodes 2 lack cpu; part driver: 1 of 2 "
+            "places; part workers: 0 of 2 places"
+        ),
     ),
     (
         [job("driver").cpu(3), job("workers").cpu(2).tasks(3)],
         [job("a").cpu(1).tasks(3).spread(per_node=1)],
-        "not enough nodes have enough free for all its tasks; there is room for some of them only; each part has room by itself, but not all of them together",
+        (
+            "not enough nodes have enough free for all its tasks; there is room for some of them only; each part "
+            "has room by itself, but not all of them together"
+        ),
     ),
     (
         [job("driver").cpu(2), job("workers").cpu(1).tasks(3).requires("Fast = True")],
         [job("a").cpu(2)],
-        "not enough nodes have enough free for all its tasks; there is room for some of them only (of 3 nodes 2 do not satisfy Fast = True); part workers: 2 of 3 places",
+        (
+            "not enough nodes have enough free for all its tasks; there is room for some of them only (of 3 "
+            "nodes 2 do not satisfy Fast = True); part workers: 2 of 3 places"
+        ),
     ),
 ]
 

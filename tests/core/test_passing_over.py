@@ -138,11 +138,13 @@ def test_jobs_behind_one_that_is_bound_to_a_rack_without_open_nodes_go_on(
     assert made.nodes_of("head") != []
 
 
-# --- forbidden by the guarantees of others ------------------------------------------------------------------------------
+# --- forbidden by the guarantees of others ----------------------------------------------------------------------------
 
 
 def crowd(policy: str) -> World:
-    """Ten cores: the job of alpha uses them all and waits for more, beta with a quota of 5 asks for ten at once, and for single cores behind that."""
+    """Ten cores: the job of alpha uses them all and waits for more, beta with a quota of 5 asks for ten at once, and
+    for single cores behind that.
+    """
     beta = group("beta", 5, "BackFill" if policy == "conservative" else policy)
     if policy == "conservative":
         beta = beta.with_options(backfill=policy)
@@ -202,7 +204,7 @@ def test_many_forbidden_gangs_alike_are_tried_once(monkeypatch: pytest.MonkeyPat
     assert len(tried) < 10
 
 
-# --- kept off by an advance reservation -----------------------------------------------------------------------------------
+# --- kept off by an advance reservation -------------------------------------------------------------------------------
 
 
 def before_maintenance(policy: str, *, busy: bool) -> World:

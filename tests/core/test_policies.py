@@ -408,7 +408,9 @@ def test_conservative_moves_no_job_later_when_an_early_end_lets_another_one_jump
 
 
 def test_conservative_gives_an_earlier_job_the_room_that_a_later_one_left_when_it_moved() -> None:
-    """Wide is looked at before hole moves away from n1; what ends next is on n2, and n1 is looked at again all the same."""
+    """Wide is looked at before hole moves away from n1; what ends next is on n2, and n1 is looked at again all the
+    same.
+    """
     big, small = node("n1").cpu(4), node("n2").cpu(3)
     world = World(
         group("g", 99, "BackFill").with_options(backfill="conservative"), nodes=[big, small], node_order="first"

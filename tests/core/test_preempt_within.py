@@ -273,7 +273,9 @@ def test_who_was_not_due_yields_at_once() -> None:
 
 @pytest.mark.parametrize("policy", ["FIFO", "BackFill", "Capacity"])
 def test_who_waited_behind_a_job_does_not_stop_it_when_it_starts(policy: str) -> None:
-    """The policy put the lower priority first; to stop it now would undo that decision in the moment in which it was made."""
+    """The policy put the lower priority first; to stop it now would undo that decision in the moment in which it was
+    made.
+    """
     world = World(ours(policy=policy), nodes=nodes(1, cpu=4))
     world.run(of_ours("before", 5, 4)).submit(of_ours("low", 0, 4), of_ours("high", 3, 4)).decide()
     world.wait(19).finish("before")

@@ -69,7 +69,7 @@ def test_a_group_yields_above_b_of_its_quota(used: float, above: str, yields: bo
     assert world.victims() == ["old" if yields else "last"]
 
 
-# --- nobody is above quota × B -----------------------------------------------------------------------------------------
+# --- nobody is above quota × B ----------------------------------------------------------------------------------------
 
 CALM: dict[str, Any] = {"grace": 0, "cooling": 0, "cooling_above_quota": 0, "max_per_round": 1.0}
 
@@ -120,7 +120,9 @@ def test_from_those_within_b_a_group_takes_no_more_than_its_quota(cores: int, yi
 
 
 def test_of_those_within_b_a_wide_victim_is_not_exchanged_for_another_ones_need() -> None:
-    """Without its only task the group would have as little of its quota as the one that waits: they could take turns."""
+    """Without its only task the group would have as little of its quota as the one that waits: they could take
+    turns.
+    """
     world = World(group("old", 10), group("new", 10), nodes=nodes(1, cpu=20), **CALM)
     world.run(job("wide").cpu(11).group("old"))
     world.submit(job("ten").cpu(10).group("new")).decide()
@@ -138,7 +140,9 @@ def test_of_those_within_b_the_last_victim_may_take_its_group_below_the_quota() 
 
 
 def test_what_is_free_and_kept_for_another_unit_keeps_no_group_below_its_quota() -> None:
-    """One core is kept free for a unit of four that is due, above the quota of its group: who is owed room goes first, and needs no victim."""
+    """One core is kept free for a unit of four that is due, above the quota of its group: who is owed room goes first,
+    and needs no victim.
+    """
     world = World(group("old", 20), group("wide", 1), group("new", 10), nodes=nodes(1, cpu=40), **CALM)
     world.run(job("o").tasks(39).group("old"))
     world.submit(job("w").cpu(4).group("wide")).decide()

@@ -1,4 +1,6 @@
-"""Advance reservations in random stories: nobody else is in their room, none overlap, and every scheduler agrees at any moment."""
+"""Advance reservations in random stories: nobody else is in their room, none overlap, and every scheduler agrees at any
+moment.
+"""
 
 from __future__ import annotations
 

@@ -60,7 +60,8 @@ def hard_now(job: Job, waited: int, load: float) -> list[Clause]:
 
 def checked(seen: Counter[str]) -> Callable[[Player, list[Decision]], Callable[[], None]]:
     """Looks at the starts of one pass before they enter the account: the nodes are as the pass found them."""
-    # Of claimed tasks the clauses that were hard when their place was chosen: what was soft then may be hard at the start.
+    # Of claimed tasks the clauses that were hard when their place was chosen: what was soft then may be hard at the
+    # start.
     claimed: dict[tuple[int, int], list[Clause]] = {}
 
     def watch(player: Player, items: list[Decision]) -> Callable[[], None]:

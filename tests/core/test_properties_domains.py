@@ -28,10 +28,22 @@ from tests.examples import examples
 from tests.language import plain
 
 CLAUSES = (
-    "spread(Zone)", "spread(Zone)", "spread(Zone, 2)", 'spread(Zone, "a=50%, b=30%")', 'spread(Zone, 2, "a=60%")', "spread(Switch)",
-    'away_from("self", Switch)', 'away_from("tier=db", Zone)', 'away_from("j1*", Switch)', 'away_from("tier=web")',
-    'near("tier=db", Zone)', 'near("self", Zone)', 'near("j2", Switch)', "within(Zone)", "within(Switch)",
-)  # fmt: skip
+    "spread(Zone)",
+    "spread(Zone)",
+    "spread(Zone, 2)",
+    'spread(Zone, "a=50%, b=30%")',
+    'spread(Zone, 2, "a=60%")',
+    "spread(Switch)",
+    'away_from("self", Switch)',
+    'away_from("tier=db", Zone)',
+    'away_from("j1*", Switch)',
+    'away_from("tier=web")',
+    'near("tier=db", Zone)',
+    'near("self", Zone)',
+    'near("j2", Switch)',
+    "within(Zone)",
+    "within(Switch)",
+)
 RELAXATIONS = ("", "", "", "", " && f(x) = (Waittime > 20s)", " && f(x) = True")
 
 

@@ -1,4 +1,6 @@
-"""What always holds of leases and loans, in random stories in which workloads keep leases and lend (design note 0024)."""
+"""What always holds of leases and loans, in random stories in which workloads keep leases and lend (design note
+0024).
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,14 @@ from tests.examples import examples
 
 # Whether a node is busy depends on what is held there, of which the account of the stories knows only tasks.
 LENDING = {
-    "fragments": True, "lending": "on", "lease_idle": 30 * SECOND, "min_fragment": 0.5, "limits": "all", "overload_memory": 0, "overload_cpu": 0.0,
-}  # fmt: skip
+    "fragments": True,
+    "lending": "on",
+    "lease_idle": 30 * SECOND,
+    "min_fragment": 0.5,
+    "limits": "all",
+    "overload_memory": 0,
+    "overload_cpu": 0.0,
+}
 EVERYTHING = {**EVERYTHING, "use": 5}
 CONSTRAINED = {**CONSTRAINED, "use": 5}
 PLACED = {**PLACED, "use": 5}

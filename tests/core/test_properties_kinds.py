@@ -108,9 +108,16 @@ class Place:
 
     def __init__(self, rng: Random) -> None:
         options = Options(
-            accounting="dominant", cooling=0, cooling_above_quota=0, max_per_round=1.0, preempt_below=1.0, preempt_above=1.0,
-            drain_after=0, behind_blocked=rng.choice(("reserve", "quota_only")), order=rng.choice(("share", "urgency")),
-        )  # fmt: skip
+            accounting="dominant",
+            cooling=0,
+            cooling_above_quota=0,
+            max_per_round=1.0,
+            preempt_below=1.0,
+            preempt_above=1.0,
+            drain_after=0,
+            behind_blocked=rng.choice(("reserve", "quota_only")),
+            order=rng.choice(("share", "urgency")),
+        )
         self.rng = rng
         self.core = Scheduler(D, options)
         self.now = 0
@@ -151,9 +158,13 @@ class Place:
         model = self.rng.choice((*MODELS, ""))
         takers = [group.name for group in self.groups if group.name != "in"]
         job = Job(
-            id=self.number, group=self.rng.choice(takers), request=D.vector(cpu=1_000, gpu=1_000), tasks=self.rng.randint(1, 6),
-            requirement=f'GPUModel = "{model}"' if model else "", priority=self.rng.randint(0, 3),
-        )  # fmt: skip
+            id=self.number,
+            group=self.rng.choice(takers),
+            request=D.vector(cpu=1_000, gpu=1_000),
+            tasks=self.rng.randint(1, 6),
+            requirement=f'GPUModel = "{model}"' if model else "",
+            priority=self.rng.randint(0, 3),
+        )
         self.core.observe(self.now, [JobSubmitted(job)])
 
     def end(self) -> None:
@@ -188,7 +199,9 @@ class Place:
         raise AssertionError("it does not come to rest")
 
     def owed(self) -> list[str]:
-        """The groups that wait for a kind of which they are below their quota, while others have more of it than theirs."""
+        """The groups that wait for a kind of which they are below their quota, while others have more of it than
+        theirs.
+        """
         groups, found = self.core.groups, []
         for group in groups:
             head = head_of(group)

@@ -1,4 +1,6 @@
-"""What always holds of gangs with parts: all or nothing, within what nodes have, and no worse than plain gangs where these would do."""
+"""What always holds of gangs with parts: all or nothing, within what nodes have, and no worse than plain gangs where
+these would do.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_stories_with_parts_keep_every_invariant(kind: str) -> None:
-    """The account of a story holds that all tasks of a gang start in one answer or none, and that no node gives more than it has."""
+    """The account of a story holds that all tasks of a gang start in one answer or none, and that no node gives more
+    than it has.
+    """
     fixed, weights = KINDS[kind]
 
     @examples(10)
@@ -83,7 +87,9 @@ def exists(sizes: list[int], kinds: list[tuple[int, int]]) -> bool:
 
 @pytest.mark.parametrize("within", [False, True])
 def test_of_small_placements_that_exist_few_are_missed(within: bool) -> None:
-    """Which kind gets which nodes is a packing problem: the ways that are tried find nearly all there are, and no others."""
+    """Which kind gets which nodes is a packing problem: the ways that are tried find nearly all there are, and no
+    others.
+    """
     rng = Random(3)
     found = missed = 0
     for _ in range(150):

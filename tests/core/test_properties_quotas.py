@@ -1,4 +1,6 @@
-"""With constant demand every group comes to its quota, on every level of a tree, and then nobody is preempted any more."""
+"""With constant demand every group comes to its quota, on every level of a tree, and then nobody is preempted any
+more.
+"""
 
 from __future__ import annotations
 
@@ -96,9 +98,13 @@ class Constant:
                 requirement = self.rng.choice(("", *(f'GPUModel = "{kind}"' for kind in KINDS)))
             for _ in range(20 if gang else 1):
                 job = Job(
-                    id=len(self.coming) + 1, group=name, request=request, requirement=requirement, tasks=3 if gang else 10_000,
+                    id=len(self.coming) + 1,
+                    group=name,
+                    request=request,
+                    requirement=requirement,
+                    tasks=3 if gang else 10_000,
                     gang=gang,
-                )  # fmt: skip
+                )
                 self.coming.append((at, job))
 
     def observe(self, events: list[Event]) -> None:
@@ -130,7 +136,9 @@ class Constant:
             self.observe([*events, *(TaskEnded(attempt, Outcome.PREEMPTED) for attempt in ended)])
 
     def without_their_quota(self) -> list[GroupState]:
-        """The groups that wait with less than nine tenths of their quota, and would stay within it with one unit more."""
+        """The groups that wait with less than nine tenths of their quota, and would stay within it with one unit
+        more.
+        """
         return [group for group in self.core.groups if len(group.policy) and self._lacks(group)]
 
     def _lacks(self, group: GroupState) -> bool:

@@ -162,7 +162,9 @@ def test_who_yields_is_above_its_quota_of_that_kind(quota: str, a100: int, t4: i
 
 
 def test_nobody_takes_the_guaranteed_devices_for_cores() -> None:
-    """The cores are all in use; a group below its quota of cores takes them from tasks without devices, or with borrowed ones."""
+    """The cores are all in use; a group below its quota of cores takes them from tasks without devices, or with
+    borrowed ones.
+    """
     world = cluster(group("own", "<64>"), group("other", "<1,gpu(A100)=4>"))
     world.run(wants("a", "A100", 4).cpu(16).group("other"), job("c").cpu(32).tasks(2).group("other"))
     world.submit(job("back").cpu(16).group("own")).decide()
@@ -275,7 +277,9 @@ def test_a_kind_that_is_full_does_not_keep_a_job_for_any_model_from_others() -> 
 
 
 def test_within_the_max_quota_of_a_kind_siblings_take_back_what_they_are_guaranteed() -> None:
-    """The node has 12 A100s, of which ml may have 8; speech has taken 6 of them, and vision, which is guaranteed 4, 2."""
+    """The node has 12 A100s, of which ml may have 8; speech has taken 6 of them, and vision, which is guaranteed 4,
+    2.
+    """
     world = World(
         group("ml", "<gpu(A100)=6>").most("<gpu(A100)=8>"),
         group("vision", "<gpu(A100)=4>").inside("ml"),

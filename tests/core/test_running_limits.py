@@ -1,4 +1,6 @@
-"""Limits on running jobs: what they let start under each policy, what they never do to others, and what changes them."""
+"""Limits on running jobs: what they let start under each policy, what they never do to others, and what changes
+them.
+"""
 
 from __future__ import annotations
 

@@ -196,7 +196,8 @@ def test_every_unit_within_its_quota_starts_within_the_bound(
 ) -> None:
     """Streams of small jobs in every group for a long time, and wide units in some, of any priority.
 
-    The bound begins when a unit is offered. One that yields to higher priorities of its group comes back to its place, and those behind it are not offered.
+    The bound begins when a unit is offered. One that yields to higher priorities of its group comes back to its place,
+    and those behind it are not offered.
     """
     priorities = st.integers(0, 2)
     cores = data.draw(st.lists(st.integers(2, 6), min_size=1, max_size=4), "nodes")

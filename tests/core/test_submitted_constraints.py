@@ -72,12 +72,12 @@ def test_every_mistake_is_told_with_its_job_its_key_and_the_character() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"network_adjacent": "True && f(x) = (Waitime > 5min)"}, "network_adjacent: at character 17, `Waitime > 5min)`: "),
+        ({"network_adjacent": "True && f(x) = (Waitime > 5min)"}, "network_adjacent: at character 17, `Waitime > 5min)`: "),  # noqa: E501
         ({"NetworkAdjacent": " NetworkAdjacent = True and f(x) = (1)"}, "NetworkAdjacent: at character 37, `1)`: "),
-        ({"data_locality": "in (10.0.0.2-300) && f(x) = True"}, "data_locality: at character 5, `10.0.0.2-300) && f(x) = …`: "),
+        ({"data_locality": "in (10.0.0.2-300) && f(x) = True"}, "data_locality: at character 5, `10.0.0.2-300) && f(x) = …`: "),  # noqa: E501
         ({"data_locality": "10.0.0.2-8 && f(x) ="}, "data_locality: at the end: "),
         ({"nodes": ["web-1", "10.0.0.300"]}, "nodes: at character 8, `10.0.0.300`: "),
-        ({"job_dependency": "db || web"}, "job_dependency: at character 1, `db || web`: JobDependency must be a separate clause"),
+        ({"job_dependency": "db || web"}, "job_dependency: at character 1, `db || web`: JobDependency must be a separate clause"),  # noqa: E501
         ({"job_dependency": ["db", "web && f(x) = 4"]}, "job_dependency[1]: at character 15, `4`: "),
         ({"exclusive_disk": "yes && f(y) = True"}, "exclusive_disk: at character 8, `f(y) = True`: "),
         ({"Requirement": "< GCC >> 4.5 >"}, "Requirement: at character 8, `> 4.5 >`: "),

@@ -9,7 +9,9 @@ from tests.core.builders import World, group, job, nodes
 
 
 class Urgent(Policy[JobEntry]):
-    """First come, first served; but whoever has a priority goes first from that many seconds after its submission on."""
+    """First come, first served; but whoever has a priority goes first from that many seconds after its submission
+    on.
+    """
 
     timed = True
 

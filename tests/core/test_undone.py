@@ -1,4 +1,6 @@
-"""No decision is undone by the next (design note 0011): what starts is not stopped by a unit that could have had its room."""
+"""No decision is undone by the next (design note 0011): what starts is not stopped by a unit that could have had its
+room.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +156,9 @@ class Play:
 
 
 def random_play(seed: int) -> Play:
-    """Saturated groups whose units do not divide their quotas, flat or in a tree, with any policy that orders by time or priority."""
+    """Saturated groups whose units do not divide their quotas, flat or in a tree, with any policy that orders by time
+    or priority.
+    """
     random = Random(seed)
     number, count, cores = random.choice([2, 2, 3, 4]), random.choice([1, 2, 4, 6]), random.choice([8, 10, 16, 20])
     cuts = sorted(random.sample(range(1, count * cores), number - 1))
@@ -201,6 +205,8 @@ def test_nothing_is_started_that_the_next_decision_stops() -> None:
 
 @pytest.mark.long
 def test_hardly_anything_is_started_in_vain_in_a_thousand_worlds() -> None:
-    """Known to be left: a unit whose victims are gone starts although another group came to be owed the room meanwhile."""
+    """Known to be left: a unit whose victims are gone starts although another group came to be owed the room
+    meanwhile.
+    """
     preempted, found = undone(range(1_000))
     assert sum(each.total() for each in found.values()) <= preempted / 500

@@ -74,9 +74,10 @@ WHY = {
     "Rack = r1 && f(x) = (Waittime > 1h)": "no node satisfies Rack = r1 (2 of 2 nodes do not); "
     'no node has an attribute r1, a text must be in quotes: "r1"',
     'regexp(Name, "^gpu")': 'no node of this cluster could ever satisfy regexp(Name, "^gpu") (2 of 2 nodes do not)',
-    'contains(Featurs, "avx2")': 'no node of this cluster could ever satisfy contains(Featurs, "avx2") (2 of 2 nodes do not); '
+    'contains(Featurs, "avx2")': 'no node of this cluster could ever satisfy contains(Featurs, "avx2") (2 of 2 nodes do '  # noqa: E501
+    "not); "
     "no node has an attribute Featurs",
-    'Name in ("n*", "gpu-[01-40]") && Rack = "r9"': 'no node of this cluster could ever satisfy Rack = "r9" (2 of 2 nodes do not)',
+    'Name in ("n*", "gpu-[01-40]") && Rack = "r9"': 'no node of this cluster could ever satisfy Rack = "r9" (2 of 2 nodes do not)',  # noqa: E501
     "Nodes in (gpu*)": 'no node of this cluster could ever satisfy Nodes in ("gpu*") (2 of 2 nodes do not); '
     "no node has a name like gpu*",
     '"avx2" in Featurs': 'no node of this cluster could ever satisfy "avx2" in Featurs (2 of 2 nodes do not); '

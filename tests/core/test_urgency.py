@@ -55,7 +55,7 @@ def plain(rows: list[tuple[int, int, int]], late: int, now: int, *, by_deadline:
 
 
 @given(
-    rows=JOBS, late=st.sampled_from([0, 1]), now=st.integers(0, 120), after=st.integers(0, 400), by_deadline=st.booleans(),
+    rows=JOBS, late=st.sampled_from([0, 1]), now=st.integers(0, 120), after=st.integers(0, 400), by_deadline=st.booleans(),  # noqa: E501
 )  # fmt: skip
 def test_the_head_is_the_first_job_until_the_time_that_is_named(
     rows: list[tuple[int, int, int]], late: int, now: int, after: int, by_deadline: bool
@@ -264,10 +264,17 @@ class Story:
         if what == "add":
             self.jobs.append(
                 Queued(
-                    Job(id=self.number, group="g", request=(1, 1)), count * SECOND, self.now + due * SECOND, run * SECOND,
-                    run * SECOND // 2, SHAPES[(count + run) % ROWS], run + due, run, self.predicted,
+                    Job(id=self.number, group="g", request=(1, 1)),
+                    count * SECOND,
+                    self.now + due * SECOND,
+                    run * SECOND,
+                    run * SECOND // 2,
+                    SHAPES[(count + run) % ROWS],
+                    run + due,
+                    run,
+                    self.predicted,
                 )
-            )  # fmt: skip
+            )
             self.policy.add(self.jobs[-1])
         elif what == "pass":
             self.now += count * SECOND
@@ -345,7 +352,7 @@ STEPS = st.lists(st.one_of(ARRIVAL, OFFER, OFFER, CHANGE, PASS), max_size=50)
 
 @examples(100)
 @given(
-    begin=BEGINS, steps=STEPS, late=st.sampled_from([0.0, 1.0]), after=st.integers(1, 100), kind=st.sampled_from([UrgencyPolicy, EdfPolicy]),
+    begin=BEGINS, steps=STEPS, late=st.sampled_from([0.0, 1.0]), after=st.integers(1, 100), kind=st.sampled_from([UrgencyPolicy, EdfPolicy]),  # noqa: E501
     fits=st.lists(st.booleans(), min_size=ROWS, max_size=ROWS), predicted=st.booleans(),
 )  # fmt: skip
 def test_what_is_found_in_blocks_is_what_a_plain_search_finds(
@@ -357,7 +364,9 @@ def test_what_is_found_in_blocks_is_what_a_plain_search_finds(
     fits: list[bool],
     predicted: bool,
 ) -> None:
-    """Jobs come, also in the middle, go, are offered and get other shapes and estimates; the head, the time of its change and the offers behind it are those of all jobs in order."""
+    """Jobs come, also in the middle, go, are offered and get other shapes and estimates; the head, the time of its
+    change and the offers behind it are those of all jobs in order.
+    """
     story = Story(kind, late, fits, predicted=predicted)
     with patch.object(most_urgent, "_BLOCK", 3):
         for what, count, due, run in begin + steps:

@@ -1,4 +1,6 @@
-"""Order and preemption by urgency across groups (source S): who goes first, who yields to whom, and that nobody gains by lying."""
+"""Order and preemption by urgency across groups (source S): who goes first, who yields to whom, and that nobody gains
+by lying.
+"""
 
 from __future__ import annotations
 
@@ -188,7 +190,9 @@ def test_victims_lose_at_most_a_share_of_the_work_of_the_unit(minutes: int, task
 
 
 def test_the_rules_between_groups_hold() -> None:
-    """A group that yielded cools off; a task is no victim before ``min_runtime``; a group is not pushed below its quota."""
+    """A group that yielded cools off; a task is no victim before ``min_runtime``; a group is not pushed below its
+    quota.
+    """
     world = clocked(urgent("own", 4), group("other", 2), cpu=4, cooling=20 * SECOND)
     world.run(job("theirs").cpu(1).tasks(4).group("other").limit("5h"))
     world.submit(of("own", "tight", 3, due=TIGHT)).decide()

@@ -13,7 +13,10 @@ from urllib.parse import unquote
 
 
 class Site:
-    """Serves a folder, takes what is put, redirects ``/to/ADDRESS``. ``busy``, ``broken``: so many times a path is refused, or breaks off."""
+    """Serves a folder, takes what is put, redirects ``/to/ADDRESS``.
+
+    ``busy``, ``broken``: so many times a path is refused, or breaks off.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()

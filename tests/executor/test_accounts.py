@@ -1,4 +1,6 @@
-"""The account that a task runs as: the rules, and that real tasks have it with its groups, and no way to more rights."""
+"""The account that a task runs as: the rules, and that real tasks have it with its groups, and no way to more
+rights.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,21 @@ CASES = {
     "no account by run_as": ("bob", "zoe", "web", "account zoe does not exist on this node (run_as)"),
     "a name that cannot be one": ("a\0b", "", "web", "account a\0b does not exist on this node (the user of the job)"),
     "an account of the system": (
-        "daemon", "", "web",
-        f"tasks of daemon in the group web do not run as daemon, which is an account of the system {BELOW} on this node: {SYSTEM}",
+        "daemon",
+        "",
+        "web",
+        (
+            f"tasks of daemon in the group web do not run as daemon, which is an account of the system {BELOW} on "
+            f"this node: {SYSTEM}"
+        ),
     ),
     "the last account of the system": ("cups", "", "web", "tasks of cups in the group web do not run as cups"),
-    "an account of the system by run_as": ("bob", "daemon", "web", "tasks of bob in the group web do not run as daemon"),
+    "an account of the system by run_as": (
+        "bob",
+        "daemon",
+        "web",
+        "tasks of bob in the group web do not run as daemon",
+    ),
     "an account of the system by a map": ("eve", "", "web", "tasks of eve in the group web do not run as daemon"),
     "root": ("bob", "root", "web", f"tasks of bob in the group web do not run as root on this node: {SYSTEM}"),
     "root by a map": ("dora", "", "web", "tasks of dora in the group web do not run as root on this node"),
@@ -55,7 +67,7 @@ CASES = {
     "an account of the system in a group that may": ("bob", "daemon", "infra", "daemon"),
     "the operator as himself": ("root", "", "web", "root"),
     "the operator as any account": ("root", "daemon", "web", "daemon"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -153,9 +165,12 @@ def test_the_processes_of_an_account_are_at_most_half_of_those_of_the_node() -> 
     assert hard <= max(4096, int(Path("/proc/sys/kernel/threads-max").read_text()) // 2)
 
 
-# --- real tasks ----------------------------------------------------------------------------------------------------------
+# --- real tasks -------------------------------------------------------------------------------------------------------
 
-SHOW = "id -u; id -G; grep -E '^(NoNewPrivs|CapEff)' /proc/self/status; ulimit -n; grep 'Max processes' /proc/self/limits; stat -c %U:%a $CRESS_DIRECTORY; readlink /proc/self/ns/user; stat -c %U /etc"
+SHOW = (
+    "id -u; id -G; grep -E '^(NoNewPrivs|CapEff)' /proc/self/status; ulimit -n; grep 'Max processes' "
+    "/proc/self/limits; stat -c %U:%a $CRESS_DIRECTORY; readlink /proc/self/ns/user; stat -c %U /etc"
+)
 
 
 @pytest.fixture(scope="module")

@@ -176,7 +176,10 @@ def test_processes_of_the_node_and_of_neighbours_are_not_seen_and_cannot_be_sign
 ) -> None:
     client.launch(boxed("echo mine > /tmp/mark; exec sleep 1000"), 1)
     pid = client.wait_started(1).pid
-    text = f"kill -9 {pid}; ls -d /proc/{pid}; ls /proc/{os.getpid()}; ls /tmp; ls {parent.directory} {parent.directory}/attempts"
+    text = (
+        f"kill -9 {pid}; ls -d /proc/{pid}; ls /proc/{os.getpid()}; ls /tmp; ls {parent.directory} "
+        f"{parent.directory}/attempts"
+    )
     end = client.run(boxed(text), 2)
     out, err = parent.output(2), parent.output(2, "stderr")
     assert "No such process" in err
@@ -255,12 +258,24 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(
     (tmp_path / "here").mkdir()
     cases = {
         1: (Run(job=1, command=("no-such-command",), runtime="container"), "command not found: no-such-command"),
-        2: (Run(job=2, command=("true",), runtime="container", directory="/no/such"), "directory /no/such does not exist on this node, or not in containers there"),
-        3: (Run(job=3, command=("true",), runtime="container", directory=str(tmp_path / "here")), f"directory {tmp_path}/here does not exist on this node, or not in containers there"),
-        4: (Run(job=4, command=("true",), runtime="container", root="/no/such"), "root /no/such does not exist on this node, or is not a folder"),
-        5: (Run(job=5, command=("true",), runtime="container", run_as="nobody-here"), "account nobody-here does not exist on this node (run_as)"),
+        2: (
+            Run(job=2, command=("true",), runtime="container", directory="/no/such"),
+            "directory /no/such does not exist on this node, or not in containers there",
+        ),
+        3: (
+            Run(job=3, command=("true",), runtime="container", directory=str(tmp_path / "here")),
+            f"directory {tmp_path}/here does not exist on this node, or not in containers there",
+        ),
+        4: (
+            Run(job=4, command=("true",), runtime="container", root="/no/such"),
+            "root /no/such does not exist on this node, or is not a folder",
+        ),
+        5: (
+            Run(job=5, command=("true",), runtime="container", run_as="nobody-here"),
+            "account nobody-here does not exist on this node (run_as)",
+        ),
         6: (Run(job=6, command=("true",), root="/srv"), "a root folder needs runtime: container"),
-    }  # fmt: skip
+    }
     for attempt, (run, error) in cases.items():
         end = client.run(run, attempt)
         assert (end.cause, end.code) == (Cause.NOT_STARTED, None), error
@@ -337,7 +352,10 @@ def test_a_task_runs_as_its_account(client: Client, parent: SupervisorProcess) -
         entry = pwd.getpwnam(ACCOUNT)
     except KeyError:
         pytest.skip(f"there is no account {ACCOUNT} here (Debian package postgresql)")
-    text = 'id -un; echo $HOME $USER; touch mine; grep -E "^CapEff|^NoNewPrivs" /proc/self/status; touch $CRESS_DIRECTORY/work/too'
+    text = (
+        'id -un; echo $HOME $USER; touch mine; grep -E "^CapEff|^NoNewPrivs" /proc/self/status; touch '
+        "$CRESS_DIRECTORY/work/too"
+    )
     for attempt, runtime in ((1, "process"), (2, "container")):
         end = client.run(shell(text, runtime=runtime, run_as=ACCOUNT, user="root"), attempt)
         out = parent.output(attempt)

@@ -40,11 +40,13 @@ TOLD: dict[str, tuple[tuple[Allocated, ...], dict[str, str]]] = {
     "nothing": ((), NONE),
     "a disk": (
         (Allocated("disk", "fast", 1000),),
-        NONE | {"CRESS_DEVICES_DISK": "fast", "CRESS_DISK": "/data/fast/cress-k/7", "CRESS_DISKS": "/data/fast/cress-k/7"},
+        NONE
+        | {"CRESS_DEVICES_DISK": "fast", "CRESS_DISK": "/data/fast/cress-k/7", "CRESS_DISKS": "/data/fast/cress-k/7"},
     ),
     "a part of a disk is told as a disk": (
         (Allocated("disk", "slow", 0),),
-        NONE | {"CRESS_DEVICES_DISK": "slow", "CRESS_DISK": "/data/slow/cress-k/7", "CRESS_DISKS": "/data/slow/cress-k/7"},
+        NONE
+        | {"CRESS_DEVICES_DISK": "slow", "CRESS_DISK": "/data/slow/cress-k/7", "CRESS_DISKS": "/data/slow/cress-k/7"},
     ),
     "two GPUs": (
         (Allocated("gpu", "0", 1000), Allocated("gpu", "1", 1000)),
@@ -65,7 +67,7 @@ TOLD: dict[str, tuple[tuple[Allocated, ...], dict[str, str]]] = {
         (Allocated("disk", "disk0", 0),),
         NONE | {"CRESS_DEVICES_DISK": "disk0"},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", TOLD)
@@ -90,10 +92,14 @@ COUNTED = (Allocated("disk", "disk0", 1000), Allocated("disk", "disk1", 0))
 MISSING: dict[str, tuple[tuple[Device, ...] | None, tuple[Allocated, ...], tuple[Allocated, ...]]] = {
     "devices are not known yet": (None, COUNTED, ()),
     "disks that the node only counts": (GPUS, COUNTED, ()),
-    "a described disk of a node that has lost all of them": (GPUS, (Allocated("disk", "sda", 0),), (Allocated("disk", "sda", 0),)),
+    "a described disk of a node that has lost all of them": (
+        GPUS,
+        (Allocated("disk", "sda", 0),),
+        (Allocated("disk", "sda", 0),),
+    ),
     "a counted disk of a node that describes its disks now": (NODE, COUNTED, COUNTED),
     "a GPU": (NODE, (Allocated("gpu", "2", 1000),), (Allocated("gpu", "2", 1000),)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", MISSING)
@@ -110,7 +116,7 @@ def _told(devices: AttemptDevices) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in variables(spawn).items() if name.decode() not in common}
 
 
-# --- through a real supervisor -----------------------------------------------------------------------------------------
+# --- through a real supervisor ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -140,7 +146,10 @@ def test_an_attempt_has_a_folder_of_its_own_on_its_disk_until_it_is_over(
     place = tmp_path / "disk"
     client = parent.start()
     client.send(Devices(devices=(disk(place),)))
-    text = 'cd "$CRESS_DISK" && stat -c %a . && mkdir a && chmod 0 a && touch b && echo "$CRESS_DISK"; while [ -e b ]; do sleep 0.02; done'
+    text = (
+        'cd "$CRESS_DISK" && stat -c %a . && mkdir a && chmod 0 a && touch b && echo "$CRESS_DISK"; while [ -e b '
+        "]; do sleep 0.02; done"
+    )
     launch(client, shell(text), 1, Allocated("disk", "d", 1000))
     client.wait_started(1)
     own = Path(until(lambda: parent.output(1).splitlines()[1:2], "the program")[0])
@@ -287,7 +296,9 @@ def removed(scratch: ScratchFolders) -> None:
 
 
 def test_a_number_that_was_used_before_has_a_new_folder_that_stays(tmp_path: Path) -> None:
-    """What is left of that number is removed, in the same turn, and though something of the like is still being removed."""
+    """What is left of that number is removed, in the same turn, and though something of the like is still being
+    removed.
+    """
     scratch, node_devices, base = scratch_on(tmp_path)
     for name in ("7", "7.old"):
         (base / name).mkdir(parents=True)

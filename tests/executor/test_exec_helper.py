@@ -25,7 +25,10 @@ ENVIRONMENT = {"PATH": os.environ["PATH"], "CRESS_ATTEMPT": "5", "WORD": "right"
 
 @contextlib.contextmanager
 def task(*command: str, says: bool = False, **more: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that looks like the first one of attempt 5. ``says``: it writes a line when it is what it wants to be."""
+    """A process that looks like the first one of attempt 5.
+
+    ``says``: it writes a line when it is what it wants to be.
+    """
     process = subprocess.Popen(
         command or ("sleep", "1000"),
         env=ENVIRONMENT,
@@ -162,7 +165,7 @@ async def main():
     print(helper._process.pid, flush=True)
     await asyncio.sleep(1000)
 asyncio.run(main())
-"""
+"""  # noqa: E501
     with (
         task() as process,
         subprocess.Popen([sys.executable, "-c", program, str(process.pid)], stdout=subprocess.PIPE, text=True) as agent,

@@ -1,4 +1,6 @@
-"""Programs that listen on the center's port without knowing the token: they get nothing, and nothing that they say counts."""
+"""Programs that listen on the center's port without knowing the token: they get nothing, and nothing that they say
+counts.
+"""
 
 from __future__ import annotations
 

@@ -127,7 +127,10 @@ def test_a_hostile_environment_reaches_no_process_of_root(
     shared.chmod(0o777)
     files = (File(source="/etc/hostname", path="x"),)
     outputs = (File(path="x", source=f"{shared}/x"),)
-    text = "python3 -c pass; /usr/bin/python3 -c 'import math'; crun; tc; touch up; while test ! -e over; do sleep 0.05; done"
+    text = (
+        "python3 -c pass; /usr/bin/python3 -c 'import math'; crun; tc; touch up; while test ! -e over; do sleep "
+        "0.05; done"
+    )
     kinds = [("process", False), ("process", True)]
     if client.inventory.container:
         kinds += [("container", True)]
@@ -205,7 +208,9 @@ def test_limits_and_umask_of_a_program_are_not_those_of_the_helper(
 def test_a_root_folder_of_a_job_has_no_code_for_root(
     client: Client, parent: SupervisorProcess, traps: Traps, accounts: tuple[pwd.struct_passwd, ...]
 ) -> None:
-    """Python imports late, and C libraries open others late: where that is after entering the folder, it is the job's code."""
+    """Python imports late, and C libraries open others late: where that is after entering the folder, it is the job's
+    code.
+    """
     if not client.inventory.container:
         pytest.skip("no containers on this machine: root folders of tasks were not tried")
     root = traps.home / "image"

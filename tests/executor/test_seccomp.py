@@ -1,4 +1,6 @@
-"""The system call filter of containers: by an interpreter of its instructions, and in real containers of every engine."""
+"""The system call filter of containers: by an interpreter of its instructions, and in real containers of every
+engine.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,7 @@ thread.start()
 thread.join()
 sys.stdout.flush()
 subprocess.run(["/bin/grep", "-E", "^(CapBnd|NoNewPrivs|Seccomp):", "/proc/self/status"], check=True)
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="containers need root: no filter was tried in one")

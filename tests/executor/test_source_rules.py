@@ -51,7 +51,7 @@ def test_by_default_nothing_of_the_node_is_asked(tmp_path: Path, sites: tuple[Si
         f"http://0177.0.0.1:{port}/file": "",
         f"http://[::ffff:127.0.0.1]:{port}/file": f"is {loopback}",
         f"http://me:secret@127.0.0.1:{port}/file?key=secret": f"127.0.0.1 is {loopback}",
-        "http://169.254.169.254/latest/meta-data": "169.254.169.254 is a link-local address, which jobs may not use (--allow-host)",
+        "http://169.254.169.254/latest/meta-data": "169.254.169.254 is a link-local address, which jobs may not use (--allow-host)",  # noqa: E501
         f"http://0.0.0.0:{port}/file": "0.0.0.0 is an address of this node, which jobs may not use (--allow-host)",
         f"http://{own}:{port}/file": f"{own} is an address of this node, which jobs may not use (--allow-host)",
         f"ftp://127.0.0.1:{port}/file": f"127.0.0.1 is {loopback}",

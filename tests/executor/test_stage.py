@@ -54,7 +54,7 @@ def test_in_a_container_the_stage_stays_outside(client: Client, parent: Supervis
     assert (tmp_path / "out/result").read_text() == "two\n"
 
 
-# --- what goes wrong -----------------------------------------------------------------------------------------------------
+# --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_a_command_that_is_not_there_after_its_files_came_is_said(client: Client
     assert (end.cause, end.code, end.error) == (Cause.FILES, None, "command not found: ./tool")
 
 
-# --- how they come and go ------------------------------------------------------------------------------------------------
+# --- how they come and go ---------------------------------------------------------------------------------------------
 
 
 def test_pages_come_with_modes_and_a_busy_server_is_asked_again(
@@ -301,7 +301,7 @@ def test_an_archive_gives_nobody_more_rights(client: Client, parent: SupervisorP
     assert parent.output(5) == "755 root\n"
 
 
-# --- whose they are ------------------------------------------------------------------------------------------------------
+# --- whose they are ---------------------------------------------------------------------------------------------------
 
 
 def test_files_are_read_and_written_by_the_account_of_the_task(open_folder: Path) -> None:
@@ -342,7 +342,7 @@ def test_nothing_secret_is_left_behind(client: Client, parent: SupervisorProcess
             assert b"hunter2" not in each.read_bytes(), each
 
 
-# --- stops, limits, the end of the supervisor ----------------------------------------------------------------------------
+# --- stops, limits, the end of the supervisor -------------------------------------------------------------------------
 
 
 def test_a_stop_while_files_are_brought_ends_it_at_once(client: Client, parent: SupervisorProcess, site: Site) -> None:
@@ -409,7 +409,7 @@ def test_a_killed_stage_takes_its_program_along(client: Client, parent: Supervis
     assert not left_over(parent.directory)
 
 
-# --- directories that outlive attempts -----------------------------------------------------------------------------------
+# --- directories that outlive attempts --------------------------------------------------------------------------------
 
 
 def test_a_database_finds_its_directory_again(client: Client, parent: SupervisorProcess) -> None:

@@ -1,4 +1,6 @@
-"""Start material on a node: it reaches the task in every runtime, and nobody and nothing else; it goes with the attempt."""
+"""Start material on a node: it reaches the task in every runtime, and nobody and nothing else; it goes with the
+attempt.
+"""
 
 from __future__ import annotations
 

@@ -508,7 +508,7 @@ def test_a_term_signal_to_the_supervisor_is_a_shutdown_whose_ends_are_told_later
     assert (again.ended[5].cause, again.ended[5].code) == (Cause.SHUTDOWN, 4)
 
 
-# --- kill -9 of the supervisor ------------------------------------------------------------------------------------------
+# --- kill -9 of the supervisor ----------------------------------------------------------------------------------------
 
 
 def test_tasks_outlive_their_supervisor_and_are_found_again(client: Client, parent: SupervisorProcess) -> None:

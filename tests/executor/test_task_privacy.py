@@ -33,7 +33,8 @@ listener.listen()
 print("{SECRET}", flush=True)
 time.sleep(1000)
 """
-# Tries to find all that, and prints the ways that worked. Arguments: the executor's directory, the attempt and the victim's pid.
+# Tries to find all that, and prints the ways that worked. Arguments: the executor's directory, the attempt and the
+# victim's pid.
 SPY = f"""
 import json, os, socket, stat, subprocess, sys
 home, attempt, pid = sys.argv[1:]
@@ -88,7 +89,7 @@ try:
 except OSError:
     pass
 print(json.dumps(sorted(found)))
-"""
+"""  # noqa: E501
 # The ways that work for root, and which the test would notice.
 WAYS = {
     *(

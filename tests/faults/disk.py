@@ -1,4 +1,6 @@
-"""A disk: what was written is durable after a sync only; before that a power failure keeps as much of it as it likes."""
+"""A disk: what was written is durable after a sync only; before that a power failure keeps as much of it as it
+likes.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,9 @@ class Outcome(msgspec.Struct):
 
 
 def centers_of(seed: int) -> int:
-    """Return the number of centers in the history of this seed: one in most, two or three that share a store in the others."""
+    """Return the number of centers in the history of this seed: one in most, two or three that share a store in the
+    others.
+    """
     return Random(f"centers {seed}").choice((1, 1, 1, 1, 1, 1, 1, 1, 2, 3))
 
 

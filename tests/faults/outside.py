@@ -1,4 +1,5 @@
-"""What nodes have beside cores and memory, and what comes and goes outside the cluster: busy nodes, licences, places of data.
+"""What nodes have beside cores and memory, and what comes and goes outside the cluster: busy nodes, licences, places of
+data.
 
 All from a chance of its own, so that histories without it are as they were.
 """

@@ -1,4 +1,6 @@
-"""People who keep services, databases and cron jobs, and run dags; when all is well again these must be as they want them."""
+"""People who keep services, databases and cron jobs, and run dags; when all is well again these must be as they want
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A store that several centers share, in memory: its servers, the log as one center reaches it, and a center's replica.
 
-What a center does with them is the program's (``ReplicatedStore``): only the servers and the file of rows are simulated.
+What a center does with them is the program's (``ReplicatedStore``): only the servers and the file of rows are
+simulated.
 """
 
 from __future__ import annotations

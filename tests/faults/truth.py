@@ -108,7 +108,9 @@ class Truth:
             self.given.begun(process.attempt, on_node, everywhere)
 
     def _check_alone(self, process: Process) -> None:
-        """One life of a database task at a time, on whatever computers; one run of a cron job that does not allow more."""
+        """One life of a database task at a time, on whatever computers; one run of a cron job that does not allow
+        more.
+        """
         what = self.one_of.get(process.attempt)
         if what is None:
             return

@@ -97,7 +97,10 @@ def test_what_is_not_pure_is_found(source: str, said: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "from datetime import datetime\ndef f(utc, zone):\n    return datetime.fromtimestamp(utc, zone).astimezone(zone)",
+        (
+            "from datetime import datetime\ndef f(utc, zone):\n    return datetime.fromtimestamp(utc, "
+            "zone).astimezone(zone)"
+        ),
         "from zoneinfo import ZoneInfo\ndef f(zone: ZoneInfo): ...",
         "def f(event):\n    return event.now + event.time",
         "class D:\n    def __hash__(self):\n        return hash(self.names)",

@@ -8,7 +8,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 # As a shell starts a program in the background (`make test &` in a script).
-BACKGROUND = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); os.execv(sys.executable, [sys.executable, '-c', sys.argv[1]])"
+BACKGROUND = (
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); os.execv(sys.executable, "
+    "[sys.executable, '-c', sys.argv[1]])"
+)
 
 
 def test_programs_of_tests_that_run_in_the_background_obey_ctrl_c() -> None:

@@ -47,7 +47,9 @@ def _is_truth(expression: Expression) -> bool:
 
 @dataclass
 class World:
-    """One node: attributes by key, raw amounts by dimension (``disk`` aside), which dimensions there are, what is measured."""
+    """One node: attributes by key, raw amounts by dimension (``disk`` aside), which dimensions there are, what is
+    measured.
+    """
 
     attributes: dict[str, Value]
     idle: dict[str, int] = field(default_factory=dict)

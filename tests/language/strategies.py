@@ -48,8 +48,32 @@ AMOUNT_WORDS = (
     "FreeMemory",
 )
 CUSTOM_WORDS = ("GPU", "idle_gpu")
-TEXTS = ("4.5", "4.10", "4.5-rc1", "4.5a1", "2.6.32", "2.6.32.1", "v12", "12", "0.5", "r1", "R1", "web-1", "ä\"\\ (x", "", "192.168.1.5",
-         "2001:db8::7", "8G", "-3", "{avx2,ssd}", "{r1}", "{}", "ssd", "web-08", "n01")  # fmt: skip
+TEXTS = (
+    "4.5",
+    "4.10",
+    "4.5-rc1",
+    "4.5a1",
+    "2.6.32",
+    "2.6.32.1",
+    "v12",
+    "12",
+    "0.5",
+    "r1",
+    "R1",
+    "web-1",
+    'ä"\\ (x',
+    "",
+    "192.168.1.5",
+    "2001:db8::7",
+    "8G",
+    "-3",
+    "{avx2,ssd}",
+    "{r1}",
+    "{}",
+    "ssd",
+    "web-08",
+    "n01",
+)
 VALUES: tuple[Value, ...] = (True, False, 0, 1, 4.5, 12, -3, 4.0, 8_000_000_000, 80, 0.8, *TEXTS)
 NUMBERS = ("4.5", "4.10", "0", "1", "12", "0.5", "8G", "500M", "80%", "2K", "1T")
 VERSIONS = ("2.6.32", "4.5-rc1", "4.5rc1", "12.0.1", "4.5a1", "2.6.32-71.el6")
@@ -95,9 +119,11 @@ arithmetic: st.SearchStrategy[Expression] = _arithmetic(
 )
 computed: st.SearchStrategy[Expression] = arithmetic | amounts
 _items: st.SearchStrategy[Item] = st.one_of(
-    st.sampled_from(TEXTS).map(Text), st.sampled_from(NUMBERS + VERSIONS + PREFIXES).map(Number), st.booleans().map(Truth),
+    st.sampled_from(TEXTS).map(Text),
+    st.sampled_from(NUMBERS + VERSIONS + PREFIXES).map(Number),
+    st.booleans().map(Truth),
     st.sampled_from(SPANS).map(_span),
-)  # fmt: skip
+)
 
 
 name_items: st.SearchStrategy[Item] = st.sampled_from(
@@ -226,8 +252,10 @@ loads: st.SearchStrategy[Load | None] = st.none() | st.builds(
 
 # What a text of the language is made of, in any order.
 TOKENS = (
-    *("&& || ! ( ) , = == != < <= > >= ≤ + - * × / in and or not True False defined( f(x) f(x)= <1,2G> 8G 4.5 \" ' .. % #").split(),
-    *("GCC OSKernel Memory IdleCPU Rack Waittime ClusterLoad 15s 80% r1 \"r1\" Nodes Port ExclusiveDisk Resource").split(),
+    *("&& || ! ( ) , = == != < <= > >= ≤ + - * × / in and or not True False defined( f(x) f(x)= <1,2G> 8G 4.5 "
+        "\" ' .. % #").split(),
+    *("GCC OSKernel Memory IdleCPU Rack Waittime ClusterLoad 15s 80% r1 \"r1\" Nodes Port ExclusiveDisk "
+        "Resource").split(),
     *("JobDependency 192.168.1.2-8 10.0.0.0/8 ::1 NetworkAdjacent 2.6.32 0 -").split(),
     " ", "\n", "\\", "ä", "\x00", "中",
 )  # fmt: skip

@@ -50,7 +50,7 @@ def test_lists_are_nodes_as_before() -> None:
 
 ON_NODES = '"/data/sets/a" on nodes, or "hdfs://namenode:8020/logs/2026"'
 REFUSED = {
-    'SSD && DataLocality = "data/a"': f'at character 23, `"data/a"`: "data/a" is not an absolute path and no URL ({ON_NODES})',
+    'SSD && DataLocality = "data/a"': f'at character 23, `"data/a"`: "data/a" is not an absolute path and no URL ({ON_NODES})',  # noqa: E501
     'DataLocality = ""': f'at character 16, `""`: "" is not an absolute path and no URL ({ON_NODES})',
     'DataLocality = "/"': f'at character 16, `"/"`: "/" names no file or folder ({ON_NODES})',
     'DataLocality = "ftp://a/b"': f'at character 16, `"ftp://a/b"`: data of ftp:// cannot be located ({ON_NODES})',
@@ -58,17 +58,18 @@ REFUSED = {
     'DataLocality = "hdfs://nn:8020"': (
         f'at character 16, `"hdfs://nn:8020"`: "hdfs://nn:8020" names no file or folder ({ON_NODES})'
     ),
-    'DataLocality = "hdfs://nn:99999/a"': f'at character 16, `"hdfs://nn:99999/a"`: "nn:99999" is not a host ({ON_NODES})',
+    'DataLocality = "hdfs://nn:99999/a"': f'at character 16, `"hdfs://nn:99999/a"`: "nn:99999" is not a host ({ON_NODES})',  # noqa: E501
     'DataLocality = "hdfs://a@nn/a"': f'at character 16, `"hdfs://a@nn/a"`: "a@nn" is not a host ({ON_NODES})',
     'DataLocality = "/a/../b"': 'at character 16, `"/a/../b"`: "/a/../b" has a . or .. in its path '
     "(the path as it is without them)",
     'DataLocality = "http://gw/a"': 'at character 16, `"http://gw/a"`: "http://gw/a" is not an address of WebHDFS '
     "(http://gw/webhdfs/v1/logs/2026, without ?op=…)",
-    'DataLocality > "/a"': 'at character 1, `DataLocality > "/a"`: DataLocality > "/a" is not how DataLocality is asked '
+    'DataLocality > "/a"': 'at character 1, `DataLocality > "/a"`: DataLocality > "/a" is not how DataLocality is '
+    "asked "
     '(DataLocality in (192.168.1.2-8), or = "hdfs://namenode:8020/logs")',
     "DataLocality = 5": "at character 1, `DataLocality = 5`: DataLocality = 5 is not how DataLocality is asked "
     '(DataLocality in (192.168.1.2-8), or = "hdfs://namenode:8020/logs")',
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "sentence"), REFUSED.items())

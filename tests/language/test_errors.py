@@ -58,12 +58,16 @@ GOLDEN = {
     "if(SSD, 1) = 2": "at character 1, `if(SSD, 1) = 2`: if takes 3 arguments, not 2 (if(SSD, Slots, 2) >= 2)",
     "if(5, 1, Slots) = 3": "at character 4, `5, 1, Slots) = 3`: 5 is not a condition (compare it with something)",
     "size(CPU) > 1": "at character 6, `CPU) > 1`: CPU is an amount, and size looks at a text (size(Features) >= 2)",
-    "size(Features)": "at character 1, `size(Features)`: size(Features) is a number, not a condition (size(Features) >= …)",
+    "size(Features)": (
+        "at character 1, `size(Features)`: size(Features) is a number, not a condition (size(Features) >= …)"
+    ),
     'contains(SSD = True, "a")': 'at character 10, `SSD = True, "a")`: SSD = True is neither an attribute nor a text '
     '(contains(Features, "avx2"))',
     'min(CPU, Rack = 1) > "x"': 'at character 22, `"x"`: "x" is a text and min(CPU, Rack = 1) is a number',
     "max(CPULoad, DiskLoad) < 80": "at character 26, `80`: max(CPULoad, DiskLoad) is between 0 and 1 (80% or 0.8)",
-    "min(IdleMemory, 8) > 4": "at character 22, `4`: 4 has no unit, and min(IdleMemory, 8) is in bytes (a unit: 4G, or 4B)",
+    "min(IdleMemory, 8) > 4": (
+        "at character 22, `4`: 4 has no unit, and min(IdleMemory, 8) is in bytes (a unit: 4G, or 4B)"
+    ),
     "Rack = undefined": "at character 1, `Rack = undefined`: Rack = undefined is neither true nor false on any node "
     "(Rack is undefined)",
     "a && f(x) = (Waittime is 5)": "at character 14, `Waittime is 5)`: f(x) knows no is (Waittime = 5)",
@@ -86,15 +90,20 @@ GOLDEN = {
     "SSD && 4": "at character 8, `4`: 4 is not a condition (compare it with something)",
     "(a = b) > (c = d)": "at character 2, `a = b) > (c = d)`: "
     "a truth value is neither more nor less than another: (a = b) > (c = d) (= or !=)",
-    "CPU-IdleCPU > 2": "at character 1, `CPU-IdleCPU > 2`: CPU-IdleCPU is read as one name (a minus has a space on each side; "
+    "CPU-IdleCPU > 2": "at character 1, `CPU-IdleCPU > 2`: CPU-IdleCPU is read as one name (a minus has a space "
+    "on each side; "
     "a label of this name is `CPU-IdleCPU`)",
-    "Port = 80 || SSD": "at character 1, `Port = 80 || SSD`: Port must be a separate clause: it cannot be part of another "
+    "Port = 80 || SSD": "at character 1, `Port = 80 || SSD`: Port must be a separate clause: it cannot be part "
+    "of another "
     "condition (Port = 80 joined to the rest by &&)",
-    "! (ExclusiveDisk = True)": "at character 4, `ExclusiveDisk = True)`: ExclusiveDisk must be a separate clause: it cannot be "
+    "! (ExclusiveDisk = True)": "at character 4, `ExclusiveDisk = True)`: ExclusiveDisk must be a separate clause: it "
+    "cannot be "
     "part of another condition (ExclusiveDisk = True joined to the rest by &&)",
-    "(Resource = <1>) = True": "at character 2, `Resource = <1>) = True`: Resource must be a separate clause: it cannot be "
+    "(Resource = <1>) = True": "at character 2, `Resource = <1>) = True`: Resource must be a separate clause: it cannot "  # noqa: E501
+    "be "
     "part of another condition (Resource = <1,2G> joined to the rest by &&)",
-    "SSD || Nodes in (a)": "at character 8, `Nodes in (a)`: Nodes must be a separate clause: it cannot be part of another "
+    "SSD || Nodes in (a)": "at character 8, `Nodes in (a)`: Nodes must be a separate clause: it cannot be part of "
+    "another "
     "condition (Name in (…) or Address in (…) may stand anywhere)",
     "ExclusiveDisk": "at character 1, `ExclusiveDisk`: ExclusiveDisk alone says nothing (ExclusiveDisk = True)",
     "Port >= 80": "at character 1, `Port >= 80`: Port >= 80 is not how Port is asked (Port = 80)",
@@ -110,17 +119,20 @@ GOLDEN = {
     "Nodes in (192.168.1.300)": "at character 11, `192.168.1.300)`: 192.168.1.300 is not an address "
     "(such as 192.168.1.2, 192.168.1.2-8, 10.0.0.0/8 or 2001:db8::/32)",
     "Nodes in (5)": "at character 11, `5)`: 5 is neither a node nor an address (Nodes in (192.168.1.2-8, web-1))",
-    "Waittime > 15s": "at character 1, `Waittime > 15s`: Waittime stands only in f(x) (clause && f(x) = (Waittime > 15s))",
+    "Waittime > 15s": (
+        "at character 1, `Waittime > 15s`: Waittime stands only in f(x) (clause && f(x) = (Waittime > 15s))"
+    ),
     "f(x) = True": "at character 1, `f(x) = True`: f(x) stands behind the clause that it relaxes, once "
     "(clause && f(x) = (Waittime > 15s))",
-    "a && f(x) = True && f(x) = True": "at character 21, `f(x) = True`: f(x) stands behind the clause that it relaxes, once "
+    "a && f(x) = True && f(x) = True": "at character 21, `f(x) = True`: f(x) stands behind the clause that it relaxes, once "  # noqa: E501
     "(clause && f(x) = (Waittime > 15s))",
     "a || b && f(x) = True": "at character 11, `f(x) = True`: f(x) stands behind the whole clause that it relaxes "
     "(clause && f(x) = (Waittime > 15s), not inside ||, ! or an f(x))",
-    "a && f(x) = (GCC > 4)": "at character 14, `GCC > 4)`: f(x) compares Waittime and ClusterLoad with constants, nothing else "
+    "a && f(x) = (GCC > 4)": "at character 14, `GCC > 4)`: f(x) compares Waittime and ClusterLoad with constants, "
+    "nothing else "
     "(such as f(x) = (Waittime > 15s) or f(x) = (ClusterLoad < 80% || Waittime > 5min))",
     "a && f(x) = (ClusterLoad < 200%)": "at character 28, `200%)`: ClusterLoad is between 0 and 1 (at most 100%)",
-    "a && f(x) = (ClusterLoad > 80)": "at character 28, `80)`: ClusterLoad is between 0 and 1 (80% or a share such as 0.8)",
+    "a && f(x) = (ClusterLoad > 80)": "at character 28, `80)`: ClusterLoad is between 0 and 1 (80% or a share such as 0.8)",  # noqa: E501
     "a && f(x) = (Waittime > 15parsecs)": "at character 25, `15parsecs)`: '15parsecs' has an unknown unit 'parsecs' "
     "(did you mean secs? a duration such as 90s, 5min, 1h30m, 2h or 1d; a plain number is seconds)",
     "a && f(x, weight=1.2.3) = True": "at character 6, `f(x, weight=1.2.3) = Tru…`: 1.2.3 is not a weight "
@@ -142,7 +154,8 @@ RANKS = {
     "(between a billionth and a billion)",
     "SSD && f(x) = True": "at character 8, `f(x) = True`: f(x) stands behind the whole clause that it relaxes "
     "(clause && f(x) = (Waittime > 15s), not inside ||, ! or an f(x))",
-    "2 × (Port = 80) × 3": "at character 6, `Port = 80) × 3`: Port must be a separate clause: it cannot be part of another "
+    "2 × (Port = 80) × 3": "at character 6, `Port = 80) × 3`: Port must be a separate clause: it cannot be part of "
+    "another "
     "condition (Port = 80 joined to the rest by &&)",
 }
 
@@ -246,5 +259,8 @@ def test_a_text_with_a_slip_is_refused_with_a_sentence_or_read_and_printed(text:
 
 
 def test_the_parser_needs_no_compiler() -> None:
-    check = "import sys, cress.language.parser as p; p.parse_requirement('a > 1'); sys.exit('numba' in sys.modules or 'numpy' in sys.modules)"
+    check = (
+        "import sys, cress.language.parser as p; p.parse_requirement('a > 1'); sys.exit('numba' in sys.modules "
+        "or 'numpy' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

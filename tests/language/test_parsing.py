@@ -42,7 +42,7 @@ PRINTED = {
     # Spellings.
     "a and b or not c": "a && b || ! c",
     "a ∧ b ∨ ¬ c": "a && b || ! c",
-    "a = = 1 && b ! = 2 && c <> 3 && d ≤ 4 && e ≥ 5 && f ≠ 6": "a = 1 && b != 2 && c != 3 && d <= 4 && e >= 5 && f != 6",
+    "a = = 1 && b ! = 2 && c <> 3 && d ≤ 4 && e ≥ 5 && f ≠ 6": "a = 1 && b != 2 && c != 3 && d <= 4 && e >= 5 && f != 6",  # noqa: E501
     "idle_cpu*2 ÷ 3 − 1 > 0": "IdleCPU × 2 / 3 - 1 > 0",
     "Zone = 'it''s'": None,
     r"""Zone = 'it\'s "so"'""": r'''Zone = "it's \"so\""''',
@@ -127,7 +127,8 @@ def test_ranks_are_read_and_printed(text: str, printed: str) -> None:
 
 def test_the_kinds_of_clauses_and_their_values() -> None:
     text = (
-        "GCC > 4 && Nodes in (a) && DataLocality in (a) && Resource = <0.5,2G,gpu=1> && Port = 080 && ExclusiveDisk = True && "
+        "GCC > 4 && Nodes in (a) && DataLocality in (a) && Resource = <0.5,2G,gpu=1> && Port = 080 && "
+        "ExclusiveDisk = True && "
         'NetworkAdjacent = True && DependedJob = " shop/A " && f(x, weight=3) = (Waittime > 1s)'
     )
     found = [(clause.kind, clause.value) for clause in parse_requirement(text).clauses]
@@ -186,7 +187,8 @@ relaxations = st.sampled_from(("(Waittime > 15s)", "True", "(ClusterLoad >= 80% 
 )
 placements = st.sampled_from(
     parse_requirement(
-        'Port = 80 && ExclusiveDisk = True && NetworkAdjacent = True && JobDependency = "g/A" && Resource = <1,2G> && Nodes in (a)'
+        'Port = 80 && ExclusiveDisk = True && NetworkAdjacent = True && JobDependency = "g/A" && Resource = '
+        "<1,2G> && Nodes in (a)"
     ).clauses
 )
 

@@ -1,4 +1,6 @@
-"""Regular expressions: what they find is what Python's find, what is catastrophic there is not here, mistakes have a place."""
+"""Regular expressions: what they find is what Python's find, what is catastrophic there is not here, mistakes have a
+place.
+"""
 
 from __future__ import annotations
 

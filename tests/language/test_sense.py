@@ -12,8 +12,12 @@ NONSENSE = {
     "(IdleMemory / Memory is a share)",
     "10% <= FreeMemory": "at character 1, `10% <= FreeMemory`: 10% of what? FreeMemory is an amount, not a share "
     "(FreeMemory / Memory is a share)",
-    "2 * CPU > 50%": "at character 11, `50%`: 50% of what? 2 × CPU is an amount, not a share (IdleMemory / Memory is one)",
-    "Memory in (50%)": "at character 12, `50%)`: 50% of what? Memory is an amount, not a share (IdleMemory / Memory is a share)",
+    "2 * CPU > 50%": (
+        "at character 11, `50%`: 50% of what? 2 × CPU is an amount, not a share (IdleMemory / Memory is one)"
+    ),
+    "Memory in (50%)": (
+        "at character 12, `50%)`: 50% of what? Memory is an amount, not a share (IdleMemory / Memory is a share)"
+    ),
     "Memory >= 8": "at character 11, `8`: 8 has no unit, and Memory is in bytes (a unit: 8G, or 8B)",
     "IdleMemory - 1 > 4G": "at character 14, `1 > 4G`: 1 has no unit, and IdleMemory is in bytes (a unit: 1G, or 1B)",
     "FreeMemory in (4, 8G)": "at character 16, `4, 8G)`: 4 has no unit, and FreeMemory is in bytes (a unit: 4G, or 4B)",
@@ -27,7 +31,8 @@ NONSENSE = {
     "DiskLoad + NetworkLoad > 150": "at character 26, `150`: DiskLoad + NetworkLoad is between 0 and 2 (0 to 2)",
     "Memory >= CPU": "at character 1, `Memory >= CPU`: Memory is in bytes and CPU is not "
     "(amounts of one kind, or shares such as IdleMemory / Memory)",
-    "IdleMemory + IdleNetwork > 8G": "at character 1, `IdleMemory + IdleNetwork…`: IdleMemory is in bytes and IdleNetwork is in "
+    "IdleMemory + IdleNetwork > 8G": "at character 1, `IdleMemory + IdleNetwork…`: IdleMemory is in bytes and IdleNetwork is "  # noqa: E501
+    "in "
     "bit/s (amounts of one kind, or shares such as IdleMemory / Memory)",
     "CPU = True": "at character 7, `True`: CPU is a number, not a truth value (CPU > 0)",
     "(CPU > 4) = 1": "at character 13, `1`: (CPU > 4) is a truth value, and 1 is not ((CPU > 4) = True)",
@@ -39,7 +44,7 @@ SENSE = """
     Memory / CPU >= 2G; Memory >= 2G * CPU; IdleMemory / 16G > 50%; IdleCPU / 8 >= 50%; 100 * IdleCPU / CPU > 50; CPU >= 8
     CPULoad <= 1; 100 * CPULoad < 80; MemoryLoad + CPULoad > 1.5; Memory >= my_memory; Slots * 2 >= IdleCPU - 8; IOPSRead > 500
     IdleMemory > FreeMemory; Memory - IdleMemory <= 2 * 4G; SSD = 1; (SSD = True) + (Zone = "eu") >= 1; Load >= 50; GPU >= 50
-    """.replace("\n", ";")
+    """.replace("\n", ";")  # noqa: E501
 RANKS = {
     "CPU + 8G": "at character 7, `8G`: 8G is an amount, and a rank adds shares "
     "(a share of a node such as IdleMemory / 16G; (IdleMemory >= 16G) counts 1 where it is true)",

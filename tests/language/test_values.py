@@ -21,7 +21,7 @@ ASCENDING = """
     2.6 2.6.9 2.6.31 2.6.32-rc1 2.6.32-rc2 2.6.32-rc10 2.6.32 2.6.32-71.el6 2.6.32-71.el10 2.6.32-431 3 4.1 4.5beta 4.5 4.5.1
     4.10 5.0-alpha 5.0-beta 5.0-dev 5.0-pre2 5.0rc1 5.0 5.0-0 5.0-1-amd64 5.0-1-generic 5.0a 5.0-preempt 5.1a1 5.1-M2 5.1 5.1-rt 5.10.0-7
     5.10.0-8 5.10.0-8-generic 5.14.21 5.14.21-1 5.14.21-amd64 5.14.21-devices 5.14.21-preempt v6 7_1 7.2 11.0.2+9 11.0.10 17-ea
-    """.split()
+    """.split()  # noqa: E501
 
 
 def test_versions_in_their_order() -> None:
@@ -142,7 +142,10 @@ def test_ranges_of_addresses(text: str, ends: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    "1.2.3 1.2.3.256 1.2.3.4-3 1.2.3.4-256 1.2.3.4/33 1.2.3.4/ 1.2.3.4- ::1-1.2.3.4 ::/129 web-1 a.b.c.d 1:2:3 ::1::".split(),
+    (
+        "1.2.3 1.2.3.256 1.2.3.4-3 1.2.3.4-256 1.2.3.4/33 1.2.3.4/ 1.2.3.4- ::1-1.2.3.4 ::/129 web-1 a.b.c.d "
+        "1:2:3 ::1::"
+    ).split(),
 )
 def test_what_is_no_range_of_addresses(text: str) -> None:
     assert parse_span(text) is None

@@ -68,7 +68,8 @@ def node(name: str, cpus: int = 4) -> Node:
 
 
 class World:
-    """A machine and a clock, which the one on the wall is ``wall`` µs ahead of. ``said`` collects every step that was taken, for replaying; ``over`` the jobs that ended.
+    """A machine and a clock, which the one on the wall is ``wall`` µs ahead of. ``said`` collects every step that was
+    taken, for replaying; ``over`` the jobs that ended.
 
     With ``followed``, ``records`` collects what is logged, and a follower of the log is held against the machine after
     every step.

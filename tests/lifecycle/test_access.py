@@ -1,4 +1,6 @@
-"""Users, tokens and join tokens as rows of the machine: counted once, and kept over snapshots, logs and repeated requests."""
+"""Users, tokens and join tokens as rows of the machine: counted once, and kept over snapshots, logs and repeated
+requests.
+"""
 
 from __future__ import annotations
 

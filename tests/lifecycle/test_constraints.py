@@ -70,7 +70,7 @@ def test_texts_that_say_nothing_are_refused_by_job() -> None:
     assert sentence.startswith("jobs[1].requirement: ")
 
 
-# --- a job, and one that depends on it ---------------------------------------------------------------------------------
+# --- a job, and one that depends on it --------------------------------------------------------------------------------
 
 
 def broken(**more: object) -> World:
@@ -118,7 +118,8 @@ def test_a_drain_leaves_both_until_its_deadline_and_stops_them_together() -> Non
     assert not world.report("n1", ended(1, None, Cause.STOPPED)).launches
     assert not world.report("n1", ended(2, None, Cause.STOPPED)).launches
     assert world.machine.reason(1) == (
-        "together with job 2, which depends on it: it waits for a node: of those that are large enough for it none takes tasks "
+        "together with job 2, which depends on it: it waits for a node: of those that are large enough for "
+        "it none takes tasks "
         "now (1 cordoned)"
     )
     world.join("n3")

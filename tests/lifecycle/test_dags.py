@@ -19,7 +19,9 @@ OK, ANY, FAILED = Condition.OK, Condition.ANY, Condition.FAILED
 
 
 def dag(*steps: str, name: str = "etl", place: int = 1, resumed: int = 0, **more: object) -> tuple[Job, ...]:
-    """Jobs of one submit: ``load``, ``sum: load``, ``mail: load! sum?`` — ok is plain, ``?`` however, ``!`` a failure."""
+    """Jobs of one submit: ``load``, ``sum: load``, ``mail: load! sum?`` — ok is plain, ``?`` however, ``!`` a
+    failure.
+    """
     names = [step.partition(":")[0] for step in steps]
     whole = job(name=name, type=JobType.DAG, plan=Dag(steps=tuple(names), resumed=resumed), **more)  # type: ignore[arg-type]
     jobs = [whole]

@@ -49,7 +49,10 @@ def asks(resource: str, **more: Any) -> Job:
         ),
         (
             "<1, 1G, 0, 1100>",
-            "resource: a task has one disk, and no disk of a node that is large enough is that fast (see `cress nodes NAME`)",
+            (
+                "resource: a task has one disk, and no disk of a node that is large enough is that fast (see "
+                "`cress nodes NAME`)"
+            ),
         ),
         ("<1, 1G, gpu=3>", LARGER),
         ("<1, 1G, 0, 1300>", LARGER),

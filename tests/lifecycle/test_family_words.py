@@ -1,4 +1,6 @@
-"""What people say about families at awkward moments: names, groups, holding, scaling and cancelling in the midst of others."""
+"""What people say about families at awkward moments: names, groups, holding, scaling and cancelling in the midst of
+others.
+"""
 
 from __future__ import annotations
 

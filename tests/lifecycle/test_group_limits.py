@@ -1,4 +1,6 @@
-"""Limits of groups on what is submitted: numbers of jobs, sizes and times of one job, closed groups, and changes of one group."""
+"""Limits of groups on what is submitted: numbers of jobs, sizes and times of one job, closed groups, and changes of one
+group.
+"""
 
 from __future__ import annotations
 
@@ -51,25 +53,37 @@ TOO_MANY = [
         "a job too many",
         {"jobs": 2},
         (in_lab(), in_lab(), in_lab()),
-        f"group: group lab has 0 of at most 2 jobs that wait or run, and 3 more were to come ({WAIT}: MaxJobs of group lab)",
+        (
+            f"group: group lab has 0 of at most 2 jobs that wait or run, and 3 more were to come ({WAIT}: MaxJobs "
+            "of group lab)"
+        ),
     ),
     (
         "a user's job too many",
         {"jobs_per_user": 1},
         (in_lab(user="bob"), in_lab(), in_lab()),
-        f"group: ann has in group lab 0 of at most 1 jobs that wait or run, and 2 more were to come ({WAIT}: MaxJobsPerUser of group lab)",
+        (
+            f"group: ann has in group lab 0 of at most 1 jobs that wait or run, and 2 more were to come ({WAIT}: "
+            "MaxJobsPerUser of group lab)"
+        ),
     ),
     (
         "an array is one job, and its tasks count for themselves",
         {"jobs": 1, "tasks": 10},
         (in_lab(11),),
-        "tasks: 11 tasks are more than the 10 that a job of group lab may have (fewer tasks, or several jobs, or ask an admin: MaxTasks of group lab)",
+        (
+            "tasks: 11 tasks are more than the 10 that a job of group lab may have (fewer tasks, or several "
+            "jobs, or ask an admin: MaxTasks of group lab)"
+        ),
     ),
     (
         "each step of a dag is a job",
         {"jobs": 2},
         dag(3),
-        f"group: group lab has 0 of at most 2 jobs that wait or run, and 3 more were to come ({WAIT}: MaxJobs of group lab)",
+        (
+            f"group: group lab has 0 of at most 2 jobs that wait or run, and 3 more were to come ({WAIT}: MaxJobs "
+            "of group lab)"
+        ),
     ),
     (
         "a waiting job too many",
@@ -81,19 +95,28 @@ TOO_MANY = [
         "too large",
         {"size": 3000},
         (in_lab(4),),
-        "tasks: it asks for 4 cores at once, more than the 3 cores that a job of group lab may use (fewer tasks, or max_running, or ask an admin: MaxJobSize of group lab)",
+        (
+            "tasks: it asks for 4 cores at once, more than the 3 cores that a job of group lab may use (fewer "
+            "tasks, or max_running, or ask an admin: MaxJobSize of group lab)"
+        ),
     ),
     (
         "too large in one dimension",
         {"amounts": (("memory", 2 << 30),)},
         (in_lab(3),),
-        "tasks: it asks for memory 3G at once, more than the memory 2G that a job of group lab may use (fewer tasks, or max_running, or ask an admin: MaxJobSize of group lab)",
+        (
+            "tasks: it asks for memory 3G at once, more than the memory 2G that a job of group lab may use "
+            "(fewer tasks, or max_running, or ask an admin: MaxJobSize of group lab)"
+        ),
     ),
     (
         "too long",
         {"time_limit": HOUR},
         (in_lab(time_limit=2 * HOUR),),
-        "time_limit: a time limit of 2h is more than the 1h that group lab allows (at most 1h, or ask an admin: MaxTimeLimit of group lab)",
+        (
+            "time_limit: a time limit of 2h is more than the 1h that group lab allows (at most 1h, or ask an "
+            "admin: MaxTimeLimit of group lab)"
+        ),
     ),
 ]
 
@@ -373,6 +396,7 @@ def test_a_gang_for_which_others_keep_too_much_even_on_the_empty_cluster_is_refu
         made.submit(in_lab(tasks, gang=gang))
         return
     assert made.refuse(Submit(jobs=(in_lab(tasks, gang=gang),))) == (
-        "resource: all tasks of the gang ask for 6 cores, more than the quota of its group; the cluster has 8 cores, of which "
+        "resource: all tasks of the gang ask for 6 cores, more than the quota of its group; the cluster has "
+        "8 cores, of which "
         "other groups keep a part for themselves (Lendable): group keeps 3 cores (a smaller job, or another group)"
     )

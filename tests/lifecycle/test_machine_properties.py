@@ -149,8 +149,14 @@ class Executors:
             moves = tuple((each, names[0]) for each in ("a", "b") if each not in names)
             if roll < 0.63:
                 changed = random.choice(
-                    ({"grace": SECOND}, {"drain_after": SECOND}, {"preempt_below": 0.5}, {"node_order": "best_fit"}, {"node_order": "balance"})
-                )  # fmt: skip
+                    (
+                        {"grace": SECOND},
+                        {"drain_after": SECOND},
+                        {"preempt_below": 0.5},
+                        {"node_order": "best_fit"},
+                        {"node_order": "balance"},
+                    )
+                )
                 options = dataclasses.replace(world.machine.core.options, **changed)
                 groups = tuple(group(each, 4) for each in names)
                 return Configure(options=options, licences=(("x", 1),), groups=groups, moves=moves, by="eve")
@@ -293,7 +299,9 @@ def history(seed: int, cut: int, options: Options = OPTIONS, kind: type[Executor
 
 
 def learn(one: Machine, other: Machine) -> None:
-    """Let one machine know of earlier runs what another one does: that is not of its state, since estimates are facts."""
+    """Let one machine know of earlier runs what another one does: that is not of its state, since estimates are
+    facts.
+    """
     known = {name: value for name, value in vars(other.estimator).items() if name != "_settled"}
     vars(one.estimator).update(copy.deepcopy(known))
 

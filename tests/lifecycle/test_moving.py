@@ -1,4 +1,6 @@
-"""Rounds of moves: begun, brought on, interrupted, ended by what fails; never below the minimum of a service (design note 0027)."""
+"""Rounds of moves: begun, brought on, interrupted, ended by what fails; never below the minimum of a service (design
+note 0027).
+"""
 
 from __future__ import annotations
 
@@ -384,7 +386,7 @@ def test_rounds_begin_by_themselves_at_moments(schedule: str, since: int, due: i
     assert next_round(schedule, "UTC", since) == due
 
 
-# --- what always holds -----------------------------------------------------------------------------------------------------
+# --- what always holds ------------------------------------------------------------------------------------------------
 
 seen: Counter[str] = Counter()
 

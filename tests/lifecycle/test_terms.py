@@ -244,7 +244,7 @@ class Play:
         self.cut = {way: self.random.random() < 0.4 for way in self.cut}
         self.after(self.random.uniform(0, 3 * TERM), self.weather)
 
-    # --- the network ---------------------------------------------------------------------------------------------------
+    # --- the network --------------------------------------------------------------------------------------------------
 
     def send(self, way: str, action: Callable[[], None]) -> None:
         """In order, late by up to a term, or never; what follows something lost is lost too."""
@@ -273,7 +273,7 @@ class Play:
             self.after(self.random.uniform(0, 2 * TERM), lambda: self.left(number))
             self.after(self.random.uniform(0, TERM), self.connect)
 
-    # --- the center ----------------------------------------------------------------------------------------------------
+    # --- the center ---------------------------------------------------------------------------------------------------
 
     def step(self, *inputs: Input) -> None:
         now = self.clock(0)
@@ -317,7 +317,7 @@ class Play:
         if number:
             self.send("down", lambda: self.obey(number, order))
 
-    # --- the executor --------------------------------------------------------------------------------------------------
+    # --- the executor -------------------------------------------------------------------------------------------------
 
     def obey(self, number: int, order: ToSupervisor) -> None:
         if number != self.agent:

@@ -1,4 +1,6 @@
-"""What people say: hold and release, drain, submits that come twice, groups that are removed; and what they are told."""
+"""What people say: hold and release, drain, submits that come twice, groups that are removed; and what they are
+told.
+"""
 
 from __future__ import annotations
 

@@ -138,7 +138,10 @@ MISTAKES = {
     ),
     "a kind that is none": (
         "devices: {GPU!: 2}\n",
-        "devices.yaml:1: devices.GPU!: 'GPU!' is not a name for a dimension (lower-case letters, digits and _, like gpu)",
+        (
+            "devices.yaml:1: devices.GPU!: 'GPU!' is not a name for a dimension (lower-case letters, digits and "
+            "_, like gpu)"
+        ),
     ),
     "cores as devices": (
         "devices: {cpu: 4}\n",
@@ -153,7 +156,10 @@ MISTAKES = {
     ),
     "an id that cannot be listed": (
         "devices:\n  fpga: [{id: 'a,b'}]\n",
-        "devices.yaml:2: devices.fpga[0].id: 'a,b' is not a name of a device (a word of at most 64, without `,` and `:`)",
+        (
+            "devices.yaml:2: devices.fpga[0].id: 'a,b' is not a name of a device (a word of at most 64, without "
+            "`,` and `:`)"
+        ),
     ),
     "data that is anywhere": (
         "data: [sets]\n",

@@ -32,8 +32,12 @@ WRITTEN = [
         [r'near("Job.User = \"ann\" && Job.Gang") && f(x) = True'],
     ),
     (domains.near, [{"job": "x", "by": "zone"}, "self"], ['near("x", zone)', 'near("self")']),
-    (domains.within, [{"by": "switch", "soft": 600}, "zone"], ["within(switch) && f(x) = (Waittime > 10m)", "within(zone)"]),
-]  # fmt: skip
+    (
+        domains.within,
+        [{"by": "switch", "soft": 600}, "zone"],
+        ["within(switch) && f(x) = (Waittime > 10m)", "within(zone)"],
+    ),
+]
 
 
 @pytest.mark.parametrize(("read", "value", "texts"), WRITTEN)
@@ -46,7 +50,11 @@ def test_a_key_becomes_clauses_of_the_language(read: object, value: object, text
 
 
 MISTAKES = [
-    (domains.spread, {"most_skew": 2}, "by: is missing (zone, or {by: zone, most_skew: 1, targets: {a: 50%}, soft: 5min})"),
+    (
+        domains.spread,
+        {"most_skew": 2},
+        "by: is missing (zone, or {by: zone, most_skew: 1, targets: {a: 50%}, soft: 5min})",
+    ),
     (domains.spread, {"by": "zone", "most_skew": 0}, "most_skew: 0 is too small (a whole number from 1 to 1000000)"),
     (domains.spread, {"by": "zone", "targets": {"a": "x"}}, "targets.a: 'x' is not a share (a percentage, 0% to 100%)"),
     (domains.spread, {"by": "zone", "targets": {"a": 0.5}}, "targets.a: 0.5 is not a share (a percentage, 0% to 100%)"),
@@ -54,7 +62,10 @@ MISTAKES = [
     (
         domains.spread,
         {"by": "zone", "soft": "banana"},
-        "soft: 'banana' is neither a time nor a condition (true, a time such as 5min, or a condition such as ClusterLoad < 80%)",
+        (
+            "soft: 'banana' is neither a time nor a condition (true, a time such as 5min, or a condition such as "
+            "ClusterLoad < 80%)"
+        ),
     ),
     (domains.labels, {"tier": ["a", "b"]}, "tier: a list is not the text of a label (one text: a label has one value)"),
     (domains.spread, ["zone", {"by": "rack", "wieght": 2}], "[1].wieght: unknown key 'wieght' (did you mean weight?)"),
@@ -69,14 +80,18 @@ MISTAKES = [
         {"by": "switch", "soft": "f(x) = True"},
         "soft: 'f(x) = True' is a whole f(x) (what stands in its parentheses: Waittime > 5min)",
     ),
-    (domains.away_from, {"by": "rack"}, "jobs: is missing (a job or label (db, tier=db), or {jobs: db, by: zone, soft: 5min})"),
+    (
+        domains.away_from,
+        {"by": "rack"},
+        "jobs: is missing (a job or label (db, tier=db), or {jobs: db, by: zone, soft: 5min})",
+    ),
     (
         domains.labels,
         {"a b": 1},
         "a b: 'a b' is not a name of a label (letters, digits, `_`, `-` and `.`, beginning with a letter, at most 64)",
     ),
     (domains.labels, "tier=db, Tier=x", "label Tier is given twice (each name once)"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("read", "value", "sentence"), MISTAKES)

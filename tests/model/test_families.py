@@ -208,29 +208,78 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
             "jobs[0].MoveAfter: belongs to jobs of type database (this one is of type service)",
         ],
     ),
-    ("a key of steps", step(**{"continue": True}), ["jobs[0].continue: belongs to a step of a dag (steps: {NAME: {…, continue: true}})"]),
-    ("a mistyped check", {**SERVICE, "ready": {"prot": 1, "port": 2}}, ["jobs[0].ready.prot: unknown key 'prot' (did you mean port?)"]),
+    (
+        "a key of steps",
+        step(**{"continue": True}),
+        ["jobs[0].continue: belongs to a step of a dag (steps: {NAME: {…, continue: true}})"],
+    ),
+    (
+        "a mistyped check",
+        {**SERVICE, "ready": {"prot": 1, "port": 2}},
+        ["jobs[0].ready.prot: unknown key 'prot' (did you mean port?)"],
+    ),
     (
         "a check in two ways",
         {**SERVICE, "alive": {"port": 1, "url": "/"}},
         [
-            ("jobs[0].alive: has port and url (exactly one of them: {port: http}, {url: /health, on: http} or {command: "
-            "[./check.sh]}, with every, timeout, delay, failures)")
+            (
+                "jobs[0].alive: has port and url (exactly one of them: {port: http}, {url: /health, on: http} or "
+                "{command: "
+                "[./check.sh]}, with every, timeout, delay, failures)"
+            )
         ],
     ),
-    ("a port that is not there", {**SERVICE, "ports": {"http": 80}, "ready": {"port": "htp"}}, ["jobs[0].ready.port: the job has no port htp (did you mean http?)"]),
-    ("a page on no port", {**SERVICE, "ready": {"url": "/"}}, ["jobs[0].ready.on: is needed: the job has no port (a number, or ports: {http: dynamic} and on: http)"]),
-    ("more than there are", {**SERVICE, "tasks": 2, "minimum": 3}, ["jobs[0].minimum: 3 is more than the 2 tasks (0 to 2)"]),
+    (
+        "a port that is not there",
+        {**SERVICE, "ports": {"http": 80}, "ready": {"port": "htp"}},
+        ["jobs[0].ready.port: the job has no port htp (did you mean http?)"],
+    ),
+    (
+        "a page on no port",
+        {**SERVICE, "ready": {"url": "/"}},
+        ["jobs[0].ready.on: is needed: the job has no port (a number, or ports: {http: dynamic} and on: http)"],
+    ),
+    (
+        "more than there are",
+        {**SERVICE, "tasks": 2, "minimum": 3},
+        ["jobs[0].minimum: 3 is more than the 2 tasks (0 to 2)"],
+    ),
     (
         "a timetable with a hole",
         {**SERVICE, "timetable": [{"at": "@daily"}]},
         ['jobs[0].timetable[0].tasks: is missing (a list of {at: "0 8 * * 1-5", tasks: 10})'],
     ),
-    ("an overlap", {"type": "cron", "command": "x", "when": "@daily", "overlap": "alow"}, ["jobs[0].overlap: 'alow' is not one of forbid, allow, replace (did you mean allow?)"]),
+    (
+        "an overlap",
+        {"type": "cron", "command": "x", "when": "@daily", "overlap": "alow"},
+        ["jobs[0].overlap: 'alow' is not one of forbid, allow, replace (did you mean allow?)"],
+    ),
     ("a runtime", step(runtime="docker"), ["jobs[0].runtime: unknown runtime 'docker' (one of process, container)"]),
-    ("a file above", step(files={"../x": "/y"}), ["jobs[0].files.../x.path: '../x' is not a path of a file (below the task's directory, or absolute; no `..`)"]),
-    ("an address", step(outputs={"x": "y"}), ["jobs[0].outputs.x.to: 'y' is not an address (https://…, s3://…, sftp://…, file:///…, or a path that begins with /)"]),
-    ("no steps", {"type": "dag"}, ["jobs[0].steps: is missing (steps: {load: {command: …}, train: {command: …, after: [load]}})"]),
+    (
+        "a file above",
+        step(files={"../x": "/y"}),
+        [
+            (
+                "jobs[0].files.../x.path: '../x' is not a path of a file (below the task's directory, or absolute; no "
+                "`..`)"
+            )
+        ],
+    ),
+    (
+        "an address",
+        step(outputs={"x": "y"}),
+        [
+            (
+                "jobs[0].outputs.x.to: 'y' is not an address (https://…, s3://…, sftp://…, file:///…, or a path that "
+                "begins with /)"
+            )
+        ],
+    ),
+    (
+        "no steps",
+        {"type": "dag"},
+        ["jobs[0].steps: is missing (steps: {load: {command: …}, train: {command: …, after: [load]}})"],
+    ),
     (
         "mistakes in steps, all of them",
         {**dag(load=step(tasks=0), b={"name": "x"}, c=step(after=["laod"])), "retries": "x"},
@@ -247,7 +296,7 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
         dag(a=step(), b=step(after=["d", "a"]), c=step(after="b"), d=step(after="c")),
         ["jobs[0].steps.b.after: comes after itself: b after d after c after b (a dag has no circles)"],
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(

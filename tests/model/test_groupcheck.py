@@ -89,7 +89,10 @@ def test_quotas_in_cores(name: str, quotas: list[str], expected: list[str]) -> N
                     "error: Group.conf:2: ResourceQuota: the quota 5 of group g0 is above the capacity "
                     "(the cluster has 4 servers)"
                 ),
-                f"warning: Group.conf: ResourceQuota: all quotas together are 5 servers, the cluster has 4 servers {ALIKE}",
+                (
+                    "warning: Group.conf: ResourceQuota: all quotas together are 5 servers, the cluster has 4 "
+                    f"servers {ALIKE}"
+                ),
             ],
         ),
         ("a vector that fits", ["<60,64G>"], []),

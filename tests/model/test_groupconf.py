@@ -304,11 +304,11 @@ def test_the_time_zone_of_the_timetables_is_a_block_of_its_own(text: str) -> Non
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("Zone: Europe/Berlyn\n\nName: a\nResourceQuota: 1", "1: Zone: there is no time zone 'Europe/Berlyn' (did you mean Europe/Berlin?)"),
-        ("Zone: ../../../etc/passwd\n\nName: a\nResourceQuota: 1", "1: Zone: there is no time zone '../../../etc/passwd' (a name such as"),
+        ("Zone: Europe/Berlyn\n\nName: a\nResourceQuota: 1", "1: Zone: there is no time zone 'Europe/Berlyn' (did you mean Europe/Berlin?)"),  # noqa: E501
+        ("Zone: ../../../etc/passwd\n\nName: a\nResourceQuota: 1", "1: Zone: there is no time zone '../../../etc/passwd' (a name such as"),  # noqa: E501
         ("Zone: UTC\n\nName: a\nResourceQuota: 1\n\nZone: UTC", "6: Zone: is given a second time, first on line 1"),
         ("Zone: UTC\nZone: UTC\n\nName: a\nResourceQuota: 1", "2: Zone: is given a second time, first on line 1"),
-        ("Name: a\nResourceQuota: 1\nZone: UTC", "3: Zone: holds for all groups and cannot stand in the block of one (a block of its own"),
+        ("Name: a\nResourceQuota: 1\nZone: UTC", "3: Zone: holds for all groups and cannot stand in the block of one (a block of its own"),  # noqa: E501
         ("Zone:\n\nName: a\nResourceQuota: 1", "1: Zone: has no value (Zone: Europe/Berlin)"),
         ("Zone: UTC", " there is no group in it"),
     ],
@@ -328,7 +328,8 @@ def test_a_mistake_of_a_group_behind_the_time_zone_is_where_the_group_begins() -
 def test_a_wrong_priority_for_preemption_is_told_that_it_may_be_negative(value: str) -> None:
     (found,) = complaints(f"{HEAD}1\nPreemptPriority: {value}")
     assert found == (
-        f"Group.conf:3: PreemptPriority: {value!r} is not a priority for preemption (a whole number from -1000000 to 1000000)"
+        f"Group.conf:3: PreemptPriority: {value!r} is not a priority for preemption (a whole number from "
+        "-1000000 to 1000000)"
     )
     assert parse(f"{HEAD}1\nPreemptPriority: -7").groups[0].preempt_priority == -7
 

@@ -104,7 +104,8 @@ def block(*lines: str) -> str:
             + block("Name: a", "Parent: p", "ResourceQuota: 10; Tue 08:00-09:00 = 30")
             + block("Name: b", "Parent: p", "ResourceQuota: 15"),
             [
-                ("Group.conf:2: ResourceQuota: the groups in p have quotas of 45 cores together from Tue 08:00, its own is "
+                ("Group.conf:2: ResourceQuota: the groups in p have quotas of 45 cores together from Tue "
+                    "08:00, its own is "
                 "40 cores (at least 45 cores, or none: the sum of theirs)")
             ],
             id="more than the parent for an hour",
@@ -120,7 +121,7 @@ def block(*lines: str) -> str:
             id="a timetable of ceilings",
         ),
         pytest.param(
-            block("Name: a", "MaxQuota: 15"), ["Group.conf:1: ResourceQuota: group 'a' has no quota (ResourceQuota: 10)"], id="no quota"
+            block("Name: a", "MaxQuota: 15"), ["Group.conf:1: ResourceQuota: group 'a' has no quota (ResourceQuota: 10)"], id="no quota"  # noqa: E501
         ),
     ],
 )  # fmt: skip
@@ -135,23 +136,27 @@ def test_mistakes_have_their_lines(text: str, told: list[str]) -> None:
     [
         pytest.param(
             block("Name: a", "ResourceQuota: 8", "Lendable: 9"),
-            ["Group.conf:3: Lendable: 9 cores is more than the quota of 8 cores (at most 8 cores, or leave it out: all of it)"],
+            [("Group.conf:3: Lendable: 9 cores is more than the quota of 8 cores (at most 8 cores, or leave it "
+                "out: all of it)")],
             id="more than the quota",
         ),
         pytest.param(
             block("Name: a", "ResourceQuota: 8; Mon-Fri 08:00-18:00 = 10", "Lendable: 11"),
-            ["Group.conf:3: Lendable: 11 cores is more than the largest quota of 10 cores (at most 10 cores, or leave it out: all of it)"],
+            [("Group.conf:3: Lendable: 11 cores is more than the largest quota of 10 cores (at most 10 cores, "
+                "or leave it out: all of it)")],
             id="more than at any time",
         ),
         pytest.param(
             block("Name: p", "Lendable: 9") + block("Name: a", "Parent: p", "ResourceQuota: 8"),
-            ["Group.conf:2: Lendable: 9 cores is more than the quota of 8 cores (at most 8 cores, or leave it out: all of it)"],
+            [("Group.conf:2: Lendable: 9 cores is more than the quota of 8 cores (at most 8 cores, or leave it "
+                "out: all of it)")],
             id="more than the sum of those in it",
         ),
         pytest.param(
             block("Name: p", "MaxTimeLimit: 30min")
             + block("Name: a", "Parent: p", "ResourceQuota: 8", "MaxTimeLimit: 2h", "DefaultTimeLimit: 45min"),
-            ["Group.conf:8: DefaultTimeLimit: 45m of group a is longer than MaxTimeLimit of group p, 30m (at most 30m)"],
+            [("Group.conf:8: DefaultTimeLimit: 45m of group a is longer than MaxTimeLimit of group p, 30m (at "
+                "most 30m)")],
             id="a default longer than the group above allows",
         ),
         pytest.param(
@@ -159,8 +164,10 @@ def test_mistakes_have_their_lines(text: str, told: list[str]) -> None:
             + block("Name: p", "Parent: q", "DefaultTimeLimit: 1h")
             + block("Name: a", "Parent: p", "ResourceQuota: 8", "DefaultTimeLimit: 31min"),
             [
-                "Group.conf:6: DefaultTimeLimit: 1h of group p is longer than MaxTimeLimit of group q, 30m (at most 30m)",
-                "Group.conf:11: DefaultTimeLimit: 31m of group a is longer than MaxTimeLimit of group q, 30m (at most 30m)",
+                ("Group.conf:6: DefaultTimeLimit: 1h of group p is longer than MaxTimeLimit of group q, 30m "
+                    "(at most 30m)"),
+                ("Group.conf:11: DefaultTimeLimit: 31m of group a is longer than MaxTimeLimit of group q, 30m "
+                    "(at most 30m)"),
             ],
             id="defaults longer than the outermost group allows",
         ),

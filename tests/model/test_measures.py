@@ -26,7 +26,7 @@ GIB = 2**30
         ("<40,160G,gpu(A100)=8>", {"cpu": 40_000, "memory": 160 * GIB, "gpu(A100)": 8_000}, None),
         ("<gpu(A100)=8>", {"gpu(A100)": 8_000}, None),
         ("gpu(A100)=8, gpu(T4)=0.5", {"gpu(A100)": 8_000, "gpu(T4)": 500}, "<gpu(A100)=8,gpu(T4)=0.5>"),
-        ("< GPU( T4 )=1, gpu(A100)=2, cpu=4>", {"cpu": 4_000, "gpu(A100)": 2_000, "gpu(T4)": 1_000}, "<4,gpu(A100)=2,gpu(T4)=1>"),
+        ("< GPU( T4 )=1, gpu(A100)=2, cpu=4>", {"cpu": 4_000, "gpu(A100)": 2_000, "gpu(T4)": 1_000}, "<4,gpu(A100)=2,gpu(T4)=1>"),  # noqa: E501
         ("<4,gpu=8,gpu(A100)=2>", {"cpu": 4_000, "gpu": 8_000, "gpu(A100)": 2_000}, None),
         ("<memory(fat)=64G,cpu(fat)=8>", {"cpu(fat)": 8_000, "memory(fat)": 64 * GIB}, "<cpu(fat)=8,memory(fat)=64G>"),
         ("<gpu(NVIDIA A100-SXM4)=1>", {"gpu(NVIDIA A100-SXM4)": 1_000}, None),
@@ -42,7 +42,8 @@ def test_a_measure_is_a_dimension_with_a_kind(text: str, amounts: dict[str, int]
     ("value", "told"),
     [
         ("<gpu(A100)=0>", "gpu(A100): 0 of a kind of node says nothing (leave it out, or an amount above 0)"),
-        ("<gpu()=1>", "gpu(): '' is not a kind of node (the GPUModel of nodes, such as gpu(A100); at most 64 characters)"),
+        ("<gpu()=1>", ("gpu(): '' is not a kind of node (the GPUModel of nodes, such as gpu(A100); at most 64 "
+            "characters)")),
         ("<gpus(A100)=1>", "gpus(A100): unknown dimension 'gpus' (did you mean gpu?)"),
         ("<gpu(A100)>", "gpu(A100): an amount is missing (gpu(A100)=8)"),
         ("<gpu(A100)=1,GPU(A100)=2>", "gpu(A100): gpu(A100) is given twice (each kind of node once)"),
@@ -50,9 +51,10 @@ def test_a_measure_is_a_dimension_with_a_kind(text: str, amounts: dict[str, int]
         ("<gpu(A100)=1,4>", "'4' follows a part with a name (parts with names come last)"),
         ("gpu(A100)=1>", "'gpu(A100)=1>' has only one angle bracket (<40,160G,gpu(A100)=8>)"),
         ("<gpu(A100)=much>", "gpu(A100): 'much' does not begin with a number"),
-        ("<4,8G,gpu=1,gpu(A100)=2>", "2 gpu(A100) are more than the 1 gpu of all kinds (gpu=2 or more, which counts all kinds)"),
-        ("<4,8G,cpu(fat)=8>", "8 cpu(fat) are more than the 4 cores of all kinds (cpu=8 or more, which counts all kinds)"),
-        ("<gpu=3,gpu(A100)=2,gpu(T4)=2>", "4 gpu of the kinds A100, T4 are more than the 3 gpu of all kinds (gpu=4 or more"),
+        ("<4,8G,gpu=1,gpu(A100)=2>", "2 gpu(A100) are more than the 1 gpu of all kinds (gpu=2 or more, which counts all kinds)"),  # noqa: E501
+        ("<4,8G,cpu(fat)=8>", ("8 cpu(fat) are more than the 4 cores of all kinds (cpu=8 or more, which counts all "
+            "kinds)")),
+        ("<gpu=3,gpu(A100)=2,gpu(T4)=2>", "4 gpu of the kinds A100, T4 are more than the 3 gpu of all kinds (gpu=4 or more"),  # noqa: E501
         ("<4>; 08:00-09:00 = <4,memory=8G,memory(fat)=9G>", "memory(fat) 9G are more than the memory 8G of all kinds"),
     ],
 )  # fmt: skip
@@ -115,25 +117,31 @@ ALIKE = "(the groups share in proportion to their quotas)"
         (
             ["<gpu(A100)=9>"],
             [
-                "Group.conf:2: ResourceQuota: the quota <gpu(A100)=9> of group g0 is above the capacity (the cluster has 8 gpu(A100))",
-                f"Group.conf: ResourceQuota: all quotas together are 112% of gpu(A100), the cluster has 8 gpu(A100) {ALIKE}",
+                ("Group.conf:2: ResourceQuota: the quota <gpu(A100)=9> of group g0 is above the capacity (the "
+                    "cluster has 8 gpu(A100))"),
+                ("Group.conf: ResourceQuota: all quotas together are 112% of gpu(A100), the cluster has 8 "
+                    f"gpu(A100) {ALIKE}"),
             ],
         ),
         (
             ["<gpu(A10)=1>"],
             [
-                "Group.conf:2: ResourceQuota: group g0 has a quota of gpu(A10), and no node with gpu is of the kind A10 (did you mean A100?)"
+                ("Group.conf:2: ResourceQuota: group g0 has a quota of gpu(A10), and no node with gpu is of "
+                    "the kind A10 (did you mean A100?)")
             ],
         ),
         (
             ["<gpu(A100)=6>", "<gpu(A100)=6,gpu(T4)=1>", "1"],
-            [f"Group.conf: ResourceQuota: all quotas together are 150% of gpu(A100), the cluster has 8 gpu(A100) {ALIKE}"],
+            [("Group.conf: ResourceQuota: all quotas together are 150% of gpu(A100), the cluster has 8 "
+                f"gpu(A100) {ALIKE}")],
         ),
         (
             ["<1>; 08:00-20:00 = <1,gpu(T4)=5>"],
             [
-                "Group.conf:2: ResourceQuota: the quota <1,gpu(T4)=5> of group g0 from Mon 08:00 is above the capacity (the cluster has 4 gpu(T4))",
-                f"Group.conf: ResourceQuota: all quotas together are 125% of gpu(T4) from Mon 08:00, the cluster has 4 gpu(T4) {ALIKE}",
+                ("Group.conf:2: ResourceQuota: the quota <1,gpu(T4)=5> of group g0 from Mon 08:00 is above "
+                    "the capacity (the cluster has 4 gpu(T4))"),
+                ("Group.conf: ResourceQuota: all quotas together are 125% of gpu(T4) from Mon 08:00, the "
+                    f"cluster has 4 gpu(T4) {ALIKE}"),
             ],
         ),
     ],
@@ -164,7 +172,7 @@ def test_quotas_are_held_against_the_nodes_of_their_kind(quotas: list[str], told
         (["p: <8>", "a in p: <gpu(A100)=3>"], "the quotas of a tree are all of one kind, here a vector of cpu"),
         (["a: <4,gpu(A100)=3> most <8,gpu(A100)=2>"], "2 gpu(A100) is below the quota of 3 gpu(A100)"),
         (["a: <4,gpu(A100)=3> most <8,gpu(T4)=2>"], ""),
-        (["a: <4,gpu(A100)=3> most <gpu(A100)=3>"], "is a vector of kinds of nodes alone, and the quota a vector of cpu"),
+        (["a: <4,gpu(A100)=3> most <gpu(A100)=3>"], "is a vector of kinds of nodes alone, and the quota a vector of cpu"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_a_tree_sums_each_kind(blocks: list[str], told: str) -> None:
@@ -193,7 +201,8 @@ def test_a_file_is_written_and_compared_with_kinds() -> None:
     other = parse_groups(text.replace("gpu(T4)=1", "gpu(T4)=2"), dimensions=D, accounting="dominant")
     diff = format_diff(diff_groups(parsed.groups, other.groups, dimensions=D, accounting="dominant"))
     assert diff == (
-        "~ a\n    ResourceQuota: <4,gpu(A100)=3>; 08:00-20:00 = <4,gpu(T4)=1> -> <4,gpu(A100)=3>; 08:00-20:00 = <4,gpu(T4)=2>\n"
+        "~ a\n    ResourceQuota: <4,gpu(A100)=3>; 08:00-20:00 = <4,gpu(T4)=1> -> <4,gpu(A100)=3>; "
+        "08:00-20:00 = <4,gpu(T4)=2>\n"
     )
 
 

@@ -78,7 +78,10 @@ def test_all_mistakes_are_reported_together() -> None:
         "grace: '-1' is negative (a duration such as 90s, 5min, 1h30m, 2h or 1d; a plain number is seconds)",
         "preempt_below: 1.2 is too large (at most 1)",
         "preempt_below: 0.0 is too small (above 0)",
-        "node_order: 'bestfit2' is not known (did you mean best_fit? one of fragmentation, balance, best_fit, spread, first)",
+        (
+            "node_order: 'bestfit2' is not known (did you mean best_fit? one of fragmentation, balance, "
+            "best_fit, spread, first)"
+        ),
         "backfill_depth: '1.5' is not a whole number (a whole number from 0 to 1125899906842623)",
         (
             "overload_memory: 'lots' does not begin with a number "

@@ -88,24 +88,55 @@ def test_each_task_runs_the_program_of_its_part() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], list[str]]] = [
-    ({"parts": {}}, ["jobs[0].parts: is empty (parts: {driver: {tasks: 1, command: …}, workers: {tasks: 8, resource: …, command: …}})"]),
+    (
+        {"parts": {}},
+        [
+            (
+                "jobs[0].parts: is empty (parts: {driver: {tasks: 1, command: …}, workers: {tasks: 8, resource: …, "
+                "command: …}})"
+            )
+        ],
+    ),
     (
         {"command": "x", "parts": {"a": {"time_limit": "5min"}}},
-        ["jobs[0].parts.a.time_limit: belongs to the job, not to a part (it stands beside parts; a part has tasks, resource, command, requirement, rank)"],
+        [
+            (
+                "jobs[0].parts.a.time_limit: belongs to the job, not to a part (it stands beside parts; a part has "
+                "tasks, resource, command, requirement, rank)"
+            )
+        ],
     ),
-    ({"parts": {"a": {"task": 2}}}, ["jobs[0].parts.a.task: unknown key 'task' (did you mean tasks?)", "jobs[0].parts.a: has no command, and neither has the job"]),
+    (
+        {"parts": {"a": {"task": 2}}},
+        [
+            "jobs[0].parts.a.task: unknown key 'task' (did you mean tasks?)",
+            "jobs[0].parts.a: has no command, and neither has the job",
+        ],
+    ),
     ({"parts": {"a b": {"command": "x"}}}, ["jobs[0].parts.a b: 'a b' is not a name"]),
     ({"movable": True}, ["jobs[0].movable: the tasks of a gang are not moved (leave it out)"]),
     ({"tasks": 3}, ["jobs[0].tasks: is given beside parts, which have their own (tasks: in each part)"]),
     ({"gang": False}, ["jobs[0].gang: is false, and parts start together or not at all (leave it out)"]),
-    ({"gang": "2 && f(x) = (Waittime > 5min)"}, ["jobs[0].gang: cannot start in part: it has parts (true, or leave it out)"]),
+    (
+        {"gang": "2 && f(x) = (Waittime > 5min)"},
+        ["jobs[0].gang: cannot start in part: it has parts (true, or leave it out)"],
+    ),
     ({"spread": "zone"}, ["jobs[0].spread: cannot be asked for all parts together"]),
     ({"max_per_rack": 1}, ["jobs[0].max_per_rack: cannot be asked for all parts together"]),
-    ({"parts": {"a": {"command": "x", "requirement": "Fast ="}}}, ["jobs[0].parts.a.requirement: at the end: a value is expected"]),
-    ({"parts": {"a": {"command": "x", "requirement": "spread(Switch)"}}}, ["jobs[0].parts.a.requirement: spread(Switch) is about all tasks of a gang, and cannot be asked of parts"]),
-    ({"parts": {"a": {"command": "x", "requirement": "within(Switch)"}, "b": {"command": "x"}}}, ["jobs[0].parts: within(Switch) is about all tasks of a gang, and only some parts have it"]),
+    (
+        {"parts": {"a": {"command": "x", "requirement": "Fast ="}}},
+        ["jobs[0].parts.a.requirement: at the end: a value is expected"],
+    ),
+    (
+        {"parts": {"a": {"command": "x", "requirement": "spread(Switch)"}}},
+        ["jobs[0].parts.a.requirement: spread(Switch) is about all tasks of a gang, and cannot be asked of parts"],
+    ),
+    (
+        {"parts": {"a": {"command": "x", "requirement": "within(Switch)"}, "b": {"command": "x"}}},
+        ["jobs[0].parts: within(Switch) is about all tasks of a gang, and only some parts have it"],
+    ),
     ({"type": "service"}, ["jobs[0].parts: belongs to jobs of type batch or cron (this one is of type service)"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("keys", "told"), REFUSED)

@@ -141,12 +141,34 @@ def test_what_is_not_is_refused_by_both(entry: object) -> None:
 
 
 VALUES = st.recursive(
-    st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    | st.sampled_from(["<1, 1G>", "5min", "true", " On", "/srv", "dynamic", "in (a)", "service", "4M", "3", "https://x/y", "0 8 * * *", "http"]),
-    lambda inner: st.lists(inner, max_size=2)
-    | st.dictionaries(st.sampled_from(["port", "URL", "command", "a", "at", "tasks", "source", "path", "to"]), inner, max_size=3),
+    st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(
+        [
+            "<1, 1G>",
+            "5min",
+            "true",
+            " On",
+            "/srv",
+            "dynamic",
+            "in (a)",
+            "service",
+            "4M",
+            "3",
+            "https://x/y",
+            "0 8 * * *",
+            "http",
+        ]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["port", "URL", "command", "a", "at", "tasks", "source", "path", "to"]), inner, max_size=3
+        )
+    ),
     max_leaves=5,
-)  # fmt: skip
+)
 
 
 @given(

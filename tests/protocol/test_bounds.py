@@ -1,4 +1,6 @@
-"""Every number on the wire and in the journal has bounds in its type, and extreme ones are refused where they are read."""
+"""Every number on the wire and in the journal has bounds in its type, and extreme ones are refused where they are
+read.
+"""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_messages_are_handed_on_as_they_are_between_sides_of_one_version_only() 
     assert handed != data
 
 
-# --- sessions ----------------------------------------------------------------------------------------------------------
+# --- sessions ---------------------------------------------------------------------------------------------------------
 
 
 def test_an_agent_speaks_with_supervisor_and_center_of_the_release_before() -> None:

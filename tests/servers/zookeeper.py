@@ -40,8 +40,8 @@ class Ensemble:
         addresses: Sequence[str] = (),
         begin: Callable[[int], Sequence[str]] = lambda _: (),
     ) -> None:
-        """``tick``: ms, in whole numbers of which sessions end. ``addresses`` are those of the servers, ``begin`` what their commands
-        begin with.
+        """``tick``: ms, in whole numbers of which sessions end. ``addresses`` are those of the servers, ``begin`` what
+        their commands begin with.
         """
         if why := is_missing():
             pytest.skip(why)

@@ -118,8 +118,16 @@ def test_several_policies_are_compared_in_one_page_that_needs_no_network(tmp_pat
     out = tmp_path / "out"
     policies = ["--policy", "FIFO", "--policy", "BackFill/conservative"]
     result = cress(
-        "simulate", EXAMPLES / "jobs.csv", "--cluster", EXAMPLES / "cluster.yaml", *policies, "--option", "grace=30s", "--out", out
-    )  # fmt: skip
+        "simulate",
+        EXAMPLES / "jobs.csv",
+        "--cluster",
+        EXAMPLES / "cluster.yaml",
+        *policies,
+        "--option",
+        "grace=30s",
+        "--out",
+        out,
+    )
     assert result.returncode == 0, result.stderr
     assert (out / "BackFill-conservative" / "jobs.csv").is_file()
     assert json.loads((out / "FIFO" / "summary.json").read_text())["options"] == {"grace": "30s"}
@@ -136,7 +144,11 @@ def test_several_policies_are_compared_in_one_page_that_needs_no_network(tmp_pat
     panels, layout = data["groups"]["panels"], data["groups"]["layout"]
     assert len(layout["annotations"]) == panels > 0
     assert {f"{axis}axis{panel or ''}" for axis in "xy" for panel in (0, *range(2, panels + 1))} <= layout.keys()
-    longest = max(len(trace["x"]) for figure in [*data["utilisation"].values(), data["waits"], data["groups"]] for trace in figure["data"])  # fmt: skip
+    longest = max(
+        len(trace["x"])
+        for figure in [*data["utilisation"].values(), data["waits"], data["groups"]]
+        for trace in figure["data"]
+    )
     assert longest <= 1500
 
 
@@ -177,22 +189,49 @@ def test_groups_from_a_file(tmp_path: Path, log: Path) -> None:
 
 MISTAKES = {
     "no such trace": (["{tmp}/none.swf"], "none.swf: no such file (a file .swf, .swf.gz, .csv"),
-    "no such policy": (["{log}", "--policy", "Backfil"], "--policy: 'Backfil' is not a policy (did you mean BackFill?)"),
-    "the same policy twice": (["{log}", "--policy", "BackFill/easy", "--policy", "backfill/EASY", "--policy", "FIFO", "--policy", "fifo"], None),
+    "no such policy": (
+        ["{log}", "--policy", "Backfil"],
+        "--policy: 'Backfil' is not a policy (did you mean BackFill?)",
+    ),
+    "the same policy twice": (
+        ["{log}", "--policy", "BackFill/easy", "--policy", "backfill/EASY", "--policy", "FIFO", "--policy", "fifo"],
+        None,
+    ),
     "no such option": (["{log}", "--option", "grce=3s"], "unknown option 'grce' (did you mean grace?)"),
-    "an option without a value": (["{log}", "--option", "grace"], "'grace' is not an option (KEY=VALUE, such as grace=30s)"),
-    "a value out of range": (["{log}", "--option", "preempt_above=0.5"], "preempt_above: 0.5 is too small (at least 1)"),
-    "a table without a cluster": (["{examples}/jobs.csv"], "jobs.csv: a table of jobs has no cluster (give --cluster FILE)"),
-    "no such cluster file": (["{log}", "--cluster", "{tmp}/c.yaml"], "c.yaml: cannot be read: No such file or directory"),
+    "an option without a value": (
+        ["{log}", "--option", "grace"],
+        "'grace' is not an option (KEY=VALUE, such as grace=30s)",
+    ),
+    "a value out of range": (
+        ["{log}", "--option", "preempt_above=0.5"],
+        "preempt_above: 0.5 is too small (at least 1)",
+    ),
+    "a table without a cluster": (
+        ["{examples}/jobs.csv"],
+        "jobs.csv: a table of jobs has no cluster (give --cluster FILE)",
+    ),
+    "no such cluster file": (
+        ["{log}", "--cluster", "{tmp}/c.yaml"],
+        "c.yaml: cannot be read: No such file or directory",
+    ),
     "no such groups file": (["{log}", "--groups", "{tmp}/g.conf"], "g.conf: cannot be read: No such file or directory"),
     "a mistake in the groups": (["{log}", "--groups", "{tmp}/bad.conf"], "bad.conf:2: ResourceQuota"),
-    "a quota that the cluster does not have": (["{log}", "--groups", "{tmp}/big.conf"], "big.conf:2: ResourceQuota: the quota 800 of group lab is above the capacity (the cluster has 10 cores)"),
-    "groups that admit nobody": (["{log}", "--groups", "{tmp}/closed.conf"], "log.swf:3: group: 4 of 4 jobs belong to users that group default does not admit: user1 (4); nothing was simulated "),
+    "a quota that the cluster does not have": (
+        ["{log}", "--groups", "{tmp}/big.conf"],
+        "big.conf:2: ResourceQuota: the quota 800 of group lab is above the capacity (the cluster has 10 cores)",
+    ),
+    "groups that admit nobody": (
+        ["{log}", "--groups", "{tmp}/closed.conf"],
+        (
+            "log.swf:3: group: 4 of 4 jobs belong to users that group default does not admit: user1 (4); nothing was "
+            "simulated "
+        ),
+    ),
     "a directory as trace": (["{tmp}"], ": is a directory (a file .swf, .swf.gz"),
     "a directory as cluster": (["{log}", "--cluster", "{tmp}"], "cannot be read: Is a directory"),
     "a directory as groups": (["{log}", "--groups", "{tmp}"], "cannot be read: Is a directory"),
     "a wrong parameter": (["generated:job=3"], "job: unknown parameter (did you mean jobs?)"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES.values(), ids=MISTAKES.keys())

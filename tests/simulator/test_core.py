@@ -146,8 +146,12 @@ POLICIES = ("FIFO", "Priority", "Capacity", "BackFill", "BackFill/conservative")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_generated_workload_ends_with_every_invariant_held(policy: str) -> None:
     asked = request.Request(
-        trace="generated:jobs=250,nodes=12,groups=4,shapes=20,arrays=0.2,gangs=0.1", out=Path(), policies=(policy,), seed=3, check=True
-    )  # fmt: skip
+        trace="generated:jobs=250,nodes=12,groups=4,shapes=20,arrays=0.2,gangs=0.1",
+        out=Path(),
+        policies=(policy,),
+        seed=3,
+        check=True,
+    )
     plan = run.plan(asked)
     result = run.simulate(plan, plan.choices[0])
     summary, work, attempts = result.analysis.summary, plan.workload, result.run.attempts

@@ -23,7 +23,7 @@ from tests.simulator.plain import LogJob
 from tests.simulator.test_cli import cress
 
 MINUTE = 60 * SECOND
-HEADER = "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,best_effort,job_type"
+HEADER = "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,best_effort,job_type"  # noqa: E501
 # Two virtual clusters, the second of which asks for three times as much; the file is not in the order of submission.
 CHRONUS = f"""\
 {HEADER}
@@ -153,7 +153,8 @@ def test_capacity_fifo_preempts_between_groups_and_edf_cluster_knows_none(tmp_pa
     assert list(runs) == ["Capacity/fifo", "EDF/cluster", "Urgency/cluster"]
     assert runs["Capacity/fifo"]["preemptions"] == 1
     assert runs["EDF/cluster"]["preemptions"] == 0
-    # Nobody is preempted: when the first job ends, the earliest deadlines start, whosever they are; what has none is last.
+    # Nobody is preempted: when the first job ends, the earliest deadlines start, whosever they are; what has none is
+    # last.
     assert starts(tmp_path, "EDF-cluster") == {"a.a1": "1", "b.b1": "101", "a.a2": "101", "a.a3": "201"}
     assert compared(tmp_path, "EDF/strict")["EDF/strict"]["preemptions"] == 0
     assert starts(tmp_path, "EDF-strict") == starts(tmp_path, "EDF-cluster")

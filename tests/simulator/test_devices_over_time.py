@@ -1,4 +1,6 @@
-"""The use of devices in a replay: allocated and unusable over time, the moments of the heat map, and the section of the report."""
+"""The use of devices in a replay: allocated and unusable over time, the moments of the heat map, and the section of the
+report.
+"""
 
 from __future__ import annotations
 

@@ -146,7 +146,11 @@ class PreemptingCore(PlainCore):
         self.outcomes: list[tuple[int, Outcome]] = []
 
     def observe(self, now: int, events: Sequence[Event]) -> None:
-        again = [self.running[event.attempt][1] for event in events if isinstance(event, TaskEnded) and event.outcome is Outcome.PREEMPTED]  # fmt: skip
+        again = [
+            self.running[event.attempt][1]
+            for event in events
+            if isinstance(event, TaskEnded) and event.outcome is Outcome.PREEMPTED
+        ]
         self.outcomes += [(now // SECOND, event.outcome) for event in events if isinstance(event, TaskEnded)]
         super().observe(now, events)
         self.queue[:0] = again

@@ -21,7 +21,8 @@ from tests.simulator.plain import LogJob
 from tests.simulator.test_cli import cress
 
 CLUSTER = "nodes: [{name: n, resource: {cpu: 4, memory: 4G}}]\n"
-# A task of a framework, then, in its lease, a smaller one; another framework has a short task that does not fit beside them.
+# A task of a framework, then, in its lease, a smaller one; another framework has a short task that does not fit beside
+# them.
 LENDING = """\
 job,submit,run,time_limit,cpu,memory,group,workload
 first,0,10,20,2,2G,a,spark
@@ -103,8 +104,15 @@ def test_a_comparison_needs_values_of_an_option(tmp_path: Path, text: str, messa
 def test_the_report_compares_both_and_has_the_fragments(tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = cress(
-        "simulate", "frameworks:nodes=1,applications=6,tasks=4", "--policy", "BackFill", "--compare", "lending=off,on", "--out", out
-    )  # fmt: skip
+        "simulate",
+        "frameworks:nodes=1,applications=6,tasks=4",
+        "--policy",
+        "BackFill",
+        "--compare",
+        "lending=off,on",
+        "--out",
+        out,
+    )
     assert result.returncode == 0, result.stderr
     assert "framework1/framework1, mean completion time" in result.stdout
     summary = json.loads((out / "lending=on" / "summary.json").read_text())

@@ -95,8 +95,14 @@ def test_jobs_that_no_group_takes_are_refused_with_their_number(conf: Path) -> N
         place(configure(_work(names, users, pairs), conf, "cpu"))
     remedy = "add the group, name another one in the trace, or leave out --groups for groups with equal quotas"
     assert str(caught.value).splitlines() == [
-        f"2: 2 of 6 jobs name the group 'lab', which does not exist; nothing was simulated (the groups are ops, web; {remedy})",
-        f"7: 1 of 6 jobs names the group 'wed', which does not exist; nothing was simulated (did you mean web?; {remedy})",
+        (
+            "2: 2 of 6 jobs name the group 'lab', which does not exist; nothing was simulated (the groups are "
+            f"ops, web; {remedy})"
+        ),
+        (
+            "7: 1 of 6 jobs names the group 'wed', which does not exist; nothing was simulated (did you mean "
+            f"web?; {remedy})"
+        ),
         (
             "3: 2 of 6 jobs belong to users that group ops does not admit: no user (1), cem (1); nothing was simulated "
             "(add them to Users of ops, or name another group in the trace)"
@@ -107,13 +113,17 @@ def test_jobs_that_no_group_takes_are_refused_with_their_number(conf: Path) -> N
 def test_limits_at_submit_do_not_hold_on_either_path_and_groups_without_jobs_are_told(tmp_path: Path) -> None:
     file = tmp_path / "Group.conf"
     file.write_text(
-        "Name: ops\nResourceQuota: 4\nMaxTasks: 1\nMaxJobSize: <1>\nMaxRunningJobs: 2\nSubmit: closed\n\nName: web\nResourceQuota: 4\n"
+        "Name: ops\nResourceQuota: 4\nMaxTasks: 1\nMaxJobSize: <1>\nMaxRunningJobs: 2\nSubmit: "
+        "closed\n\nName: web\nResourceQuota: 4\n"
     )
     work = configure(_work(["ops"], ["ann"], [("ops", "ann")]), file, "cpu")
     assert [(group.limits, group.closed) for group in work.groups] == [(Limits(running=2), False), (Limits(), False)]
     place(work, given=True)
     assert work.notes.sentences() == [
-        "1 × limit at submit: does not hold: jobs of a trace were accepted [MaxTasks, MaxJobSize, Submit: closed of ops]",
+        (
+            "1 × limit at submit: does not hold: jobs of a trace were accepted [MaxTasks, MaxJobSize, Submit: "
+            "closed of ops]"
+        ),
         "1 × group without jobs: keeps its quota [web]",
     ]
 
@@ -150,8 +160,11 @@ def test_only_options_of_groups_are_given_to_groups(conf: Path) -> None:
 NAMES = {
     "a typing error": ("Backfil", "--policy: 'Backfil' is not a policy (did you mean BackFill?)"),
     "no variants": ("FIFO/easy", "--policy: FIFO has no variants (FIFO)"),
-    "no such variant": ("BackFill/lazy", "--policy: BackFill has no variant 'lazy' (one of BackFill/easy, BackFill/conservative, BackFill/predicted)"),
-}  # fmt: skip
+    "no such variant": (
+        "BackFill/lazy",
+        ("--policy: BackFill has no variant 'lazy' (one of BackFill/easy, BackFill/conservative, BackFill/predicted)"),
+    ),
+}
 
 
 @pytest.mark.parametrize(("text", "message"), NAMES.values(), ids=NAMES.keys())

@@ -1,4 +1,6 @@
-"""Workloads with what production has: retries, services, cron jobs, drains, outages, cancellations, in job files and tables."""
+"""Workloads with what production has: retries, services, cron jobs, drains, outages, cancellations, in job files and
+tables.
+"""
 
 from __future__ import annotations
 
@@ -146,7 +148,8 @@ def test_a_cron_job_runs_at_its_moments_for_a_day(tmp_path: Path) -> None:
     jobs = (
         "jobs:\n"
         "  - {name: hourly, type: cron, when: '30 * * * *', run: 10min, resource: <1>, until: 24h}\n"
-        "  - {name: berlin, type: cron, when: '0 8 * * 1-5', zone: Europe/Berlin, run: 1min, resource: <1>, until: 24h}\n"
+        "  - {name: berlin, type: cron, when: '0 8 * * 1-5', zone: Europe/Berlin, run: 1min, resource: <1>, "
+        "until: 24h}\n"
     )
     result = simulated(tmp_path, jobs)
     starts: dict[str, list[int]] = {}
@@ -161,12 +164,15 @@ def test_a_cron_job_runs_at_its_moments_for_a_day(tmp_path: Path) -> None:
     ("overlap", "runs"),
     [
         ("forbid", [(0, 90, "finished"), (120, 210, "finished"), (240, 290, "stopped")]),
-        ("allow", [(0, 90, "finished"), (60, 150, "finished"), (120, 210, "finished"), (180, 270, "finished"), (240, 290, "stopped")]),
-        ("replace", [(0, 65, "stopped"), (65, 125, "stopped"), (125, 185, "stopped"), (185, 245, "stopped"), (245, 290, "stopped")]),
+        ("allow", [(0, 90, "finished"), (60, 150, "finished"), (120, 210, "finished"), (180, 270, "finished"), (240, 290, "stopped")]),  # noqa: E501
+        ("replace", [(0, 65, "stopped"), (65, 125, "stopped"), (125, 185, "stopped"), (185, 245, "stopped"), (245, 290, "stopped")]),  # noqa: E501
     ],
 )  # fmt: skip
 def test_runs_of_a_cron_job_that_overlap(tmp_path: Path, overlap: str, runs: list[tuple[int, int, str]]) -> None:
-    jobs = f"jobs:\n  - {{name: c, type: cron, when: '* * * * *', submit: 59s, run: 90s, resource: <1>, overlap: {overlap}, until: 345s}}\n"
+    jobs = (
+        f"jobs:\n  - {{name: c, type: cron, when: '* * * * *', submit: 59s, run: 90s, resource: <1>, overlap: "
+        f"{overlap}, until: 345s}}\n"
+    )
     result = simulated(tmp_path, jobs)
     # From the first run on; one that is replaced, or cancelled with its job at 345 s, is gone 5 s later.
     assert [(start - 60, end - 60, how) for *_, start, end, how in attempts(result)] == runs
@@ -215,9 +221,16 @@ def test_the_steps_of_a_dag_run_after_each_other_each_with_its_run_time(tmp_path
 def test_a_step_that_fails_cancels_the_steps_behind_it_and_what_needs_the_dag(tmp_path: Path) -> None:
     result = simulated(tmp_path, ETL.replace("FAILS", "1"))
     assert ends(result) == {
-        "first": "finished", "etl.load": "failed", "etl.sum": "cancelled", "etl.plot": "cancelled", "etl.report": "cancelled",
-        "etl.alarm": "finished", "etl.note": "finished", "next": "cancelled", "tidy": "finished",
-    }  # fmt: skip
+        "first": "finished",
+        "etl.load": "failed",
+        "etl.sum": "cancelled",
+        "etl.plot": "cancelled",
+        "etl.report": "cancelled",
+        "etl.alarm": "finished",
+        "etl.note": "finished",
+        "next": "cancelled",
+        "tidy": "finished",
+    }
     # `tidy` waits for the last step, at 70 + 20 + 20 s.
     assert [row for row in attempts(result) if row[0] == "tidy"] == [("tidy", 0, "n-1", 110, 115, "finished")]
 
@@ -321,16 +334,23 @@ def test_a_schedule_worked_out_by_hand(tmp_path: Path) -> None:
     cluster = NODES + "outages:\n  - {node: n-2, from: 180s, to: 200s}\n"
     result = simulated(tmp_path, EVENING, cluster)
     found = attempts(result)
-    # web has one core of each node. prepare fails at 50 and runs again from 60 to 110. The gang train starts at 110 with three
-    # cores of each node. At 180 n-2 fails: a part of train is lost, and the other one is gone at 185. The gang cannot start
-    # before n-2 is back, so it is passed over, and web's lost task takes a core of n-1. From 200 on the gang is first in the
-    # queue again, and needs three cores of n-1: it gets them when web is cancelled, at 300 and its grace, and tidy is behind it.
+    # web has one core of each node. prepare fails at 50 and runs again from 60 to 110. The gang train starts at 110
+    # with three
+    # cores of each node. At 180 n-2 fails: a part of train is lost, and the other one is gone at 185. The gang cannot
+    # start
+    # before n-2 is back, so it is passed over, and web's lost task takes a core of n-1. From 200 on the gang is first
+    # in the
+    # queue again, and needs three cores of n-1: it gets them when web is cancelled, at 300 and its grace, and tidy is
+    # behind it.
     assert [row for row in found if row[0] == "prepare"] == [
         ("prepare", 0, "n-1", 0, 50, "failed"), ("prepare", 0, "n-1", 60, 110, "finished"),
     ]  # fmt: skip
     assert [row[2:] for row in found if row[0] == "train"] == [
-        ("n-1", 110, 185, "stopped"), ("n-2", 110, 180, "lost"), ("n-1", 305, 405, "finished"), ("n-2", 305, 405, "finished"),
-    ]  # fmt: skip
+        ("n-1", 110, 185, "stopped"),
+        ("n-2", 110, 180, "lost"),
+        ("n-1", 305, 405, "finished"),
+        ("n-2", 305, 405, "finished"),
+    ]
     assert [row[2:] for row in found if row[0] == "web"] == [
         ("n-1", 0, 305, "stopped"), ("n-2", 0, 180, "lost"), ("n-1", 185, 305, "stopped"),
     ]  # fmt: skip
@@ -345,7 +365,10 @@ def test_a_schedule_worked_out_by_hand(tmp_path: Path) -> None:
 
 def test_a_table_and_a_file_of_jobs_say_the_same(tmp_path: Path) -> None:
     table = "job,submit,run,cpu,memory,type,when,overlap,until\nc,10,20,1,1G,cron,*/10 * * * *,allow,1h\n"
-    file = "jobs:\n  - {name: c, submit: 10s, run: 20s, resource: '<1, 1G>', type: cron, when: '*/10 * * * *', overlap: allow, until: 1h}\n"
+    file = (
+        "jobs:\n  - {name: c, submit: 10s, run: 20s, resource: '<1, 1G>', type: cron, when: '*/10 * * * *', "
+        "overlap: allow, until: 1h}\n"
+    )
     cluster = "nodes:\n  - {name: n, resource: '<4, 8G>'}\n"
     one, two = (simulated(tmp_path, text, cluster, suffix=end) for text, end in ((table, "csv"), (file, "yaml")))
     assert one.run.workload.template(0) == two.run.workload.template(0)
@@ -362,7 +385,8 @@ def test_the_job_file_of_the_guide_runs(tmp_path: Path) -> None:
     finished = dict.fromkeys(("load", "train", "report.sum", "report.plot"), "finished")
     assert ends(result) == {"web": "cancelled", "nightly": "cancelled", **finished}
     summary = result.analysis.summary
-    # Of the jobs with waiting times none waits, and only the first attempt of load is lost work: four cores for 10 minutes.
+    # Of the jobs with waiting times none waits, and only the first attempt of load is lost work: four cores for 10
+    # minutes.
     assert summary["wait_max_s"] == 0
     assert summary["lost_work_core_h"] == pytest.approx(4 / 6)
     run.write_result(
@@ -375,24 +399,54 @@ def test_the_job_file_of_the_guide_runs(tmp_path: Path) -> None:
 DAG = "jobs:\n  - name: etl\n    type: dag\n    steps:\n      a: {run: 1s}\n"
 MISTAKES = {
     "a key that is not known": ("jobs:\n  - {name: a, run: 1s, retry: 1}\n", "jobs.yaml:2: jobs[0].retry: "),
-    "a key of another type": ("jobs:\n  - name: a\n    run: 1s\n    when: '* * * * *'\n", "jobs.yaml:4: jobs[0].when: belongs to jobs of type cron"),
+    "a key of another type": (
+        "jobs:\n  - name: a\n    run: 1s\n    when: '* * * * *'\n",
+        "jobs.yaml:4: jobs[0].when: belongs to jobs of type cron",
+    ),
     "no run time": ("jobs:\n  - {name: a, run: 1s}\n  - {name: b}\n", "jobs.yaml:3: jobs[1].run: is missing"),
     "no time": ("jobs:\n  - {name: a, run: soon}\n", "jobs.yaml:2: jobs[0].run: "),
-    "an end before the beginning": ("jobs:\n  - {name: a, run: 1s, submit: 10s, until: 5s}\n", "jobs.yaml:2: jobs[0].until: is not after submit"),
-    "a licence that is not there": ("jobs:\n  - {name: a, run: 1s, licences: ansis}\n", "jobs.yaml:2: jobs[0].licences: there is no licence 'ansis'"),
+    "an end before the beginning": (
+        "jobs:\n  - {name: a, run: 1s, submit: 10s, until: 5s}\n",
+        "jobs.yaml:2: jobs[0].until: is not after submit",
+    ),
+    "a licence that is not there": (
+        "jobs:\n  - {name: a, run: 1s, licences: ansis}\n",
+        "jobs.yaml:2: jobs[0].licences: there is no licence 'ansis'",
+    ),
     "a clause": ("jobs:\n  - {name: a, run: 1s, requirement: 'GCC >='}\n", "jobs.yaml:2: jobs[0].requirement: "),
     "after a job that is not there": ("jobs:\n  - {name: a, run: 1s, after: b}\n", "jobs.yaml:2: jobs[0].after: "),
-    "after a job by its id": ("jobs:\n  - {name: a, run: 1s}\n  - {name: b, run: 1s, after: 1}\n", "jobs.yaml:3: jobs[1].after: job 1 is not in this file"),
+    "after a job by its id": (
+        "jobs:\n  - {name: a, run: 1s}\n  - {name: b, run: 1s, after: 1}\n",
+        "jobs.yaml:3: jobs[1].after: job 1 is not in this file",
+    ),
     "a step without a run time": (DAG + "      b: {}\n", "jobs.yaml:6: jobs[0].steps.b.run: is missing"),
-    "a step with a time of its dag": (DAG + "      b: {run: 1s, submit: 2s}\n", "jobs.yaml:6: jobs[0].steps.b.submit: belongs to the whole dag"),
-    "a step after one that is not there": (DAG + "      b:\n        run: 1s\n        after: c\n", "jobs.yaml:8: jobs[0].steps.b.after: there is no step c"),
-    "after the failure of a dag": (DAG + "  - {name: b, run: 1s, after: {etl: failed}}\n", "jobs.yaml:6: jobs[1].after: a job after the failure of a whole dag (etl) cannot"),
-    "after a dag and its step": (DAG + "  - {name: b, run: 1s, after: [etl, etl.a]}\n", "jobs.yaml:6: jobs[1].after: etl.a is named both as a job and with its dag"),
-    "a dag after itself": ("jobs:\n  - {name: a, type: dag, run: 1s, after: a, steps: {b: {}}}\n", "these jobs wait for each other: a.b → a.b"),
-    "a deadline of the calendar": ("jobs:\n  - {name: a, run: 1s}\n  - {name: b, run: 1s, deadline: 2026-12-01 18:00}\n", "jobs.yaml:3: jobs[1].deadline: is a moment, and a simulation has no calendar"),
+    "a step with a time of its dag": (
+        DAG + "      b: {run: 1s, submit: 2s}\n",
+        "jobs.yaml:6: jobs[0].steps.b.submit: belongs to the whole dag",
+    ),
+    "a step after one that is not there": (
+        DAG + "      b:\n        run: 1s\n        after: c\n",
+        "jobs.yaml:8: jobs[0].steps.b.after: there is no step c",
+    ),
+    "after the failure of a dag": (
+        DAG + "  - {name: b, run: 1s, after: {etl: failed}}\n",
+        "jobs.yaml:6: jobs[1].after: a job after the failure of a whole dag (etl) cannot",
+    ),
+    "after a dag and its step": (
+        DAG + "  - {name: b, run: 1s, after: [etl, etl.a]}\n",
+        "jobs.yaml:6: jobs[1].after: etl.a is named both as a job and with its dag",
+    ),
+    "a dag after itself": (
+        "jobs:\n  - {name: a, type: dag, run: 1s, after: a, steps: {b: {}}}\n",
+        "these jobs wait for each other: a.b → a.b",
+    ),
+    "a deadline of the calendar": (
+        "jobs:\n  - {name: a, run: 1s}\n  - {name: b, run: 1s, deadline: 2026-12-01 18:00}\n",
+        "jobs.yaml:3: jobs[1].deadline: is a moment, and a simulation has no calendar",
+    ),
     "no jobs": ("cluster: a\n", "jobs.yaml: jobs: "),
     "nothing that ends": ("jobs:\n  - {name: a, type: service}\n", "no job of the trace ends"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "message"), MISTAKES.values(), ids=MISTAKES)

@@ -73,7 +73,14 @@ def test_each_kind_has_its_share_of_the_work() -> None:
 
 def test_a_parameter_of_one_kind_changes_no_other_kind() -> None:
     plain, other = (load_workload(SMALL + more, None, 2) for more in ("", ",surges=3,night=0.9,nightly=0.1"))
-    arrays = [[(i, *columns) for i, *columns in zip(work.ids, work.submit.tolist(), work.run.tolist(), strict=True) if i.startswith("array")] for work in (plain, other)]  # fmt: skip
+    arrays = [
+        [
+            (i, *columns)
+            for i, *columns in zip(work.ids, work.submit.tolist(), work.run.tolist(), strict=True)
+            if i.startswith("array")
+        ]
+        for work in (plain, other)
+    ]
     assert arrays[0] == arrays[1]
 
 
@@ -172,13 +179,20 @@ def counts(result: Result) -> list[tuple[int, int]]:
     """What the first service wants: (second, tasks)."""
     found = result.run.history.services
     assert found is not None
-    return [(time // SECOND, tasks) for job, time, tasks in zip(found.job.tolist(), found.time.tolist(), found.tasks.tolist(), strict=True) if job == 0]  # fmt: skip
+    return [
+        (time // SECOND, tasks)
+        for job, time, tasks in zip(found.job.tolist(), found.time.tolist(), found.tasks.tolist(), strict=True)
+        if job == 0
+    ]
 
 
 def test_the_timetable_of_a_service_changes_its_tasks(tmp_path: Path) -> None:
     result = simulated(
         tmp_path,
-        "jobs:\n  - {name: web, type: service, tasks: 1, resource: <1>, until: 4h, timetable: [{at: 0 1 * * *, tasks: 3}, {at: 0 2 * * *, tasks: 2}]}\n",
+        (
+            "jobs:\n  - {name: web, type: service, tasks: 1, resource: <1>, until: 4h, timetable: [{at: 0 1 * * "
+            "*, tasks: 3}, {at: 0 2 * * *, tasks: 2}]}\n"
+        ),
     )
     # Of the moments before the first submission the last one holds: that of 2 o'clock on the day before.
     assert counts(result) == [(0, 2), (3600, 3), (7200, 2), (14_400, 0)]
@@ -190,7 +204,8 @@ def test_the_timetable_of_a_service_changes_its_tasks(tmp_path: Path) -> None:
 def test_scales_of_a_workload_are_carried_out(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("nodes:\n  - {name: n, count: 2, resource: '<4>'}\n")
     (tmp_path / "jobs.yaml").write_text(
-        "jobs:\n  - {name: web, type: service, tasks: 2, resource: <1>, until: 1h}\n  - {name: job, run: 100s, resource: <1>}\n"
+        "jobs:\n  - {name: web, type: service, tasks: 2, resource: <1>, until: 1h}\n  - {name: job, run: "
+        "100s, resource: <1>}\n"
     )
     request = Request(trace=str(tmp_path / "jobs.yaml"), out=tmp_path, cluster=tmp_path / "c.yaml", check=True)
     plan = run.plan(request)
@@ -205,7 +220,10 @@ def test_scales_of_a_workload_are_carried_out(tmp_path: Path) -> None:
 def test_a_service_lacks_tasks_while_the_cluster_is_full(tmp_path: Path) -> None:
     result = simulated(
         tmp_path,
-        "jobs:\n  - {name: hog, run: 30min, resource: <4>, tasks: 2}\n  - {name: web, type: service, submit: 10min, tasks: 2, resource: <4>, until: 1h}\n",
+        (
+            "jobs:\n  - {name: hog, run: 30min, resource: <4>, tasks: 2}\n  - {name: web, type: service, submit: "
+            "10min, tasks: 2, resource: <4>, until: 1h}\n"
+        ),
     )
     # Of 50 minutes both tasks wait for 20.
     assert result.analysis.summary["services_short_share"] == pytest.approx(20 / 50)
@@ -229,7 +247,10 @@ def test_the_shortage_is_that_of_the_worst_service_and_of_all() -> None:
 def test_the_hours_of_the_day_and_what_tasks_use_of_what_they_reserve(tmp_path: Path) -> None:
     result = simulated(
         tmp_path,
-        "jobs:\n  - {name: web, type: service, tasks: 1, resource: <4>, until: 48h, timetable: [{at: 0 20 * * *, tasks: 2}, {at: 0 22 * * *, tasks: 1}]}\n",
+        (
+            "jobs:\n  - {name: web, type: service, tasks: 1, resource: <4>, until: 48h, timetable: [{at: 0 20 * "
+            "* *, tasks: 2}, {at: 0 22 * * *, tasks: 1}]}\n"
+        ),
     )
     work = replace(result.run.workload, use=np.array([0.5]))
     day = day_of(work, result.run.history)

@@ -1,4 +1,6 @@
-"""Nodes that choose, functions, sets, patterns and the job itself in a simulation: a cluster file and a table of jobs."""
+"""Nodes that choose, functions, sets, patterns and the job itself in a simulation: a cluster file and a table of
+jobs.
+"""
 
 from __future__ import annotations
 

@@ -105,8 +105,11 @@ def test_options_are_settings_one_for_each_of_several_values() -> None:
     assert settings_of(["mix_tasks=9"]) == [("node_order=fragmentation", ["mix_tasks=9", "node_order=fragmentation"])]
     given = ["node_order=first", "mix_tasks=8", "node_order=balance", "mix_tasks=9", "gate_hold=5s", "gate_hold=5s"]
     assert [label for label, _ in settings_of(given)] == [
-        "node_order=first, mix_tasks=8", "node_order=first, mix_tasks=9", "node_order=balance, mix_tasks=8", "node_order=balance, mix_tasks=9",
-    ]  # fmt: skip
+        "node_order=first, mix_tasks=8",
+        "node_order=first, mix_tasks=9",
+        "node_order=balance, mix_tasks=8",
+        "node_order=balance, mix_tasks=9",
+    ]
     assert settings_of(given)[0][1] == ["gate_hold=5s", "node_order=first", "mix_tasks=8"]
 
 

@@ -17,11 +17,13 @@ from tests.examples import examples
 from tests.simulator.test_cli import cress
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,8000,65536,2,T4\nn2,16000,65536,4,A10\n"
-PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,2000,1024,1,1000\nb,1000,1024,1,470\nc,1000,1024,1,810\nd,2000,1024,0,0\n"
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,2000,1024,1,1000\nb,1000,1024,1,470\nc,1000,1024,1,810\nd,2000,1024,0,0\n"  # noqa: E501
 
 
 def best_placement(pods: list[Pod], nodes: list[tuple[str, int, int, int]]) -> int:
-    """The most that any placement allocates, by trying all: each pod on each node or nowhere, and there each part on each GPU."""
+    """The most that any placement allocates, by trying all: each pod on each node or nowhere, and there each part on
+    each GPU.
+    """
     most = 0
     for places in product(range(-1, len(nodes)), repeat=len(pods)):
         left = [[cpu, memory] for _, cpu, memory, _ in nodes]

@@ -1,4 +1,6 @@
-"""The two paths, straight to the scheduler and through the lifecycle: the same starts, and production's rules for stops."""
+"""The two paths, straight to the scheduler and through the lifecycle: the same starts, and production's rules for
+stops.
+"""
 
 from __future__ import annotations
 

@@ -37,9 +37,22 @@ def _simulate(folder: Path, groups: str) -> tuple[int, str, str]:
     for name, text in (("jobs.csv", JOBS), ("nodes.yaml", CLUSTER), ("Group.conf", groups)):
         (folder / name).write_text(text)
     result = cress(
-        "simulate", folder / "jobs.csv", "--cluster", folder / "nodes.yaml", "--groups", folder / "Group.conf", "--json",
-        "--option", "accounting=dominant", "--option", "grace=0s", "--option", "max_per_round=1", "--out", folder / "out",
-    )  # fmt: skip
+        "simulate",
+        folder / "jobs.csv",
+        "--cluster",
+        folder / "nodes.yaml",
+        "--groups",
+        folder / "Group.conf",
+        "--json",
+        "--option",
+        "accounting=dominant",
+        "--option",
+        "grace=0s",
+        "--option",
+        "max_per_round=1",
+        "--out",
+        folder / "out",
+    )
     return result.returncode, result.stdout, result.stderr
 
 

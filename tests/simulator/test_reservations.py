@@ -1,4 +1,6 @@
-"""Advance reservations of a cluster file: the simulation keeps them as a live cluster does, and mistakes have their line."""
+"""Advance reservations of a cluster file: the simulation keeps them as a live cluster does, and mistakes have their
+line.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,8 @@ def test_both_times_are_counted_from_the_begin_of_the_trace(tmp_path: Path) -> N
         (
             "{name: r, count: 2, from: 90min, for: 1h}",
             (
-                "7: reservations: there is no room for 2 whole nodes on 2 nodes, 2 of them have other reservations at that time"
+                "7: reservations: there is no room for 2 whole nodes on 2 nodes, 2 of them have other "
+                "reservations at that time"
                 " (fewer of them, another time, or another requirement)"
             ),
         ),

@@ -94,19 +94,39 @@ TEN = "nodes:\n  - {name: n, count: 10, resource: '<4, 8G>'}\n"
 KEPT = "Name: a\nResourceQuota: 36\nLendable: 0\n\nName: b\nResourceQuota: 4\n"
 WAITS, AT_ONCE = Criteria(), Criteria(wait_p95=0)
 IN_TIME = Criteria(wait_p95=None, missed=0.0)
-# Waits, shares and lacks that are the same on many sizes say nothing about larger ones: the answer is that of trying every size.
+# Waits, shares and lacks that are the same on many sizes say nothing about larger ones: the answer is that of trying
+# every size.
 ENOUGH: dict[str, tuple[str, Criteria, int, dict[str, str]]] = {
     "the same wait on many sizes": (rows("cpu,tasks", "0,1h,4,40", "30min,2h,2,30"), WAITS, 41, {}),
     "jobs that come at once": (rows("cpu", *["0,1h,4"] * 14), WAITS, 14, {}),
     "a burst after a month": (rows("cpu", "0,10,1", *["30d,1h,4"] * 14), WAITS, 14, {}),
-    "services one after another": (rows("cpu,type,tasks,until", *(f"{i * 2}h,,4,service,14,{i * 2 + 2}h" for i in range(4))), WAITS, 14, {}),
-    "a service that lacks all its tasks": (rows("cpu,type,tasks,until", "0,,4,service,14,24h", "23h,,4,service,3,24h"), WAITS, 17, {}),
-    "a service that overlaps another shortly": (rows("cpu,type,tasks,until", *(f"{i * 10}h,,4,service,7,{i * 10 + 10}h" for i in range(6)), "11h,,4,service,7,11.1h"), WAITS, 14, {}),
+    "services one after another": (
+        rows("cpu,type,tasks,until", *(f"{i * 2}h,,4,service,14,{i * 2 + 2}h" for i in range(4))),
+        WAITS,
+        14,
+        {},
+    ),
+    "a service that lacks all its tasks": (
+        rows("cpu,type,tasks,until", "0,,4,service,14,24h", "23h,,4,service,3,24h"),
+        WAITS,
+        17,
+        {},
+    ),
+    "a service that overlaps another shortly": (
+        rows(
+            "cpu,type,tasks,until",
+            *(f"{i * 10}h,,4,service,7,{i * 10 + 10}h" for i in range(6)),
+            "11h,,4,service,7,11.1h",
+        ),
+        WAITS,
+        14,
+        {},
+    ),
     "deadlines that all are missed": (rows("cpu,time_limit,deadline", *["0,1h,4,1h,90min"] * 14), IN_TIME, 14, {}),
     "few nodes with what is asked for": (rows("cpu,gpu", *["0,1h,1,1"] * 5), WAITS, 23, {"cluster": GPUS}),
     "quotas that are not lent": (rows("cpu,group", *["0,1h,4,b"] * 8), WAITS, 17, {"cluster": TEN, "conf": KEPT}),
     "jobs after others": (rows("cpu,tasks,after", "0,1h,4,2,", "0,1h,4,9,j0", "0,1h,4,3,j0"), AT_ONCE, 10, {}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("table", "criteria", "least", "files"), ENOUGH.values(), ids=ENOUGH)
@@ -125,13 +145,43 @@ def test_it_is_what_trying_every_size_finds(
 
 HELD = "licences: {solver: 2}\n"
 NEVER: dict[str, tuple[str, Criteria, dict[str, str], str]] = {
-    "too long for its deadline": (rows("cpu,time_limit,deadline", *["0,2h,4,2h,90min"] * 9), IN_TIME, {}, "100.00% of the deadlines are missed, though room was never short"),
-    "licences": (rows("cpu,licences", *["0,1h,1,solver"] * 6), WAITS, {"cluster": NODE + HELD}, "the waits is 2h, though room was never short"),
-    "a limit of running jobs": (rows("cpu", *["0,1h,4"] * 6), WAITS, {"conf": "Name: default\nResourceQuota: 4\nMaxRunningJobs: 2\n"}, "the waits is 2h, though room was never short"),
-    "a largest quota": (rows("cpu", *["0,1h,4"] * 6), WAITS, {"conf": "Name: default\nResourceQuota: 4\nMaxQuota: 8\n"}, "the waits is 2h, though room was never short"),
-    "a gang for one rack of two": (rows("cpu,tasks,gang,max_per_rack", "0,1h,1,6,true,2"), WAITS, {"cluster": RACKS}, "job j0 still does not run, though room was never short"),
-    "a job that is refused": (rows("cpu,type,when,until", "0,10,1,cron,61 * * * *,1h", "0,10,1,,,"), WAITS, {}, "job j0 is refused"),
-}  # fmt: skip
+    "too long for its deadline": (
+        rows("cpu,time_limit,deadline", *["0,2h,4,2h,90min"] * 9),
+        IN_TIME,
+        {},
+        "100.00% of the deadlines are missed, though room was never short",
+    ),
+    "licences": (
+        rows("cpu,licences", *["0,1h,1,solver"] * 6),
+        WAITS,
+        {"cluster": NODE + HELD},
+        "the waits is 2h, though room was never short",
+    ),
+    "a limit of running jobs": (
+        rows("cpu", *["0,1h,4"] * 6),
+        WAITS,
+        {"conf": "Name: default\nResourceQuota: 4\nMaxRunningJobs: 2\n"},
+        "the waits is 2h, though room was never short",
+    ),
+    "a largest quota": (
+        rows("cpu", *["0,1h,4"] * 6),
+        WAITS,
+        {"conf": "Name: default\nResourceQuota: 4\nMaxQuota: 8\n"},
+        "the waits is 2h, though room was never short",
+    ),
+    "a gang for one rack of two": (
+        rows("cpu,tasks,gang,max_per_rack", "0,1h,1,6,true,2"),
+        WAITS,
+        {"cluster": RACKS},
+        "job j0 still does not run, though room was never short",
+    ),
+    "a job that is refused": (
+        rows("cpu,type,when,until", "0,10,1,cron,61 * * * *,1h", "0,10,1,,,"),
+        WAITS,
+        {},
+        "job j0 is refused",
+    ),
+}
 
 
 @pytest.mark.parametrize(("table", "criteria", "files", "told"), NEVER.values(), ids=NEVER)
@@ -264,7 +314,14 @@ def test_kinds_are_multiplied_in_proportion() -> None:
     kinds = kinds_of(cluster)
     assert [(kind.name, len(kind.nodes)) for kind in kinds] == [("small", 6), ("large", 3)]
     scaling = Proportional(cluster, kinds)
-    assert [tuple(scaling.counts(n).values()) for n in (1, 2, 3, 8, 9, 10)] == [(1, 0), (1, 1), (2, 1), (5, 3), (6, 3), (7, 3)]  # fmt: skip
+    assert [tuple(scaling.counts(n).values()) for n in (1, 2, 3, 8, 9, 10)] == [
+        (1, 0),
+        (1, 1),
+        (2, 1),
+        (5, 3),
+        (6, 3),
+        (7, 3),
+    ]
     larger = scaling.cluster(12)
     assert [node.name for node in larger.nodes[5:9]] == ["small-6", "small+1", "small+2", "large-1"]
     assert [node.rack for node in larger.nodes[6:8]] == ["r0", "r1"]
@@ -317,7 +374,9 @@ def test_waits_count_for_each_part(tmp_path: Path) -> None:
     cluster = "nodes:\n  - {name: n, resource: '<5>'}\n"
     sizes = []
     for separate in ("", "group"):
-        plan = size.plan(request(tmp_path, "\n".join(rows) + "\n", cluster=cluster, separate=separate, criteria=Criteria(wait_p95=0)))  # fmt: skip
+        plan = size.plan(
+            request(tmp_path, "\n".join(rows) + "\n", cluster=cluster, separate=separate, criteria=Criteria(wait_p95=0))
+        )
         sizes.append(size.size_all(plan)[0].shared.size)
     assert sizes == [1, 2]
 
@@ -359,7 +418,11 @@ def test_a_log_of_processors_is_sized_in_processors_or_in_nodes(tmp_path: Path) 
     assert plain.exit_code == 0, plain.stderr
     data = json.loads(plain.stdout)
     # Ten jobs of four processors run at once.
-    assert (data["unit"], data["policies"][0]["size"], data["policies"][0]["kinds"]) == ("processors", 40, {"processors": 40})  # fmt: skip
+    assert (data["unit"], data["policies"][0]["size"], data["policies"][0]["kinds"]) == (
+        "processors",
+        40,
+        {"processors": 40},
+    )
     spread = cress("size", log, "--wait-p95", "1s", "--node-resource", "<8, 32G>", "--json")
     data = json.loads(spread.stdout)
     assert (data["unit"], data["policies"][0]["size"]) == ("nodes", 5)
@@ -399,16 +462,34 @@ def test_files_and_a_report_that_needs_no_network(tmp_path: Path) -> None:
 
 MISTAKES = {
     "a bad duration": (["{jobs}", "--cluster", "{cluster}", "--wait-p95", "10 minuts"], "--wait-p95: "),
-    "a share that is none": (["{jobs}", "--cluster", "{cluster}", "--deadlines-missed", "3"], "--deadlines-missed: '3' is not between 0 and 1"),
-    "no deadlines": (["{jobs}", "--cluster", "{cluster}", "--deadlines-missed", "1%"], "--deadlines-missed: no job has a deadline"),
+    "a share that is none": (
+        ["{jobs}", "--cluster", "{cluster}", "--deadlines-missed", "3"],
+        "--deadlines-missed: '3' is not between 0 and 1",
+    ),
+    "no deadlines": (
+        ["{jobs}", "--cluster", "{cluster}", "--deadlines-missed", "1%"],
+        "--deadlines-missed: no job has a deadline",
+    ),
     "no nodes": (["{jobs}"], "give --cluster FILE"),
-    "two kinds of nodes": (["{jobs}", "--cluster", "{cluster}", "--node-resource", "<4>"], "--node-resource: is given beside --cluster"),
+    "two kinds of nodes": (
+        ["{jobs}", "--cluster", "{cluster}", "--node-resource", "<4>"],
+        "--node-resource: is given beside --cluster",
+    ),
     "bad nodes": (["{jobs}", "--node-resource", "<4, 8X>"], "--node-resource: "),
-    "a job that fits nowhere": (["{jobs}", "--node-resource", "<2, 8G>"], "job j2 fits on no node, however many there are: a task asks for"),
+    "a job that fits nowhere": (
+        ["{jobs}", "--node-resource", "<2, 8G>"],
+        "job j2 fits on no node, however many there are: a task asks for",
+    ),
     "no such kind": (["{jobs}", "--cluster", "{cluster}", "--vary", "gpu"], "--vary: there is no kind of nodes 'gpu'"),
-    "one group only": (["{one}", "--cluster", "{cluster}", "--separate", "group"], "--separate: all jobs are of one group: default"),
-    "waits that no nodes mend": (["{held}", "--cluster", "{cluster}", "--wait-p95", "1s"], "no number of nodes is enough: with"),
-}  # fmt: skip
+    "one group only": (
+        ["{one}", "--cluster", "{cluster}", "--separate", "group"],
+        "--separate: all jobs are of one group: default",
+    ),
+    "waits that no nodes mend": (
+        ["{held}", "--cluster", "{cluster}", "--wait-p95", "1s"],
+        "no number of nodes is enough: with",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -418,10 +499,17 @@ def test_mistakes_are_one_sentence(tmp_path: Path, name: str) -> None:
     (tmp_path / "jobs.csv").write_text(jobs_table(8))
     (tmp_path / "one.csv").write_text("job,submit,run,cpu\na,0,10,1\n")
     # One task at a time: the others wait whatever there is.
-    (tmp_path / "held.csv").write_text("job,submit,run,cpu,licences\n" + "".join(f"j{i},0,100,1,solver\n" for i in range(9)))  # fmt: skip
+    (tmp_path / "held.csv").write_text(
+        "job,submit,run,cpu,licences\n" + "".join(f"j{i},0,100,1,solver\n" for i in range(9))
+    )
     if name == "waits that no nodes mend":
         (tmp_path / "c.yaml").write_text(NODE + "licences: {solver: 1}\n")
-    places = {"jobs": tmp_path / "jobs.csv", "one": tmp_path / "one.csv", "held": tmp_path / "held.csv", "cluster": tmp_path / "c.yaml"}  # fmt: skip
+    places = {
+        "jobs": tmp_path / "jobs.csv",
+        "one": tmp_path / "one.csv",
+        "held": tmp_path / "held.csv",
+        "cluster": tmp_path / "c.yaml",
+    }
     result = cress("size", *(each.format(**places) for each in arguments))
     assert result.exit_code == 2, result.stdout
     assert words in result.stderr

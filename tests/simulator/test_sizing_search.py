@@ -30,7 +30,9 @@ def test_where_more_always_helps_it_is_the_least(least: int, guess: int) -> None
 
 @given(passing=st.sets(st.integers(1, 30)), guess=st.integers(1, 40), beyond=st.integers(0, 3))
 @settings(max_examples=150)
-def test_where_it_does_not_the_sizes_beyond_pass_too_and_the_one_below_fails(passing: set[int], guess: int, beyond: int) -> None:  # fmt: skip
+def test_where_it_does_not_the_sizes_beyond_pass_too_and_the_one_below_fails(
+    passing: set[int], guess: int, beyond: int
+) -> None:
     passing |= set(range(31, 41))
     found, _ = search(passing, guess, beyond=beyond)
     assert passing >= set(range(found, min(found + beyond, 40) + 1))

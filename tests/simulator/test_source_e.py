@@ -19,7 +19,7 @@ nodes:
 outages:
   - {{node: old, from: 0s, to: 50s}}
   - {{node: new, from: 0s, to: 50s}}
-"""
+"""  # noqa: E501
 JOBS = """\
 job,submit,run,tasks,cpu,memory,network,disk_read,disk_write,requirement,rank,ports
 A,1s,1h,2,4,8G,500M,50M,50M,OSKernel >= 2.6.32&&Java > = 1.5 && NetworkAdjacent = True,0.5 × CPU + 0.5 × IdleNetwork,

@@ -41,7 +41,10 @@ def test_packed_and_plain_logs_are_the_same(tmp_path: Path) -> None:
 
 
 CASES = {
-    "a word in a line": (["1 0 -1 ten 4 -1 -1 4 200 -1 1 1 -1 -1 -1 -1 -1 -1", GOOD], "1 × malformed line: left out (line 3)"),
+    "a word in a line": (
+        ["1 0 -1 ten 4 -1 -1 4 200 -1 1 1 -1 -1 -1 -1 -1 -1", GOOD],
+        "1 × malformed line: left out (line 3)",
+    ),
     "a line too short": (["1 2 3", GOOD], "1 × malformed line: left out (line 3)"),
     "a line too long": ([GOOD + " 5", GOOD], "1 × malformed line: left out (line 3)"),
     "not a number": ([GOOD.replace(" 100 ", " nan "), GOOD], "1 × malformed line: left out (line 3)"),
@@ -52,14 +55,23 @@ CASES = {
     "no processors": ([swf_line(1, 0, 100, 0, 200), GOOD], "1 × zero processors: left out (line 3)"),
     "unknown processors": ([swf_line(1, 0, 100, -1, 200), GOOD], "1 × zero processors: left out (line 3)"),
     "allocated processors stand in": ([swf_line(1, 0, 100, -1, 200, allocated=3)], None),
-    "no requested time": ([swf_line(1, 0, 100, 4, -1)], "1 × unknown requested time: run time taken as time limit (line 3)"),
-    "ran longer than it asked for": ([swf_line(1, 0, 300, 4, 200)], "1 × run time above time limit: run cut at the limit (line 3)"),
+    "no requested time": (
+        [swf_line(1, 0, 100, 4, -1)],
+        "1 × unknown requested time: run time taken as time limit (line 3)",
+    ),
+    "ran longer than it asked for": (
+        [swf_line(1, 0, 300, 4, 200)],
+        "1 × run time above time limit: run cut at the limit (line 3)",
+    ),
     "a job that ran for no time": ([swf_line(1, 0, 0, 4, 200)], None),
-    "out of order": ([swf_line(1, 50, 1, 1, 9), swf_line(2, 40, 1, 1, 9), swf_line(3, 60, 1, 1, 9)], "1 × submit out of order: sorted by submit time (line 4)"),
+    "out of order": (
+        [swf_line(1, 50, 1, 1, 9), swf_line(2, 40, 1, 1, 9), swf_line(3, 60, 1, 1, 9)],
+        "1 × submit out of order: sorted by submit time (line 4)",
+    ),
     "the same id twice": ([GOOD, GOOD], "1 × duplicate job id: kept (line 4)"),
     "many": ([*["x"] * 7, GOOD], "7 × malformed line: left out (lines 3, 4, 5, 6, 7, …)"),
     "blank lines and comments inside": (["", "; a remark", GOOD], None),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("lines", "note"), CASES.values(), ids=CASES.keys())
@@ -119,13 +131,33 @@ def _after(line: str, preceding: object, think: object = -1, memory: object = -1
 
 FEEDBACK = {
     "a preceding job": ([_after(swf_line(6, 0, 10, 1, 20), 5)], [(0,)], []),
-    "think time": ([_after(swf_line(6, 0, 10, 1, 20), 5, 30)], [(0,)], ["1 × think time: not added: the submit time is that of the log (line 4)"]),
-    "a preceding job that is not there": ([_after(swf_line(6, 0, 10, 1, 20), 99, 5)], [()], ["1 × unknown predecessor: not waited for (line 4)"]),
-    "one that was left out": ([swf_line(6, 0, -1, 1, 20), _after(swf_line(7, 0, 10, 1, 20), 6)], [()], ["1 × unknown run time: left out (line 4)", "1 × unknown predecessor: not waited for (line 5)"]),
-    "a number that occurs twice": ([swf_line(5, 0, 9, 1, 20), _after(swf_line(7, 0, 9, 1, 20), 5)], [(), (0,)], ["1 × duplicate job id: kept (line 4)"]),
+    "think time": (
+        [_after(swf_line(6, 0, 10, 1, 20), 5, 30)],
+        [(0,)],
+        ["1 × think time: not added: the submit time is that of the log (line 4)"],
+    ),
+    "a preceding job that is not there": (
+        [_after(swf_line(6, 0, 10, 1, 20), 99, 5)],
+        [()],
+        ["1 × unknown predecessor: not waited for (line 4)"],
+    ),
+    "one that was left out": (
+        [swf_line(6, 0, -1, 1, 20), _after(swf_line(7, 0, 10, 1, 20), 6)],
+        [()],
+        ["1 × unknown run time: left out (line 4)", "1 × unknown predecessor: not waited for (line 5)"],
+    ),
+    "a number that occurs twice": (
+        [swf_line(5, 0, 9, 1, 20), _after(swf_line(7, 0, 9, 1, 20), 5)],
+        [(), (0,)],
+        ["1 × duplicate job id: kept (line 4)"],
+    ),
     "text": ([_after(swf_line(6, 0, 10, 1, 20), "x", "y", "z")], [], []),
-    "requested memory": ([_after(swf_line(6, 0, 10, 1, 20), -1, 3, 1024)], [], ["1 × requested memory: not asked for: a log has processors only (line 4)"]),
-}  # fmt: skip
+    "requested memory": (
+        [_after(swf_line(6, 0, 10, 1, 20), -1, 3, 1024)],
+        [],
+        ["1 × requested memory: not asked for: a log has processors only (line 4)"],
+    ),
+}
 
 
 @pytest.mark.parametrize(("lines", "after", "notes"), FEEDBACK.values(), ids=FEEDBACK.keys())
@@ -155,8 +187,11 @@ def test_preceding_jobs_in_a_circle_are_refused_with_their_column(tmp_path: Path
 
 ERRORS = {
     "nothing but remarks": ("; hello\n", "a.swf: no job in it"),
-    "only unusable jobs": (swf_line(1, 0, -1, 4, 200), "a.swf: no usable job in it (1 × unknown run time: left out (line 1))"),
-}  # fmt: skip
+    "only unusable jobs": (
+        swf_line(1, 0, -1, 4, 200),
+        "a.swf: no usable job in it (1 × unknown run time: left out (line 1))",
+    ),
+}
 
 
 @pytest.mark.parametrize(("text", "message"), ERRORS.values(), ids=ERRORS.keys())

@@ -50,19 +50,31 @@ def test_a_row_is_a_job_with_units(tmp_path: Path, cluster: Cluster) -> None:
 
 ROWS = {
     "too few cells": ("b,1\n", "1 × malformed line: left out (line 3)"),
-    "a unit that is none": ("b,0,1h,2h,ops,ann,3,2,true,2,4X,0\n", "1 × malformed line: left out (line 3) [memory: '4X' has an unknown unit 'X']"),
+    "a unit that is none": (
+        "b,0,1h,2h,ops,ann,3,2,true,2,4X,0\n",
+        "1 × malformed line: left out (line 3) [memory: '4X' has an unknown unit 'X']",
+    ),
     "a negative priority": ("b,0,1h,2h,ops,ann,-3,2,true,2,4G,0\n", None),
-    "half a task": ("b,0,1h,2h,ops,ann,3,0.5,true,2,4G,0\n", "1 × malformed line: left out (line 3) [tasks: '0.5' is not a whole number]"),
-    "maybe a gang": ("b,0,1h,2h,ops,ann,3,2,maybe,2,4G,0\n", "1 × malformed line: left out (line 3) [gang: 'maybe' is neither true nor false]"),
+    "half a task": (
+        "b,0,1h,2h,ops,ann,3,0.5,true,2,4G,0\n",
+        "1 × malformed line: left out (line 3) [tasks: '0.5' is not a whole number]",
+    ),
+    "maybe a gang": (
+        "b,0,1h,2h,ops,ann,3,2,maybe,2,4G,0\n",
+        "1 × malformed line: left out (line 3) [gang: 'maybe' is neither true nor false]",
+    ),
     "no name": (",0,1h,2h,ops,ann,3,2,true,2,4G,0\n", "1 × malformed line: left out (line 3) [job: is empty]"),
     "no submit time": ("b,,1h,2h,ops,ann,3,2,true,2,4G,0\n", "1 × unknown submit time: left out (line 3)"),
     "run time -1": ("b,0,-1,2h,ops,ann,3,2,true,2,4G,0\n", "1 × unknown run time: left out (line 3)"),
     "no tasks": ("b,0,1h,2h,ops,ann,3,0,true,2,4G,0\n", "1 × zero processors: left out (line 3)"),
     "needs nothing": ("b,0,1h,2h,ops,ann,3,1,true,,,\n", "1 × zero processors: left out (line 3)"),
-    "longer than its limit": ("b,0,3h,2h,ops,ann,3,2,true,2,4G,0\n", "1 × run time above time limit: run cut at the limit (line 3)"),
+    "longer than its limit": (
+        "b,0,3h,2h,ops,ann,3,2,true,2,4G,0\n",
+        "1 × run time above time limit: run cut at the limit (line 3)",
+    ),
     "twice": (GOOD, "1 × duplicate job id: kept (line 3)"),
     "an empty line": ("\n", None),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("row", "note"), ROWS.values(), ids=ROWS.keys())
@@ -121,29 +133,75 @@ def test_a_cluster_in_yaml_and_in_csv(tmp_path: Path, cluster: Cluster) -> None:
 
 CLUSTERS = {
     "no YAML": ("nodes: [\n", "c.yaml:2: is not valid YAML"),
-    "an unknown word": ("nodes:\n  - {name: a, resource: '<1>', colour: red}\n", "c.yaml:2: colour: unknown key (one of name, count, rack, resource, address, ports, attributes, accepts, repels, disks, devices, data)"),
+    "an unknown word": (
+        "nodes:\n  - {name: a, resource: '<1>', colour: red}\n",
+        (
+            "c.yaml:2: colour: unknown key (one of name, count, rack, resource, address, ports, attributes, accepts, "
+            "repels, disks, devices, data)"
+        ),
+    ),
     "a unit that is none": ("nodes:\n  - name: a\n    resource: <4,8X>\n", "c.yaml:3: "),
     "an undeclared dimension": ("nodes:\n  - name: a\n    resource: {gpu: 1}\n", "c.yaml:3: gpu: "),
     "no resource": ("nodes:\n  - name: a\n", "c.yaml:2: resource: a node has no resource"),
     "no name": ("nodes:\n  - resource: <4>\n", "c.yaml:2: name: a node has no name"),
-    "a name twice": ("nodes:\n  - {name: a, resource: '<1>'}\n  - {name: a, resource: '<1>'}\n", "c.yaml:3: name: node a is defined twice, first in line 2"),
+    "a name twice": (
+        "nodes:\n  - {name: a, resource: '<1>'}\n  - {name: a, resource: '<1>'}\n",
+        "c.yaml:3: name: node a is defined twice, first in line 2",
+    ),
     "a count of none": ("nodes:\n  - {name: a, count: 0, resource: '<1>'}\n", "c.yaml:2: count: 0 is too small"),
     "no nodes": ("nodes: []\n", "c.yaml: nodes: no nodes in it"),
     "a list": ("- a\n", "c.yaml:1: is not a mapping"),
-    "no address": ("nodes:\n  - {name: a, resource: '<1>', address: x}\n", "c.yaml:2: address: 'x' is not an IP address"),
-    "no range": ("nodes:\n  - {name: a, resource: '<1>', ports: 90-80}\n", "c.yaml:2: ports: '90-80' is not a range of ports"),
-    "attributes without values": ("nodes:\n  - {name: a, resource: '<1>', attributes: [ssd]}\n", "c.yaml:2: attributes: is not a mapping"),
-    "an attribute that no job has": ("dimensions: [gpu]\nnodes:\n  - name: a\n    resource: <1>\n    accepts: Job.GPU > 0 || Job.TPU > 0\n", "c.yaml:5: accepts: at character 16, `Job.TPU > 0`: a job has no Job.TPU (after `Job.`: User, Group, Name, Type, Application, Workload, Priority, Tasks, Gang, TimeLimit, CPU, Memory, Network, DiskRead, DiskWrite, IOPSRead, IOPSWrite, gpu, Labels.…)"),
-    "a condition that is none": ("nodes:\n  - name: a\n    resource: <1>\n    accepts: Job.User =\n", "c.yaml:4: accepts: at the end: a value is expected"),
-    "no name to repel by": ("nodes:\n  - {name: a, resource: '<1>', repels: [a b]}\n", "c.yaml:2: repels: 'a b' is not a name"),
-    "no pairs": ("nodes:\n  - {name: a, resource: '<1>'}\nneighbours: [r1, r2]\n", "c.yaml:3: neighbours: is not a list of pairs"),
-    "an outage of nobody": ("nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: b, from: 1s}\n", "c.yaml:4: node: there is no node 'b'"),
-    "an outage backwards": ("nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: a, from: 2s, to: 1s}\n", "c.yaml:4: to: ends before it begins"),
-    "two outages at once": ("nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: a, from: 1s}\n  - {node: a, from: 2s}\n", "c.yaml:5: from: overlaps with another entry of node a"),
+    "no address": (
+        "nodes:\n  - {name: a, resource: '<1>', address: x}\n",
+        "c.yaml:2: address: 'x' is not an IP address",
+    ),
+    "no range": (
+        "nodes:\n  - {name: a, resource: '<1>', ports: 90-80}\n",
+        "c.yaml:2: ports: '90-80' is not a range of ports",
+    ),
+    "attributes without values": (
+        "nodes:\n  - {name: a, resource: '<1>', attributes: [ssd]}\n",
+        "c.yaml:2: attributes: is not a mapping",
+    ),
+    "an attribute that no job has": (
+        "dimensions: [gpu]\nnodes:\n  - name: a\n    resource: <1>\n    accepts: Job.GPU > 0 || Job.TPU > 0\n",
+        (
+            "c.yaml:5: accepts: at character 16, `Job.TPU > 0`: a job has no Job.TPU (after `Job.`: User, Group, "
+            "Name, Type, Application, Workload, Priority, Tasks, Gang, TimeLimit, CPU, Memory, Network, DiskRead, "
+            "DiskWrite, IOPSRead, IOPSWrite, gpu, Labels.…)"
+        ),
+    ),
+    "a condition that is none": (
+        "nodes:\n  - name: a\n    resource: <1>\n    accepts: Job.User =\n",
+        "c.yaml:4: accepts: at the end: a value is expected",
+    ),
+    "no name to repel by": (
+        "nodes:\n  - {name: a, resource: '<1>', repels: [a b]}\n",
+        "c.yaml:2: repels: 'a b' is not a name",
+    ),
+    "no pairs": (
+        "nodes:\n  - {name: a, resource: '<1>'}\nneighbours: [r1, r2]\n",
+        "c.yaml:3: neighbours: is not a list of pairs",
+    ),
+    "an outage of nobody": (
+        "nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: b, from: 1s}\n",
+        "c.yaml:4: node: there is no node 'b'",
+    ),
+    "an outage backwards": (
+        "nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: a, from: 2s, to: 1s}\n",
+        "c.yaml:4: to: ends before it begins",
+    ),
+    "two outages at once": (
+        "nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: a, from: 1s}\n  - {node: a, from: 2s}\n",
+        "c.yaml:5: from: overlaps with another entry of node a",
+    ),
     "a drain without a time": ("nodes:\n  - {name: a, resource: '<1>'}\ndrains:\n  - {node: a}\n", "c.yaml:4: from: "),
-    "a deadline of an outage": ("nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: a, from: 1s, deadline: 1s}\n", "c.yaml:4: deadline: unknown key (one of node, from, to)"),
+    "a deadline of an outage": (
+        "nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: a, from: 1s, deadline: 1s}\n",
+        "c.yaml:4: deadline: unknown key (one of node, from, to)",
+    ),
     "a bad dimension": ("dimensions: [GPU]\nnodes: []\n", "c.yaml:1: dimensions: 'GPU' is not a name"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "message"), CLUSTERS.values(), ids=CLUSTERS.keys())

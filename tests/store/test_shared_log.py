@@ -1,4 +1,6 @@
-"""A store in a shared log: several centers see the same, an answer that is lost is found out, what nobody needs goes."""
+"""A store in a shared log: several centers see the same, an answer that is lost is found out, what nobody needs
+goes.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +150,9 @@ class TestFollowing:
     def test_an_entry_that_comes_while_the_end_of_the_log_is_looked_for_is_none_that_is_gone(
         self, zookeeper: Ensemble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Found by real faults: a busy leader kept another center reading the log from its checkpoint on, again and again."""
+        """Found by real faults: a busy leader kept another center reading the log from its checkpoint on, again and
+        again.
+        """
         root = f"/cress/end{os.getpid()}"
         log = ZooKeeperLog(zookeeper.hosts, root)
         with (

@@ -61,9 +61,19 @@ def record(number: int, **changes: object) -> JobRecord:
 
 def attempt(number: int, job: int, task: int, outcome: Outcome = Outcome.SUCCEEDED) -> AttemptRecord:
     return AttemptRecord(
-        attempt=number, job=job, task=task, node="n1", outcome=outcome, final=True, placed=1, started=2, ended=3, code=0,
-        ports=(80, 20_000) if task else (), devices=("gpu:0", "gpu:1:460", "disk:sda:0") if task else (),
-    )  # fmt: skip
+        attempt=number,
+        job=job,
+        task=task,
+        node="n1",
+        outcome=outcome,
+        final=True,
+        placed=1,
+        started=2,
+        ended=3,
+        code=0,
+        ports=(80, 20_000) if task else (),
+        devices=("gpu:0", "gpu:1:460", "disk:sda:0") if task else (),
+    )
 
 
 def test_a_new_store_is_empty(store: SqliteStore, reader: SqliteReader) -> None:

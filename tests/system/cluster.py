@@ -39,7 +39,9 @@ def wait_until(look: Callable[[], _T], what: str = "it", patience: float = PATIE
 
 
 def free_port() -> int:
-    """A port that nobody listens on, outside the range that the system gives away: a restarted center finds it free again."""
+    """A port that nobody listens on, outside the range that the system gives away: a restarted center finds it free
+    again.
+    """
     while True:
         port = random.randrange(10_000, 20_000)
         with socket.socket() as door, contextlib.suppress(OSError):
@@ -62,7 +64,7 @@ class Cluster:
             name: value for name, value in os.environ.items() if not name.startswith(("CRESS_", "NO_COLOR"))
         } | {"CRESS_DATA": str(self.data)}
 
-    # --- programs -------------------------------------------------------------------------------------------------------
+    # --- programs -----------------------------------------------------------------------------------------------------
 
     def start_center(self, *arguments: str) -> None:
         """Start the center and wait until it listens."""
@@ -102,7 +104,9 @@ class Cluster:
     def start_executor(
         self, name: str = "n1", resource: str = "<4, 8G>", *arguments: str, judged: bool = False
     ) -> None:
-        """Start an executor and wait until its node is up; ``judged``: it takes no tasks while this machine is overloaded."""
+        """Start an executor and wait until its node is up; ``judged``: it takes no tasks while this machine is
+        overloaded.
+        """
         if not judged:
             arguments = (*arguments, "--no-overload")
         # Whatever disks this machine has, tests name theirs.
@@ -180,7 +184,7 @@ class Cluster:
         """What a program has said so far."""
         return (self.folder / name).read_text()
 
-    # --- the command line -----------------------------------------------------------------------------------------------
+    # --- the command line ---------------------------------------------------------------------------------------------
 
     def cress(self, *arguments: object, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
         """Run ``cress`` to its end, forked unless a library must be loaded before it."""
@@ -227,7 +231,7 @@ class Cluster:
         path.write_text(text)
         return path
 
-    # --- the end --------------------------------------------------------------------------------------------------------
+    # --- the end ------------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """End everything, whatever state it is in, and remove the folder."""
@@ -245,7 +249,9 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _left(self, word: bytes = b"") -> list[int]:
-        """Processes that have this word, else of this cluster: supervisors and tasks have sessions, and name its folder."""
+        """Processes that have this word, else of this cluster: supervisors and tasks have sessions, and name its
+        folder.
+        """
         name = word or os.fsencode(self.folder) + b"/"
         found = []
         for entry in Path("/proc").iterdir():

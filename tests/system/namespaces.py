@@ -65,7 +65,9 @@ class Network:
         return ["nsenter", f"--net=/run/netns/{self._space(name)}", "--"]
 
     def cut(self, name: str, how: str) -> None:
-        """Cut a host off: ``both`` ways, only what it sends (``out``), or only what it gets (``in``); ``lossy``: by chance."""
+        """Cut a host off: ``both`` ways, only what it sends (``out``), or only what it gets (``in``); ``lossy``: by
+        chance.
+        """
         if how == "both":
             _ip("link", "set", self._outer(name), "down")
             return

@@ -24,7 +24,8 @@ from tests.system.site import MARGIN, TERM, Site
 
 # How often a task writes down that it runs, and how often a short one does.
 BEAT, BEATS = 0.1, 3
-# What a service may be below its task count: the term of the node, and the time to decide, start and import on a loaded machine.
+# What a service may be below its task count: the term of the node, and the time to decide, start and import on a loaded
+# machine.
 START = 8.0
 
 
@@ -215,7 +216,7 @@ with open(sys.argv[2], "ab", buffering=0) as place:
     while True:
         place.write(f"{{os.environ['CRESS_JOB_ID']}}.{{os.environ['CRESS_TASK_INDEX']}} {{os.environ['CRESS_ATTEMPT']}} {{time.time()}}\\n".encode())
         time.sleep({BEAT})
-"""
+"""  # noqa: E501
 
 
 class Web:
@@ -249,7 +250,9 @@ class Web:
         return found
 
     def shortages(self) -> list[tuple[float, float]]:
-        """Return when fewer tasks ran than there should be, from the first moment at which all did until the last note."""
+        """Return when fewer tasks ran than there should be, from the first moment at which all did until the last
+        note.
+        """
         changes: list[tuple[float, int]] = []
         for times in self._times().values():
             first = last = times[0]
@@ -273,7 +276,8 @@ class Web:
         return [*found, (since, end)] if since else found
 
     def judge(self, disturbed: list[float]) -> float:
-        """Return the longest shortage; none goes on for longer than term and start behind a moment at which something was ``disturbed``.
+        """Return the longest shortage; none goes on for longer than term and start behind a moment at which something
+        was ``disturbed``.
 
         A new leader counts the terms from its own start, and what starts on a host that is struck is lost in its turn.
         """
@@ -292,7 +296,10 @@ class Reader:
 
     def __init__(self, site: Site) -> None:
         self._site, self._go, self._seen = site, site.folder / "go", site.folder / "seen"
-        count = f"i=0; while [ ! -e {self._go} ]; do i=$((i + 1)); echo $CRESS_ATTEMPT $i; sleep {BEAT}; done; echo $CRESS_ATTEMPT last"
+        count = (
+            f"i=0; while [ ! -e {self._go} ]; do i=$((i + 1)); echo $CRESS_ATTEMPT $i; sleep {BEAT}; done; echo "
+            "$CRESS_ATTEMPT last"
+        )
         self.id = submitted(site, {"command": count, "name": "log", "resource": "<0.1, 1M>"})
         with self._seen.open("wb") as out, (site.folder / "reader.log").open("wb") as told:
             self._process = subprocess.Popen(

@@ -1,4 +1,7 @@
-"""A whole cluster on hosts of a small network: three ZooKeeper servers, three centers, executors. Each host can be struck."""
+"""A whole cluster on hosts of a small network: three ZooKeeper servers, three centers, executors.
+
+Each host can be struck.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,9 @@ GROUPS = "Name: infra\nResourceQuota: 4\nUsers: ann | root\n\nName: lab\nResourc
 
 @pytest.fixture(scope="module")
 def cluster(accounts: tuple[pwd.struct_passwd, ...]) -> Iterator[Cluster]:
-    """A center of root with a node on which ann has another account, and tasks of ``infra`` may run as accounts of the system."""
+    """A center of root with a node on which ann has another account, and tasks of ``infra`` may run as accounts of the
+    system.
+    """
     cluster = Cluster()
     cluster.folder.chmod(0o711)
     try:

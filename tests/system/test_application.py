@@ -1,4 +1,6 @@
-"""An application of three tiers, examples/guestbook: applied, scaled, updated, killed piece by piece, answering all along."""
+"""An application of three tiers, examples/guestbook: applied, scaled, updated, killed piece by piece, answering all
+along.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ pytestmark = pytest.mark.skipif(
 class Visitors:
     """People who sign and read without a pause, each time at a task that the name service tells.
 
-    ``signed`` are the entries that were confirmed; ``unanswered`` are moments at which none of the web tasks gave the page.
+    ``signed`` are the entries that were confirmed; ``unanswered`` are moments at which none of the web tasks gave the
+    page.
     """
 
     def __init__(self, cluster: Cluster) -> None:

@@ -1,4 +1,6 @@
-"""Constraints, ports and names with real programs: ``cress up`` with labels and racks, everything by the command line."""
+"""Constraints, ports and names with real programs: ``cress up`` with labels and racks, everything by the command
+line.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,10 @@ def ran_on(cluster: Cluster, job: int) -> str:
 def test_tasks_are_spread_and_jobs_keep_away_from_each_other(home: Cluster) -> None:
     web = submitted(
         home,
-        "name: web\ncommand: sleep 60\ntasks: 2\nresource: <0.1, 10M>\nlabels: {tier: web}\nspread: {by: rack, most_skew: 1}\n",
+        (
+            "name: web\ncommand: sleep 60\ntasks: 2\nresource: <0.1, 10M>\nlabels: {tier: web}\nspread: {by: "
+            "rack, most_skew: 1}\n"
+        ),
     )
     with home.client() as client:
         wait_until(lambda: client.job(web).tasks.running == 2, "both tasks")

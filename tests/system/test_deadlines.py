@@ -1,4 +1,6 @@
-"""Deadlines with real processes: who yields to a tight job that arrives late, who does not, and a center that is killed meanwhile."""
+"""Deadlines with real processes: who yields to a tight job that arrives late, who does not, and a center that is killed
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ def test_a_tight_job_takes_room_inside_its_range_although_the_center_is_killed(b
     with bare.client() as client:
         wait_until(lambda: client.job(lab).tasks.running == 5 and client.job(web).tasks.running == 3, "a full cluster")
 
-        # A group above its quota takes from nobody else, however near its deadline is, and its own here are gone with their deadlines.
+        # A group above its quota takes from nobody else, however near its deadline is, and its own here are gone with
+        # their deadlines.
         greedy = submitted(bare, "lab", resource="<6, 64M>", time_limit="60s", deadline="65s")
         wait_until(lambda: client.job(greedy).reason, "why it waits")
         assert outcomes(bare, web) == ["running"] * 3

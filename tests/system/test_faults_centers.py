@@ -1,9 +1,10 @@
-"""Three ZooKeeper servers, three centers, executors, each on a host of its own: killed, asleep, cut off or lossy, in turn and in pairs.
+"""Three ZooKeeper servers, three centers, executors, each on a host of its own: killed, asleep, cut off or lossy, in
+turn and in pairs.
 
-Meanwhile users work: a stream of jobs that write down every tenth of a second that they run, callers that submit, scale, cancel and read
-the same services, a service that is probed, a follower of a log. Afterwards everything that was acknowledged has run, no two attempts
-of a task at the same time, the calls are linearizable, the service was never short for longer than term and start, and the
-log was read once, line by line.
+Meanwhile users work: a stream of jobs that write down every tenth of a second that they run, callers that submit,
+scale, cancel and read the same services, a service that is probed, a follower of a log. Afterwards everything that was
+acknowledged has run, no two attempts of a task at the same time, the calls are linearizable, the service was never
+short for longer than term and start, and the log was read once, line by line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""kill -9 of agents, supervisors, tasks, and of everything at once: what runs goes on, what nobody saw is not success."""
+"""kill -9 of agents, supervisors, tasks, and of everything at once: what runs goes on, what nobody saw is not
+success.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ GONE = re.compile(rb"\[(the first )?\S+( bytes)? (from here on )?are gone: the l
 
 def test_every_line_that_is_kept_comes_once_over_restarts_of_the_center(own: Cluster) -> None:
     script = (
-        f"for i in $(seq 0 {BURSTS - 1}); do seq -f '%08.0f {'x' * 90}' $((i * {LINES})) $((i * {LINES} + {LINES - 1})); "
+        f"for i in $(seq 0 {BURSTS - 1}); do seq -f '%08.0f {'x' * 90}' $((i * {LINES})) $((i * {LINES} + "
+        f"{LINES - 1})); "
         "sleep 0.05; done; while [ ! -e go ]; do sleep 0.05; done; echo last"
     )
     with own.client() as client:

@@ -1,4 +1,6 @@
-"""Tokens of jobs in a real cluster over TLS: a task asks the center about its own job with them, and for nothing else."""
+"""Tokens of jobs in a real cluster over TLS: a task asks the center about its own job with them, and for nothing
+else.
+"""
 
 from __future__ import annotations
 

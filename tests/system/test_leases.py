@@ -1,4 +1,6 @@
-"""Leases with real processes: a worker's lease is lent and taken back, its holder falls silent, the center is killed meanwhile."""
+"""Leases with real processes: a worker's lease is lent and taken back, its holder falls silent, the center is killed
+meanwhile.
+"""
 
 from __future__ import annotations
 

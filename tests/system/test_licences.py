@@ -1,4 +1,6 @@
-"""Licences of a real cluster: taken by tasks, remembered by a new center, more of them at SIGHUP; and slots of nodes."""
+"""Licences of a real cluster: taken by tasks, remembered by a new center, more of them at SIGHUP; and slots of
+nodes.
+"""
 
 from __future__ import annotations
 

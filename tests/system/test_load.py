@@ -1,4 +1,6 @@
-"""A node that a stranger keeps busy takes no new tasks, and does again afterwards: with real executors and a real stranger."""
+"""A node that a stranger keeps busy takes no new tasks, and does again afterwards: with real executors and a real
+stranger.
+"""
 
 from __future__ import annotations
 

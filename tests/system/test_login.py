@@ -1,4 +1,6 @@
-"""Signing in with `cress login`: a center over TLS, a provider of OpenID Connect, and a user's commands, each a process."""
+"""Signing in with `cress login`: a center over TLS, a provider of OpenID Connect, and a user's commands, each a
+process.
+"""
 
 from __future__ import annotations
 

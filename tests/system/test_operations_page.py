@@ -1,4 +1,6 @@
-"""``docs/operations.md`` done as it stands there: three machines (namespaces of network, mounts and host name) from nothing."""
+"""``docs/operations.md`` done as it stands there: three machines (namespaces of network, mounts and host name) from
+nothing.
+"""
 
 from __future__ import annotations
 

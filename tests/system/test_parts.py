@@ -1,4 +1,6 @@
-"""Gangs with parts as real processes: each part has its own program and node, all start together, and one that fails takes all along."""
+"""Gangs with parts as real processes: each part has its own program and node, all start together, and one that fails
+takes all along.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ parts:
     resource: <2, 64M>
     requirement: Fast = True
     command: '{worker}'
-"""
+"""  # noqa: E501
 # The second worker fails when it is told to; until then, and otherwise, all go on.
 WORKER = (
-    'echo "$CRESS_NODE $CRESS_PART $CRESS_PART_INDEX/$CRESS_PART_COUNT $CRESS_TASK_INDEX/$CRESS_TASK_COUNT" >> $HERE/said; '
+    'echo "$CRESS_NODE $CRESS_PART $CRESS_PART_INDEX/$CRESS_PART_COUNT $CRESS_TASK_INDEX/$CRESS_TASK_COUNT" '
+    ">> $HERE/said; "
     "until [ -e $HERE/go ]; do sleep 0.1; [ $CRESS_PART_INDEX = 0 ] || ! rm $HERE/fail 2> /dev/null || exit 3; done"
 )
 SAID = ["n1 driver 0/1 0/3", "n2 workers 0/2 1/3", "n2 workers 1/2 2/3"]
@@ -71,7 +74,10 @@ def test_a_driver_and_its_workers_start_together_and_fail_together(bare: Cluster
 def test_a_part_that_no_node_could_run_is_refused_where_it_stands(bare: Cluster) -> None:
     bare.start_center()
     bare.start_executor("n1", "<4, 1G>")
-    text = "name: t\nparts:\n  driver: {command: sleep 1}\n  workers:\n    tasks: 2\n    resource: <8, 64M>\n    command: sleep 1\n"
+    text = (
+        "name: t\nparts:\n  driver: {command: sleep 1}\n  workers:\n    tasks: 2\n    resource: <8, 64M>\n    "
+        "command: sleep 1\n"
+    )
     with bare.client() as client:
         wait_until(client.nodes, "n1")
     refused = bare.cress("submit", bare.file("t.yaml", text))

@@ -1,4 +1,6 @@
-"""Quotas per kind of node on real nodes: a file, the command line, and a task that gives a device back (docs/groups.md)."""
+"""Quotas per kind of node on real nodes: a file, the command line, and a task that gives a device back
+(docs/groups.md).
+"""
 
 from __future__ import annotations
 

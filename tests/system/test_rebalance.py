@@ -1,4 +1,6 @@
-"""Moving running tasks with real processes: a service spreads, a gang gets its nodes, the center is killed meanwhile."""
+"""Moving running tasks with real processes: a service spreads, a gang gets its nodes, the center is killed
+meanwhile.
+"""
 
 from __future__ import annotations
 

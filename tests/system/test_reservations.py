@@ -1,4 +1,6 @@
-"""Advance reservations with real processes: a foreign job leaves at the start and runs again later, the group's job runs inside, the center is killed."""
+"""Advance reservations with real processes: a foreign job leaves at the start and runs again later, the group's job
+runs inside, the center is killed.
+"""
 
 from __future__ import annotations
 

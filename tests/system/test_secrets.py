@@ -1,4 +1,6 @@
-"""Secrets through everything: from the command line into a task, and nowhere else; over kill -9 of center and executor."""
+"""Secrets through everything: from the command line into a task, and nowhere else; over kill -9 of center and
+executor.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ pytestmark = pytest.mark.long
 VALUE = "hunter2-that-nobody-else-sees"
 DIGEST = hashlib.sha256(VALUE.encode()).hexdigest()
 # Shows that both have come without showing the value.
-SHOWS = 'printf %s "$PASSWORD" | sha256sum; printf %s "$(cat "$CRESS_SECRETS/db.pem")" | sha256sum; stat -c %a "$CRESS_SECRETS/db.pem"'
+SHOWS = (
+    'printf %s "$PASSWORD" | sha256sum; printf %s "$(cat "$CRESS_SECRETS/db.pem")" | sha256sum; stat -c %a '
+    '"$CRESS_SECRETS/db.pem"'
+)
 SECRETS = {"PASSWORD": "db", "db.pem": {"secret": "db", "as": "file"}}
 
 

@@ -48,7 +48,13 @@ def first_life(cluster: Cluster) -> None:
         job("done", "echo done", tasks=3),
         job("failed", "exit 3", retries=1, backoff="100ms"),
         job("backoff", "exit 4", retries=3, backoff="1d"),
-        job("array", f'case $CRESS_TASK_INDEX in 1) exit 0;; 2) exit 5;; *) {SLEEP};; esac', tasks=8, max_running=4, group="research"),
+        job(
+            "array",
+            f"case $CRESS_TASK_INDEX in 1) exit 0;; 2) exit 5;; *) {SLEEP};; esac",
+            tasks=8,
+            max_running=4,
+            group="research",
+        ),
         job("gang", tasks=2, gang=True, ports="dynamic", group="research"),
         job("held", hold=True),
         job("gpu", resource={"cpu": "0.1", "memory": "10M", "gpu": "0.46"}, requirement='Zone = "eu"'),
@@ -56,7 +62,7 @@ def first_life(cluster: Cluster) -> None:
         job("cancelled"),
         {**job("grower", "trap '' TERM; while :; do sleep 1; done", tasks=8, stop_grace="1h"), "resource": "<1, 10M>"},
         Idempotency_Key="first",
-    )  # fmt: skip
+    )
     cluster.submit(
         job("later", after={str(wide[3]): "any"}),
         job("web", type="service", tasks=2, group="web", ports={"http": "dynamic"}, minimum=1),
@@ -201,7 +207,19 @@ def main() -> None:
         devices.write_text(DEVICES)
         options = "--dimension", "gpu", "--licence", "matlab=3"
         cluster.start_center(*options, "--option", "term=10min", "--option", "grace=10min")
-        cluster.start_executor("n1", "--resource", "<4, 8G>", "--label", "zone=eu", "--devices", str(devices), "--rack", "r1", "--ports", "20000-20999")  # fmt: skip
+        cluster.start_executor(
+            "n1",
+            "--resource",
+            "<4, 8G>",
+            "--label",
+            "zone=eu",
+            "--devices",
+            str(devices),
+            "--rack",
+            "r1",
+            "--ports",
+            "20000-20999",
+        )
         cluster.start_executor("n2", "--resource", "<4, 8G>", "--rack", "r2", "--ports", "21000-21999")
         cluster.start_executor("n3", "--resource", "<4, 8G>", "--label", "zone=us", "--ports", "22000-22999")
         first_life(cluster)

@@ -20,7 +20,8 @@ from tests.upgrade.release import OLD, left_at, manifest, unpack
 LEFT = ("stopped", "killed")
 # What of a job stays as it was told, whatever the center of today makes of its reason.
 JOB = (
-    "id name group user type state priority gang resource time_limit submitted started ended preempted held retries after "
+    "id name group user type state priority gang resource time_limit submitted started ended preempted held "
+    "retries after "
     "command environment directory requirement rank ports max_running licences application job_failure family index"
 ).split()
 NODE = "name rack capacity used running address attributes disks judged".split()

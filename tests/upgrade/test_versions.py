@@ -174,7 +174,9 @@ def newer_minor(connection: sqlite3.Connection) -> None:
 
 
 def test_data_of_the_next_minor_version_is_opened_and_goes_on(made: Path, tmp_path: Path) -> None:
-    """A downgrade by one minor version: fields that this release does not know are passed over, the rest is as it was."""
+    """A downgrade by one minor version: fields that this release does not know are passed over, the rest is as it
+    was.
+    """
     plain, newer = left(made, tmp_path / "plain", lambda _: None), left(made, tmp_path / "newer", newer_minor)
     before = content(newer)
     machine, expected = (machine_of(data) for data in (newer, plain))

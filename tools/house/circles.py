@@ -19,6 +19,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "tree",
         "job_times",
         "running_jobs",
+        "charges",
         "jobs",
         "groups",
         "future",
@@ -91,7 +92,9 @@ Graph = Mapping[str, set[str]]
 
 
 def imports(package: Path, room: str) -> dict[str, set[str]]:
-    """Return, for every module of the room (its name without the package's), the modules of the room that it imports."""
+    """Return, for every module of the room (its name without the package's), the modules of the room that it
+    imports.
+    """
     files = {_name(package, path): path for path in sorted((package / room).rglob("*.py"))}
     graph: dict[str, set[str]] = {}
     for module, path in files.items():
@@ -120,7 +123,9 @@ def _imported(tree: ast.AST) -> Iterator[str]:
 
 
 def circles(graph: Graph) -> list[list[str]]:
-    """Return the groups of modules that import each other, directly or not, each sorted (strongly connected components)."""
+    """Return the groups of modules that import each other, directly or not, each sorted (strongly connected
+    components).
+    """
     reached = {module: _reachable(graph, module) for module in graph}
     found = {tuple(sorted(other for other in reached[module] if module in reached[other])) for module in graph}
     return [list(each) for each in sorted(found) if len(each) > 1]

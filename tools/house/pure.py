@@ -18,8 +18,10 @@ PURE_ROOMS = ("model", "language", "core", "lifecycle", "shell")
 
 # Of the standard library, what computes and does nothing else. Add to it what is equally harmless.
 HARMLESS = frozenset(
-    "__future__ abc array bisect calendar collections contextlib copy dataclasses datetime decimal difflib enum errno fnmatch fractions "
-    "functools graphlib hashlib heapq hmac ipaddress itertools json keyword math numbers operator re statistics string struct "
+    "__future__ abc array bisect calendar collections contextlib copy dataclasses datetime decimal difflib "
+    "enum errno fnmatch fractions "
+    "functools graphlib hashlib heapq hmac ipaddress itertools json keyword math numbers operator re "
+    "statistics string struct "
     "textwrap tomllib types typing unicodedata zlib zoneinfo".split()
 )
 

@@ -1,6 +1,7 @@
 """Docstrings say what a thing is or does, with a noun or a verb first.
 
-A docstring that begins with What, Who, How, Whether … is half a riddle, one that begins with "The same" cannot be read alone.
+A docstring that begins with What, Who, How, Whether … is half a riddle, one that begins with "The same" cannot be read
+alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Apply: create or change services, databases and cron jobs so that they are as a file describes them.
 
-Everything is checked before anything is changed, and all changes go into one step. Only a change that another user makes
-in between (a cancelled service) can still make a part fail; then the error names the parts that were done.
+Everything is checked before anything is changed, and all changes go into one step. Only a change that another user
+makes in between (a cancelled service) can still make a part fail; then the error names the parts that were done.
 """
 
 from __future__ import annotations

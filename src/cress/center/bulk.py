@@ -1,4 +1,5 @@
-"""The second connection of an executor: logs and commands travel there, so that orders, reports and beats never wait behind them.
+"""The second connection of an executor: logs and commands travel there, so that orders, reports and beats never wait
+behind them.
 
 It is opened when it is needed: the center asks for it over the first connection, with a ticket that names the session.
 """
@@ -16,9 +17,11 @@ from cress.protocol import messages
 from cress.protocol.messages import ExecData, ExecOver, FromAgent, FromCenter, LogData
 from cress.protocol.proof import ProofError
 
-# Seconds within which an executor must open it; for which it is not asked for again if it does not; after which an idle one is closed.
+# Seconds within which an executor must open it; for which it is not asked for again if it does not; after which an idle
+# one is closed.
 PATIENCE, PAUSE, IDLE = 5.0, 60.0, 60.0
-# Bytes of logs a second that the center passes on, and that may come at once: reading them must not take its time from starts.
+# Bytes of logs a second that the center passes on, and that may come at once: reading them must not take its time from
+# starts.
 RATE, BURST = 24e6, 2e6
 # Bytes that are read at once, at first, at least and at most; seconds for an answer that are long, and short.
 FIRST_PART, LEAST_PART, MOST_PART = 32_768, 8_192, 262_144
@@ -56,7 +59,10 @@ class PartSize:
 
 
 class BulkWire:
-    """An open second connection. ``hear`` takes what the executor sends; ``is_idle`` says whether nobody waits for anything."""
+    """An open second connection.
+
+    ``hear`` takes what the executor sends; ``is_idle`` says whether nobody waits for anything.
+    """
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ class Command:
             )
         )
 
-    # --- from the executor ---------------------------------------------------------------------------------------------
+    # --- from the executor --------------------------------------------------------------------------------------------
 
     def told(self, message: ExecData | ExecOver) -> None:
         """Take a message of the executor about the command."""
@@ -85,7 +85,7 @@ class Command:
             await self._ready.wait()
         return self._arrived.popleft()
 
-    # --- from the person -----------------------------------------------------------------------------------------------
+    # --- from the person ----------------------------------------------------------------------------------------------
 
     def taken(self, count: int) -> None:
         """Note that the client read this many bytes of output."""

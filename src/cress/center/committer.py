@@ -58,7 +58,8 @@ from cress.store.base import Batch, Changed, Checkpoint, Damaged, Fenced, StateS
 
 _T = TypeVar("_T")
 
-# Timers of the event loop stand still while the computer sleeps: the loop checks the clock at least this often, in seconds.
+# Timers of the event loop stand still while the computer sleeps: the loop checks the clock at least this often, in
+# seconds.
 LONGEST_SLEEP = 30.0
 # The number of snapshots that are postponed because the event log cannot be written.
 MOST_POSTPONED = 2
@@ -166,7 +167,9 @@ class Committer:
         self._checking = asyncio.create_task(self._check_old_files(), name="event log")
 
     async def _start_with(self, opened: Opened) -> None:
-        """Begin the first epoch; a center that cannot store it confirms the terms of what is stored, and tries again."""
+        """Begin the first epoch; a center that cannot store it confirms the terms of what is stored, and tries
+        again.
+        """
         epoch = opened.epoch
         try:
             await self.in_thread(partial(self._begin, opened))

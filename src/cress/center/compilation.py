@@ -1,7 +1,7 @@
 """Compiles the scheduler's kernels after an installation, in a process of its own, while the center interprets them.
 
-As a program (``python -m cress.center.compilation``) it is that process: it reads the dimensions and options from standard
-input, fills the cache, and ends early when standard input does.
+As a program (``python -m cress.center.compilation``) it is that process: it reads the dimensions and options from
+standard input, fills the cache, and ends early when standard input does.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    # Not by ``sys.stdin``: at its end the interpreter wants the lock that a thread holds while it reads from there, and aborts.
+    # Not by ``sys.stdin``: at its end the interpreter wants the lock that a thread holds while it reads from there, and
+    # aborts.
     while os.read(sys.stdin.fileno(), 4096):
         pass
     os._exit(1)

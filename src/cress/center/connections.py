@@ -123,10 +123,12 @@ class Connection:
         command = self._commands[number] = Command(number, attempt, start, send=wire.put, forget=self._forget)
         return command
 
-    # --- the second connection -----------------------------------------------------------------------------------------
+    # --- the second connection ----------------------------------------------------------------------------------------
 
     async def _wire(self) -> Connection | BulkWire:
-        """Return the connection for bulk data: the second one, which is opened if need be; this one if there is none."""
+        """Return the connection for bulk data: the second one, which is opened if need be; this one if there is
+        none.
+        """
         loop = asyncio.get_running_loop()
         hello = self.session.hello
         if self._bulk is None and hello is not None and hello.bulk and loop.time() >= self._no_bulk_until:

@@ -1,4 +1,6 @@
-"""Copies of finished work in the history of a center that stands by: what the leader moves away is kept here as well."""
+"""Copies of finished work in the history of a center that stands by: what the leader moves away is kept here as
+well.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _log = logging.getLogger("cress.center")
 
 
 class Copies:
-    """Copies finished work into the history of this center before it leaves the replica. Runs in the thread that follows the log.
+    """Copies finished work into the history of this center before it leaves the replica. Runs in the thread that
+    follows the log.
 
     With a history that all centers share there is nothing to do: the leader has put it there.
     """
@@ -58,7 +61,9 @@ class Copies:
         wanted = sorted({job.template or job.id for job in jobs})
         runs = {number: run for number in wanted if (run := reader.run(number)) is not None}
         settings, utc = committer.settings, committer.clock.utc()
-        committer.history.copy(*with_runs(jobs, runs), attempts, weights, utc - settings.keep_history, utc - settings.keep_usage)  # fmt: skip
+        committer.history.copy(
+            *with_runs(jobs, runs), attempts, weights, utc - settings.keep_history, utc - settings.keep_usage
+        )
 
 
 def _removed(reader: FinishedReader, batch: Batch) -> Iterator[tuple[list[JobRecord], list[AttemptRecord]]]:

@@ -174,7 +174,9 @@ class EventLog:
         self.give_up()
 
     def _gap(self, last: int | None, first: int, number: int) -> str:
-        """Return which records are lost, as a sentence; ``last`` is in the files, the store has those after ``first``."""
+        """Return which records are lost, as a sentence; ``last`` is in the files, the store has those after
+        ``first``.
+        """
         if not number or self._other_release:
             return ""
         if last is None:
@@ -217,7 +219,10 @@ class EventLog:
         return self._lost or self._size > self._file_size or self.is_old(utc)
 
     def is_old(self, utc: int) -> bool:
-        """Return whether the file is old enough to ask for a snapshot. A wall clock that was set back makes none old."""
+        """Return whether the file is old enough to ask for a snapshot.
+
+        A wall clock that was set back makes none old.
+        """
         return not self._lost and utc - self._created > self._file_age
 
     def mark(self) -> None:
@@ -282,7 +287,9 @@ class EventLog:
             self._fd = -1
 
     def _resume(self) -> int | None:
-        """Open the newest file after its last whole record; return that record's number, None if it cannot be continued."""
+        """Open the newest file after its last whole record; return that record's number, None if it cannot be
+        continued.
+        """
         known = files(self.folder)
         self._other_release = False
         if not known:

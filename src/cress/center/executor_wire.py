@@ -1,4 +1,6 @@
-"""The center's end of a connection to an executor: TLS with its certificate, or the mutual proof and messages sealed by it."""
+"""The center's end of a connection to an executor: TLS with its certificate, or the mutual proof and messages sealed by
+it.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ ALIVE_TIMEOUT = 2.0
 class Wire:
     """A connection to an executor.
 
-    Over TLS ``certified`` are the nodes that the executor's certificate stands for. Else, without ``seals`` it is one of protocol 5, which
-    has sent the token itself.
+    Over TLS ``certified`` are the nodes that the executor's certificate stands for. Else, without ``seals`` it is one
+    of protocol 5, which has sent the token itself.
     """
 
     def __init__(
@@ -107,7 +109,10 @@ class Handshake:
             response.headers[HEADER] = proof.header
 
     async def admit(self, connection: ServerConnection) -> Wire:
-        """Return the wire of a connection, once the executor has proven itself. Raises ConnectionClosed and ProofError."""
+        """Return the wire of a connection, once the executor has proven itself.
+
+        Raises ConnectionClosed and ProofError.
+        """
         certified = _certified(connection)
         if certified is not None:
             return Wire(connection, None, certified)

@@ -24,7 +24,8 @@ _log = logging.getLogger("cress.center")
 
 
 class ForkedWork:
-    """The bytes that ``work`` returns, once a fork has done it and written them to ``path``; ``what`` names it in the log.
+    """The bytes that ``work`` returns, once a fork has done it and written them to ``path``; ``what`` names it in the
+    log.
 
     Where no process can be forked it is done at once.
     """

@@ -1,4 +1,6 @@
-"""Garbage collection in small parts: looking at the whole state at once would hold up a large center for half a second."""
+"""Garbage collection in small parts: looking at the whole state at once would hold up a large center for half a
+second.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ FEW = 100_000
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Collect nothing inside: all that is made there stays, and looking at it again and again takes half of the time."""
+    """Collect nothing inside: all that is made there stays, and looking at it again and again takes half of the
+    time.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -69,7 +73,8 @@ class Collector:
     def _collect_all() -> None:
         gc.collect()
         gc.freeze()
-        # The interpreter puts a full collection off until a quarter of what the last one looked at has been added: that must be little.
+        # The interpreter puts a full collection off until a quarter of what the last one looked at has been added: that
+        # must be little.
         gc.collect()
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:

@@ -56,7 +56,8 @@ def read_groups(
 ) -> tuple[ApplyGroups, tuple[Note, ...]]:
     """Return the groups of a file as an input for a machine that will have these options and dimensions, and notes.
 
-    Raises InputErrors with all mistakes, each with file, line and keyword, and InputError if they cannot be applied now.
+    Raises InputErrors with all mistakes, each with file, line and keyword, and InputError if they cannot be applied
+    now.
     """
     try:
         with path.open("rb") as file:
@@ -72,7 +73,8 @@ def read_groups(
     try:
         core = machine.core
         if (accounting, dimensions) != (core.options.accounting, core.dimensions):
-            # Quotas are checked as they will be counted. Only a cluster without groups and jobs may change the accounting.
+            # Quotas are checked as they will be counted. Only a cluster without groups and jobs may change the
+            # accounting.
             machine = Machine(dimensions, options)
         machine.check_groups(groups)
     except InputError as error:

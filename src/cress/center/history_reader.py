@@ -127,7 +127,9 @@ class HistoryReader:
         before: int,
         usage_before: int,
     ) -> None:
-        """Add finished work, and remove as much of what is older than these times; for a thread that follows the leader."""
+        """Add finished work, and remove as much of what is older than these times; for a thread that follows the
+        leader.
+        """
 
         def work(history: History) -> Mark:
             mark = history.add(jobs, attempts, weights, met)

@@ -13,7 +13,8 @@ from cress.store.lead import Lead, boottime
 
 # Claims of the lead in the time in which it would be lost.
 CLAIMS = 6
-# Seconds between two looks for the center to which this one has given the lead, and for the answer of the servers to a claim.
+# Seconds between two looks for the center to which this one has given the lead, and for the answer of the servers to a
+# claim.
 AGAIN = 0.01
 CONFIRMED = 0.03
 
@@ -42,8 +43,8 @@ class Lapses:
 class InCharge:
     """Claims and keeps the lead of a store. Without one the center is in charge of a store of its own, always.
 
-    ``leader`` is the address of the center that leads, as far as it is known, ``problem`` the reason why it is not. They belong to the
-    event loop of ``start``.
+    ``leader`` is the address of the center that leads, as far as it is known, ``problem`` the reason why it is not.
+    They belong to the event loop of ``start``.
     """
 
     def __init__(self, lead: Lead | None, address: str = "") -> None:
@@ -155,7 +156,9 @@ class InCharge:
         return [each for each in found if each != self.leader]
 
     async def give_away(self, seconds: float) -> bool:
-        """Let another center lead; False if none has taken the lead within so many seconds, and this one claims it again."""
+        """Let another center lead; False if none has taken the lead within so many seconds, and this one claims it
+        again.
+        """
         self._wanted = False
         self._wake.set()
         try:

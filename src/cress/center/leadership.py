@@ -31,7 +31,9 @@ class Leadership:
 
     @property
     def age(self) -> float:
-        """Seconds since what is shown here was all that was stored; 0 on the center that leads, and knows that it does."""
+        """Seconds since what is shown here was all that was stored; 0 on the center that leads, and knows that it
+        does.
+        """
         return self._in_charge.unconfirmed if self.leads or self._standby is None else self._standby.age
 
     async def confirmed(self, seconds: float) -> bool:
@@ -81,7 +83,8 @@ class Leadership:
     ) -> None:
         """Stand by and lead in turns until cancelled. Raises InputError.
 
-        ``prepare`` is called when the state is there, ``begin`` when this center leads, ``end`` when it does not any more.
+        ``prepare`` is called when the state is there, ``begin`` when this center leads, ``end`` when it does not any
+        more.
         """
         assert self._standby is not None
         while True:

@@ -85,7 +85,9 @@ class Leading:
 
 
 def executor_sockets(host: str, first: socket.socket, directory: DataDirectory) -> Iterator[list[socket.socket]]:
-    """Yield listening sockets for executors: at a port, at first the one that is bound already, and in the data directory."""
+    """Yield listening sockets for executors: at a port, at first the one that is bound already, and in the data
+    directory.
+    """
     bound, port = first, first.getsockname()[1]
     while True:
         bound.listen(BACKLOG)

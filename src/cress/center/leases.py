@@ -73,7 +73,10 @@ def read_one(
     zone: tzinfo,
     given: Mapping[str, Any],
 ) -> tuple[list[JobSpec], tuple[Job, ...]]:
-    """Return the job that a body stands for. Raises InputError, or InputErrors with every mistake in what was ``given``, placed in the body."""
+    """Return the job that a body stands for.
+
+    Raises InputError, or InputErrors with every mistake in what was ``given``, placed in the body.
+    """
     try:
         return read_jobs([entry], dimensions=dimensions, user=user, accounts=accounts, zone=zone)
     except InputError as error:

@@ -21,7 +21,10 @@ SPELLINGS = (KEY, "licenses")
 
 
 def read_licences(path: Path) -> Licences:
-    """Return the number of each licence. Raises InputError, or InputErrors with all mistakes, with file, line and field."""
+    """Return the number of each licence.
+
+    Raises InputError, or InputErrors with all mistakes, with file, line and field.
+    """
     return parse_licences(read_text(path, "a list of licences"), str(path))
 
 

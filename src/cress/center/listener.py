@@ -148,7 +148,8 @@ class Listener:
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
         refusal = self._handshake.check(connection, request)
         committer = self._committer
-        # A leader that wakes does not know yet whether another one leads; an executor that comes now would leave that one.
+        # A leader that wakes does not know yet whether another one leads; an executor that comes now would leave that
+        # one.
         if refusal is None and (committer.loop.is_replaced or committer.is_finishing or not committer.in_charge()):
             problem = committer.problem or "another center may be in charge"
             return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, problem + "\n")

@@ -15,7 +15,9 @@ _DATABASE = "/zoneinfo/"
 
 
 def local_zone(localtime: Path = _LOCALTIME, timezone: Path = _TIMEZONE) -> str:
-    """Return the name of the zone that clocks show here, as ``TZ`` or the machine's files say; empty: it has no name."""
+    """Return the name of the zone that clocks show here, as ``TZ`` or the machine's files say; empty: it has no
+    name.
+    """
     if not os.environ.get("TZ") and not localtime.exists():
         return "UTC"
     for name in _candidates(localtime, timezone):

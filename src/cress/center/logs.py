@@ -65,8 +65,8 @@ class LogReader:
     async def read(self, *, follow: bool) -> AsyncIterator[Part]:
         """Yield the parts; with ``follow`` until the task is over, attempt by attempt.
 
-        Raises Away when the node is not connected, NotAccepted when there is nothing to read, and Unfinished when this center
-        stops or another one leads before the task is over.
+        Raises Away when the node is not connected, NotAccepted when there is nothing to read, and Unfinished when this
+        center stops or another one leads before the task is over.
         """
         attempt = 0
         while True:
@@ -216,10 +216,11 @@ async def _settled(change: asyncio.Future[None]) -> None:
 async def answered(
     reader: LogReader, *, follow: bool, framed: bool = False, abort: Callable[[], None] | None = None
 ) -> AsyncIterator[bytes]:
-    """Return the bytes of an answer, ``framed`` or plain. Errors known at once are raised here, before the answer begins.
+    """Return the bytes of an answer, ``framed`` or plain. Errors known at once are raised here, before the answer
+    begins.
 
-    A follower gets the beginning of the answer at once, even without output, and signs of life if it is framed. ``abort`` breaks the connection off
-    when it cannot get the rest here: a part must not look like all of it.
+    A follower gets the beginning of the answer at once, even without output, and signs of life if it is framed.
+    ``abort`` breaks the connection off when it cannot get the rest here: a part must not look like all of it.
     """
     parts = reader.read(follow=follow)
     shown = Shown()

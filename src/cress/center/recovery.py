@@ -59,8 +59,8 @@ def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
 def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock, secret: bytes = b"") -> None:
     """Continue the machine in a new epoch, with all nodes away and the options of the settings.
 
-    ``secret`` is the fingerprint of the center's secret, which the store knows from now on; a center with another one is
-    refused.
+    ``secret`` is the fingerprint of the center's secret, which the store knows from now on; a center with another one
+    is refused.
     The machine is stepped only after the store has shown that it can write. Raises StoreError, and InputError for
     options that are not valid here.
     """

@@ -46,7 +46,9 @@ class RequestRates:
         self._clock = clock
 
     def wait(self, scope: Scope, user: str) -> int:
-        """Take a request of ``user`` (empty: nobody that is known); return after how many seconds to come again, 0: it is let in."""
+        """Take a request of ``user`` (empty: nobody that is known); return after how many seconds to come again, 0: it
+        is let in.
+        """
         now = self._clock()
         client = scope.get("client")
         address = str(client[0]) if client else ""
@@ -57,7 +59,9 @@ class RequestRates:
 
 
 class Admissions:
-    """Connections that are let in: new ones of an address by its rate, and at most half of ``most`` of one address at a time."""
+    """Connections that are let in: new ones of an address by its rate, and at most half of ``most`` of one address at a
+    time.
+    """
 
     def __init__(self, rate: int, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.most = most

@@ -392,7 +392,9 @@ def _with_zone(settings: Settings) -> Settings:
 def _read_anew(
     settings: Settings, listener: Listener, committer: Committer, groups: GroupFile, tls: CenterTls | None
 ) -> None:
-    """Read the topology, the licences, the groups and the certificates again, at SIGHUP; a file with a mistake changes nothing."""
+    """Read the topology, the licences, the groups and the certificates again, at SIGHUP; a file with a mistake changes
+    nothing.
+    """
     if settings.topology is None and settings.licences is None and settings.groups is None and tls is None:
         _say("SIGHUP: nothing to read again; the center was started without --topology, --licences and --groups")
     if settings.topology is not None:
@@ -496,7 +498,9 @@ def _provider(settings: Settings, owner: str) -> Provider | None:
 
 
 def _admission(settings: Settings, tls: CenterTls | None, executor_port: int) -> Admission | None:
-    """Return what makes the certificates of nodes that join; None if the center's own authority does not make those of executors."""
+    """Return what makes the certificates of nodes that join; None if the center's own authority does not make those of
+    executors.
+    """
     if tls is None or tls.authority is None or settings.tls_ca is not None:
         return None
     from cress.center.tls.admission import Admission
@@ -516,7 +520,9 @@ def _address(host: str, api: socket.socket, executors: socket.socket, tls: Cente
 
 
 def _for_tasks(settings: Settings, url: str, tls: CenterTls | None) -> str:
-    """Return the address of the API for tasks on any node: without a certificate a further name, if it listens everywhere."""
+    """Return the address of the API for tasks on any node: without a certificate a further name, if it listens
+    everywhere.
+    """
     if tls is None and settings.host in EVERYWHERE and settings.names:
         return url.replace(_in_url(settings.host), settings.names[0], 1)
     return url

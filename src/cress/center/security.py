@@ -19,10 +19,12 @@ from cress.shell.center.signed_requests import Accepted, Stale
 
 MOST_BODY = 16 * 2**20
 NOT_JSON = (
-    "the body is not application/json: the API takes JSON only, and files in YAML are read by `cress submit`, `cress apply` "
+    "the body is not application/json: the API takes JSON only, and files in YAML are read by `cress "
+    "submit`, `cress apply` "
     "and `cress validate` (Content-Type: application/json)"
 )
-# The description of the API says nothing about this cluster, the certificate of the authority is not a secret, and a node that
+# The description of the API says nothing about this cluster, the certificate of the authority is not a secret, and a
+# node that
 # joins shows a token of its own kind, and a user who signs in an ID token.
 OPEN_PATHS = frozenset({"/v1/health", "/openapi.json", "/docs", PATH, "/v1/ca", "/v1/join", "/v1/login"})
 # The signature is checked after the rest.

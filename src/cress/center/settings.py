@@ -14,8 +14,8 @@ from cress.model.times import DAY, HOUR, MINUTE
 class Oidc:
     """The provider of OpenID Connect at which users sign in.
 
-    A user is called as the claim ``claim`` says; with ``domain`` it must be NAME@DOMAIN, and NAME counts. Users whose role
-    was not set have ``role``. Tokens live for ``life`` µs.
+    A user is called as the claim ``claim`` says; with ``domain`` it must be NAME@DOMAIN, and NAME counts. Users whose
+    role was not set have ``role``. Tokens live for ``life`` µs.
     """
 
     issuer: str
@@ -37,23 +37,23 @@ class Settings:
     """The place of a center's state, its addresses, and its limits.
 
     ``port`` is for people and programs, ``executor_port`` for executors; 0 takes any free one. ``names`` are further
-    host names under which it is called. ``parent_pipe``: the center stops cleanly when standard input ends. ``tls_cert``, ``tls_key`` and ``tls_ca`` are the
-    files for TLS; without them those that ``cress tls init`` has made in ``data``, if it has. Without TLS it listens on loopback addresses only,
-    unless it is ``insecure``.
+    host names under which it is called. ``parent_pipe``: the center stops cleanly when standard input ends.
+    ``tls_cert``, ``tls_key`` and ``tls_ca`` are the files for TLS; without them those that ``cress tls init`` has made
+    in ``data``, if it has. Without TLS it listens on loopback addresses only, unless it is ``insecure``.
     ``options`` are assignments such as ``grace=30s``, kept in the data directory until others are given.
     ``store`` is the address of a store that several centers share, empty: a file in ``data``.
     ``dimensions`` are declared if they are new. ``history`` is the address of a database, empty: a file in ``data``.
     Finished work stays in it for ``keep_history``, usage by the hour for ``keep_usage``, files of the event log for
-    ``keep_events``, and at most ``keep_events_size`` bytes of them; durations are microseconds. ``topology`` is the file
-    with the racks, ``licences`` the one with the licences; without it and ``licence`` the present ones are kept.
+    ``keep_events``, and at most ``keep_events_size`` bytes of them; durations are microseconds. ``topology`` is the
+    file with the racks, ``licences`` the one with the licences; without it and ``licence`` the present ones are kept.
     ``zone`` is the name of the cluster's time zone, empty: the one that it had; ``groups`` the file with the groups.
-    ``run_as`` are the accounts of nodes under which every user may run tasks. ``socket`` is a Unix socket for all accounts of
-    this machine; ``visibility`` says whose jobs users see; ``oidc`` where they sign in. One user has at most ``user_jobs`` and
-    ``user_tasks`` that are not over, and sends ``user_rate`` requests a second, one address ``address_rate`` (0: no limit).
-    ``secrets_key`` is the file with the keys of the secrets, outside ``data``; None: a file of the cluster in the configuration of the account.
-    ``dns`` is the IP address and port at which DNS questions about names below ``dns_domain`` are answered; None: nowhere.
-    ``webhdfs`` gives the addresses of namenodes (``namenodes.Namenodes``), ``data_age`` the greatest age (µs) of a
-    location of data while a job waits for it.
+    ``run_as`` are the accounts of nodes under which every user may run tasks. ``socket`` is a Unix socket for all
+    accounts of this machine; ``visibility`` says whose jobs users see; ``oidc`` where they sign in. One user has at
+    most ``user_jobs`` and ``user_tasks`` that are not over, and sends ``user_rate`` requests a second, one address
+    ``address_rate`` (0: no limit). ``secrets_key`` is the file with the keys of the secrets, outside ``data``; None: a
+    file of the cluster in the configuration of the account. ``dns`` is the IP address and port at which DNS questions
+    about names below ``dns_domain`` are answered; None: nowhere. ``webhdfs`` gives the addresses of namenodes
+    (``namenodes.Namenodes``), ``data_age`` the greatest age (µs) of a location of data while a job waits for it.
     """
 
     data: Path

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from cress.center.asgi import App, Message, Receive, Scope, Send
 from cress.protocol.signatures import STALE
 
-# Failures of one address that cost nothing, and the delays (seconds) of those that follow: the first one, doubled each time, and the longest.
+# Failures of one address that cost nothing, and the delays (seconds) of those that follow: the first one, doubled each
+# time, and the longest.
 FREE, FIRST, LONGEST = 10, 0.1, 5.0
 # Seconds after which the failures of an address are forgotten, and addresses that are remembered.
 FORGOTTEN, MOST_ADDRESSES = 300.0, 10_000
@@ -47,7 +48,9 @@ class SignInDelays:
 
 
 class SlowSignIns:
-    """Holds back the answers with which ``app`` refuses credentials; those who send none, or come over a Unix socket, are not delayed."""
+    """Holds back the answers with which ``app`` refuses credentials; those who send none, or come over a Unix socket,
+    are not delayed.
+    """
 
     def __init__(
         self, app: App, delays: SignInDelays | None = None, clock: Callable[[], float] = time.monotonic

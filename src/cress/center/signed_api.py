@@ -1,4 +1,6 @@
-"""Signed requests at the API's guard: the center's proof, bodies that are checked before they are used, sealed WebSockets."""
+"""Signed requests at the API's guard: the center's proof, bodies that are checked before they are used, sealed
+WebSockets.
+"""
 
 from __future__ import annotations
 

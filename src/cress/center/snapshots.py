@@ -1,4 +1,7 @@
-"""Snapshots of the machine, encoded by a forked process, while the event loop goes on. The fork sees the state of one moment."""
+"""Snapshots of the machine, encoded by a forked process, while the event loop goes on.
+
+The fork sees the state of one moment.
+"""
 
 from __future__ import annotations
 

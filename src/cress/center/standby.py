@@ -63,8 +63,8 @@ class Standby:
     async def until_leading(self, prepare: Callable[[], Awaitable[None]]) -> None:
         """Follow the leader until this center leads, and has begun its epoch.
 
-        ``prepare`` is called once, when the state is there. Raises InputError, and StoreError when this center has the lead and cannot
-        read or write what is stored.
+        ``prepare`` is called once, when the state is there. Raises InputError, and StoreError when this center has the
+        lead and cannot read or write what is stored.
         """
         prepared = False
         while True:
@@ -72,7 +72,8 @@ class Standby:
                 if self._warm is None:
                     await self.load()
                 self._in_charge.start()
-                # A lead that the servers have not confirmed lately may be another center's, which an epoch begun here would replace.
+                # A lead that the servers have not confirmed lately may be another center's, which an epoch begun here
+                # would replace.
                 if await self._in_charge.confirmed(LOOK):
                     await self._take_over()
                     return

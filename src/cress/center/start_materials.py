@@ -31,7 +31,8 @@ class Starting(NamedTuple):
     run: Run
 
 
-# Returns a part of the start material of an attempt, or raises InputError with the reason why the attempt must not start.
+# Returns a part of the start material of an attempt, or raises InputError with the reason why the attempt must not
+# start.
 Provider: TypeAlias = Callable[[Starting], Awaitable[StartMaterial]]
 
 

@@ -70,7 +70,8 @@ class Turns:
 
     @asynccontextmanager
     async def of_user(self, user: str, size: int) -> AsyncIterator[None]:
-        """Hold a user's only place for large requests: however many one user sends, others wait for one of them at most.
+        """Hold a user's only place for large requests: however many one user sends, others wait for one of them at
+        most.
 
         ``size``: bytes of the body; small requests do not wait.
         """

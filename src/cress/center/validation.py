@@ -36,9 +36,11 @@ def read_jobs(
     zone: tzinfo = UTC,
     of_cluster: bool = True,
 ) -> tuple[list[JobSpec], tuple[Job, ...]]:
-    """Return the specs and the jobs of a submit to a cluster in this time zone. Raises InputError, or InputErrors with every mistake.
+    """Return the specs and the jobs of a submit to a cluster in this time zone. Raises InputError, or InputErrors with
+    every mistake.
 
-    Without ``of_cluster`` the cluster may have other dimensions than these, so that any ``Job.X`` may be the amount of one.
+    Without ``of_cluster`` the cluster may have other dimensions than these, so that any ``Job.X`` may be the amount of
+    one.
     """
     specs, errors = read_specs(entries, dimensions=dimensions, user=user)
     jobs: tuple[Job, ...] = ()

@@ -1,4 +1,6 @@
-"""The warm state of a standby: what the leader has stored, applied as it comes, so that taking over is a matter of milliseconds."""
+"""The warm state of a standby: what the leader has stored, applied as it comes, so that taking over is a matter of
+milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from cress.store.commit_journal import Commit
 
 
 class Warm:
-    """A loaded state to which commits are applied; nothing is decided here. ``took`` (s) is what the last ``take`` took."""
+    """A loaded state to which commits are applied; nothing is decided here.
+
+    ``took`` (s) is what the last ``take`` took.
+    """
 
     def __init__(self, opened: Opened, clock: Clock) -> None:
         machine = opened.machine

@@ -26,13 +26,13 @@ Examples:
 
 \b
 A job that is not there is created. One of its name and group that is not as the file says is updated, without an
-interruption (docs/jobs.md), or scaled, when only the number of tasks is another one. One that is as the file says stays as
-it is. Jobs of other files are not touched. All of it is checked before anything is done.
+interruption (docs/jobs.md), or scaled, when only the number of tasks is another one. One that is as the file says stays
+as it is. Jobs of other files are not touched. All of it is checked before anything is done.
 An update begins then: the new version replaces the tasks as it becomes ready, and is rolled back if it does not. --wait
 ends when every task of the file's services and databases is of its version and ready. Ctrl-C leaves the update alone.
 Exit codes: 0 done (with --wait: ready), 1 with --wait: a version was rolled back, is not ready in time or at all, or
-another one has taken its place; 2 bad input, 3 not accepted, or no center could be asked, 130 interrupted. With 2 nothing
-was changed.
+another one has taken its place; 2 bad input, 3 not accepted, or no center could be asked, 130 interrupted. With 2
+nothing was changed.
 """
 
 NOT_READY = 1

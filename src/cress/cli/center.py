@@ -131,7 +131,10 @@ def center(
         str,
         typer.Option(
             metavar="ADDRESS:PORT",
-            help="Answer DNS questions about the names of running tasks there (docs/names.md), for everybody who can ask.",
+            help=(
+                "Answer DNS questions about the names of running tasks there (docs/names.md), for everybody who "
+                "can ask."
+            ),
         ),
     ] = "",
     dns_domain: Annotated[

@@ -111,7 +111,8 @@ SecretsKey = Annotated[
     typer.Option(
         metavar="FILE",
         envvar="CRESS_SECRETS_KEY",
-        help="The file with the keys of the secrets, outside the data directory (docs/secrets.md). Default: CLUSTER.key in "
+        help="The file with the keys of the secrets, outside the data directory (docs/secrets.md). Default: "
+        "CLUSTER.key in "
         "/etc/cress/keys, or in ~/.config/cress/keys without root.",
     ),
 ]
@@ -127,7 +128,8 @@ AllowHost = Annotated[
     list[str] | None,
     typer.Option(
         metavar="HOST",
-        help="A host that files and outputs of jobs may name: any, a name, *.DOMAIN, an address or network, with :PORT; "
+        help="A host that files and outputs of jobs may name: any, a name, *.DOMAIN, an address or network, with "
+        ":PORT; "
         "several times (docs/files.md). Default: any, which leaves out this node and the center.",
     ),
 ]

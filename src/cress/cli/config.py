@@ -126,7 +126,8 @@ def edit(
             except BaseException:
                 if path is not None:
                     _say(
-                        f"nothing was changed; the edited text is in {path} (compare it with `cress config get`, then `cress config edit --file {path}`)"
+                        f"nothing was changed; the edited text is in {path} (compare it with `cress config "
+                        f"get`, then `cress config edit --file {path}`)"
                     )
                 raise
         if path is not None:

@@ -45,7 +45,10 @@ def files_of(files: list[Path], kind: str) -> Iterator[tuple[Path, str]]:
 
 
 def values_of(file: Path, kind: str) -> list[Value]:
-    """Check a file, and return the values that hold with it. Raises InputError, and typer.Exit after telling what is wrong."""
+    """Check a file, and return the values that hold with it.
+
+    Raises InputError, and typer.Exit after telling what is wrong.
+    """
     if kind == CLIENT:
         return _clusters(file)
     command = command_of(kind)

@@ -57,7 +57,10 @@ class Key:
         return self.option.type_descriptor.annotation in (Path, list[Path])
 
     def read(self, value: Any, folder: Path) -> Any:
-        """Return a value of a file as the parser of the command takes it. Raises InputError; paths start at ``folder``."""
+        """Return a value of a file as the parser of the command takes it.
+
+        Raises InputError; paths start at ``folder``.
+        """
         option = self.option
         if option.multiple:
             if self.is_table and isinstance(value, dict):

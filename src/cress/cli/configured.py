@@ -25,7 +25,10 @@ Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="A file with these options (docs/configuration.md). Default: /etc/cress/PROGRAM.toml, if it exists; '': none.",
+        help=(
+            "A file with these options (docs/configuration.md). Default: /etc/cress/PROGRAM.toml, if it exists; "
+            "'': none."
+        ),
         show_default=False,
     ),
 ]
@@ -143,7 +146,8 @@ def _warn(program: str, text: TomlText, values: dict[str, Any]) -> None:
     secret = passwords_in(values)
     if secret and Path(text.file).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         typer.echo(
-            f"cress {program}: warning: {text.file}: {', '.join(secret)} has a password, and other users may read the file "
+            f"cress {program}: warning: {text.file}: {', '.join(secret)} has a password, and other users may "
+            "read the file "
             f"(chmod 600 {text.file})",
             err=True,
         )

@@ -18,7 +18,9 @@ _COLOURS = {"fine": "green", "met": "green", "at_risk": "yellow", "cannot_be_met
 def with_deadlines(
     jobs: Sequence[JobView], columns: Sequence[Column], rows: Sequence[list[Cell]], *, asked: bool
 ) -> list[Column]:
-    """Return the columns of a table of jobs, with that of the slack before the last one if a job has a deadline, or it is ``asked`` for."""
+    """Return the columns of a table of jobs, with that of the slack before the last one if a job has a deadline, or it
+    is ``asked`` for.
+    """
     if not asked and all(job.deadline is None for job in jobs):
         return [*columns]
     for job, cells in zip(jobs, rows, strict=True):

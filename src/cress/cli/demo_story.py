@@ -233,7 +233,10 @@ def _backfilled(tasks: dict[str, tuple[TaskView, ...]], jobs: dict[str, JobView]
     wide = min(_last(task).started or 0.0 for task in tasks["wide"])
     gang_end = max(_last(task).ended or 0.0 for task in tasks["gang"])
     before = sum(start < wide for start in shorts)
-    seen = f"{before} of {len(shorts)} short ones went first; the wide one started {max(0.0, wide - gang_end):.2f} s after it could"
+    seen = (
+        f"{before} of {len(shorts)} short ones went first; the wide one started {max(0.0, wide - gang_end):.2f} s "
+        "after it could"
+    )
     in_order = jobs["wide"].submitted <= jobs["short"].submitted
     return Check(
         "short jobs filled the gap and did not delay the wide one",

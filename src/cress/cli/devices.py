@@ -30,8 +30,8 @@ _SPEEDS = ("disk_read", "disk_write", "iops_read", "iops_write")
 
 
 def tables(devices: Sequence[DeviceView]) -> list[tuple[Sequence[Column], list[list[Cell]], str]]:
-    """A table of the devices that are no disks and one of the disks, as far as there are some: columns, rows, and a line
-    about those that are left out.
+    """A table of the devices that are no disks and one of the disks, as far as there are some: columns, rows, and a
+    line about those that are left out.
     """
     disks = [each for each in devices if each.kind == DISK]
     others = [each for each in devices if each.kind != DISK]

@@ -26,7 +26,9 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def told_at(place: Callable[[str], InputError | None]) -> Iterator[None]:
-    """Have errors about options name the place of the value; ``place`` returns it for a flag, None for the flag itself."""
+    """Have errors about options name the place of the value; ``place`` returns it for a flag, None for the flag
+    itself.
+    """
     token = _place.set(place)
     try:
         yield

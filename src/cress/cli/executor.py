@@ -168,7 +168,10 @@ def executor(
                 continue
             raise InputError(
                 f"{each!r} is not an address of a center",
-                hint="ws://HOST:PORT or wss://HOST:PORT, executor_url in center.json, or unix:DATA/executors.sock on the same machine",
+                hint=(
+                    "ws://HOST:PORT or wss://HOST:PORT, executor_url in center.json, or unix:DATA/executors.sock "
+                    "on the same machine"
+                ),
                 field="--center",
             )
         configured = Configured()

@@ -62,7 +62,8 @@ def _service(service: ServiceView, now: float) -> list[tuple[str, Cell]]:
     following = ""
     if service.next is not None:
         following = (
-            f"{count(service.next_tasks or 0, 'task')} from {_when(service.next, service.zone)} ({service.zone}) on, in "
+            f"{count(service.next_tasks or 0, 'task')} from {_when(service.next, service.zone)} "
+            f"({service.zone}) on, in "
             f"{duration(service.next - now)}"
         )
     return [

@@ -31,8 +31,9 @@ Examples:
 \b
 Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center could be asked.
 What stands in the file: docs/groups.md.
-Columns: name, quota, used, used/quota, running, waiting, policy, weight, users, limits; a narrow terminal leaves some out.
-Of groups in a tree: name, in, quota, used, used/quota, of_parent, of_cluster, borrowed, lends, max, running, waiting, policy, limits.
+Columns: name, quota, used, used/quota, running, waiting, policy, weight, users, limits; a narrow terminal leaves some
+out. Of groups in a tree: name, in, quota, used, used/quota, of_parent, of_cluster, borrowed, lends, max, running,
+waiting, policy, limits.
 """
 
 COLUMNS = (
@@ -136,7 +137,9 @@ def set_(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Change keywords of one group at once: its administrators its limits and Submit, admins all; nothing that runs ends."""
+    """Change keywords of one group at once: its administrators its limits and Submit, admins all; nothing that runs
+    ends.
+    """
     with told("groups set"):
         values = parse_values(changes)
         with connect(data) as client:
@@ -148,7 +151,10 @@ def set_(
 
 
 def parse_values(texts: Sequence[str]) -> dict[str, str | None]:
-    """Return the changes of ``MaxJobs=100`` and ``MaxJobs-``; None: the keyword is not given any more. Raises InputError."""
+    """Return the changes of ``MaxJobs=100`` and ``MaxJobs-``; None: the keyword is not given any more.
+
+    Raises InputError.
+    """
     found: dict[str, str | None] = {}
     for text in texts:
         key, equals, value = (part.strip() for part in text.partition("="))

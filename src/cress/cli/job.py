@@ -28,9 +28,9 @@ Examples:
   cress job web      a service by its name: version, what is ready, what an update waits for
 
 \b
-Of a job with many tasks those are shown that run or failed; of a cron job its last runs, of a dag its steps, each a job.
-Columns of tasks: task, state, tries, node, time, exit, error; ready, age, restarts and reason of services; ports and
-devices where there are some. A narrow terminal leaves some out.
+Of a job with many tasks those are shown that run or failed; of a cron job its last runs, of a dag its steps, each a
+job. Columns of tasks: task, state, tries, node, time, exit, error; ready, age, restarts and reason of services; ports
+and devices where there are some. A narrow terminal leaves some out.
 Exit codes: 0 done, 2 bad input (no such job, say), 3 no center could be asked.
 """
 

@@ -29,7 +29,10 @@ def job_named(client: Client, text: str) -> int:
 
 
 def task_named(client: Client, text: str) -> tuple[int, int | None]:
-    """Job and task in ``12.3`` or ``web.3``; ``None`` for the task in ``12`` and ``web``. Names may have dots in them."""
+    """Job and task in ``12.3`` or ``web.3``; ``None`` for the task in ``12`` and ``web``.
+
+    Names may have dots in them.
+    """
     head, _, tail = text.rpartition(".")
     if text.removeprefix("job-").partition(".")[0].isdigit():
         return task_id(text)

@@ -31,10 +31,10 @@ Examples:
 
 \b
 Newest first. DONE counts tasks that are over, of a service those that are ready, of a dag its steps. TIME is since the
-first task started. DEADLINE, where a job has one, is the time left beyond what the job still takes: green if the deadline
-will be met, yellow if it is at risk, red if it cannot be met. Members of services and databases are listed with --family.
-Columns: id, name, type, group, user, state, done, running, age, time, deadline, reason; a narrow terminal leaves some out.
-Exit codes: 0 done, 2 bad input, 3 no center could be asked.
+first task started. DEADLINE, where a job has one, is the time left beyond what the job still takes: green if the
+deadline will be met, yellow if it is at risk, red if it cannot be met. Members of services and databases are listed
+with --family. Columns: id, name, type, group, user, state, done, running, age, time, deadline, reason; a narrow
+terminal leaves some out. Exit codes: 0 done, 2 bad input, 3 no center could be asked.
 """
 
 COLUMNS = (
@@ -80,7 +80,10 @@ def jobs(
         typer.Option(
             metavar="STATE",
             parser=_state,
-            help="Only jobs in this state: waiting, running, succeeded, failed (with timed out, out of memory, lost), cancelled.",
+            help=(
+                "Only jobs in this state: waiting, running, succeeded, failed (with timed out, out of memory, "
+                "lost), cancelled."
+            ),
         ),
     ] = "",
     group: Annotated[str, typer.Option(metavar="GROUP", help="Only jobs of this group.")] = "",

@@ -32,8 +32,8 @@ Examples:
 \b
 A lease is JOB.TASK of the job that holds it; those that the center keeps for a workload are @ATTEMPT.
 TASKS are those of the workload that run in it, LENT TO those of others, each with what it has.
-Columns: lease, state, workload, group, user, node, holds, uses, idle, tasks, lent-to, ends, reason; a narrow terminal leaves some out.
-Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center could be asked.
+Columns: lease, state, workload, group, user, node, holds, uses, idle, tasks, lent-to, ends, reason; a narrow terminal
+leaves some out. Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center could be asked.
 """
 
 COLUMNS = (

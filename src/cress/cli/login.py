@@ -20,9 +20,9 @@ Examples:
   cress login                              at the center of the last time, or that of CRESS_URL
 
 \b
-It shows an address and a code: open the address with any browser, on any machine, and enter the code. The token is stored
-in ~/.config/cress/logins.json (0600); commands use it when neither CRESS_TOKEN nor a center of this machine is there.
-Exit codes: 0 signed in, 2 bad input, 3 not signed in, 130 interrupted.
+It shows an address and a code: open the address with any browser, on any machine, and enter the code. The token is
+stored in ~/.config/cress/logins.json (0600); commands use it when neither CRESS_TOKEN nor a center of this machine is
+there. Exit codes: 0 signed in, 2 bad input, 3 not signed in, 130 interrupted.
 """
 LOGOUT = """\
 \b

@@ -59,7 +59,8 @@ class InOrder(TyperGroup):
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "rebalance reserve reservations leases licences status events usage login logout whoami token secret users audit config up center executor join tls store demo "
+        "rebalance reserve reservations leases licences status events usage login logout whoami token secret "
+        "users audit config up center executor join tls store demo "
         "simulate".split()
     )  # a verb that is not in it comes last
 

@@ -54,7 +54,9 @@ def set_(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Set the rack of a node, what is kept back of it, whether its load counts, a note, or which jobs it takes; running tasks go on."""
+    """Set the rack of a node, what is kept back of it, whether its load counts, a note, or which jobs it takes; running
+    tasks go on.
+    """
     with told("nodes set"):
         values = parse_values(changes)
         with connect(data) as client:

@@ -202,7 +202,9 @@ def drain(
 
 
 def table(nodes: Sequence[NodeView]) -> tuple[list[Column], list[list[Cell]]]:
-    """Columns and rows: a column of ``used/offered`` for every dimension that some node offers, one of loads if there are."""
+    """Columns and rows: a column of ``used/offered`` for every dimension that some node offers, one of loads if there
+    are.
+    """
     names = list(dict.fromkeys(name for node in nodes for name in node.capacity))
     columns = [
         Column("NAME", gives=True),

@@ -32,9 +32,9 @@ Examples:
 \b
 Tasks of services move while more than their minimum are ready, tasks of batch jobs only with movable: true, those of
 databases and gangs never. Each task arrives before the next one moves (docs/rebalance.md). Ctrl-C ends a round after
-its present step; called again, it goes on from the state as it is. `cress config set rebalance hourly` does it by itself.
-Exit codes: 0 done, or nothing to move; 2 bad input (no such job, say); 3 not accepted (no moves let the job start, or
-the round stopped: what was done is told); 130 interrupted.
+its present step; called again, it goes on from the state as it is. `cress config set rebalance hourly` does it by
+itself. Exit codes: 0 done, or nothing to move; 2 bad input (no such job, say); 3 not accepted (no moves let the job
+start, or the round stopped: what was done is told); 130 interrupted.
 """
 
 COLUMNS = (
@@ -99,7 +99,11 @@ def rebalance(
 
 def _check(*, plan: bool, apply: bool, job: str, goal: Sequence[str], status: bool, stop: bool) -> None:
     """Raise InputError for options that contradict each other."""
-    given = [name for name, is_given in (("--plan", plan), ("--apply", apply), ("--status", status), ("--stop", stop)) if is_given]  # fmt: skip
+    given = [
+        name
+        for name, is_given in (("--plan", plan), ("--apply", apply), ("--status", status), ("--stop", stop))
+        if is_given
+    ]
     if len(given) > 1:
         raise InputError(f"{given[0]} and {given[1]} contradict each other", hint="one of both", field=given[1])
     if (status or stop) and (job or goal):
@@ -114,7 +118,7 @@ def _number(client: Client, job: str) -> int | None:
     return job_named(client, job) if job else None
 
 
-# --- carrying out --------------------------------------------------------------------------------------------------------
+# --- carrying out -----------------------------------------------------------------------------------------------------
 
 
 def _carry_out(client: Client, found: PlanView, *, as_json: bool) -> None:
@@ -160,7 +164,7 @@ def _follow(client: Client, now: RoundView, *, quiet: bool) -> RoundView:
         now = client.last_round()
 
 
-# --- telling -------------------------------------------------------------------------------------------------------------
+# --- telling ----------------------------------------------------------------------------------------------------------
 
 
 def _tell_nothing(client: Client, found: PlanView, *, as_json: bool) -> None:

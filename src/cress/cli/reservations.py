@@ -1,4 +1,6 @@
-"""``cress reserve`` and ``cress reservations``: nodes and amounts kept for a group at a time, and maintenance windows."""
+"""``cress reserve`` and ``cress reservations``: nodes and amounts kept for a group at a time, and maintenance
+windows.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,9 @@ Examples:
   cress reserve exam --group b --nodes n1 --from now --for 1h --dry-run
 
 \b
-Moments are clocks of the cluster's zone: now, +2h, 18:00 (the next one), 2026-12-01 18:00, 2026-12-01 18:00 Europe/Berlin.
-Only tasks with a time limit that ends before a reservation start on its nodes; what still runs there at its start is
-stopped and waits again (docs/reservations.md).
+Moments are clocks of the cluster's zone: now, +2h, 18:00 (the next one), 2026-12-01 18:00, 2026-12-01 18:00
+Europe/Berlin. Only tasks with a time limit that ends before a reservation start on its nodes; what still runs there at
+its start is stopped and waits again (docs/reservations.md).
 Exit codes: 0 done, 2 bad input (no such node, say), 3 not accepted (another reservation has the nodes), or no center
 could be asked.
 """
@@ -48,8 +50,8 @@ Examples:
   cress reservations remove exam           what runs in it goes on
 
 \b
-State: active, coming, or short (nodes of it are away, or not yet empty). FROM and UNTIL are those of the present or next
-time. Columns: name, group, nodes, resource, from, until, every, next, state, used-by, leaving.
+State: active, coming, or short (nodes of it are away, or not yet empty). FROM and UNTIL are those of the present or
+next time. Columns: name, group, nodes, resource, from, until, every, next, state, used-by, leaving.
 Exit codes: 0 done, 2 bad input (no such reservation, say), 3 no center could be asked.
 """
 
@@ -115,10 +117,19 @@ def reserve(
     """Keep nodes for a group at a time, or for maintenance."""
     with told("reserve"):
         fields: ReservationKeys = {
-            "group": group, "nodes": split_names(nodes), "count": number, "resource": resource, "requirement": requirement,
-            "start": start, "until": until, "length": length, "every": every, "at_end": at_end, "replace": replace,
+            "group": group,
+            "nodes": split_names(nodes),
+            "count": number,
+            "resource": resource,
+            "requirement": requirement,
+            "start": start,
+            "until": until,
+            "length": length,
+            "every": every,
+            "at_end": at_end,
+            "replace": replace,
             "dry_run": dry_run,
-        }  # fmt: skip
+        }
         if replace and not name:
             raise InputError("--replace needs the name of a reservation", hint="`cress reservations` lists them")
         with connect(data) as client:
@@ -172,7 +183,8 @@ def summary(view: ReservationView, *, dry_run: bool) -> list[str]:
     if view.leaving:
         have = "has" if view.leaving == 1 else "have"
         lines.append(
-            f"{count(view.leaving, 'running task')} {have} to stop at its start unless {'it ends' if view.leaving == 1 else 'they end'} before"
+            f"{count(view.leaving, 'running task')} {have} to stop at its start unless "
+            f"{'it ends' if view.leaving == 1 else 'they end'} before"
         )
     return lines
 

@@ -33,9 +33,10 @@ Examples:
 \b
 What the tasks write is written here, with `[task] ` before each line when there are several. The first Ctrl-C is
 passed on to the tasks (what waits is cancelled), the second cancels. A pipe or file as standard input goes to the task,
-as with ssh: in a loop that reads lines, give --no-stdin. Several tasks get none, and what a terminal types is not passed on.
-Exit codes: the task's own, 128 + n after signal n, 124 after its time limit, 137 out of memory, the highest of several
-tasks; 127 the program could not be started; 2 bad input, 3 not accepted, 130 interrupted before anything ran.
+as with ssh: in a loop that reads lines, give --no-stdin. Several tasks get none, and what a terminal types is not
+passed on. Exit codes: the task's own, 128 + n after signal n, 124 after its time limit, 137 out of memory, the highest
+of several tasks; 127 the program could not be started; 2 bad input, 3 not accepted, 130 interrupted before anything
+ran.
 """
 
 CANNOT_START, SIGNALLED, FAILED = 127, 128, 1

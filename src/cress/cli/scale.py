@@ -19,8 +19,8 @@ Examples:
 
 \b
 Tasks are added at the end, and taken away from there. What a timetable says holds again from its next moment on.
-Exit codes: 0 done, 2 bad input (no such job, say), 3 not accepted (neither a service nor a database), or no center could
-be asked.
+Exit codes: 0 done, 2 bad input (no such job, say), 3 not accepted (neither a service nor a database), or no center
+could be asked.
 """
 RESUME = """\
 \b

@@ -110,7 +110,8 @@ def set_secret(
             view = client.ask(secret_calls.set_secret(name, content, user, group))
         if view.key_file:
             print(
-                f"the keys of the secrets are in the new file {clean(view.key_file)} on the center's machine: keep a copy "
+                f"the keys of the secrets are in the new file {clean(view.key_file)} on the center's machine: "
+                "keep a copy "
                 "apart from the backups of the data directory; without it no secret can be read",
                 file=sys.stderr,
             )
@@ -169,7 +170,8 @@ def rotate_key(
             print_json(view)
             return
         print(
-            f"{view.secrets} secrets are encrypted with a new key, which is in {clean(view.key_file)}: copy that file anew"
+            f"{view.secrets} secrets are encrypted with a new key, which is in {clean(view.key_file)}: copy "
+            "that file anew"
         )
 
 

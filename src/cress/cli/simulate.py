@@ -32,7 +32,8 @@ Examples:
   cress simulate KTH-SP2.swf.gz --policy FIFO --policy BackFill --out results
   cress simulate jobs.csv --cluster cluster.yaml --groups Group.conf --out results
   cress simulate generated:jobs=20000,nodes=300 --seed 7 --out results
-  cress simulate openb --pods PODS.csv --nodes NODES.csv --option node_order=balance --option node_order=fragmentation --out results
+  cress simulate openb --pods PODS.csv --nodes NODES.csv --option node_order=balance --option node_order=fragmentation
+  --out results
 
 \b
 Exit codes: 0 done, 2 bad input (nothing was simulated), 130 interrupted.
@@ -61,7 +62,9 @@ def simulate(
         typer.Argument(
             metavar="TRACE",
             help="A log (.swf, .swf.gz), a table of jobs (.csv, .csv.gz, .parquet), a job file (.yaml), dags (.jsonl, "
-            ".jsonl.gz), or a generated workload: `generated` or `generated:jobs=100000,nodes=1213,groups=20,load=0.9`, `frameworks` or `frameworks:count=2,load=1.1`, `mixed` or `mixed:nodes=40,night=0.5`.",
+            ".jsonl.gz), or a generated workload: `generated` or "
+            "`generated:jobs=100000,nodes=1213,groups=20,load=0.9`, `frameworks` or "
+            "`frameworks:count=2,load=1.1`, `mixed` or `mixed:nodes=40,night=0.5`.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory for the results.")] = Path("results"),
@@ -77,7 +80,8 @@ def simulate(
         typer.Option(
             metavar="NAME",
             help="Policy of every group: FIFO, Priority, Capacity, BackFill, Urgency, EDF; BackFill/conservative, "
-            "BackFill/predicted, Capacity/fifo, Urgency/cluster, EDF/strict, EDF/cluster, EDF/groups, EDF/no-preemption. Give several for a comparison. "
+            "BackFill/predicted, Capacity/fifo, Urgency/cluster, EDF/strict, EDF/cluster, EDF/groups, "
+            "EDF/no-preemption. Give several for a comparison. "
             "Default: the policies of the groups.",
         ),
     ] = None,
@@ -95,7 +99,10 @@ def simulate(
         str,
         typer.Option(
             metavar="SPEC",
-            help="Draw deadlines, as multiples of the time limit: tight=1.1-1.5,normal=1.5-3,loose=3-10,share=0.6; of=run: of the run time.",
+            help=(
+                "Draw deadlines, as multiples of the time limit: "
+                "tight=1.1-1.5,normal=1.5-3,loose=3-10,share=0.6; of=run: of the run time."
+            ),
         ),
     ] = "",
     load: Annotated[
@@ -103,7 +110,10 @@ def simulate(
         typer.Option(
             min=0.01,
             max=10,
-            help="Work / what the cluster can do meanwhile: the number of nodes where the trace leaves it open, else times between submissions are scaled.",
+            help=(
+                "Work / what the cluster can do meanwhile: the number of nodes where the trace leaves it open, "
+                "else times between submissions are scaled."
+            ),
         ),
     ] = None,
     frameworks: Annotated[
@@ -111,7 +121,10 @@ def simulate(
         typer.Option(
             min=0,
             max=1000,
-            help="Deal the jobs, dags as a whole, to so many frameworks: groups with equal quotas, each with a named workload that keeps leases.",
+            help=(
+                "Deal the jobs, dags as a whole, to so many frameworks: groups with equal quotas, each with a "
+                "named workload that keeps leases."
+            ),
         ),
     ] = 0,
     compare: Annotated[
@@ -135,7 +148,10 @@ def simulate(
         typer.Option(
             min=0.01,
             max=2,
-            help="Of TRACE `openb`: pods come and go, with the run times of the list, and ask for so many times the GPUs at any time.",
+            help=(
+                "Of TRACE `openb`: pods come and go, with the run times of the list, and ask for so many times "
+                "the GPUs at any time."
+            ),
         ),
     ] = None,
     days: Annotated[
@@ -157,10 +173,18 @@ def simulate(
     with told("simulate", "sim", "interrupted; only complete files were left"):
         if trace == "openb":
             others = {
-                "--cluster": cluster, "--groups": groups, "--events": events != Events.TOGETHER,
-                "--estimates": estimates != Estimates.REQUESTED, "--deadlines": deadlines, "--load": load,
-                "--frameworks": frameworks, "--compare": compare, "--seed": seed != 1, "--check": check, "--attempts": attempts,
-            }  # fmt: skip
+                "--cluster": cluster,
+                "--groups": groups,
+                "--events": events != Events.TOGETHER,
+                "--estimates": estimates != Estimates.REQUESTED,
+                "--deadlines": deadlines,
+                "--load": load,
+                "--frameworks": frameworks,
+                "--compare": compare,
+                "--seed": seed != 1,
+                "--check": check,
+                "--attempts": attempts,
+            }
             _refuse(others | {"--policy": policy and online is None})
             if online is None and days != DAYS:
                 raise InputError("is given without --online", hint="--online 0.95", field="--days")
@@ -349,7 +373,9 @@ def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
 
 
 def run_notes(results: Sequence[Result]) -> list[str]:
-    """Return each note once, with its runs if it does not hold for all; at the end warnings about jobs that the figures lack."""
+    """Return each note once, with its runs if it does not hold for all; at the end warnings about jobs that the figures
+    lack.
+    """
     found: dict[str, list[str]] = {}
     warnings: dict[str, list[str]] = {}
     for result in results:

@@ -40,7 +40,10 @@ def size(
         str,
         typer.Option(
             metavar="DURATION",
-            help="The 95th percentile of the waiting times, at most: 10min. Default: 10min unless --deadlines-missed is given.",
+            help=(
+                "The 95th percentile of the waiting times, at most: 10min. Default: 10min unless "
+                "--deadlines-missed is given."
+            ),
         ),
     ] = "",
     deadlines_missed: Annotated[
@@ -66,7 +69,10 @@ def size(
     separate: Annotated[
         Separate,
         typer.Option(
-            help="Compare the shared cluster with one for each group, or for each type of jobs. Waits count for each of them."
+            help=(
+                "Compare the shared cluster with one for each group, or for each type of jobs. Waits count for "
+                "each of them."
+            )
         ),
     ] = Separate.NONE,
     groups: Annotated[Path | None, typer.Option(metavar="FILE", help="The groups, as in Group.conf.")] = None,

@@ -1,8 +1,8 @@
 """Standard input of ``cress run``, handed to the task while it is read.
 
 The task waits for a named pipe in the directory of its attempt, and becomes its program with that pipe as its standard
-input. A command in the task (``cress exec``) makes the pipe and fills it: bytes flow at the pace of the slowest part, and
-nothing is kept anywhere.
+input. A command in the task (``cress exec``) makes the pipe and fills it: bytes flow at the pace of the slowest part,
+and nothing is kept anywhere.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from cress.client.execution import Command
 
 READ = 65_536
-# How long a task waits for its input; it ends then, since nobody is there to send any. Seconds, and steps of a twentieth.
+# How long a task waits for its input; it ends then, since nobody is there to send any. Seconds, and steps of a
+# twentieth.
 LONGEST = 120
 # How long the rest of the sending may take when the task is over. Seconds.
 LAST = 5.0
@@ -55,7 +56,9 @@ NOT_PASSED = "put `< /dev/null` behind the command, or --no-stdin before it, if 
 
 
 def with_input(job: dict[str, object]) -> dict[str, object]:
-    """Return the job with a command that begins when its standard input is there, and with the name that it has without."""
+    """Return the job with a command that begins when its standard input is there, and with the name that it has
+    without.
+    """
     from cress.model.jobfile.job import default_name
 
     command = job["command"]
@@ -93,7 +96,10 @@ class StandardInput:
 
 
 def standard_input() -> StandardInput | None:
-    """Return standard input if it is for the task: a pipe, a socket or a file. Not a terminal, ``/dev/null`` or what is empty."""
+    """Return standard input if it is for the task: a pipe, a socket or a file.
+
+    Not a terminal, ``/dev/null`` or what is empty.
+    """
     if sys.stdin is None:
         return None
     try:
@@ -116,7 +122,9 @@ def _is_ready() -> bool:
 
 
 class Feeder:
-    """Sends standard input to the only task of a job as soon as it runs; ``ring`` is called when something has happened."""
+    """Sends standard input to the only task of a job as soon as it runs; ``ring`` is called when something has
+    happened.
+    """
 
     def __init__(self, client: Client, job: int, source: StandardInput, ring: Callable[[], None]) -> None:
         self._client = client

@@ -160,7 +160,8 @@ def _with(mapping: dict[str, object], key: str, value: object) -> dict[str, obje
 
 
 def in_directory_of(entry: Entry) -> dict[str, object]:
-    """Return the job with a directory, if it names none: the current one; for services, databases and cron jobs that of its file.
+    """Return the job with a directory, if it names none: the current one; for services, databases and cron jobs that of
+    its file.
 
     So the same file applied again from another directory changes nothing.
     """

@@ -22,8 +22,8 @@ _T = TypeVar("_T")
 class Column:
     """A column: its title, where its cells stand, and what happens to it when the terminal is narrow.
 
-    One that ``gives`` way is shortened, down to ``least`` characters; then columns with a number ``hides`` are left out,
-    the smallest number first, those that say the same in every row before the others.
+    One that ``gives`` way is shortened, down to ``least`` characters; then columns with a number ``hides`` are left
+    out, the smallest number first, those that say the same in every row before the others.
     """
 
     title: str

@@ -85,7 +85,8 @@ def init(
         authority = Authority(folder) if kept else Authority.create(folder)
         made = authority.issue_center((*(name or ()), *_own_names()), life)
         print(
-            f"{folder}: {'kept' if kept else 'made'} the authority, made the center's certificate for {', '.join(made.names)}"
+            f"{folder}: {'kept' if kept else 'made'} the authority, made the center's certificate for "
+            f"{', '.join(made.names)}"
         )
         if not kept:
             print("The next start of `cress center` speaks TLS. A bundle for an executor: `cress tls issue NODE`")
@@ -109,7 +110,8 @@ def issue(
         made = Authority(_folder(data)).issue_node(node, bundle, _life(valid))
         print(f"{bundle}: the bundle of node {node}, valid until {_day(made.until)}")
         print(
-            f"Copy it to the node, and start there: cress executor --tls {bundle} --name {node} --center wss://HOST:PORT"
+            f"Copy it to the node, and start there: cress executor --tls {bundle} --name {node} --center "
+            "wss://HOST:PORT"
         )
 
 

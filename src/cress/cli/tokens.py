@@ -27,13 +27,14 @@ Examples:
   cress token rotate ci                           a fresh text in its place: the old one opens nothing from now on
   cress token revoke ci
   cress token create rack7 --join --uses 20 --expires 1h --node 'rack7-*'
-                                                  one by which 20 nodes of these names join (operators; cress join --help)
+                                                  one by which 20 nodes of these names join (operators; cress join
+                                                  --help)
 
 \b
 Only the text is printed to standard output, so `TOKEN=$(cress token create ci)` has it. Use it as CRESS_TOKEN.
 With --join `list` and `revoke` are about join tokens.
-Columns: name, user, role, created, expires, id; of join tokens name, user, nodes, used, created, expires, id. A narrow terminal leaves some out.
-Exit codes: 0 done, 2 bad input, 3 not accepted, or no center could be asked.
+Columns: name, user, role, created, expires, id; of join tokens name, user, nodes, used, created, expires, id. A narrow
+terminal leaves some out. Exit codes: 0 done, 2 bad input, 3 not accepted, or no center could be asked.
 """
 
 COLUMNS = (

@@ -229,7 +229,8 @@ def _greet(cluster: LocalCluster) -> None:
     default = setup.data == data_directory(None) and not _other_cluster()
     where = "" if default else f"CRESS_DATA={shlex.quote(str(setup.data))} "
     print(
-        f"Cress is up: {cluster.endpoint.url}, {setup.executors} executor{'s' * (setup.executors > 1)}, data in {setup.data}"
+        f"Cress is up: {cluster.endpoint.url}, {setup.executors} executor{'s' * (setup.executors > 1)}, data "
+        f"in {setup.data}"
     )
     print(f"Try it:      {where}cress run -- echo hello")
     print("Stop it:     Ctrl-C", flush=True)

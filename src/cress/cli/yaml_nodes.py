@@ -1,8 +1,8 @@
 """YAML documents as nodes that know their lines, read by the fast parser where it is installed.
 
 The parser in C (libyaml, in the wheels of PyYAML) only finds the events; the nodes are made here, without recursion, so
-that no depth of brackets can end the program. Where it finds a mistake, the careful parser (ruamel.yaml) has the last word:
-it says better where it is, and reads some texts that libyaml refuses.
+that no depth of brackets can end the program. Where it finds a mistake, the careful parser (ruamel.yaml) has the last
+word: it says better where it is, and reads some texts that libyaml refuses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _OLD_TRUTHS = frozenset(word for each in _OLD for word in (each, each.capitalize
 
 
 class Node:
-    """One value: ``value`` is a text, a list of nodes, or of a mapping a list of pairs of nodes; ``line`` counts from 1."""
+    """One value: ``value`` is a text, a list of nodes, or of a mapping a list of pairs of nodes; ``line`` counts from
+    1.
+    """
 
     __slots__ = ("line", "tag", "value")
 

@@ -21,10 +21,11 @@ _AGAIN = "there is no earlier version to go back to, so that it is tried again a
 
 
 class Progress(NamedTuple):
-    """State of a job on its way: ready, or failed because of a ``problem`` (``late``: it may still be ready), or what it ``waits`` for.
+    """State of a job on its way: ready, or failed because of a ``problem`` (``late``: it may still be ready), or what
+    it ``waits`` for.
 
-    A first version whose task does not become ready is ``failing``, after so many ``failures`` in a row: there is nothing to go
-    back to, and it may only be early for another job of the file.
+    A first version whose task does not become ready is ``failing``, after so many ``failures`` in a row: there is
+    nothing to go back to, and it may only be early for another job of the file.
     """
 
     ready: bool = False
@@ -63,8 +64,8 @@ def follow(
     budget: RetryBudget,
     tell: Callable[[AppliedJob, Progress], None],
 ) -> Operation[None]:
-    """Follow jobs until each is ready or has failed, as one that is not ready after ``timeout`` seconds; ``tell`` gets each of
-    these ends, and before them what a job waits for when that has lasted for a while.
+    """Follow jobs until each is ready or has failed, as one that is not ready after ``timeout`` seconds; ``tell`` gets
+    each of these ends, and before them what a job waits for when that has lasted for a while.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     left = [(job, Waiting()) for job in applied]

@@ -74,8 +74,8 @@ class AsyncClient:
     ) -> AsyncJobHandle | list[AsyncJobHandle]:
         """Submit a job, or several together or not at all; they are stored when this returns.
 
-        As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of an
-        earlier one is the same one, for a day. ``strict``: jobs whose deadlines cannot be met are refused. Raises
+        As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of
+        an earlier one is the same one, for a day. ``strict``: jobs whose deadlines cannot be met are refused. Raises
         ``Refused``, whose ``faults`` say where a mistake is.
         """
         made = await arun(operations.submit(several(jobs), key, self.budget, strict=strict), self.http)
@@ -83,7 +83,10 @@ class AsyncClient:
         return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
 
     async def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:
-        """Return the answer that a submit would get, with a ``note`` for each job and ids 0; store nothing. Raises ``Refused``."""
+        """Return the answer that a submit would get, with a ``note`` for each job and ids 0; store nothing.
+
+        Raises ``Refused``.
+        """
         return await arun(operations.check(several(jobs), self.budget), self.http)
 
     async def apply(
@@ -96,9 +99,10 @@ class AsyncClient:
     ) -> list[AppliedJob]:
         """Create or update services, databases and cron jobs as these say, all or none; return the result for each.
 
-        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would. A new version replaces the old one after
-        that; with ``wait`` this returns when all tasks are of it and ready, raises ``JobFailed`` when it was rolled back or does not
-        become ready, and ``TimeoutError`` after ``timeout`` seconds. The update goes on after both.
+        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would. A new version replaces the old
+        one after that; with ``wait`` this returns when all tasks are of it and ready, raises ``JobFailed`` when it was
+        rolled back or does not become ready, and ``TimeoutError`` after ``timeout`` seconds. The update goes on after
+        both.
         """
         operation = operations.apply(several(jobs), self.budget, dry_run=dry_run, wait=wait, timeout=timeout)
         return await arun(operation, self.http)
@@ -148,13 +152,13 @@ class AsyncClient:
     ) -> AsyncResults[R]:
         """Call ``function`` for each item on the cluster, as one array job: its results, in order, as they come.
 
-        Of several iterables it gets one item each. ``chunk`` items are done by one task; if it is not given, there are a
-        few tasks for each place where one can run. ``spool`` is a folder that all nodes share, or an address that fsspec
-        knows; the user's cache if it is not given. ``python`` is what runs the tasks, if not this one. ``keys`` are those
-        of a job: ``resource=``, ``time_limit=``, ``retries=`` of tasks that die (2)…
+        Of several iterables it gets one item each. ``chunk`` items are done by one task; if it is not given, there are
+        a few tasks for each place where one can run. ``spool`` is a folder that all nodes share, or an address that
+        fsspec knows; the user's cache if it is not given. ``python`` is what runs the tasks, if not this one. ``keys``
+        are those of a job: ``resource=``, ``time_limit=``, ``retries=`` of tasks that die (2)…
 
-        When the job waits for more than five seconds, the logger ``cress`` warns why. A result that is not there ``timeout``
-        seconds after this call is a ``TimeoutError``, and the job is cancelled.
+        When the job waits for more than five seconds, the logger ``cress`` warns why. A result that is not there
+        ``timeout`` seconds after this call is a ``TimeoutError``, and the job is cancelled.
         Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
         """
         deadline = Deadline.after(timeout)
@@ -186,14 +190,19 @@ class AsyncClient:
         moves: int | None = None,
         lost: float | None = None,
     ) -> PlanView:
-        """Return the moves of running tasks that let a waiting job start, or that serve ``goals`` (spread, devices, nodes; all of them).
+        """Return the moves of running tasks that let a waiting job start, or that serve ``goals`` (spread, devices,
+        nodes; all of them).
 
-        At most ``moves`` tasks that lose at most ``lost`` hours of cores and devices together; nothing is moved (docs/rebalance.md).
+        At most ``moves`` tasks that lose at most ``lost`` hours of cores and devices together; nothing is moved
+        (docs/rebalance.md).
         """
         return await arun(retried(move_calls.plan(job, goals, moves, lost), self.budget), self.http)
 
     async def move(self, plan: PlanView) -> RoundView:
-        """Begin to carry out a plan, one task after the other; ``moves`` says how far it is. Raises ``Refused`` if the cluster has changed."""
+        """Begin to carry out a plan, one task after the other; ``moves`` says how far it is.
+
+        Raises ``Refused`` if the cluster has changed.
+        """
         return await arun(retried(move_calls.begin(plan), self.budget), self.http)
 
     async def moves(self) -> RoundView:
@@ -205,7 +214,8 @@ class AsyncClient:
         return await arun(retried(move_calls.stop(), self.budget), self.http)
 
     async def reserve(self, name: str, **fields: Unpack[reservation_calls.ReservationKeys]) -> ReservationView:
-        """Make an advance reservation (docs/reservations.md): of ``nodes`` or a ``count`` of them, from ``start`` (now) to ``until`` or for ``length``.
+        """Make an advance reservation (docs/reservations.md): of ``nodes`` or a ``count`` of them, from ``start`` (now)
+        to ``until`` or for ``length``.
 
         Raises ``InputError`` for what makes no sense, and ``Refused`` if there is no room for it.
         """

@@ -34,7 +34,9 @@ class AsyncJobHandle(Handle):
         return await arun(retried(calls.job(self.id), self._budget), self._http)
 
     async def state(self) -> str:
-        """``waiting``, ``running``, ``succeeded``, ``failed``, ``timed out``, ``out of memory``, ``lost`` or ``cancelled``."""
+        """``waiting``, ``running``, ``succeeded``, ``failed``, ``timed out``, ``out of memory``, ``lost`` or
+        ``cancelled``.
+        """
         return (await self.view()).state
 
     async def reason(self) -> str:
@@ -102,8 +104,8 @@ class AsyncJobHandle(Handle):
     ) -> Executed:
         """Run a command in a task that runs, to its end; when this is cancelled the command is ended.
 
-        Without ``task`` in the first one that is ready; ``task`` of the result says which. Not tried again: nobody knows
-        what it has done.
+        Without ``task`` in the first one that is ready; ``task`` of the result says which. Not tried again: nobody
+        knows what it has done.
         """
         if task is None:
             task = await arun(operations.running_task(self.id, self._budget), self._http)

@@ -17,7 +17,8 @@ from cress.client.mapping import Line, R, brief, value_of
 class AsyncResults(Generic[R]):
     """The results of a map as an asynchronous iterator.
 
-    Tasks that still run are cancelled at ``close``, at the end of an ``async with``, and when the reading task is cancelled.
+    Tasks that still run are cancelled at ``close``, at the end of an ``async with``, and when the reading task is
+    cancelled.
     """
 
     def __init__(

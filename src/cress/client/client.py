@@ -1,4 +1,7 @@
-"""``cress.Client``: jobs as objects, handles, functions on the cluster. One for each call of the API is ``http.Client``."""
+"""``cress.Client``: jobs as objects, handles, functions on the cluster.
+
+One for each call of the API is ``http.Client``.
+"""
 
 from __future__ import annotations
 
@@ -67,9 +70,9 @@ class Client:
     """A center, for programs and notebooks. Without arguments the one that the command line speaks to.
 
     ``url`` and ``token``, or the ``data`` directory of a center on this machine, name another one. A center that was
-    there and is away is waited for ``patience`` seconds, wherever it starts again; ``timeout`` is what one answer may take.
-    Several threads may use it; close it, or use it in a ``with``. Methods raise ``ClientError``, and ``InputError`` for
-    what is wrong before it is sent; making one raises ``NoCenter``.
+    there and is away is waited for ``patience`` seconds, wherever it starts again; ``timeout`` is what one answer may
+    take. Several threads may use it; close it, or use it in a ``with``. Methods raise ``ClientError``, and
+    ``InputError`` for what is wrong before it is sent; making one raises ``NoCenter``.
     """
 
     def __init__(
@@ -114,8 +117,8 @@ class Client:
     ) -> JobHandle | list[JobHandle]:
         """Submit a job, or several together or not at all; they are stored when this returns.
 
-        As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of an
-        earlier one is the same one, for a day. ``strict``: jobs whose deadlines cannot be met are refused. Raises
+        As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of
+        an earlier one is the same one, for a day. ``strict``: jobs whose deadlines cannot be met are refused. Raises
         ``Refused``, whose ``faults`` say where a mistake is.
         """
         made = run(operations.submit(several(jobs), key, self.budget, strict=strict), self.http)
@@ -123,7 +126,10 @@ class Client:
         return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
 
     def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:
-        """Return the answer that a submit would get, with a ``note`` for each job and ids 0; store nothing. Raises ``Refused``."""
+        """Return the answer that a submit would get, with a ``note`` for each job and ids 0; store nothing.
+
+        Raises ``Refused``.
+        """
         return run(operations.check(several(jobs), self.budget), self.http)
 
     def apply(
@@ -136,9 +142,10 @@ class Client:
     ) -> list[AppliedJob]:
         """Create or update services, databases and cron jobs as these say, all or none; return the result for each.
 
-        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would. A new version replaces the old one after
-        that; with ``wait`` this returns when all tasks are of it and ready, raises ``JobFailed`` when it was rolled back or does not
-        become ready, and ``TimeoutError`` after ``timeout`` seconds. The update goes on after both.
+        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would. A new version replaces the old
+        one after that; with ``wait`` this returns when all tasks are of it and ready, raises ``JobFailed`` when it was
+        rolled back or does not become ready, and ``TimeoutError`` after ``timeout`` seconds. The update goes on after
+        both.
         """
         operation = operations.apply(several(jobs), self.budget, dry_run=dry_run, wait=wait, timeout=timeout)
         return run(operation, self.http)
@@ -184,13 +191,13 @@ class Client:
     ) -> Results[R]:
         """Call ``function`` for each item on the cluster, as one array job: its results, in order, as they come.
 
-        Of several iterables it gets one item each. ``chunk`` items are done by one task; if it is not given, there are a
-        few tasks for each place where one can run. ``spool`` is a folder that all nodes share, or an address that fsspec
-        knows; the user's cache if it is not given. ``python`` is what runs the tasks, if not this one. ``keys`` are those
-        of a job: ``resource=``, ``time_limit=``, ``retries=`` of tasks that die (2)…
+        Of several iterables it gets one item each. ``chunk`` items are done by one task; if it is not given, there are
+        a few tasks for each place where one can run. ``spool`` is a folder that all nodes share, or an address that
+        fsspec knows; the user's cache if it is not given. ``python`` is what runs the tasks, if not this one. ``keys``
+        are those of a job: ``resource=``, ``time_limit=``, ``retries=`` of tasks that die (2)…
 
-        When the job waits for more than five seconds, the logger ``cress`` warns why. A result that is not there ``timeout``
-        seconds after this call is a ``TimeoutError``, and the job is cancelled.
+        When the job waits for more than five seconds, the logger ``cress`` warns why. A result that is not there
+        ``timeout`` seconds after this call is a ``TimeoutError``, and the job is cancelled.
         Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
         """
         deadline = Deadline.after(timeout)
@@ -222,14 +229,19 @@ class Client:
         moves: int | None = None,
         lost: float | None = None,
     ) -> PlanView:
-        """Return the moves of running tasks that let a waiting job start, or that serve ``goals`` (spread, devices, nodes; all of them).
+        """Return the moves of running tasks that let a waiting job start, or that serve ``goals`` (spread, devices,
+        nodes; all of them).
 
-        At most ``moves`` tasks that lose at most ``lost`` hours of cores and devices together; nothing is moved (docs/rebalance.md).
+        At most ``moves`` tasks that lose at most ``lost`` hours of cores and devices together; nothing is moved
+        (docs/rebalance.md).
         """
         return run(retried(move_calls.plan(job, goals, moves, lost), self.budget), self.http)
 
     def move(self, plan: PlanView) -> RoundView:
-        """Begin to carry out a plan, one task after the other; ``moves`` says how far it is. Raises ``Refused`` if the cluster has changed."""
+        """Begin to carry out a plan, one task after the other; ``moves`` says how far it is.
+
+        Raises ``Refused`` if the cluster has changed.
+        """
         return run(retried(move_calls.begin(plan), self.budget), self.http)
 
     def moves(self) -> RoundView:
@@ -241,7 +253,8 @@ class Client:
         return run(retried(move_calls.stop(), self.budget), self.http)
 
     def reserve(self, name: str, **fields: Unpack[reservation_calls.ReservationKeys]) -> ReservationView:
-        """Make an advance reservation (docs/reservations.md): of ``nodes`` or a ``count`` of them, from ``start`` (now) to ``until`` or for ``length``.
+        """Make an advance reservation (docs/reservations.md): of ``nodes`` or a ``count`` of them, from ``start`` (now)
+        to ``until`` or for ``length``.
 
         Raises ``InputError`` for what makes no sense, and ``Refused`` if there is no room for it.
         """

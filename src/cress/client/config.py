@@ -1,13 +1,14 @@
 """Discovery of the center: from the environment, or from the data directory of a center on this machine.
 
-``CRESS_URL`` (or several addresses, separated by commas) and ``CRESS_TOKEN`` name a center anywhere, ``CRESS_CA`` the file with the authority of its certificate, unless that
-is one of those that the system trusts; ``CRESS_SOCKET`` the socket of one for all accounts of this machine.
-Without them, and whenever a data directory is asked for, its files ``center.json`` (``{"url": …, "socket": …}``), ``token`` and
-``ca.pem`` say where its center listens, what opens it and how it is known. Without such a directory a center at
-``/run/cress/api.sock`` is meant, or that of the last ``cress login``, which also serves ``CRESS_URL`` without ``CRESS_TOKEN``.
+``CRESS_URL`` (or several addresses, separated by commas) and ``CRESS_TOKEN`` name a center anywhere, ``CRESS_CA`` the
+file with the authority of its certificate, unless that is one of those that the system trusts; ``CRESS_SOCKET`` the
+socket of one for all accounts of this machine. Without them, and whenever a data directory is asked for, its files
+``center.json`` (``{"url": …, "socket": …}``), ``token`` and ``ca.pem`` say where its center listens, what opens it and
+how it is known. Without such a directory a center at ``/run/cress/api.sock`` is meant, or that of the last ``cress
+login``, which also serves ``CRESS_URL`` without ``CRESS_TOKEN``.
 
-A cluster of the user's configuration file (``config_file``) comes before all of these if ``cress -C NAME`` names it; that of
-``CRESS_CLUSTER``, or the default of the file, comes after ``CRESS_URL``, ``CRESS_SOCKET`` and ``CRESS_DATA``.
+A cluster of the user's configuration file (``config_file``) comes before all of these if ``cress -C NAME`` names it;
+that of ``CRESS_CLUSTER``, or the default of the file, comes after ``CRESS_URL``, ``CRESS_SOCKET`` and ``CRESS_DATA``.
 """
 
 from __future__ import annotations
@@ -167,7 +168,10 @@ def check_sent(url: str, where: str = URL) -> None:
     if not url.startswith("https:") and not os.environ.get(INSECURE):
         raise InputError(
             f"the token would travel to {url} unencrypted",
-            hint=f"https://…, the socket of a center on this machine ({SOCKET}), or {INSECURE}=1 if nobody else can listen",
+            hint=(
+                f"https://…, the socket of a center on this machine ({SOCKET}), or {INSECURE}=1 if nobody else "
+                "can listen"
+            ),
             field=where,
         )
 
@@ -191,7 +195,9 @@ def _listening(urls: list[str]) -> str:
 
 
 def authority(folder: Path | None = None) -> Path | None:
-    """The file with the authority of the center's certificate: ``$CRESS_CA``, else that in the data directory ``folder``."""
+    """The file with the authority of the center's certificate: ``$CRESS_CA``, else that in the data directory
+    ``folder``.
+    """
     named = os.environ.get(CA, "")
     if named:
         return Path(named).expanduser()

@@ -13,7 +13,8 @@ from cress.model.toml_text import TomlText, kind_of
 from cress.model.units import closest, one_of
 
 CLUSTER = "CRESS_CLUSTER"
-# The keys of a cluster: its addresses, or a socket or data directory on this machine; the file with its token; its authority.
+# The keys of a cluster: its addresses, or a socket or data directory on this machine; the file with its token; its
+# authority.
 PLACES = ("url", "socket", "data")
 KEYS = (*PLACES, "token-file", "ca")
 MOST_BYTES = 2**20

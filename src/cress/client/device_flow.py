@@ -1,4 +1,6 @@
-"""The device flow of OpenID Connect (RFC 8628): a user signs in with any browser, while this side asks the provider for the ID token."""
+"""The device flow of OpenID Connect (RFC 8628): a user signs in with any browser, while this side asks the provider for
+the ID token.
+"""
 
 from __future__ import annotations
 

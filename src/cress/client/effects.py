@@ -1,7 +1,7 @@
 """Operations of a client as generators that yield effects and receive their results.
 
-Submitting, waiting and reconnecting are written once (``operations.py``). ``run`` and ``iterate`` carry out the effects of an
-operation and block; ``arun`` and ``aiterate`` do it for asyncio.
+Submitting, waiting and reconnecting are written once (``operations.py``). ``run`` and ``iterate`` carry out the effects
+of an operation and block; ``arun`` and ``aiterate`` do it for asyncio.
 """
 
 from __future__ import annotations

@@ -49,7 +49,10 @@ class Elsewhere(ClientError):
 
 
 class Refused(ClientError):
-    """The center understood and said no. ``code`` is ``bad_input`` or ``not_accepted``; ``faults`` say what is wrong."""
+    """The center understood and said no.
+
+    ``code`` is ``bad_input`` or ``not_accepted``; ``faults`` say what is wrong.
+    """
 
     def __init__(self, message: str, code: str, faults: tuple[Fault, ...] = ()) -> None:
         super().__init__(message)
@@ -65,8 +68,8 @@ class Refused(ClientError):
 class JobFailed(ClientError):
     """A job that did not succeed, where its result was asked for.
 
-    ``job`` is how it ended; ``codes`` are the exit codes of tasks that failed, by index (the first ones; -n after signal n,
-    ``None``: unknown); ``stderr`` the last lines that the first of them wrote.
+    ``job`` is how it ended; ``codes`` are the exit codes of tasks that failed, by index (the first ones; -n after
+    signal n, ``None``: unknown); ``stderr`` the last lines that the first of them wrote.
     """
 
     def __init__(self, message: str, job: JobView, codes: dict[int, int | None], stderr: str) -> None:

@@ -35,8 +35,9 @@ _decode = msgspec.json.Decoder(ExecNews).decode
 class Command:
     """A command that runs in a task. Iterate over it for what it writes: ``(error, data)``, until it is over.
 
-    Then ``code`` is its exit code (128 + n after signal n), and ``why`` says what kept it from running if it did not. Input
-    goes in from another thread: ``send`` waits when the command does not read. Leaving it (``with``, ``close``) ends it.
+    Then ``code`` is its exit code (128 + n after signal n), and ``why`` says what kept it from running if it did not.
+    Input goes in from another thread: ``send`` waits when the command does not read. Leaving it (``with``, ``close``)
+    ends it.
     """
 
     def __init__(self, wire: _Wire, opened: ExitStack, url: str, start: ExecStart) -> None:
@@ -118,7 +119,9 @@ class Command:
         self._say(ExecWord(size=(rows, columns)))
 
     def communicate(self, data: bytes = b"") -> tuple[int, bytes, bytes]:
-        """Give it this input and wait for its end: exit code, what it wrote to standard output and to standard error."""
+        """Give it this input and wait for its end: exit code, what it wrote to standard output and to standard
+        error.
+        """
 
         def feed() -> None:
             self.send(data)

@@ -17,15 +17,16 @@ T = TypeVar("T")
 
 
 class Executor(futures.Executor):
-    """Runs calls on the cluster of ``client`` (without one: as ``Client()`` finds it); every part of the program may use it.
+    """Runs calls on the cluster of ``client`` (without one: as ``Client()`` finds it); every part of the program may
+    use it.
 
-    Calls that are submitted shortly after each other travel together, as one array job with ``chunk`` calls for each task;
-    if ``chunk`` is not given, there are a few tasks for each place where one can run. ``python``, ``spool`` and ``keys`` are
-    those of ``Client.map``. What a call raises is raised by ``Future.result``, with the traceback of the task as its cause;
-    a task that died as often as it was tried raises ``TaskDied``.
+    Calls that are submitted shortly after each other travel together, as one array job with ``chunk`` calls for each
+    task; if ``chunk`` is not given, there are a few tasks for each place where one can run. ``python``, ``spool`` and
+    ``keys`` are those of ``Client.map``. What a call raises is raised by ``Future.result``, with the traceback of the
+    task as its cause; a task that died as often as it was tried raises ``TaskDied``.
 
-    A future can be cancelled until its task begins. Leaving a ``with`` waits for all calls; by Ctrl-C it cancels them. A
-    program that ends without ``shutdown`` cancels what is left.
+    A future can be cancelled until its task begins. Leaving a ``with`` waits for all calls; by Ctrl-C it cancels them.
+    A program that ends without ``shutdown`` cancels what is left.
     """
 
     def __init__(

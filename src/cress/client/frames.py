@@ -1,9 +1,9 @@
 """File formats of functions, items and results: a payload with an index for the way out, a file for each chunk back.
 
-``payload``: a head (JSON), the function, and the chunks one after the other, each a pickle. ``index``: for the head, the
-function and each chunk its offset and size, so that a task reads its own part alone. ``N.result``: for each item of chunk
-N a frame, a byte for what it is and the size of a pickle. Pickles are of protocol 5, written and read without a copy of
-large arrays. This module is loaded in every worker: it imports little.
+``payload``: a head (JSON), the function, and the chunks one after the other, each a pickle. ``index``: for the head,
+the function and each chunk its offset and size, so that a task reads its own part alone. ``N.result``: for each item of
+chunk N a frame, a byte for what it is and the size of a pickle. Pickles are of protocol 5, written and read without a
+copy of large arrays. This module is loaded in every worker: it imports little.
 """
 
 from __future__ import annotations

@@ -50,7 +50,9 @@ class JobHandle(Handle):
         return run(retried(calls.job(self.id), self._budget), self._http)
 
     def state(self) -> str:
-        """``waiting``, ``running``, ``succeeded``, ``failed``, ``timed out``, ``out of memory``, ``lost`` or ``cancelled``."""
+        """``waiting``, ``running``, ``succeeded``, ``failed``, ``timed out``, ``out of memory``, ``lost`` or
+        ``cancelled``.
+        """
         return self.view().state
 
     def reason(self) -> str:

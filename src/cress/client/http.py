@@ -62,8 +62,8 @@ _T = TypeVar("_T")
 class Client(LeaderClient):
     """A connection to a center, for use by several threads; close it, or use it in a ``with``.
 
-    Waiting that was asked for comes on top of ``timeout``. Every method raises ``ClientError``: ``Unreachable``, ``Unauthorized``,
-    ``NotFound``, ``Refused`` or ``Unavailable``.
+    Waiting that was asked for comes on top of ``timeout``. Every method raises ``ClientError``: ``Unreachable``,
+    ``Unauthorized``, ``NotFound``, ``Refused`` or ``Unavailable``.
     """
 
     def _open(self) -> None:
@@ -102,8 +102,8 @@ class Client(LeaderClient):
         """Submit jobs, as in job files, together or not at all; their ids in the same order.
 
         A submit with the ``key`` of an earlier one is the same one, for a day; without one it gets a key of its own. So
-        it is sent again when the connection breaks off, and the jobs are there once. A dry run stores nothing: ids are 0.
-        ``strict``: jobs whose deadlines cannot be met are refused.
+        it is sent again when the connection breaks off, and the jobs are there once. A dry run stores nothing: ids are
+        0. ``strict``: jobs whose deadlines cannot be met are refused.
         """
         call = calls.submit(jobs, key, dry_run=dry_run, strict=strict)
         try:
@@ -131,8 +131,8 @@ class Client(LeaderClient):
     ) -> JobsPage:
         """Jobs, newest first; ``before`` is the ``next`` of the page before.
 
-        Those submitted from ``since`` on and before ``until``, in seconds since the epoch. Those of a ``family``: runs of
-        a cron job, steps of a dag, members of a service or database, which are not there otherwise.
+        Those submitted from ``since`` on and before ``until``, in seconds since the epoch. Those of a ``family``: runs
+        of a cron job, steps of a dag, members of a service or database, which are not there otherwise.
         """
         words = {"group": group, "user": user, "state": state, "name": name, "type": type, "family": family}
         return self.ask(calls.jobs(limit=limit, before=before, **words, since=since, until=until))
@@ -170,7 +170,9 @@ class Client(LeaderClient):
         return self.ask(calls.cancel_jobs(ids))
 
     def apply(self, jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> AppliedJobs:
-        """Create or update services, databases and cron jobs as these say, all or none; return the results in the same order."""
+        """Create or update services, databases and cron jobs as these say, all or none; return the results in the same
+        order.
+        """
         return self.ask(calls.apply(jobs, dry_run=dry_run))
 
     def scale(self, id: int, tasks: int) -> JobView:
@@ -196,7 +198,8 @@ class Client(LeaderClient):
         attempt: int | None = None,
         since: int | None = None,
     ) -> Iterator[Piece]:
-        """Read what a task wrote to ``stdout`` or ``stderr`` from byte ``offset`` on, in its last attempt or in ``attempt``.
+        """Read what a task wrote to ``stdout`` or ``stderr`` from byte ``offset`` on, in its last attempt or in
+        ``attempt``.
 
         With ``follow`` it goes on until the task is over, and with the next attempt when it is tried again. When the
         connection breaks off, go on with the ``end`` of the last piece as ``offset``, and its ``attempt`` as ``since``.
@@ -241,7 +244,10 @@ class Client(LeaderClient):
         return self._call(Applied, "PUT", "/v1/groups", query=query, body=body)
 
     def set_group(self, name: str, values: Mapping[str, str | None], *, dry_run: bool = False) -> Applied:
-        """Change keywords of one group (``MaxRunningJobs``, ``Submit``); ``None``: it is not given any more. A dry run changes nothing."""
+        """Change keywords of one group (``MaxRunningJobs``, ``Submit``); ``None``: it is not given any more.
+
+        A dry run changes nothing.
+        """
         query = {"dry_run": "true" if dry_run else ""}
         return self._call(
             Applied, "POST", f"/v1/groups/{quote(name, safe='')}", query=query, body={"values": dict(values)}
@@ -263,7 +269,8 @@ class Client(LeaderClient):
         moves: Mapping[str, str] | None = None,
         dry_run: bool = False,
     ) -> ConfiguredView:
-        """Make a document the configuration of the cluster, or change single options and licences (None: the default, none).
+        """Make a document the configuration of the cluster, or change single options and licences (None: the default,
+        none).
 
         Refused unless ``revision`` is the present one (0: any). ``what`` is told in the history, ``file`` in messages.
         """
@@ -292,7 +299,9 @@ class Client(LeaderClient):
         return self.match_nodes().nodes
 
     def match_nodes(self, where: str = "", rank: str = "") -> NodesPage:
-        """All nodes in that order too, each with how it stands to a requirement and a rank; and what is odd about these."""
+        """All nodes in that order too, each with how it stands to a requirement and a rank; and what is odd about
+        these.
+        """
         page = self.ask(calls.nodes(where, rank))
         found = [*page.nodes]
         while page.next is not None:
@@ -334,8 +343,9 @@ class Client(LeaderClient):
         revision: int | None = None,
         **values: str | bool | None,
     ) -> NodeSettingsPage:
-        """Set ``labels`` of a node (None: remove it), and of the ``values`` ``rack``, ``reserve``, ``judged``, ``note``, ``accepts`` and ``repels`` (with commas
-        between) those that are given (None: what its executor reports); or go back to a revision. Tasks that run there go on.
+        """Set ``labels`` of a node (None: remove it), and of the ``values`` ``rack``, ``reserve``, ``judged``,
+        ``note``, ``accepts`` and ``repels`` (with commas between) those that are given (None: what its executor
+        reports); or go back to a revision. Tasks that run there go on.
 
         It is refused unless ``revision`` is the present one, if it is given.
         """

@@ -1,7 +1,7 @@
 """The keys of a job file (docs/jobs.md) as keywords of Python: names and types, for people, editors and type checkers.
 
-What a value may be is the center's to say; these are the types that make sense. Durations are texts such as ``"10min"``,
-seconds, or ``timedelta``; paths are texts or ``Path``.
+What a value may be is the center's to say; these are the types that make sense. Durations are texts such as
+``"10min"``, seconds, or ``timedelta``; paths are texts or ``Path``.
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ class RunKeys(TypedDict, total=False):
     ``environment``: variables.
     ``secrets``: ``{"DB_PASSWORD": "db"}`` or ``{"key.pem": {"secret": "db", "as": "file"}}`` (docs/secrets.md).
     ``directory``: where they start; the current directory if it is not given. ``requirement`` and ``rank``: of nodes
-    (docs/constraints.md). ``spread``, ``away_from``, ``near``, ``within``: ``"zone"``, ``{"by": "zone", "most_skew": 2}``, or a list; ``labels``: ``{"tier": "db"}``. ``licences``: those that each takes (``"matlab"``, ``{"matlab": 2}``). ``runtime``: process or container. ``files`` are brought before the start, ``outputs`` saved
-    after success (docs/files.md).
+    (docs/constraints.md). ``spread``, ``away_from``, ``near``, ``within``: ``"zone"``, ``{"by": "zone", "most_skew":
+    2}``, or a list; ``labels``: ``{"tier": "db"}``. ``licences``: those that each takes (``"matlab"``, ``{"matlab":
+    2}``). ``runtime``: process or container. ``files`` are brought before the start, ``outputs`` saved after success
+    (docs/files.md).
     """
 
     priority: int
@@ -84,7 +86,8 @@ class RunKeys(TypedDict, total=False):
 
 
 class TaskKeys(RunKeys, total=False):
-    """Keys of tasks: how and where they run, and ``resource``, what each needs (``"<2, 4G>"`` or ``{"cpu": 2, "memory": "4G"}``).
+    """Keys of tasks: how and where they run, and ``resource``, what each needs (``"<2, 4G>"`` or ``{"cpu": 2, "memory":
+    "4G"}``).
 
     ``workload`` is the framework whose leases they use.
     """
@@ -109,8 +112,8 @@ class CallKeys(TaskKeys, total=False):
 class CountKeys(TaskKeys, total=False):
     """Keys of jobs with a number of tasks.
 
-    ``hold``: it waits until it is released. ``after``: jobs that must end first; a list of ids, names of jobs of the same
-    submit, handles or steps, or a mapping of these to ``"ok"``, ``"any"`` or ``"failed"``. ``ports``: a number,
+    ``hold``: it waits until it is released. ``after``: jobs that must end first; a list of ids, names of jobs of the
+    same submit, handles or steps, or a mapping of these to ``"ok"``, ``"any"`` or ``"failed"``. ``ports``: a number,
     ``"dynamic"``, or several by name.
     """
 
@@ -124,7 +127,8 @@ class CountKeys(TaskKeys, total=False):
 class EndingKeys(CountKeys, total=False):
     """Keys of jobs whose tasks end.
 
-    ``gang``: all start at once or none; ``max_running``: at most so many; ``movable``: they may begin anew on other nodes. ``retries``: how often a failed task is tried again, ``backoff`` after its end.
+    ``gang``: all start at once or none; ``max_running``: at most so many; ``movable``: they may begin anew on other
+    nodes. ``retries``: how often a failed task is tried again, ``backoff`` after its end.
     """
 
     gang: bool | str
@@ -135,7 +139,9 @@ class EndingKeys(CountKeys, total=False):
 
 
 class JobKeys(EndingKeys, total=False):
-    """The keys of a batch job, but its command; ``parts``: of a gang, by name (``{"driver": {"command": …}, "workers": {"tasks": 8, …}}``); ``deadline``: when all its tasks should have ended (``"6h"``, a ``datetime``)."""
+    """The keys of a batch job, but its command; ``parts``: of a gang, by name (``{"driver": {"command": …}, "workers":
+    {"tasks": 8, …}}``); ``deadline``: when all its tasks should have ended (``"6h"``, a ``datetime``).
+    """
 
     name: str
     group: str
@@ -144,7 +150,9 @@ class JobKeys(EndingKeys, total=False):
 
 
 class StepKeys(EndingKeys, total=False):
-    """The keys of a step of a dag, but its command; ``continue_``: the steps behind it start however it ended; ``parts``: those of a gang."""
+    """The keys of a step of a dag, but its command; ``continue_``: the steps behind it start however it ended;
+    ``parts``: those of a gang.
+    """
 
     parts: Mapping[str, Mapping[str, Any]]
     continue_: bool
@@ -164,8 +172,8 @@ class DagKeys(EndingKeys, total=False):
 class CronKeys(EndingKeys, total=False):
     """The keys of a cron job, but its name, moments and command.
 
-    ``overlap``: ``"forbid"``, ``"allow"`` or ``"replace"``; ``missed``: ``"skip"`` or ``"once"``. ``deadline``: of each run, from its
-    start on.
+    ``overlap``: ``"forbid"``, ``"allow"`` or ``"replace"``; ``missed``: ``"skip"`` or ``"once"``. ``deadline``: of each
+    run, from its start on.
     """
 
     group: str
@@ -179,8 +187,8 @@ class CronKeys(EndingKeys, total=False):
 class KeptKeys(CountKeys, total=False):
     """Keys common to services and databases.
 
-    ``ready`` and ``alive``: checks, such as ``{"port": "http", "every": "2s"}``, ``{"url": "/health", "on": "http"}`` or
-    ``{"command": ["pg_isready"]}``; without ``ready`` a task is ready ``ready_after`` its start.
+    ``ready`` and ``alive``: checks, such as ``{"port": "http", "every": "2s"}``, ``{"url": "/health", "on": "http"}``
+    or ``{"command": ["pg_isready"]}``; without ``ready`` a task is ready ``ready_after`` its start.
     """
 
     group: str
@@ -194,8 +202,8 @@ class ServiceKeys(KeptKeys, total=False):
     """The keys of a service, but its name and command.
 
     ``minimum`` tasks are never preempted; an update takes ``max_unavailable`` out at once; ``timetable``:
-    ``[{"at": "0 8 * * 1-5", "tasks": 10}]``, in the time zone ``zone``; ``job_failure=False``: a task that is lost with its
-    node is not replaced; ``movable=False``: its tasks are not moved to other nodes.
+    ``[{"at": "0 8 * * 1-5", "tasks": 10}]``, in the time zone ``zone``; ``job_failure=False``: a task that is lost with
+    its node is not replaced; ``movable=False``: its tasks are not moved to other nodes.
     """
 
     job_failure: bool

@@ -1,6 +1,7 @@
 """Jobs as Python objects: what a job file says, said in keywords, and turned into the mapping of such a file.
 
-There is one truth, the job file (docs/jobs.md): an object knows which keys it may have, the center what their values mean.
+There is one truth, the job file (docs/jobs.md): an object knows which keys it may have, the center what their values
+mean.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class JobFile:
 
 
 class Job(JobFile):
-    """A batch job: ``tasks`` copies of a program that end. ``command``: a list, or one text for the shell; ``None``: its ``parts`` have theirs.
+    """A batch job: ``tasks`` copies of a program that end. ``command``: a list, or one text for the shell; ``None``:
+    its ``parts`` have theirs.
 
     The other keys are those of ``job_keywords.JobKeys``. Raises ``InputError`` for a key that no batch job has.
     """
@@ -195,7 +197,9 @@ def _steps_in(after: Any) -> list[Step]:
 
 
 def mapping_of(job: JobFile | Mapping[str, object]) -> dict[str, object]:
-    """The mapping of a job file, whichever way the job is given, in the current directory unless it names one, or files."""
+    """The mapping of a job file, whichever way the job is given, in the current directory unless it names one, or
+    files.
+    """
     mapping = job.mapping() if isinstance(job, JobFile) else plain_keys(job)
     if not needs_folder(mapping):
         return mapping

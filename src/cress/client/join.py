@@ -1,7 +1,7 @@
 """Joining: a new node makes a key, and gets its certificate from the center with a join token.
 
-The pin in the token is the fingerprint of the center's authority: the authority is asked for over a connection that is not
-trusted, compared with the pin, and then trusted for the connection that the token is sent over.
+The pin in the token is the fingerprint of the center's authority: the authority is asked for over a connection that is
+not trusted, compared with the pin, and then trusted for the connection that the token is sent over.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Joined(NamedTuple):
 def join(url: str, token: str, node: str, bundle: Path) -> Joined:
     """Write the bundle of ``node``, whose key is made here. Raises InputError and ClientError.
 
-    A bundle that is valid is kept, and nothing is asked. One without a certificate, or with one that has expired, keeps its key.
+    A bundle that is valid is kept, and nothing is asked. One without a certificate, or with one that has expired, keeps
+    its key.
     """
     there = _certificate_in(bundle)
     if there is not None and time.time() < there.not_valid_after_utc.timestamp():
@@ -85,7 +86,8 @@ def _pinned_authority(url: str, pin: str) -> str:
         found = ""
     if found != pin:
         raise Unproven(
-            f"what answers at {url} is not the center of this join token: its authority has another fingerprint; the token was not "
+            f"what answers at {url} is not the center of this join token: its authority has another "
+            "fingerprint; the token was not "
             "sent. Check the address, or find out what listens there"
         )
     return pem

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from cress.client.route import Route
 
 MOVED = 307
-# Tries of a call, each at the center to which the last one sent it, without a pause; seconds of the first pause after that, and for which
+# Tries of a call, each at the center to which the last one sent it, without a pause; seconds of the first pause after
+# that, and for which
 # it is tried. Until the session of a leader that is gone has ended, the others send calls there.
 PROMPT, PAUSE, PATIENCE = 3, 0.05, 12.0
 ANSWER_SECONDS = 30.0
@@ -31,9 +32,9 @@ _T = TypeVar("_T")
 class LeaderClient(ABC):
     """The part of a client that knows where the center is, and finds the one that leads.
 
-    ``timeout`` is what an answer may take, in seconds. ``advice`` is said when nothing listens there; ``find`` says where the
-    center is when it may have moved. Over ``socket``, a Unix socket, the token is sent, over TCP never: requests are signed.
-    ``ca`` is the authority of the certificate of a center at ``https://``.
+    ``timeout`` is what an answer may take, in seconds. ``advice`` is said when nothing listens there; ``find`` says
+    where the center is when it may have moved. Over ``socket``, a Unix socket, the token is sent, over TCP never:
+    requests are signed. ``ca`` is the authority of the certificate of a center at ``https://``.
     """
 
     _route: Route
@@ -96,7 +97,9 @@ class LeaderClient(ABC):
 
 
 def pauses() -> Iterator[float]:
-    """Yield for each try of a call the seconds to wait before it; it ends when no center can be expected to lead any more."""
+    """Yield for each try of a call the seconds to wait before it; it ends when no center can be expected to lead any
+    more.
+    """
     end, pause = time.monotonic() + PATIENCE, PAUSE
     yield from (0.0,) * PROMPT
     while time.monotonic() < end:

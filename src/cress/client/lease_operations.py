@@ -32,7 +32,9 @@ _ALL = _KEYS | {"min_time", "term", "uses"}
 
 
 def body_of(keys: Mapping[str, object]) -> dict[str, object]:
-    """Return the body of a request from keywords, without those that are ``None``; programs start in the current directory. Raises ``InputError``."""
+    """Return the body of a request from keywords, without those that are ``None``; programs start in the current
+    directory. Raises ``InputError``.
+    """
     given = checked("a lease", keys, _ALL)
     return mapping_of(given) if "command" in given else plain_keys(given)
 
@@ -53,7 +55,8 @@ def _rest(page: LeasesPage, workload: str, group: str, budget: RetryBudget) -> O
 
 
 def watched(ids: tuple[str, ...], workload: str, group: str, budget: RetryBudget, *, renews: bool) -> Operation[None]:
-    """Emit leases as they are at first, then each that has changed (``changes``); of one that is over, its last view with the state ``over``.
+    """Emit leases as they are at first, then each that has changed (``changes``); of one that is over, its last view
+    with the state ``over``.
 
     ``renews``: the caller is their holder, whose terms begin anew several times within each of them.
     """
@@ -101,7 +104,8 @@ def _renew(views: Iterable[LeaseView], budget: RetryBudget) -> Operation[None]:
 def changes(known: Mapping[str, LeaseView], now: Mapping[str, LeaseView]) -> list[LeaseView]:
     """Return the leases that have changed between two looks: those that are over or wait again first.
 
-    One that waits again has its own id and the reason of its request; what waited and has started is told by the leases that it became.
+    One that waits again has its own id and the reason of its request; what waited and has started is told by the leases
+    that it became.
     """
     # By request: how many of its leases wait that did not before, and have not started since.
     again: Counter[int | None] = Counter({each.job: each.count for each in now.values() if each.task is None})

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class Leases:
     """The leases of a cluster. A lease is named JOB.TASK, all leases of one request are named JOB.
 
-    A lease that is not renewed within its term ends: every change by its holder renews all of the workload, and so does ``watch``.
+    A lease that is not renewed within its term ends: every change by its holder renews all of the workload, and so does
+    ``watch``.
     """
 
     def __init__(self, http: Http, budget: RetryBudget) -> None:
@@ -46,9 +47,10 @@ class Leases:
     ) -> Views:
         """Ask for ``count`` leases of ``resource`` each for a workload; return them as they are, first of all waiting.
 
-        ``command`` is a program of the framework that runs in each of them until it is released, and uses all of it; without one nothing is used at first.
-        ``uses`` says otherwise (``"all"``, ``"nothing"``, amounts). ``gang``: all at once or none. For ``min_time`` it is not preempted. After ``term``
-        (60 s) without a word of the holder they end.
+        ``command`` is a program of the framework that runs in each of them until it is released, and uses all of it;
+        without one nothing is used at first. ``uses`` says otherwise (``"all"``, ``"nothing"``, amounts). ``gang``: all
+        at once or none. For ``min_time`` it is not preempted. After ``term`` (60 s) without a word of the holder they
+        end.
         """
         given = {
             "resource": resource,
@@ -72,7 +74,9 @@ class Leases:
         return run(retried(lease_calls.request(body, dry_run=True), self._budget), self._http).note
 
     def list(self, *, workload: str = "", group: str = "") -> Views:
-        """Return the leases of a workload, or all: those that wait, those that are held, those that the center keeps."""
+        """Return the leases of a workload, or all: those that wait, those that are held, those that the center
+        keeps.
+        """
         return run(lease_operations.listed(workload, group, self._budget), self._http)
 
     def get(self, id: str | int) -> Views:
@@ -103,7 +107,9 @@ class Leases:
         )
 
     def release(self, id: str | int) -> Views:
-        """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait; return what is left of it: nothing if it was over."""
+        """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait; return what is left of it:
+        nothing if it was over.
+        """
         return list(run(retried(lease_calls.release(str(id)), self._budget), self._http).leases)
 
     def renew(self, id: str | int) -> Views:
@@ -113,9 +119,11 @@ class Leases:
     def watch(
         self, id: str | int = "", *, workload: str = "", group: str = "", renews: bool = True
     ) -> Iterator[LeaseView]:
-        """Yield the leases of a request or workload as they are, then each that changes, until those of the request are over.
+        """Yield the leases of a request or workload as they are, then each that changes, until those of the request are
+        over.
 
-        One with the state ``stopping`` ends at its ``stops_at``; one that is over comes once more, with the state ``over``.
+        One with the state ``stopping`` ends at its ``stops_at``; one that is over comes once more, with the state
+        ``over``.
         """
         ids = (str(id),) if id != "" else ()
         yield from iterate(lease_operations.watched(ids, workload, group, self._budget, renews=renews), self._http)

@@ -1,4 +1,6 @@
-"""Sign-ins of the user of this machine, in ``cress/logins.json`` of the user's configuration: the token for each center."""
+"""Sign-ins of the user of this machine, in ``cress/logins.json`` of the user's configuration: the token for each
+center.
+"""
 
 from __future__ import annotations
 

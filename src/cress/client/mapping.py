@@ -29,7 +29,10 @@ def start(
     keys: Mapping[str, Any],
     budget: RetryBudget,
 ) -> Operation[Bundle]:
-    """Send a function with its items and submit the job for them. Raises ``CannotSend``, ``ClientError``, ``OSError``."""
+    """Send a function with its items and submit the job for them.
+
+    Raises ``CannotSend``, ``ClientError``, ``OSError``.
+    """
     from cress.client import packing, worker
 
     if chunk is None:
@@ -78,8 +81,9 @@ class Results(Generic[R]):
 
     An exception of the function is raised in the place of its result, with the traceback of the task as its cause, and
     ends everything; with ``return_exceptions`` it is given as the result instead. A task that died as often as it was
-    tried raises ``TaskDied``, and ``TimeoutError`` is raised where no result is there in time. Tasks that still run are cancelled at ``close``, at the end of a ``with``, when the iterator is
-    collected, and when the program ends, by Ctrl-C too.
+    tried raises ``TaskDied``, and ``TimeoutError`` is raised where no result is there in time. Tasks that still run are
+    cancelled at ``close``, at the end of a ``with``, when the iterator is collected, and when the program ends, by
+    Ctrl-C too.
     """
 
     def __init__(

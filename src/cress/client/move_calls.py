@@ -15,7 +15,9 @@ _PATH = "/v1/rebalance"
 def plan(
     job: int | None = None, goals: Sequence[str] = (), moves: int | None = None, lost: float | None = None
 ) -> Call[PlanView]:
-    """Return the moves that let a waiting job start, or that serve these goals; at most so many, that lose so many hours of cores and devices together."""
+    """Return the moves that let a waiting job start, or that serve these goals; at most so many, that lose so many
+    hours of cores and devices together.
+    """
     query: dict[str, object] = {"for": job, "moves": moves, "lost": lost}
     given: dict[str, object] = {name: value for name, value in query.items() if value is not None}
     if goals:

@@ -67,7 +67,9 @@ def _dump_chunk(chunk: Sequence[Any], position: int, file: BinaryIO) -> None:
 
 
 def _dump(value: Any, file: BinaryIO) -> None:
-    """Pickle a value with plain pickle where possible, else by value (plain pickle stores only names of ``__main__``)."""
+    """Pickle a value with plain pickle where possible, else by value (plain pickle stores only names of
+    ``__main__``).
+    """
     begin = file.tell()
     try:
         _Plain(file).dump(value)

@@ -1,7 +1,8 @@
-"""The route to a center: a Unix socket in its data directory with the token, or TCP, also with TLS, with signed requests.
+"""The route to a center: a Unix socket in its data directory with the token, or TCP, also with TLS, with signed
+requests.
 
-Over TCP the secret of a data directory is never sent: whatever has the port gets signatures, which are worth nothing elsewhere
-or a second time (docs/design/0009-mutual-proof.md). A user's token is sent, over TLS only (``config``).
+Over TCP the secret of a data directory is never sent: whatever has the port gets signatures, which are worth nothing
+elsewhere or a second time (docs/design/0009-mutual-proof.md). A user's token is sent, over TLS only (``config``).
 """
 
 from __future__ import annotations
@@ -139,6 +140,7 @@ def _proven(token: str, nonce: bytes, response: httpx.Response) -> Session:
         return begin(token, nonce, response.headers.get(HEADER))
     except ProofError as error:
         raise Unproven(
-            f"what answers at {place} is not the center of this token: {error}; the token was not sent. Use the token of the "
+            f"what answers at {place} is not the center of this token: {error}; the token was not sent. Use "
+            "the token of the "
             "center's data directory, or find out what listens there (a center of release 0.1.0 has no proof)"
         ) from None

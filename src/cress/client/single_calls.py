@@ -1,4 +1,6 @@
-"""Single calls to a center or another server, outside of a client: before there is a token, or while there is none yet."""
+"""Single calls to a center or another server, outside of a client: before there is a token, or while there is none
+yet.
+"""
 
 from __future__ import annotations
 

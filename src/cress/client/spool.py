@@ -1,4 +1,5 @@
-"""Spools: a directory shared by client and tasks, or any address that fsspec knows, through which functions and results travel.
+"""Spools: a directory shared by client and tasks, or any address that fsspec knows, through which functions and results
+travel.
 
 Each call has a folder of its own there (docs/python.md). Files appear whole: they are written beside and then moved.
 This module is loaded in every worker: it imports little.

@@ -31,8 +31,10 @@ def tls_error(error: BaseException, url: str) -> ClientError | None:
         return None
     if isinstance(inner, ssl.SSLCertVerificationError):
         return Unproven(
-            f"what answers at {url} is not a center that is known here: its certificate does not hold ({tls_reason(inner)}); "
-            "nothing was sent to it. CRESS_CA names the file with the center's authority, ca.pem of its data directory (docs/tls.md)"
+            f"what answers at {url} is not a center that is known here: its certificate does not hold "
+            f"({tls_reason(inner)}); "
+            "nothing was sent to it. CRESS_CA names the file with the center's authority, ca.pem of its data "
+            "directory (docs/tls.md)"
         )
     reason = tls_reason(inner)
     if "version number" in reason or "record layer" in reason:

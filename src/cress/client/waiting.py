@@ -14,7 +14,9 @@ TELL_AFTER = 5.0
 
 
 class Waiting:
-    """Says when a reason is to be told: when it has lasted for ``after`` seconds (``TELL_AFTER``), and again when it changes, but ever more seldom."""
+    """Says when a reason is to be told: when it has lasted for ``after`` seconds (``TELL_AFTER``), and again when it
+    changes, but ever more seldom.
+    """
 
     def __init__(self, after: float | None = None) -> None:
         self._after = after = TELL_AFTER if after is None else after
@@ -23,7 +25,9 @@ class Waiting:
         self._told = ""
 
     def until(self, seconds: float) -> float:
-        """Return for how long to wait for news, at most so long: not beyond the moment at which a reason is to be told."""
+        """Return for how long to wait for news, at most so long: not beyond the moment at which a reason is to be
+        told.
+        """
         left = self._due - time.monotonic()
         return min(seconds, left) if left > 0 else seconds
 

@@ -78,7 +78,10 @@ def _other_python(head: dict[str, Any]) -> str:
     theirs, mine = ".".join(map(str, head["python"])), ".".join(map(str, sys.version_info[:2]))
     if theirs == mine:
         return ""
-    return f"the function was sent by Python {theirs} and {sys.executable} is Python {mine}: python= must be one of {theirs}"
+    return (
+        f"the function was sent by Python {theirs} and {sys.executable} is Python {mine}: python= must be one of "
+        f"{theirs}"
+    )
 
 
 def _settle(head: dict[str, Any]) -> None:

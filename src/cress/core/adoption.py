@@ -133,7 +133,9 @@ def released(core: Books, f: int) -> None:
 
 
 def _coming(core: Books, holder: Holder) -> Ints | None:
-    """Return what a claim may rely on of what a holder has: of a task that was told to stop, not of one that is expected to end and may go on."""
+    """Return what a claim may rely on of what a holder has: of a task that was told to stop, not of one that is
+    expected to end and may go on.
+    """
     if isinstance(holder, Attempt):
         return core.freed_by(holder) if holder.stopping else None
     if isinstance(holder, Part) and holder.lease is None and holder.borrower is not None and holder.borrower.stopping:

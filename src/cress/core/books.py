@@ -134,7 +134,9 @@ class Books:
                 self.look_at(job)
 
     def end_reservations(self, ended: list[tuple[Kept, int, int]]) -> None:
-        """Let tasks stop that have to end with an occurrence of an advance reservation that is over; the next ``decide`` proposes their stops."""
+        """Let tasks stop that have to end with an occurrence of an advance reservation that is over; the next
+        ``decide`` proposes their stops.
+        """
         for kept, start, _ in ended:
             group = self.groups.by_name.get(kept.spec.group)
             for attempt in self.advance_reservations.stops_at_end(
@@ -228,7 +230,9 @@ class Books:
         attempt.job.group.add_leaving(attempt.charge)
 
     def freed_by(self, attempt: Attempt) -> Ints:
-        """Return what the end of an attempt frees on its node: its row but for what stays in leases that are held, and what is idle in a lease that ends with it."""
+        """Return what the end of an attempt frees on its node: its row but for what stays in leases that are held, and
+        what is idle in a lease that ends with it.
+        """
         free: Ints = self.cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + self.cluster.k_count].copy()
         for lease, (_, amounts) in attempt.inside:
             if lease.is_held and not attempt.yields:
@@ -240,7 +244,9 @@ class Books:
         return free
 
     def charge_ending_with(self, attempt: Attempt) -> tuple[int, ...]:
-        """Return what a group is charged less when an attempt ends: with the holder of a lease, also for what is idle in it."""
+        """Return what a group is charged less when an attempt ends: with the holder of a lease, also for what is idle
+        in it.
+        """
         lease = self.pool.leases.get(attempt.id)
         if lease is None or lease.holder is not attempt:
             return attempt.charge
@@ -288,7 +294,9 @@ class Books:
                 self.enqueue(claim.job)
 
     def void_claims(self, f: int) -> None:
-        """Drop the claims on node ``f`` if it takes no tasks any more; all wait for one that is only away, and what is moved there unless it is lost."""
+        """Drop the claims on node ``f`` if it takes no tasks any more; all wait for one that is only away, and what is
+        moved there unless it is lost.
+        """
         if self.cluster.nodes[f, USABLE] or self.cluster.is_only_away(f):
             return
         for claim in list(self.claims):
@@ -322,12 +330,16 @@ class Books:
         return NEVER if run >= NEVER else self.now + run
 
     def deadline_of(self, job: JobEntry) -> int:
-        """Return the deadline of a job on the clock of the core; NEVER without one, and while the wall clock is not known."""
+        """Return the deadline of a job on the clock of the core; NEVER without one, and while the wall clock is not
+        known.
+        """
         offset = self.groups.wall_offset
         return NEVER if not job.job.deadline or offset is None else job.job.deadline - offset
 
     def overdue_at(self, job: JobEntry) -> int:
-        """Return when a job that is submitted now will be overdue: ``overdue_after``, and the work ahead of it and its own, from now."""
+        """Return when a job that is submitted now will be overdue: ``overdue_after``, and the work ahead of it and its
+        own, from now.
+        """
         group = job.group
         if not group.policy.timed:
             return NEVER
@@ -344,7 +356,9 @@ class Books:
         return work // max(1, self.cluster.total_of(0) * group.quota[0] // max(1, quotas))
 
     def end_of(self, job: JobEntry) -> int:
-        """The predicted end of a task that starts now: start + time limit, or what it is expected to run; none given = no known end."""
+        """The predicted end of a task that starts now: start + time limit, or what it is expected to run; none given =
+        no known end.
+        """
         return NEVER if job.duration >= NEVER else self.now + job.duration
 
     def charge_of(self, job: JobEntry, nodes: list[tuple[int, int]]) -> tuple[int, ...]:
@@ -360,7 +374,9 @@ class Books:
     # --- groups ------------------------------------------------------------------------------------------------
 
     def _follow_timetables(self, now: int) -> None:
-        """Set every quota as the timetables say; where it counts what was borrowed, each change takes effect at its own time."""
+        """Set every quota as the timetables say; where it counts what was borrowed, each change takes effect at its own
+        time.
+        """
         if self.groups.tree.clock is not None:
             while self.groups.next_quota_change < now:
                 moment = self.groups.next_quota_change
@@ -526,7 +542,9 @@ class Books:
     # --- constraints -------------------------------------------------------------------------------------------
 
     def shape_of(self, job: JobEntry, size: int, tasks: Sequence[int] = ()) -> Shape:
-        """Return the shape of ``size`` tasks of the job, or of its next unit, under its current constraints; ``tasks``: of a gang with parts these."""
+        """Return the shape of ``size`` tasks of the job, or of its next unit, under its current constraints; ``tasks``:
+        of a gang with parts these.
+        """
         request, wants = self.asked_by(job, size, tasks)
         return self.fit.shape(request, size, wants)
 
@@ -560,7 +578,9 @@ class Books:
         return bool(self.relations.choices or self.relations.selections.repelling)
 
     def as_asked(self, jobs: Iterable[Job], wants: Wants) -> Wants:
-        """Return the wants of a unit of these jobs with what others ask of them, if they do: nodes that choose, jobs that keep away."""
+        """Return the wants of a unit of these jobs with what others ask of them, if they do: nodes that choose, jobs
+        that keep away.
+        """
         choices, selections = self.relations.choices, self.relations.selections
         jobs = tuple(jobs)
         if wants.kinds:

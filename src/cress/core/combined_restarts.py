@@ -1,9 +1,10 @@
 """Combined restart (source E §3.2 (3), §3.4 step 4): a task and those that depend on it on its node stay together.
 
-A task of a job that others depend on, the *leader*, takes along the tasks of its dependants that are on its node, or were
-there when they ended, unless another task there serves them. They are its ``companions``: the amounts are added, the clauses
-joined, the rank is the leader's. Those that wait are taken out of their queues (``carried``). Those that still run
-(``beside``) go on until a node has room for all of them (``unit_homes``). Each starts as an attempt of its own job.
+A task of a job that others depend on, the *leader*, takes along the tasks of its dependants that are on its node, or
+were there when they ended, unless another task there serves them. They are its ``companions``: the amounts are added,
+the clauses joined, the rank is the leader's. Those that wait are taken out of their queues (``carried``). Those that
+still run (``beside``) go on until a node has room for all of them (``unit_homes``). Each starts as an attempt of its
+own job.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ Members: TypeAlias = "dict[int, list[int]]"
 
 
 def changed_units(core: Books) -> Iterator[UnitFormed | UnitDissolved]:
-    """Yield the units that no longer belong together, then the new ones; each must be applied before the next is asked for."""
+    """Yield the units that no longer belong together, then the new ones; each must be applied before the next is asked
+    for.
+    """
     for number, job in sorted(core.leaders.items()):
         for task, others in sorted(job.companions.items()):
             f = _node_of(*others[0])
@@ -223,7 +226,9 @@ def has_ended(core: Books, job: JobEntry, task: int, again: bool) -> None:
 
 
 def _settle(core: Books, job: JobEntry, task: int) -> None:
-    """Bring a leader up to date after its unit changed: forget the unit without companions, and its home without ones that run."""
+    """Bring a leader up to date after its unit changed: forget the unit without companions, and its home without ones
+    that run.
+    """
     if not job.companions.get(task, True):
         del job.companions[task]
     if not any(its_task in other.beside for other, its_task in job.companions.get(task, ())):
@@ -246,7 +251,9 @@ def _let_go(core: Books, leader: JobEntry, job: JobEntry, task: int) -> None:
 
 
 def leave_units(core: Books, job: JobEntry) -> None:
-    """Dissolve the units that the job leads, and remove it from those of other leaders: it is cancelled, held or moved."""
+    """Dissolve the units that the job leads, and remove it from those of other leaders: it is cancelled, held or
+    moved.
+    """
     core.units_in_doubt = core.units_in_doubt or core.relations.dependencies.in_use
     for task in sorted(job.companions):
         dissolve(core, job, task)

@@ -1,4 +1,6 @@
-"""The cycle: ``decide`` runs passes (source G, figure 3), each of which works out one proposal and applies it as a fact."""
+"""The cycle: ``decide`` runs passes (source G, figure 3), each of which works out one proposal and applies it as a
+fact.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,9 @@ class Cycle(MakingRoom):
         self._proposed += facts
 
     def _start_moved(self) -> None:
-        """Start tasks that are moved and whose attempts have ended: they take nothing that they did not have, so they wait for no turn."""
+        """Start tasks that are moved and whose attempts have ended: they take nothing that they did not have, so they
+        wait for no turn.
+        """
         if self.live:
             self._follow()
         for claim in list(self.claims):
@@ -122,8 +126,8 @@ class Cycle(MakingRoom):
               reservations of the units ahead (``reserve``);
            d. its policy offers units;     e. the first one that fits starts, and the pass ends;
            f. else it may be made of fragments;
-           g. else it may take room from other groups, or from lower priorities of its own, which ends the pass; one that is passed over
-              for the MaxQuota of a group above its own may take it from others in that group;
+           g. else it may take room from other groups, or from lower priorities of its own, which ends the pass; one
+              that is passed over for the MaxQuota of a group above its own may take it from others in that group;
            h. else it is one more blocked unit ahead of the next group.
         4. nothing placed: wait for an event.
         """
@@ -146,7 +150,8 @@ class Cycle(MakingRoom):
         if not groups.order:
             return False
         first = groups.first()
-        # Alone in the order, the first unit of one queue keeps its turn anyway, unless others of the queue may take its room.
+        # Alone in the order, the first unit of one queue keeps its turn anyway, unless others of the queue may take its
+        # room.
         several = groups.several_wait()
         takes_turns = several or first.policy.overtakes or first.options.preempt_within != "off"
         self._takes_turns = takes_turns
@@ -164,7 +169,9 @@ class Cycle(MakingRoom):
         return False
 
     def _consider(self, group: GroupState, ahead: Ahead, blocked: list[JobEntry], now: int) -> bool:
-        """Steps d to h for one group: return whether anything was decided; a unit that is ``blocked`` is added, and put ``ahead``."""
+        """Steps d to h for one group: return whether anything was decided; a unit that is ``blocked`` is added, and put
+        ``ahead``.
+        """
         group.beyond = None
         if self._offer(group, ahead, now):
             return True
@@ -185,9 +192,11 @@ class Cycle(MakingRoom):
         return False
 
     def _serve_owed(self, ahead: Ahead, blocked: list[JobEntry], now: int) -> bool:
-        """Let groups that may take room have what they are guaranteed before others start anything above their quotas; return whether anything was decided.
+        """Let groups that may take room have what they are guaranteed before others start anything above their quotas;
+        return whether anything was decided.
 
-        Else the very next step would take that back. Units within quotas come first, as what goes beyond one can be taken too.
+        Else the very next step would take that back. Units within quotas come first, as what goes beyond one can be
+        taken too.
         """
         if self._served == self.pass_number or not self.groups.several_wait():
             return False
@@ -221,7 +230,9 @@ class Cycle(MakingRoom):
         return head is not None and self._may_take_as_urgent(group, head, now)
 
     def others_may_be_below_quota(self) -> bool:
-        """Return whether groups below their quotas may come after one that is not: in a tree, where deadlines order the groups, and where quotas name kinds of nodes."""
+        """Return whether groups below their quotas may come after one that is not: in a tree, where deadlines order the
+        groups, and where quotas name kinds of nodes.
+        """
         return bool(self.groups.tree.inner) or self._order is not None or bool(self.groups.kinds)
 
     def _is_held_to_quota(self, group: GroupState, blocked: list[JobEntry]) -> bool:
@@ -247,7 +258,9 @@ class Cycle(MakingRoom):
         return groups
 
     def _owed_first(self, groups: Iterable[GroupState]) -> list[GroupState]:
-        """Put the groups first that are guaranteed their next unit: where quotas name kinds of nodes, used / quota alone does not say so."""
+        """Put the groups first that are guaranteed their next unit: where quotas name kinds of nodes, used / quota
+        alone does not say so.
+        """
         heads = ((group, head_of(group)) for group in groups)
         owed = [(head is not None and not is_guaranteed(group, head.shape), group) for group, head in heads]
         return [group for _, group in sorted(owed, key=lambda each: each[0])]
@@ -269,7 +282,9 @@ class Cycle(MakingRoom):
         self.count_limits(overdue)
 
     def _may_be_ahead(self, blocked: JobEntry, ahead: Ahead, now: int) -> bool:
-        """Return whether a blocked unit may hold up others; if it is the first that may, note its turn where turns are taken."""
+        """Return whether a blocked unit may hold up others; if it is the first that may, note its turn where turns are
+        taken.
+        """
         if not self._takes_turns:
             return True
         if self._is_forbidden(blocked):
@@ -281,7 +296,9 @@ class Cycle(MakingRoom):
         return True
 
     def _start_before_others(self, ahead: Ahead, now: int) -> bool:
-        """Start a unit in what is reserved for its group, whatever the order of groups is, or the due unit; return whether one started."""
+        """Start a unit in what is reserved for its group, whatever the order of groups is, or the due unit; return
+        whether one started.
+        """
         if self.advance_reservations:
             for group in self._groups_in_order(now):
                 if group.asker and self._start_inside(group, now):
@@ -309,7 +326,9 @@ class Cycle(MakingRoom):
         return False
 
     def _is_planned(self, job: JobEntry) -> bool:
-        """Return whether a unit may have a planned start: within the bounds of its groups, and unless it has room now not forbidden."""
+        """Return whether a unit may have a planned start: within the bounds of its groups, and unless it has room now
+        not forbidden.
+        """
         if not self._is_within_bounds(job):
             return False
         return not self._is_forbidden(job) or self.fit.copies_free(job.shape) >= job.shape.size
@@ -378,7 +397,9 @@ class Cycle(MakingRoom):
     def _offer_behind(
         self, first: JobEntry, behind: Iterator[JobEntry], ahead: Ahead, due: JobEntry | None, now: int
     ) -> tuple[bool, JobEntry | None]:
-        """Start the next unit behind ``first`` that fits, as if that did not wait; return whether one started, else the one that waits for room."""
+        """Start the next unit behind ``first`` that fits, as if that did not wait; return whether one started, else the
+        one that waits for room.
+        """
         failed = {first.shape: first.duration}
         for job in behind:
             # One that is like another and runs as long fails as well.
@@ -392,10 +413,11 @@ class Cycle(MakingRoom):
         return False, None
 
     def _waits_for_no_room(self, job: JobEntry, ahead: Ahead, now: int) -> bool:
-        """Return whether a unit that was tried in vain waits for something else than room: it holds up nobody of its group.
+        """Return whether a unit that was tried in vain waits for something else than room: it holds up nobody of its
+        group.
 
-        That is open nodes, that others need less of their guarantees, or the end of advance reservations, after which what is foreseen for it
-        binds others.
+        That is open nodes, that others need less of their guarantees, or the end of advance reservations, after which
+        what is foreseen for it binds others.
         """
         if job.shape.open_at != self.cluster.usable_changes and self.fit.waits_for_node(job.shape):
             return True

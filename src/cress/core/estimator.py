@@ -1,7 +1,7 @@
 """Estimates of the runs of waiting jobs, as their users' earlier runs end (design note 0022).
 
-The shells around the core own one: estimates reach the core with the job, and as events when the history tells more, so that a log
-replays without the history.
+The shells around the core own one: estimates reach the core with the job, and as events when the history tells more, so
+that a log replays without the history.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ Kind: TypeAlias = tuple[Key, Request, int]
 
 
 class Estimator:
-    """Estimates jobs when they are submitted, and again when a run of their user ends; ``settled`` returns those of these jobs that wait no more."""
+    """Estimates jobs when they are submitted, and again when a run of their user ends; ``settled`` returns those of
+    these jobs that wait no more.
+    """
 
     def __init__(self, settled: Callable[[Iterable[int]], list[int]]) -> None:
         self._settled = settled
@@ -65,7 +67,9 @@ class Estimator:
         self._history.add(key, request, NEVER if limit is None else limit, run)
 
     def ended(self, job: Job, run: int) -> list[RunEstimated]:
-        """Learn from a task that ran for ``run`` µs until it ended by itself or at its limit; return what that changes."""
+        """Learn from a task that ran for ``run`` µs until it ended by itself or at its limit; return what that
+        changes.
+        """
         kind = _kind(job)
         self._history.add(*kind, run)
         waiting = self._waiting.get(_owner(kind))

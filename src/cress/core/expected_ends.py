@@ -1,4 +1,6 @@
-"""Expected ends of running tasks: which of them will outlive an estimate, and how much work is left (design note 0022)."""
+"""Expected ends of running tasks: which of them will outlive an estimate, and how much work is left (design note
+0022).
+"""
 
 from __future__ import annotations
 

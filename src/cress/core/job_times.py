@@ -1,4 +1,6 @@
-"""Time that a job still takes by its estimate and its limit, and how urgent its deadline makes it (source S, design note 0023)."""
+"""Time that a job still takes by its estimate and its limit, and how urgent its deadline makes it (source S, design
+note 0023).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class HasOptions(Protocol):
 
 
 class TimesLeft:
-    """The part of ``JobEntry`` that follows from its estimate, its time limit and its deadline; times in microseconds."""
+    """The part of ``JobEntry`` that follows from its estimate, its time limit and its deadline; times in
+    microseconds.
+    """
 
     __slots__ = ()
 
@@ -35,7 +39,9 @@ class TimesLeft:
     group: HasOptions
 
     def longest_left(self) -> int:
-        """Return how long the job still takes by the pessimistic estimate (µs), once it starts; NEVER if that is not known."""
+        """Return how long the job still takes by the pessimistic estimate (µs), once it starts; NEVER if that is not
+        known.
+        """
         return self._left(self.longest)
 
     @property
@@ -70,19 +76,25 @@ class TimesLeft:
         return self._left(self.least)
 
     def presses_at(self) -> int:
-        """Return when it is more urgent than the threshold of its group, or late; 0 without a deadline, or if nothing tells how long it runs."""
+        """Return when it is more urgent than the threshold of its group, or late; 0 without a deadline, or if nothing
+        tells how long it runs.
+        """
         threshold = self.group.options.urgency_threshold
         if self.deadline >= NEVER or self.longest_left() >= NEVER or not threshold:
             return 0
         return self.deadline - int(self.longest_left() / threshold) + 1
 
     def nearness(self, now: int) -> float:
-        """Return its place by deadline, the nearest highest; 0 without one, or if it cannot be met any more and late jobs come last."""
+        """Return its place by deadline, the nearest highest; 0 without one, or if it cannot be met any more and late
+        jobs come last.
+        """
         found: float = score(True, self.deadline, self.longest_left(), self.least_left(), self.late, now)
         return found
 
     def next_late(self, now: int) -> int:
-        """Return the next time at which the deadline cannot be met any more, even by what such jobs took of their limits; NEVER if there is none."""
+        """Return the next time at which the deadline cannot be met any more, even by what such jobs took of their
+        limits; NEVER if there is none.
+        """
         return int(bends_at(True, self.deadline, self.longest_left(), self.least_left(), self.late, now))
 
     def shortest_left(self) -> int:
@@ -104,18 +116,24 @@ class TimesLeft:
         return found
 
     def takes_back(self, other: TimesLeft, now: int) -> bool:
-        """Return whether a task of it that yields to one of ``other``, of the same group, could take the room back for its urgency."""
+        """Return whether a task of it that yields to one of ``other``, of the same group, could take the room back for
+        its urgency.
+        """
         options = self.group.options
         most = self.urgency(now)
         least = other.urgency_of_one(now)
         return most > options.urgency_threshold and least < most and least <= most - options.urgency_margin + _SLACK
 
     def next_urgency_bend(self, now: int) -> int:
-        """Return the next time at which its urgency stops to grow: it is 1, or the deadline cannot be met any more; NEVER if there is none."""
+        """Return the next time at which its urgency stops to grow: it is 1, or the deadline cannot be met any more;
+        NEVER if there is none.
+        """
         return int(bends_at(False, self.deadline, self.longest_left(), self.shortest_left(), self.late, now))
 
     def urgent_at(self, threshold: float) -> int:
-        """Return when its urgency is above ``threshold`` at the latest, while it waits; NEVER if that is never known to be."""
+        """Return when its urgency is above ``threshold`` at the latest, while it waits; NEVER if that is never known to
+        be.
+        """
         if self.deadline >= NEVER or self.longest_left() >= NEVER or threshold >= 1:
             return NEVER
         return self.deadline - int(self.longest_left() / threshold) + 1 if threshold else self.submitted

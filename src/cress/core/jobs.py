@@ -9,6 +9,7 @@ from functools import lru_cache
 from heapq import heapify, heappop, heappush, nsmallest
 from typing import TypeAlias
 
+from cress.core.charges import core_share, dominant_share
 from cress.core.groups.policies.base import Policy
 from cress.core.job_times import TimesLeft
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants
@@ -28,13 +29,14 @@ from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import DAY, NEVER, SECOND
 
 MILLI = 1_000
-MILLION = 1_000_000
 
-# In the order by expansion factor: the exponent of the size, and the shortest and longest mean that count (design note 0022).
+# In the order by expansion factor: the exponent of the size, and the shortest and longest mean that count (design note
+# 0022).
 _SIZE_EXPONENT = 0.3
 _LEAST_MEAN = 10 * SECOND
 _MOST_MEAN = 1000 * DAY
-# The shortest estimate (µs). What is booked by now counts from the next microsecond: a task that ended then would seem to fit before it.
+# The shortest estimate (µs). What is booked by now counts from the next microsecond: a task that ended then would seem
+# to fit before it.
 _LEAST_RUN = 2
 
 # The place of a device on its node; NO_DEVICE: a part of the other amounts.
@@ -52,16 +54,18 @@ class JobEntry(TimesLeft):
 
     Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of those queued again, ``later`` the
     tasks that are queued again at a time (µs). Jobs that are ``held`` or ``behind`` another job are not offered.
-    ``submitted`` fixes its place in the order. ``queued_at`` is since when tasks that never started wait, and a gang as a
-    whole; ``waits`` is since when each task of ``again`` does, the longest first (not of gangs).
+    ``submitted`` fixes its place in the order. ``queued_at`` is since when tasks that never started wait, and a gang as
+    a whole; ``waits`` is since when each task of ``again`` does, the longest first (not of gangs).
     ``constraints`` are those beside amounts; the clauses in ``soft`` (bits) are soft now,
     until one changes by itself at ``relaxes_at``. ``companions`` are, by a task in ``again``, tasks of other jobs that
-    start together with it; ``carried`` are its tasks that are companions, with the leading job, ``beside`` those of them
-    that still run. ``homes`` are, by a task with companions that still run, their node while it is to start beside them.
-    ``was_on`` are the nodes that its waiting tasks were on (only of jobs that depend on others, or others on them).
+    start together with it; ``carried`` are its tasks that are companions, with the leading job, ``beside`` those of
+    them that still run. ``homes`` are, by a task with companions that still run, their node while it is to start beside
+    them. ``was_on`` are the nodes that its waiting tasks were on (only of jobs that depend on others, or others on
+    them).
 
-    By its ``estimate`` a task is expected to take ``run`` µs; ``cost`` is its weight in the order by expansion factor, ``work`` what it
-    counts in the work ahead of jobs that are submitted later, ``overdue_at`` when it goes before all others of its group.
+    By its ``estimate`` a task is expected to take ``run`` µs; ``cost`` is its weight in the order by expansion factor,
+    ``work`` what it counts in the work ahead of jobs that are submitted later, ``overdue_at`` when it goes before all
+    others of its group.
     """
 
     __slots__ = (
@@ -167,7 +171,9 @@ class JobEntry(TimesLeft):
 
     @property
     def duration(self) -> int:
-        """For how long a unit that starts now is planned: the limit, or the estimate while its group trusts estimates."""
+        """For how long a unit that starts now is planned: the limit, or the estimate while its group trusts
+        estimates.
+        """
         return self.run if self.group.trusts else self.limit
 
     @property
@@ -186,7 +192,8 @@ class JobEntry(TimesLeft):
 
     @property
     def upcoming(self) -> int:
-        """The task that starts next: those queued again come first; if its clauses change with time, the one that waits longest.
+        """The task that starts next: those queued again come first; if its clauses change with time, the one that waits
+        longest.
 
         So no task that is retried keeps the clauses hard for those that have waited longer.
         """
@@ -225,7 +232,9 @@ class JobEntry(TimesLeft):
         return self.constraints.by_kind(tasks)
 
     def unit_requests(self) -> Iterable[tuple[ResourceVector, int]]:
-        """Return the requests of the tasks of its next unit, and how many ask for each; of a unit of several jobs, of its own."""
+        """Return the requests of the tasks of its next unit, and how many ask for each; of a unit of several jobs, of
+        its own.
+        """
         if not self.job.parts:
             return ((self.job.request, self.shape.size),)
         tasks = self.next_unit()
@@ -333,7 +342,9 @@ class JobEntry(TimesLeft):
 
     @property
     def starts_in_part(self) -> bool:
-        """True if it is a gang that need not start as a whole now: its f(x) is true, or some of its tasks run alone already."""
+        """True if it is a gang that need not start as a whole now: its f(x) is true, or some of its tasks run alone
+        already.
+        """
         if self.constraints is None or not self.constraints.whole or not self.job.gang:
             return False
         if self.later or any(attempt.stopping for attempt in self.attempts.values()):
@@ -343,7 +354,9 @@ class JobEntry(TimesLeft):
 
     @property
     def unit_size(self) -> int:
-        """Return the number of tasks of its next unit: all that wait of a gang, or the least number of one that may start in part."""
+        """Return the number of tasks of its next unit: all that wait of a gang, or the least number of one that may
+        start in part.
+        """
         if not self.job.gang:
             return 1
         if not self.starts_in_part or self.constraints is None:
@@ -380,7 +393,8 @@ class JobEntry(TimesLeft):
 class Attempt:
     """One try to run a task on one node, inside the lease in ``slot``; ``charge`` is its charge to the group.
 
-    It is expected to end at ``expected``: by its estimate, and once it has outlived that at ``last_end``, when its limit or its grace ends it.
+    It is expected to end at ``expected``: by its estimate, and once it has outlived that at ``last_end``, when its
+    limit or its grace ends it.
     """
 
     __slots__ = (
@@ -429,7 +443,8 @@ class Attempt:
         self.stopping = False
         # It started because its unit was due.
         self.due = False
-        # What it holds beside its row, the most of it borrowed; what of its row belongs to leases of its own workload, unless it
+        # What it holds beside its row, the most of it borrowed; what of its row belongs to leases of its own workload,
+        # unless it
         # ``yields`` that to the unit that preempted it.
         self.parts: list[Part] = []
         self.inside: list[tuple[WorkloadLease, Piece]] = []
@@ -437,7 +452,9 @@ class Attempt:
 
     @property
     def keeps_until(self) -> int:
-        """The time until which it yields to no priority in its own group: ``min_runtime``, and of one that was due as long as it had to wait for that."""
+        """The time until which it yields to no priority in its own group: ``min_runtime``, and of one that was due as
+        long as it had to wait for that.
+        """
         options = self.job.group.options
         return self.start + max(options.min_runtime, options.drain_after if self.due else 0)
 
@@ -457,7 +474,8 @@ class Stranger:
 
 
 class Part:
-    """The holder of a row of the table of leases beside the tasks: an idle part of ``lease``, or what ``borrower`` has beside its own row.
+    """The holder of a row of the table of leases beside the tasks: an idle part of ``lease``, or what ``borrower`` has
+    beside its own row.
 
     Without a lease, a part is given back to the cluster when its borrower ends.
     """
@@ -481,9 +499,10 @@ class Part:
 class WorkloadLease:
     """A lease of a workload on one node: tasks of its own, idle parts by their device, and lent parts.
 
-    ``id`` is the number of the attempt for which it was got, ``charge`` what its idle parts cost its group, ``end`` when they are expected to be given
-    back; ``idle_since`` is when its last task ended, NEVER while it has one. A lease with a ``holder``, a task of a job that is a lease, is kept as long as that
-    runs; the holder's row has what it uses itself, ``wanted`` is what it asks for: more while borrowers have not given back.
+    ``id`` is the number of the attempt for which it was got, ``charge`` what its idle parts cost its group, ``end``
+    when they are expected to be given back; ``idle_since`` is when its last task ended, NEVER while it has one. A lease
+    with a ``holder``, a task of a job that is a lease, is kept as long as that runs; the holder's row has what it uses
+    itself, ``wanted`` is what it asks for: more while borrowers have not given back.
     """
 
     __slots__ = (
@@ -523,7 +542,9 @@ class WorkloadLease:
 
     @property
     def is_ending(self) -> bool:
-        """True while its holder is being stopped: what is idle in it is free with its end, and starts nothing before."""
+        """True while its holder is being stopped: what is idle in it is free with its end, and starts nothing
+        before.
+        """
         return self.holder is not None and self.holder.stopping
 
     def idle_amounts(self) -> ResourceVector:
@@ -582,10 +603,12 @@ class Reservation:
 class ClaimEntry:
     """A unit for which ``victims`` make room: its tasks, taken out of the queue, and the reservation of their nodes.
 
-    Its bookings are in force from the beginning and include the amounts that the victims still hold. ``expected`` is the end of
-    the victims' grace, ``since`` since when the unit waits, ``leased`` what leases and victims of its workload bring.
+    Its bookings are in force from the beginning and include the amounts that the victims still hold. ``expected`` is
+    the end of the victims' grace, ``since`` since when the unit waits, ``leased`` what leases and victims of its
+    workload bring.
 
-    It is one that ``moves`` its victims; ``moved`` is the task that is moved to its node while its attempt, the only victim, still runs: it has no tasks until then.
+    It is one that ``moves`` its victims; ``moved`` is the task that is moved to its node while its attempt, the only
+    victim, still runs: it has no tasks until then.
     """
 
     __slots__ = (
@@ -651,7 +674,8 @@ class GroupState(Amounts):
         # Whether it, or one that it is in, has a MaxQuota, or others keep capacity for themselves.
         self.limited = False
         self.preempted_at: int | None = None
-        # What it may start at this step of a pass: it cools off and others wait, or groups that may take room come first.
+        # What it may start at this step of a pass: it cools off and others wait, or groups that may take room come
+        # first.
         self.held_to = Rights.ANY
         self.jobs = 0
         self.claims: list[ClaimEntry] = []
@@ -664,7 +688,8 @@ class GroupState(Amounts):
         self.offered: JobEntry | None = None
         self.failed: tuple[int, int, tuple[int, ...]] | None = None
         # The unit for which no victims were found, and the state of the cluster at that time.
-        # The first unit of the present pass that a MaxQuota keeps from starting, if it is that of a group above its own, and the name of that.
+        # The first unit of the present pass that a MaxQuota keeps from starting, if it is that of a group above its
+        # own, and the name of that.
         self.beyond: tuple[JobEntry, str] | None = None
         # The last state in which no victims were found for such a unit, and the time until which there are none.
         self.no_exchange: tuple[tuple[int, int, int, str], int] | None = None
@@ -678,7 +703,8 @@ class GroupState(Amounts):
         self.trusts = False
         # Its number among the groups with advance reservations, by which it asks the timeline.
         self.asker = 0
-        # The running jobs that count for its limits, of each group on the way to the root that has any; and its queue by user.
+        # The running jobs that count for its limits, of each group on the way to the root that has any; and its queue
+        # by user.
         self.counters: tuple[RunningJobs, ...] = ()
         self.own_counter: RunningJobs | None = None
         # The other groups for which jobs of this one count, as they are in the same group with a limit.
@@ -717,7 +743,9 @@ class GroupState(Amounts):
         return self.preempted_at + self.options.cooling
 
     def charge(self, request: ResourceVector, capacity: ResourceVector, f: int | None) -> tuple[int, ...]:
-        """Return the charge of one task of ``request`` on node ``f`` of ``capacity``, in the measures of the group; without a node in its base measures alone."""
+        """Return the charge of one task of ``request`` on node ``f`` of ``capacity``, in the measures of the group;
+        without a node in its base measures alone.
+        """
         if self.vector:
             base: tuple[int, ...] = tuple(request[k] for k in self.dims)
         elif self.options.accounting == "cpu":
@@ -768,22 +796,3 @@ def _size(cores: int) -> int:
     """Return what a unit with so many millicores weighs in the order by expansion factor, in thousandths."""
     weight: int = round(MILLI * max(1.0, cores / MILLI) ** _SIZE_EXPONENT)
     return weight
-
-
-@lru_cache(maxsize=4096)
-def core_share(request: ResourceVector, capacity: ResourceVector) -> int:
-    """Return the cores (in thousandths) that a task takes of a node: those it asks for, or as large a part of them as of what it asks most of.
-
-    A task with all of the memory leaves nothing of the node, however few cores it has (design note 0014). Rounded up.
-    """
-    cores = capacity[0]
-    shares = (-(-amount * cores // total) for amount, total in zip(request, capacity, strict=True) if amount and total)
-    return max(request[0], max(shares, default=0))
-
-
-def dominant_share(request: ResourceVector, capacity: ResourceVector) -> int:
-    """Return the maximum over the dimensions of request / capacity, in millionths, rounded up (G's key resource)."""
-    return max(
-        (-(-amount * MILLION // total) for amount, total in zip(request, capacity, strict=True) if amount and total),
-        default=0,
-    )

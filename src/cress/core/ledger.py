@@ -1,7 +1,7 @@
 """The ledger: ``apply_fact`` is the only function that changes the books, by events and by decisions alike.
 
-A fact contains all that it changes. Applied to another ledger in the same state it leads to the same state: the same node,
-devices, ports, task, charge, claims and cooling-off.
+A fact contains all that it changes. Applied to another ledger in the same state it leads to the same state: the same
+node, devices, ports, task, charge, claims and cooling-off.
 """
 
 from __future__ import annotations
@@ -146,7 +146,9 @@ class Ledger(Books):
             self.settle_batch()
 
     def settle_batch(self) -> None:
-        """Compute the consequences of a batch of facts for the whole cluster: thousands of nodes may register together."""
+        """Compute the consequences of a batch of facts for the whole cluster: thousands of nodes may register
+        together.
+        """
         if self._nodes_moved:
             self._nodes_moved = False
             self.balance.refresh()
@@ -447,7 +449,9 @@ class Ledger(Books):
         return attempt
 
     def _check_room(self, claim: ClaimEntry | None, f: int) -> None:
-        """Check the room after a start: a whole device beside one that is gone, or smaller than it was, may be more than the amounts that the node has left."""
+        """Check the room after a start: a whole device beside one that is gone, or smaller than it was, may be more
+        than the amounts that the node has left.
+        """
         if claim is None:
             adoption.check_room(self, f)
         elif not claim.tasks:
@@ -456,7 +460,9 @@ class Ledger(Books):
                 adoption.check_room(self, node)
 
     def _after_start(self, job: JobEntry, *, changed: bool) -> None:
-        """Take a job whose unit has started out of its queue, or look at its next unit; ``changed``: it may be of another shape."""
+        """Take a job whose unit has started out of its queue, or look at its next unit; ``changed``: it may be of
+        another shape.
+        """
         if not job.waiting or job.full:
             self.dequeue(job)
         else:
@@ -499,7 +505,9 @@ class Ledger(Books):
         self._give_back(attempt, again, after)
 
     def _give_back(self, attempt: Attempt, again: bool, after: int = 0) -> None:
-        """Give back lease and charge of an attempt that is over; its task is done, or waits again after ``after`` µs."""
+        """Give back lease and charge of an attempt that is over; its task is done, or waits again after ``after``
+        µs.
+        """
         job = attempt.job
         group = job.group
         del self.attempts[attempt.id]
@@ -540,7 +548,9 @@ class Ledger(Books):
             self.groups.reorder(group)
 
     def _arrives(self, attempt: Attempt, again: bool) -> bool:
-        """Return whether an attempt that has ended was moved: its task is claimed now, unless it does not run ``again``."""
+        """Return whether an attempt that has ended was moved: its task is claimed now, unless it does not run
+        ``again``.
+        """
         claim = next((each for each in attempt.job.claims if attempt.id in each.victims and not each.tasks), None)
         if claim is None:
             return False
@@ -605,8 +615,17 @@ class Ledger(Books):
         reservation = Reservation(job, self.now, nodes, self.cluster.stamp)
         charge = self.charge_of(job, nodes)
         claim = ClaimEntry(
-            job, list(tasks), reservation, charge, list(fact.victims), fact.expected, since, fact.leased, moved, fact.moves
-        )  # fmt: skip
+            job,
+            list(tasks),
+            reservation,
+            charge,
+            list(fact.victims),
+            fact.expected,
+            since,
+            fact.leased,
+            moved,
+            fact.moves,
+        )
         self.add_claim(claim)
         if moved is not None:
             self.groups.reorder(job.group)
@@ -652,7 +671,9 @@ class Ledger(Books):
         self.jobs[fact.by].would_preempt = True
 
     def _preempted(self, fact: Preempt) -> None:
-        """Count an attempt as stopping that leaves a lease to another task of its workload; the victims of a claim do already."""
+        """Count an attempt as stopping that leaves a lease to another task of its workload; the victims of a claim do
+        already.
+        """
         attempt = self.attempts[fact.attempt]
         if not attempt.stopping:
             self._leave(attempt, self.now + fact.grace)

@@ -1,4 +1,6 @@
-"""Changes of limits on running jobs: what runs and waits is counted again, and claims beyond them are dropped (design note 0031)."""
+"""Changes of limits on running jobs: what runs and waits is counted again, and claims beyond them are dropped (design
+note 0031).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The limit of how long a task that borrows is predicted to run; it adapts to how much work is lost by loans (algorithms.md §12)."""
+"""The limit of how long a task that borrows is predicted to run; it adapts to how much work is lost by loans
+(algorithms.md §12).
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,15 @@ from cress.model.times import HOUR, MINUTE, SECOND
 _FIRST, _LEAST, _MOST = 5 * MINUTE, 10 * SECOND, HOUR
 # Loans that ended between two looks.
 _ROUND = 20
-# The shares of all work that loans may lose, in thousandths: above the first the limit falls, below the second it rises.
+# The shares of all work that loans may lose, in thousandths: above the first the limit falls, below the second it
+# rises.
 _MUCH, _LITTLE = 15, 7
 
 
 class LoanLimit:
-    """The limit (µs), and what became of the tasks that ended since it was looked at last: loans, all work, and work of loans to be run again."""
+    """The limit (µs), and what became of the tasks that ended since it was looked at last: loans, all work, and work of
+    loans to be run again.
+    """
 
     def __init__(self) -> None:
         self.limit = _FIRST

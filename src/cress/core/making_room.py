@@ -52,7 +52,9 @@ class MakingRoom(Placements):
         self._taken_back: tuple[object, JobEntry | None] = (), None
 
     def _make_room(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
-        """Make room for the group's blocked unit: of fragments, else by preemption; return whether anything was decided."""
+        """Make room for the group's blocked unit: of fragments, else by preemption; return whether anything was
+        decided.
+        """
         if self.pool.leases and not group.policy.plans:
             if self._use_fragments(group, job, ahead, now):
                 return True
@@ -63,7 +65,9 @@ class MakingRoom(Placements):
         return self._preempt_for(group, job, ahead, now)
 
     def _start_inside_leases(self, now: int) -> bool:
-        """Start a task, whatever the order of groups is, for which others left leases of its workload, or whose group cools off."""
+        """Start a task, whatever the order of groups is, for which others left leases of its workload, or whose group
+        cools off.
+        """
         for workload in self.pool.workloads.values():
             for f in workload.awaited:
                 job = awaited_on(self, workload, f)
@@ -72,7 +76,9 @@ class MakingRoom(Placements):
         return any(self._start_while_cooling(group, now) for group in self.groups)
 
     def _start_while_cooling(self, group: GroupState, now: int) -> bool:
-        """Start one of the first jobs of a group that cools off in the leases that it holds anyway: it takes nothing from others."""
+        """Start one of the first jobs of a group that cools off in the leases that it holds anyway: it takes nothing
+        from others.
+        """
         if group.preempted_at is None or now >= group.cools_until():
             return False
         workloads = [each for (name, _), each in self.pool.workloads.items() if name == group.name and each.idle_on]
@@ -98,7 +104,9 @@ class MakingRoom(Placements):
         return None if workload is None or not may_use(job) else find_leaving(self, job, workload, may)
 
     def _have_leave(self, job: JobEntry, attempts: list[Attempt]) -> bool:
-        """Stop those that have to leave leases of the unit's workload; what they had stays there, so there is nothing to claim."""
+        """Stop those that have to leave leases of the unit's workload; what they had stays there, so there is nothing
+        to claim.
+        """
         for each in attempts:
             name = self.cluster.names[each.node]
             self._do(Preempt(each.id, each.job.job.id, each.task, name, self._grace_of(each), job.job.id))
@@ -123,7 +131,9 @@ class MakingRoom(Placements):
         return True
 
     def _use_fragments(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
-        """Step f: let borrowers give back to the workload of the blocked unit, or groups above their quotas what they do not use; else lend to it, or to a unit behind it."""
+        """Step f: let borrowers give back to the workload of the blocked unit, or groups above their quotas what they
+        do not use; else lend to it, or to a unit behind it.
+        """
         state = (job.job.id, self.arrivals, self.pool.stamp, self.cluster.loosened, ahead.sign)
         if group.no_fragments == state and now < group.retry_fragments_at and not self._gate:
             self._wake_at(group.retry_fragments_at)
@@ -150,7 +160,9 @@ class MakingRoom(Placements):
         return True
 
     def _start_behind(self, group: GroupState, head: JobEntry, ahead: Ahead, now: int) -> bool:
-        """Start one of the first jobs behind the head in idle parts of its own workload, or lend to it, beside the reservation of the head; of equal ones only the first is tried."""
+        """Start one of the first jobs behind the head in idle parts of its own workload, or lend to it, beside the
+        reservation of the head; of equal ones only the first is tried.
+        """
         if self.pool.lends:
             self.reservations.heed(self._heeded(group, ahead.beside(head), now), now)
         tried: set[tuple[int, bool]] = set()
@@ -176,7 +188,9 @@ class MakingRoom(Placements):
         return True
 
     def _return_for(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
-        """Let groups above their quotas give back idle parts at once if the unit of a group that may preempt fits then, beside what is kept for others."""
+        """Let groups above their quotas give back idle parts at once if the unit of a group that may preempt fits then,
+        beside what is kept for others.
+        """
         takers = self.takers(group, job, 1)
         if not takers:
             return False
@@ -242,9 +256,11 @@ class MakingRoom(Placements):
         return True
 
     def _may_preempt(self, job: JobEntry) -> bool:
-        """Return whether a unit may have victims: one of several jobs has none, except a leader alone that starts beside its companions.
+        """Return whether a unit may have victims: one of several jobs has none, except a leader alone that starts
+        beside its companions.
 
-        Nor has one whose claim was made and dropped at this moment: its victims would start and be stopped again without end.
+        Nor has one whose claim was made and dropped at this moment: its victims would start and be stopped again
+        without end.
         """
         if self.dropped_at.get(job.job.id) == self.now:
             self._wake_at(self.now + SECOND)
@@ -252,7 +268,9 @@ class MakingRoom(Placements):
         return not (job.companions and job.unit() and (job.upcoming not in job.homes or job.shape.wants.parts))
 
     def _exchange(self, group: GroupState, job: JobEntry, bounded: str, now: int) -> bool:
-        """Let a unit that the MaxQuota of a group above its own keeps from starting take what it is guaranteed from others in that group: these have the less for it."""
+        """Let a unit that the MaxQuota of a group above its own keeps from starting take what it is guaranteed from
+        others in that group: these have the less for it.
+        """
         if group.options.preemption != "on" or job.companions:
             return False
         below = list(takewhile(lambda node: node.name != bounded, group.path()))
@@ -308,7 +326,9 @@ class MakingRoom(Placements):
         return None
 
     def _may_take(self, job: JobEntry, eviction: Eviction) -> bool:
-        """Return whether the groups for which others yield may take the unit on the nodes found, without the victims of its own group."""
+        """Return whether the groups for which others yield may take the unit on the nodes found, without the victims of
+        its own group.
+        """
         charge = self.charge_of(job, eviction.nodes)
         for victim in eviction.attempts:
             if victim.job.group is job.group:
@@ -316,7 +336,9 @@ class MakingRoom(Placements):
         return all(taker.may_take(charge) for taker in eviction.takers)
 
     def _is_urgent(self, group: GroupState, job: JobEntry, now: int) -> bool:
-        """Return whether a blocked unit may take room from less urgent tasks (source S); if not yet, wake up when it may."""
+        """Return whether a blocked unit may take room from less urgent tasks (source S); if not yet, wake up when it
+        may.
+        """
         if group.spec.policy is not SchedPolicy.URGENCY or job.deadline >= NEVER:
             return False
         threshold = group.options.urgency_threshold
@@ -328,7 +350,9 @@ class MakingRoom(Placements):
         return False
 
     def _evict_by_urgency(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> Eviction | None:
-        """Return less urgent victims, beside the reservations of the units ahead: of groups above their quota if the group is not, then its own."""
+        """Return less urgent victims, beside the reservations of the units ahead: of groups above their quota if the
+        group is not, then its own.
+        """
         self.reservations.heed(self._heeded(group, ahead, now), now)
         if self._must_wait(group, job):
             return None
@@ -357,7 +381,9 @@ class MakingRoom(Placements):
         return find_eviction_in_workload(self, job)
 
     def _is_owed(self, group: GroupState, job: JobEntry, now: int) -> bool:
-        """Return whether a unit may take room from other groups: for what its group is guaranteed, or as an urgent one."""
+        """Return whether a unit may take room from other groups: for what its group is guaranteed, or as an urgent
+        one.
+        """
         if group.options.preemption != "on" or not self._may_preempt(job):
             return False
         return bool(self.takers(group, job, job.shape.size)) or self._may_take_as_urgent(group, job, now)
@@ -370,7 +396,9 @@ class MakingRoom(Placements):
         )
 
     def taken_back_by(self, job: JobEntry) -> JobEntry | None:
-        """Return a blocked unit of this pass that finds victims once this one has started above the quota of its group: it would be stopped at once, or an older task in its place."""
+        """Return a blocked unit of this pass that finds victims once this one has started above the quota of its group:
+        it would be stopped at once, or an older task in its place.
+        """
         if not self.owed or self.is_within_quota(job):
             return None
         group, charge = job.group, charge_of_tasks(job, job.shape.size, self.cluster)
@@ -384,9 +412,12 @@ class MakingRoom(Placements):
         return self._taken_back[1]
 
     def _would_find_victims(self, owed: JobEntry, group: GroupState, charge: tuple[int, ...]) -> bool:
-        """Return whether a unit would find victims if a group had so much more; the room that this takes is still counted as free."""
+        """Return whether a unit would find victims if a group had so much more; the room that this takes is still
+        counted as free.
+        """
         if self.fit.copies_free(owed.shape) >= owed.shape.size:
-            # It has room, and is kept from it by what is reserved for others: without the room it would look for victims.
+            # It has room, and is kept from it by what is reserved for others: without the room it would look for
+            # victims.
             return True
         nodes = list(group.path())
         for node in nodes:
@@ -402,7 +433,9 @@ class MakingRoom(Placements):
                 add_amounts(node.used, tuple(-amount for amount in charge))
 
     def _leaving_by_priority(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> list[Attempt]:
-        """Return the tasks of lower priority that have to leave leases which the unit's workload holds so that it fits inside."""
+        """Return the tasks of lower priority that have to leave leases which the unit's workload holds so that it fits
+        inside.
+        """
         workload = self.pool.workload(job)
         if workload is None or not any(lease.is_held for lease in workload.leases.values()):
             return []
@@ -413,12 +446,16 @@ class MakingRoom(Placements):
         return found if self._within_round(len(found)) else []
 
     def _within_round(self, number: int) -> bool:
-        """Return whether ``number`` more victims may stop at the same time: up to a share of the running tasks, or those of one unit."""
+        """Return whether ``number`` more victims may stop at the same time: up to a share of the running tasks, or
+        those of one unit.
+        """
         under_way = sum(not attempt.job.cancelled for attempt in self.leaving.values())
         return not under_way or under_way + number <= self.options.max_per_round * len(self.attempts)
 
     def _next_victim_at(self, own: GroupState, now: int) -> int:
-        """Return the time at which the next running task has run long enough to be a victim of a unit of the group ``own``."""
+        """Return the time at which the next running task has run long enough to be a victim of a unit of the group
+        ``own``.
+        """
         times = [
             attempt.start + group.options.min_runtime
             for group in self.groups

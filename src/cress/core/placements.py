@@ -77,13 +77,17 @@ class Placements(Ledger):
         self.wake = min(self.wake, time)
 
     def _must_wait(self, group: GroupState, job: JobEntry | None) -> bool:
-        """Return whether a unit ahead without a known start blocks the group, or this unit of it: then only groups below their quota go on."""
+        """Return whether a unit ahead without a known start blocks the group, or this unit of it: then only groups
+        below their quota go on.
+        """
         if self._quota_only or group.below_quota:
             return False
         return self.reservations.unknown_below_quota(group, None if job is None else job.shape)
 
     def _heeded(self, group: GroupState, ahead: Ahead, now: int) -> list[JobEntry]:
-        """Return the jobs whose reservations count: all ahead; with ``quota_only`` those of the group, and drained nodes."""
+        """Return the jobs whose reservations count: all ahead; with ``quota_only`` those of the group, and drained
+        nodes.
+        """
         if not self._quota_only:
             return ahead.jobs
         return [job for job in ahead.jobs if job.group is group or drain_due(job, now) or job.moving]
@@ -102,7 +106,9 @@ class Placements(Ledger):
         return True
 
     def _start_inside(self, group: GroupState, now: int) -> bool:
-        """Start the first unit of a group that fits into what is left of its advance reservations: it takes nothing that is foreseen for others."""
+        """Start the first unit of a group that fits into what is left of its advance reservations: it takes nothing
+        that is foreseen for others.
+        """
         if not self.advance_reservations.active_nodes(group):
             return False
         for job in islice(group.policy, LOOKED_AT):
@@ -131,7 +137,9 @@ class Placements(Ledger):
         return placed
 
     def _place_preferring(self, job: JobEntry) -> bool:
-        """Start the next task of a job on the best node for it: of those that are reserved for its group now, if one has room."""
+        """Start the next task of a job on the best node for it: of those that are reserved for its group now, if one
+        has room.
+        """
         own = self.advance_reservations.active_nodes(job.group) if job.group.asker else []
         if own:
             blocked = self.cluster.blocked[: self.cluster.node_count]
@@ -182,7 +190,9 @@ class Placements(Ledger):
     def _start_at(
         self, job: JobEntry, nodes: list[tuple[int, int]], kept: Kept | None = None, claim: ClaimEntry | None = None
     ) -> None:
-        """Start all tasks of a gang of several kinds, or of a ``claim``, at these places: in the order of their numbers."""
+        """Start all tasks of a gang of several kinds, or of a ``claim``, at these places: in the order of their
+        numbers.
+        """
         end = self.end_of(job)
         asked = tuple(claim.tasks) if claim is not None else job.next_unit()
         tasks = job.by_kind(range(job.job.tasks) if asked is None else asked)
@@ -283,7 +293,9 @@ class Placements(Ledger):
             self._start(member, its_task, f, slot, leader=leader, chosen=chosen, kept=kept)
 
     def _gather(self, job: JobEntry, now: int) -> bool:
-        """Stop the companions of the job's next unit that still run, unless it starts beside them; return whether it did."""
+        """Stop the companions of the job's next unit that still run, unless it starts beside them; return whether it
+        did.
+        """
         running = job.still_running() if job.upcoming not in job.homes else []
         for each in running:
             end = now + each.job.job.stop_grace
@@ -428,7 +440,9 @@ class Placements(Ledger):
         return True
 
     def must_cool(self, group: GroupState) -> bool:
-        """Return whether a group that was preempted takes no part beyond its quota: while a unit of another one waits for room (source G, design note 0011)."""
+        """Return whether a group that was preempted takes no part beyond its quota: while a unit of another one waits
+        for room (source G, design note 0011).
+        """
         return self.is_cooling(group) and any(
             self._waits_for_room(other) for other in self.groups.waiting() if other is not group
         )
@@ -449,21 +463,27 @@ class Placements(Ledger):
         )
 
     def is_within_quota(self, job: JobEntry) -> bool:
-        """Return whether the next unit of a job leaves its group within its quota: then no other group takes it back."""
+        """Return whether the next unit of a job leaves its group within its quota: then no other group takes it
+        back.
+        """
         group = job.group
         if group.kinds is not None and not is_guaranteed(group, job.shape):
             return False
         return group.may_take(charge_of_tasks(job, job.shape.size, self.cluster), to_quota=True)
 
     def is_within_rights(self, job: JobEntry, rights: Rights) -> bool:
-        """Return whether the next unit of a job is within the quota of its group, or one for which the group, or one that it is in, could take room."""
+        """Return whether the next unit of a job is within the quota of its group, or one for which the group, or one
+        that it is in, could take room.
+        """
         if rights is Rights.ANY or self.is_within_quota(job):
             return True
         takers = [] if rights is Rights.QUOTA else self.takers(job.group, job, job.shape.size)
         return bool(takers) and (rights is Rights.ABOVE or takers[0].group is job.group)
 
     def takers(self, group: GroupState, job: JobEntry, tasks: int, *, to_quota: bool = False) -> list[Taker]:
-        """Return the groups, that of the unit and those that it is in, that may take so many tasks from their siblings."""
+        """Return the groups, that of the unit and those that it is in, that may take so many tasks from their
+        siblings.
+        """
         if group.kinds is not None:
             return [taker for taker, _ in rights_of(self, job, tasks, to_quota=to_quota)]
         if not any(node.needs_preemption() for node in group.path()):
@@ -471,14 +491,18 @@ class Placements(Ledger):
         return takers_of(group, charge_of_tasks(job, tasks, self.cluster), to_quota=to_quota)
 
     def _rows_that_may_start(self) -> set[int] | None:
-        """Return the rows of the shapes of units that no limit on running jobs keeps from starting; ``None`` without such limits."""
+        """Return the rows of the shapes of units that no limit on running jobs keeps from starting; ``None`` without
+        such limits.
+        """
         if not any(group.counters for group in self.groups):
             return None
         rows = {job.shape.row for group in self.groups for job in within(group, group.policy)}
         return rows | {claim.shape.row for claim in self.claims}
 
     def broken_bound(self, job: JobEntry) -> Bound | None:
-        """Return the MaxQuota that a unit would break, or what it would take of what others keep; what it would have inside its workload's lease is counted already."""
+        """Return the MaxQuota that a unit would break, or what it would take of what others keep; what it would have
+        inside its workload's lease is counted already.
+        """
         groups = self.groups
         bound = over_max(groups, job, self.cluster) if groups.bounded else None
         if bound is None and groups.tree.keeps:
@@ -518,7 +542,9 @@ class Placements(Ledger):
         return group.policy.may_use_more(job, charge_of_tasks(job, job.shape.size, self.cluster), group.quota)
 
     def _claim(self, job: JobEntry, eviction: Eviction, now: int) -> None:
-        """Take the unit out of its queue, claim for it the resources that its victims will free, and signal the victims."""
+        """Take the unit out of its queue, claim for it the resources that its victims will free, and signal the
+        victims.
+        """
         names = self.cluster.names
         victims = eviction.attempts
         nodes = tuple((names[f], count) for f, count in eviction.nodes)
@@ -530,7 +556,9 @@ class Placements(Ledger):
             self._do(Preempt(each.id, each.job.job.id, each.task, names[each.node], grace, job.job.id))
 
     def _grace_of(self, victim: Attempt) -> int:
-        """Return how long a victim may go on after its signal: the grace of its job, at most that of its group, or of loans."""
+        """Return how long a victim may go on after its signal: the grace of its job, at most that of its group, or of
+        loans.
+        """
         most = self.options.reclaim_grace if victim.parts else victim.job.group.options.grace
         return min(victim.job.job.stop_grace, most)
 
@@ -588,7 +616,9 @@ class Placements(Ledger):
         return True
 
     def _may_start(self, claim: ClaimEntry) -> bool:
-        """Return whether no other claim competes for the room: its victims are gone, or no other claim is on its nodes."""
+        """Return whether no other claim competes for the room: its victims are gone, or no other claim is on its
+        nodes.
+        """
         if not any(victim in self.leaving for victim in claim.victims):
             return True
         nodes = {f for f, _ in claim.reservation.nodes}

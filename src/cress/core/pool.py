@@ -1,4 +1,6 @@
-"""The pool: all leases of workloads, and how tasks take of them, borrow of them and give back (source F, design note 0024)."""
+"""The pool: all leases of workloads, and how tasks take of them, borrow of them and give back (source F, design note
+0024).
+"""
 
 from __future__ import annotations
 
@@ -135,7 +137,9 @@ class Pool:
         return known.index((part.kind, part.device)), part.amounts
 
     def brought(self, attempt: Attempt) -> list[LeasePart]:
-        """Return what the row of a task brings to a claim of its workload when it ends; nothing with exclusive disks."""
+        """Return what the row of a task brings to a claim of its workload when it ends; nothing with exclusive
+        disks.
+        """
         mask, alone = devices.mask_of(self._cluster, attempt.slot)
         if alone or attempt.parts:
             return []
@@ -277,7 +281,8 @@ class Pool:
     # --- ends ----------------------------------------------------------------------------------------------
 
     def ended(self, attempt: Attempt, now: int) -> None:
-        """Give back what a task whose own row is released took of leases: borrowed parts to their owners, its own to its workload.
+        """Give back what a task whose own row is released took of leases: borrowed parts to their owners, its own to
+        its workload.
 
         What it yields to another unit is not kept.
         """
@@ -358,7 +363,10 @@ class Pool:
         self._running.forget()
 
     def leave_to_borrower(self, part: Part) -> None:
-        """Let a lent part no longer belong to its lease: it is free once its borrower ends. A lease of which nothing is left is over."""
+        """Let a lent part no longer belong to its lease: it is free once its borrower ends.
+
+        A lease of which nothing is left is over.
+        """
         lease = self._leave(part)
         self._close_if_empty(lease)
 
@@ -369,7 +377,9 @@ class Pool:
         return lease
 
     def free_idle_on(self, f: int) -> None:
-        """Give back the idle parts on a node that has less than is held there, but for those of leases that are held."""
+        """Give back the idle parts on a node that has less than is held there, but for those of leases that are
+        held.
+        """
         for lease in list(self.idle_on.get(f, {}).values()):
             if not lease.is_held:
                 self.reduce(lease.id)

@@ -1,7 +1,8 @@
-"""Preemption: the choice of victims for a unit of a group below its quota (source G, steps i to k), or inside its group.
+"""Preemption: the choice of victims for a unit of a group below its quota (source G, steps i to k), or inside its
+group.
 
-Per candidate node: take victims in order until the unit fits, then give back in reverse the victims that are not needed; the
-node with the cheapest set wins. A *claim* keeps the freed resources for the unit.
+Per candidate node: take victims in order until the unit fits, then give back in reverse the victims that are not
+needed; the node with the cheapest set wins. A *claim* keeps the freed resources for the unit.
 """
 
 from __future__ import annotations
@@ -111,7 +112,9 @@ def find_eviction(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: 
 
 
 def find_exchange(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool = False) -> Eviction | None:
-    """Return victims beside ``takers`` that have themselves all that one unit of ``job`` asks for, whatever is free, or ``None``."""
+    """Return victims beside ``takers`` that have themselves all that one unit of ``job`` asks for, whatever is free, or
+    ``None``.
+    """
     search = _Search(core, job, _groups_that_yield(core, job, takers, to_quota=to_quota), to_quota=to_quota)
     np.minimum(search.levels, 0, out=search.levels)
     return search.plan(beyond=False) or search.plan(beyond=True)
@@ -130,7 +133,8 @@ def find_eviction_within(core: Books, job: JobEntry, takers: list[Taker], *, to_
 
 
 def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
-    """Return victims of lower priority in the workload of ``job``, beside the reservations in force, or ``None`` (source F).
+    """Return victims of lower priority in the workload of ``job``, beside the reservations in force, or ``None``
+    (source F).
 
     Jobs of a workload have equal shares of it: the job takes up to its share, and from none below its share.
     """
@@ -145,7 +149,9 @@ def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
 
 
 def _beyond_their_share(core: Books, job: JobEntry) -> list[Attempt]:
-    """Return the tasks of lower priority that leave each job of the workload of ``job`` its equal share, if that is below its own."""
+    """Return the tasks of lower priority that leave each job of the workload of ``job`` its equal share, if that is
+    below its own.
+    """
     tasks = [each for each in job.group.attempts.values() if each.job.workload == job.workload]
     jobs = {each.job.job.id for each in tasks} | {job.job.id}
     cost: dict[int, int] = dict.fromkeys(jobs, 0)
@@ -191,8 +197,8 @@ def leave_to(core: Books, job: JobEntry) -> set[int]:
 def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Taker]) -> Eviction | None:
     """Return less urgent victims for one unit of ``job``, beside the reservations in force, or ``None`` (source S).
 
-    The least urgent first; in groups above their quota beside ``takers``, where these do not suffice in its own group. Those that could not
-    meet their own deadlines any more afterwards come last.
+    The least urgent first; in groups above their quota beside ``takers``, where these do not suffice in its own group.
+    Those that could not meet their own deadlines any more afterwards come last.
     """
     yielding = list(yielding_to(core.groups, job.group, takers, lambda node: node.excess() > 1))
     search = _Search(core, job, yielding, own=True, by_urgency=True)
@@ -214,7 +220,9 @@ def worthwhile(job: JobEntry) -> float:
 
 
 def _groups_that_yield(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool) -> list[Yielding]:
-    """Return the groups that may be preempted for another one's unit: of the lowest priority, then furthest above its quota, first."""
+    """Return the groups that may be preempted for another one's unit: of the lowest priority, then furthest above its
+    quota, first.
+    """
     if core.groups.kinds:
         return groups_that_yield_kinds(core, job, takers, to_quota=to_quota)
     found = yielding_to(core.groups, job.group, takers, lambda node: node.can_be_preempted(to_quota=to_quota))
@@ -222,10 +230,12 @@ def _groups_that_yield(core: Books, job: JobEntry, takers: list[Taker], *, to_qu
 
 
 class _Search:
-    """The search: future free amounts per node, and the victims that could add to them (tables: ``kernels/victims.py``).
+    """The search: future free amounts per node, and the victims that could add to them (tables:
+    ``kernels/victims.py``).
 
-    ``yielding`` are the groups that may be preempted, the first of which yields first, then that of ``job`` if ``own``. ``only``: of the
-    tasks in these slots. ``to_quota``: of groups that are above their quota, be it within quota × B, the first one on any node.
+    ``yielding`` are the groups that may be preempted, the first of which yields first, then that of ``job`` if ``own``.
+    ``only``: of the tasks in these slots. ``to_quota``: of groups that are above their quota, be it within quota × B,
+    the first one on any node.
     """
 
     def __init__(
@@ -310,9 +320,18 @@ class _Search:
                 # Loans are the first to go.
                 worth[attempt.slot] = -_ANY
         name_victims(
-            self.table, cluster.leases, stay, job_of, unit_of, int(unit_of.max(initial=UNSET)) + 1, rank_of, latest, core.now,
-            worth, self.victims,
-        )  # fmt: skip
+            self.table,
+            cluster.leases,
+            stay,
+            job_of,
+            unit_of,
+            int(unit_of.max(initial=UNSET)) + 1,
+            rank_of,
+            latest,
+            core.now,
+            worth,
+            self.victims,
+        )
         if core.groups.kinds:
             keep_to_kinds(core, job, yielding, self.victims, by_urgency=by_urgency, to_quota=to_quota)
 
@@ -336,15 +355,19 @@ class _Search:
         return self._urgencies(core)
 
     def _by_group(self, worth: Ints, rank_of: Ints) -> Ints:
-        """Return the worth of each slot, first by the place of its group: what each group is above its quota counts on all nodes."""
+        """Return the worth of each slot, first by the place of its group: what each group is above its quota counts on
+        all nodes.
+        """
         order = np.unique(worth, return_inverse=True)[1].reshape(worth.shape)
         found: Ints = rank_of[self.table[:, R_GROUP]] * len(worth) + order
         return found
 
     def _worth_by_urgency(self, core: Books, rank_of: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
-        """Return the slots of tasks that are as urgent as the unit within the margin, or of its own job, and the worth of each slot.
+        """Return the slots of tasks that are as urgent as the unit within the margin, or of its own job, and the worth
+        of each slot.
 
-        Worth most are tasks that, begun again, might miss deadlines which they can meet now; then those of the unit's own group.
+        Worth most are tasks that, begun again, might miss deadlines which they can meet now; then those of the unit's
+        own group.
         """
         table, job = self.table, self.job
         urgencies = self._urgencies(core)
@@ -382,7 +405,9 @@ class _Search:
         return stay
 
     def _and_not_taking_back(self, stay: npt.NDArray[np.bool_], now: int) -> npt.NDArray[np.bool_]:
-        """Return ``stay`` with the slots of tasks of the unit's own group that were due a short time ago, or could take the room back at once, for their urgency."""
+        """Return ``stay`` with the slots of tasks of the unit's own group that were due a short time ago, or could take
+        the room back at once, for their urgency.
+        """
         job, group = self.job, self.job.group
         stay = stay.copy()
         known: dict[int, bool] = {}
@@ -397,7 +422,8 @@ class _Search:
     def _what_groups_can_spare(
         self, groups: list[GroupState], yielding: list[Yielding], *, to_quota: bool
     ) -> tuple[Ints, Ints]:
-        """Return, per group, the place of the one that it is in, and the amount that it may lose in each measure and still be at its quota.
+        """Return, per group, the place of the one that it is in, and the amount that it may lose in each measure and
+        still be at its quota.
 
         The groups that these are in follow. The amount is -1 where a group has no such measure.
         """
@@ -421,7 +447,9 @@ class _Search:
         return above, spare
 
     def _what_jobs_can_spare(self, stopping: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
-        """Number the gangs and the jobs with a minimum; return the number of each slot's job, and the tasks that each may lose."""
+        """Number the gangs and the jobs with a minimum; return the number of each slot's job, and the tasks that each
+        may lose.
+        """
         slots = np.flatnonzero(
             (self.cluster.leases[:, NODE] != NONE)
             & ((self.table[:, R_YIELDS] == WHOLE) | (self.table[:, R_MINIMUM] > 0))
@@ -433,7 +461,8 @@ class _Search:
         return job_of, stay - self.table[slots[first], R_MINIMUM]
 
     def _what_yields_together(self, job_of: Ints, held: list[WorkloadLease]) -> Ints:
-        """Number what yields as a whole, per slot: a gang; a held lease with all tasks that run inside, and what is idle in it.
+        """Number what yields as a whole, per slot: a gang; a held lease with all tasks that run inside, and what is
+        idle in it.
 
         What a held lease has stays in it, so the end of a task inside makes room for its own workload alone.
         """
@@ -457,7 +486,8 @@ class _Search:
         return unit_of
 
     def plan(self, *, beyond: bool) -> Eviction | None:
-        """Return the victims of the unit; for a gang whose racks are compared or counted, those in the racks that cost fewest tasks.
+        """Return the victims of the unit; for a gang whose racks are compared or counted, those in the racks that cost
+        fewest tasks.
 
         ``beyond``: a group above its quota may lose a victim that takes it below. One that is within quota × B may
         if it has, even so, more of its quota than the unit's group.
@@ -474,7 +504,9 @@ class _Search:
         return best
 
     def _leave_more_than_it_has(self, plan: Eviction) -> bool:
-        """Return whether the groups that yield have more of their quotas without the victims than the unit's group has now: so nobody takes turns."""
+        """Return whether the groups that yield have more of their quotas without the victims than the unit's group has
+        now: so nobody takes turns.
+        """
         own = self.job.group
         least = own.ratio_with(own.claimed)
         lost: dict[str, tuple[Amounts, list[int]]] = {}
@@ -487,7 +519,9 @@ class _Search:
         return all(node.ratio_with(change) > least for node, change in lost.values())
 
     def _choices(self) -> Iterator[tuple[list[Ints], Room | None]]:
-        """Yield the limits of copies per node, by kind, in each choice of racks and domains that could hold the unit when empty; an empty limit is none."""
+        """Yield the limits of copies per node, by kind, in each choice of racks and domains that could hold the unit
+        when empty; an empty limit is none.
+        """
         shape = self.job.shape
         rules = rules_of_all(shape.kinds) if shape.kinds else NO_RULES
         if rules.hard:
@@ -542,7 +576,9 @@ class _Search:
         beyond: bool,
         room: Room | None,
     ) -> bool:
-        """Place the copies of one shape, and add victims to those ``taken`` in their ``order``; return whether all have a place."""
+        """Place the copies of one shape, and add victims to those ``taken`` in their ``order``; return whether all have
+        a place.
+        """
         request, lack = shape.request_array, self.cluster.lack[shape.row]
         # The clauses of a single task decide alone; only a gang fills racks and other domains by itself.
         left = [] if room is None else room.left
@@ -622,7 +658,9 @@ class _Search:
 
 
 def _devices_come_free(core: Books, stopping: Bools) -> Bools:
-    """Return the slots that count as free for devices: of ``stopping`` tasks, but of none that is inside a held lease, and what is idle in leases that end."""
+    """Return the slots that count as free for devices: of ``stopping`` tasks, but of none that is inside a held lease,
+    and what is idle in leases that end.
+    """
     leases = [lease for lease in core.pool.leases.values() if lease.holder is not None]
     if not leases:
         return stopping

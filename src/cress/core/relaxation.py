@@ -14,7 +14,10 @@ MOST_STALE = 64
 
 
 class Relaxation:
-    """The times at which waiting jobs must be checked. An entry is valid as long as it equals ``relaxes_at`` of the job."""
+    """The times at which waiting jobs must be checked.
+
+    An entry is valid as long as it equals ``relaxes_at`` of the job.
+    """
 
     def __init__(self) -> None:
         # A heap of times and jobs.
@@ -82,7 +85,9 @@ class Relaxation:
         return found
 
     def next(self) -> int:
-        """Return the earliest time at which a clause of a waiting job becomes soft or hard; NEVER if none does by itself."""
+        """Return the earliest time at which a clause of a waiting job becomes soft or hard; NEVER if none does by
+        itself.
+        """
         while self.times:
             time, number = self.times[0]
             job = self._by_time.get(number)

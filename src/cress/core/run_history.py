@@ -37,7 +37,8 @@ Key = tuple[str, str, str]
 
 
 class RunHistory:
-    """The last runs per (user, job name, group) with their requests and parts of their limits, and per user and per group for jobs without any.
+    """The last runs per (user, job name, group) with their requests and parts of their limits, and per user and per
+    group for jobs without any.
 
     Many users give each job a name of its own: their other runs are the next best thing.
     """
@@ -69,7 +70,9 @@ class RunHistory:
             self._used[size] = (used + min(run, limit), limits + max(1, limit))
 
     def _row(self, key: Key) -> int:
-        """Return the row of a key, of which a run has ended; a new one is that of the key whose last run is longest ago if there are too many."""
+        """Return the row of a key, of which a run has ended; a new one is that of the key whose last run is longest ago
+        if there are too many.
+        """
         row = self._rows.get(key)
         if row is not None:
             self._rows.move_to_end(key)
@@ -107,13 +110,24 @@ class RunHistory:
         if row is None:
             return RunEstimate(0, mean, likely, likely)
         optimistic, mean, pessimistic, run, part = estimate_run(
-            self._table, row, WEIGHTS, OTHER_REQUEST, self._numbers.get(request, -1), limit, likely, mean, LIMIT_WEIGHT, PARTS
-        )  # fmt: skip
+            self._table,
+            row,
+            WEIGHTS,
+            OTHER_REQUEST,
+            self._numbers.get(request, -1),
+            limit,
+            likely,
+            mean,
+            LIMIT_WEIGHT,
+            PARTS,
+        )
         least = 0 if limit >= NEVER else max(1, limit * part // PARTS)
         return RunEstimate(optimistic if key in self._rows else 0, mean, pessimistic, run, least)
 
     def known(self, key: Key) -> Key:
-        """Return the key whose runs count for an estimate: that of the job, or of all jobs of the user if its name is new."""
+        """Return the key whose runs count for an estimate: that of the job, or of all jobs of the user if its name is
+        new.
+        """
         return key if key in self._rows else _of_user(key)
 
     def _group_median(self, group: str) -> int:

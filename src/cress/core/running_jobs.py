@@ -1,7 +1,8 @@
-"""Counters of running jobs, for the limits of groups (design note 0031): who may start one more job, for all users and for each.
+"""Counters of running jobs, for the limits of groups (design note 0031): who may start one more job, for all users and
+for each.
 
-A job runs while an attempt of it does, or while it has claimed its room. All tasks of a service or database are one job. A job that runs already takes
-no further place of a limit, so its other tasks may start.
+A job runs while an attempt of it does, or while it has claimed its room. All tasks of a service or database are one
+job. A job that runs already takes no further place of a limit, so its other tasks may start.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from cress.model.job import JobType
 class RunningTasks:
     """Rows of attempts that hold a lease; the rows of free slots are undefined.
 
-    Attempts are numbered as they start, so those that have no row yet are the last ones; an attempt that ends gives its slot
-    back, and the next one in that slot overwrites its row.
+    Attempts are numbered as they start, so those that have no row yet are the last ones; an attempt that ends gives its
+    slot back, and the next one in that slot overwrites its row.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,9 @@ class RunningTasks:
         self.base = 1
 
     def forget(self) -> None:
-        """Forget all rows: charges, groups, deadlines or estimates changed, and the rows are written again when they are needed."""
+        """Forget all rows: charges, groups, deadlines or estimates changed, and the rows are written again when they
+        are needed.
+        """
         self._last = 0
 
     def refresh(self, cluster: Cluster, groups: Groups, attempts: dict[int, Attempt], others: list[int]) -> None:
@@ -54,12 +56,20 @@ class RunningTasks:
         rows = np.zeros((len(new), self.table.shape[1]), np.int64)
         rows[:, R_ID:R_CHARGE] = [
             (
-                attempt.id, attempt.start + attempt.job.job.min_time, attempt.job.job.counted_as, attempt.job.job.priority, place[attempt.job.group.name],
-                _how_it_yields(attempt), attempt.job.job.minimum, attempt.job.deadline, attempt.job.shortest, attempt.job.longest,
+                attempt.id,
+                attempt.start + attempt.job.job.min_time,
+                attempt.job.job.counted_as,
+                attempt.job.job.priority,
+                place[attempt.job.group.name],
+                _how_it_yields(attempt),
+                attempt.job.job.minimum,
+                attempt.job.deadline,
+                attempt.job.shortest,
+                attempt.job.longest,
                 attempt.job.limit,
             )
             for attempt in new
-        ]  # fmt: skip
+        ]
         for m in range(measures):
             if kinds:
                 rows[:, R_CHARGE + m] = [self._charged(attempt.charge, m, kinds) for attempt in new]
@@ -69,7 +79,9 @@ class RunningTasks:
         self._last = max(attempt.id for attempt in new)
 
     def write_idle(self, groups: Groups, leases: list[WorkloadLease]) -> None:
-        """Write to which groups the idle parts of these leases belong, and what they cost them: in one row of each lease."""
+        """Write to which groups the idle parts of these leases belong, and what they cost them: in one row of each
+        lease.
+        """
         kinds = len(groups.kinds)
         place = {name: i for i, name in enumerate(groups.by_name)}
         for lease in leases:

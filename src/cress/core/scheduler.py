@@ -70,7 +70,8 @@ class Scheduler(Cycle):
         return None if job is None else outlook(self, job, max(self.now, now or 0), behind)
 
     def latest_start(self, job_id: int, behind: Behind | None = None) -> int:
-        """Return the time (µs) at which a job must start at the latest to meet its deadline by the optimistic estimates.
+        """Return the time (µs) at which a job must start at the latest to meet its deadline by the optimistic
+        estimates.
 
         NEVER if it has none, or runs.
 
@@ -94,7 +95,10 @@ class Scheduler(Cycle):
 
     @staticmethod
     def prepare_match() -> None:
-        """Build what ``match`` and submits with expressions need; it takes a tenth of a second, once. Any thread may."""
+        """Build what ``match`` and submits with expressions need; it takes a tenth of a second, once.
+
+        Any thread may.
+        """
         prepare()
 
     def match(self, requirement: str = "", rank: str = "") -> list[NodeMatch]:

@@ -1,4 +1,6 @@
-"""Amounts and constraints of a unit of several jobs whose tasks start again together on one node (source E §3.4, step 4)."""
+"""Amounts and constraints of a unit of several jobs whose tasks start again together on one node (source E §3.4, step
+4).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Homes of units whose companions still run: a leader starts beside them, or all of them move to another node.
 
-What runs is kept as long as possible: the leader goes back to the node of its companions if it has room. Else, when another
-node has room for all of them, the companions are stopped and start there with the leader. Else they run on, and the leader waits.
+What runs is kept as long as possible: the leader goes back to the node of its companions if it has room. Else, when
+another node has room for all of them, the companions are stopped and start there with the leader. Else they run on, and
+the leader waits.
 """
 
 from __future__ import annotations

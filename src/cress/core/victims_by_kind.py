@@ -1,7 +1,8 @@
 """The groups and tasks that yield to others where quotas name kinds of nodes (design note 0034).
 
-Whether a group may take room, and whether another one has to give it, depends on the kind of the node. So for each group that yields only those of
-its tasks are victims whose node its taker is entitled to, and a task that is charged in kinds yields for these alone.
+Whether a group may take room, and whether another one has to give it, depends on the kind of the node. So for each
+group that yields only those of its tasks are victims whose node its taker is entitled to, and a task that is charged in
+kinds yields for these alone.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def _asked(job: JobEntry, tasks: int) -> ResourceVector:
 
 
 def groups_that_yield_kinds(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: bool) -> list[Yielding]:
-    """Return the groups that may be preempted for a unit, as in a cluster without kinds; of equal priority and level those first that have most, beyond their quotas, of the kinds that the taker is guaranteed."""
+    """Return the groups that may be preempted for a unit, as in a cluster without kinds; of equal priority and level
+    those first that have most, beyond their quotas, of the kinds that the taker is guaranteed.
+    """
     wanted = {taker.group.name: named_kinds(taker.group, _asked(job, job.shape.size)) for taker in takers}
     every: Bools = np.any(list(wanted.values()), axis=0) if wanted else np.zeros(len(core.groups.kinds), np.bool_)
     found = yielding_to(core.groups, job.group, takers, lambda node: yields_somewhere(node, every, to_quota=to_quota))
@@ -58,10 +61,11 @@ def groups_that_yield_kinds(core: Books, job: JobEntry, takers: list[Taker], *, 
 def keep_to_kinds(
     core: Books, job: JobEntry, yielding: list[Yielding], victims: Ints, *, by_urgency: bool, to_quota: bool
 ) -> None:
-    """Take those out of the table of victims whose taker is not entitled to their node, and make the others count in the kinds that protect them.
+    """Take those out of the table of victims whose taker is not entitled to their node, and make the others count in
+    the kinds that protect them.
 
-    In a kind that no group on its way up names a task counts only if the taker is guaranteed that kind; else it yields for what it costs
-    in the measures of all nodes.
+    In a kind that no group on its way up names a task counts only if the taker is guaranteed that kind; else it yields
+    for what it costs in the measures of all nodes.
     """
     leases, table = core.cluster.leases, core.running.table
     place = {name: i for i, name in enumerate(core.groups.by_name)}

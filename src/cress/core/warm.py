@@ -47,9 +47,23 @@ from cress.model.times import MINUTE, SECOND
 
 # All kernels of the scheduler.
 KERNELS = Kernels(
-    alike, balance, choice, devices, domains, filling, fragmentation, fragments, holding, order, runs, shape_blocks, timeline, urgency,
-    victims, machine,
-)  # fmt: skip
+    alike,
+    balance,
+    choice,
+    devices,
+    domains,
+    filling,
+    fragmentation,
+    fragments,
+    holding,
+    order,
+    runs,
+    shape_blocks,
+    timeline,
+    urgency,
+    victims,
+    machine,
+)
 
 _CORES = 1000  # millicores
 # All kernels have been called after about 40 of them.
@@ -164,7 +178,9 @@ def _play(dimensions: Dimensions, options: Options, enough: Callable[[], bool]) 
 
 
 def _gang(dimensions: Dimensions, options: Options, nodes: list[Node], groups: list[Group]) -> None:
-    """Place a plain gang as a whole, and one with exclusive disks; in the story the nodes may never have room for one at the right moment."""
+    """Place a plain gang as a whole, and one with exclusive disks; in the story the nodes may never have room for one
+    at the right moment.
+    """
     core = Scheduler(dimensions, options)
     core.observe(0, [*map(NodeAdded, nodes), GroupsApplied(tuple(groups))])
     core.observe(0, [JobSubmitted(Job(id=1, group=groups[0].name, request=nodes[0].capacity, tasks=2, gang=True))])

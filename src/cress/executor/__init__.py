@@ -1,7 +1,7 @@
 """The programs of a node: the supervisor, which is the parent of the tasks, and the agent, which talks to the center.
 
-``run`` is the agent's program, ``keep`` starts it again when it dies; it starts the supervisor when none runs. Nothing heavy is imported before it is called:
-the supervisor lives in this room too, and stays small.
+``run`` is the agent's program, ``keep`` starts it again when it dies; it starts the supervisor when none runs. Nothing
+heavy is imported before it is called: the supervisor lives in this room too, and stays small.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ __all__ = ["Settings", "keep", "run"]
 
 
 def run(settings: Settings) -> int:
-    """Run an executor until it is told to stop. Return the exit code: 0 stopped; 3 it cannot work, and has reported why."""
+    """Run an executor until it is told to stop.
+
+    Return the exit code: 0 stopped; 3 it cannot work, and has reported why.
+    """
     from cress.executor.agent import main
     from cress.executor.runtimes.linux import not_dumpable
 

@@ -1,6 +1,8 @@
-"""The rules for accounts of tasks: a file in the executor's directory, which the agent writes and the supervisor follows.
+"""The rules for accounts of tasks: a file in the executor's directory, which the agent writes and the supervisor
+follows.
 
-A file, since a supervisor outlives its agents: an operator who takes a right away restarts the executor, and tasks go on.
+A file, since a supervisor outlives its agents: an operator who takes a right away restarts the executor, and tasks go
+on.
 """
 
 from __future__ import annotations

@@ -15,7 +15,10 @@ _HTTP = frozenset({"http", "https"})
 
 
 class Failed(Exception):
-    """A file could not be fetched or saved; the message is the end of a sentence. ``node``: the node is at fault, not the job."""
+    """A file could not be fetched or saved; the message is the end of a sentence.
+
+    ``node``: the node is at fault, not the job.
+    """
 
     def __init__(self, why: str, *, node: bool = False) -> None:
         super().__init__(why)

@@ -1,4 +1,6 @@
-"""Opening the log of an attempt safely: its folder belongs to the task, which may have replaced the log by something else."""
+"""Opening the log of an attempt safely: its folder belongs to the task, which may have replaced the log by something
+else.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,11 @@ import stat
 
 
 def open_log(path: str | bytes, flags: int) -> int:
-    """Return a descriptor of a log. Raise OSError if there is none, or if it is not a regular file of its folder's owner.
+    """Return a descriptor of a log. Raise OSError if there is none, or if it is not a regular file of its folder's
+    owner.
 
-    So nothing is read or changed with rights that the task does not have: links are not followed, a pipe does not block, and
-    a hard link to a file of another account is refused.
+    So nothing is read or changed with rights that the task does not have: links are not followed, a pipe does not
+    block, and a hard link to a file of another account is refused.
     """
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     status, folder = os.fstat(fd), os.stat(os.path.dirname(path))  # noqa: PTH116, PTH120 - looked at often

@@ -1,4 +1,6 @@
-"""Daemon threads for blocking work: unlike those of a thread pool, a file system that hangs does not keep the program alive."""
+"""Daemon threads for blocking work: unlike those of a thread pool, a file system that hangs does not keep the program
+alive.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Logs and commands in tasks, as the center asks for them over one connection; and the second connection, which is only for them."""
+"""Logs and commands in tasks, as the center asks for them over one connection; and the second connection, which is only
+for them.
+"""
 
 from __future__ import annotations
 

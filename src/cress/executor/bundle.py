@@ -1,4 +1,7 @@
-"""The executor's bundle: its certificate and key, and the authority by which it knows its center. Read again for each connection."""
+"""The executor's bundle: its certificate and key, and the authority by which it knows its center.
+
+Read again for each connection.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ class Bundle:
         return self._context(self.folder / BUNDLE_CERTIFICATE)
 
     def fault(self) -> str:
-        """Return why the certificate does not hold for the bundle's own authority (it has expired, say); empty if it does.
+        """Return why the certificate does not hold for the bundle's own authority (it has expired, say); empty if it
+        does.
 
         The center's library closes the connection without saying so: this is a handshake with itself, in memory.
         """

@@ -1,4 +1,6 @@
-"""The agent's wire to the center: a WebSocket over TLS, or over TCP or a Unix socket, opened by a mutual proof, its messages sealed."""
+"""The agent's wire to the center: a WebSocket over TLS, or over TCP or a Unix socket, opened by a mutual proof, its
+messages sealed.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +146,8 @@ async def _open_tls(url: str, bundle: Bundle, *, ping_interval: float, ping_time
         # It has shown its certificate and ended the connection before it answered.
         fault = bundle.fault() or "it does not know its authority, or speaks something else there"
         raise NotReached(
-            f"the center at {url} refuses the certificate in {bundle.folder} ({fault}); `cress tls issue` makes a new bundle"
+            f"the center at {url} refuses the certificate in {bundle.folder} ({fault}); `cress tls issue` "
+            "makes a new bundle"
         ) from None
     except (OSError, WebSocketException, EOFError, ValueError) as error:
         raise NotReached(f"the center at {url} cannot be reached ({_why(error)})") from None

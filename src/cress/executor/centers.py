@@ -14,7 +14,8 @@ from cress.protocol.proof import ProofError
 
 # Seconds after which the next address is tried beside one that does not answer.
 STAGGER = 0.1
-# Seconds for which the center that takes over is looked for without a word, and between two tries: in the first second, and later.
+# Seconds for which the center that takes over is looked for without a word, and between two tries: in the first second,
+# and later.
 HURRY, SOON, PAUSE = 10.0, 0.03, 0.1
 # Seconds between two looks whether another center listens for executors: only the one that leads does.
 LOOK = 0.2
@@ -42,8 +43,8 @@ class Centers:
     async def connect(self) -> CenterWire:
         """Connect to the center that leads. Raises as ``open_wire`` does, for the last address if none is wrong.
 
-        After a connection is lost each address is tried for a while: another center takes over. One that does not answer holds
-        up none of the others.
+        After a connection is lost each address is tried for a while: another center takes over. One that does not
+        answer holds up none of the others.
         """
         if len(self._urls) == 1:
             return await self._open(self._urls[0])
@@ -104,10 +105,11 @@ class Centers:
         self._urls.append(url)
 
     async def moved(self) -> str:
-        """Return the address of another center when that begins to listen for executors: it leads. ``connect`` goes there.
+        """Return the address of another center when that begins to listen for executors: it leads. ``connect`` goes
+        there.
 
-        A look costs a center that stands by nothing: its kernel refuses the connection. Only one that begins to listen is asked
-        whether it leads: one that was asleep, and wakes, is no leader any more.
+        A look costs a center that stands by nothing: its kernel refuses the connection. Only one that begins to listen
+        is asked whether it leads: one that was asleep, and wakes, is no leader any more.
         """
         while True:
             await asyncio.sleep(LOOK)

@@ -94,7 +94,10 @@ class Checks:
                 os.unlink(self._path(attempt))  # noqa: PTH108 - for every attempt that ends
 
     def known(self) -> tuple[Checked, ...]:
-        """Return the state of all attempts, for a center that has just been connected. Afterwards none of it counts as news."""
+        """Return the state of all attempts, for a center that has just been connected.
+
+        Afterwards none of it counts as news.
+        """
         self._news.clear()
         return self._reports(self._watched)
 

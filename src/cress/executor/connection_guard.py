@@ -1,8 +1,8 @@
 """The guard of a process that fetches or saves files: it connects only to addresses that the operator's rules allow.
 
-Every connection of Python's sockets is checked at the moment it is made, with the address that the kernel gets: so neither a
-redirect nor a name whose address has changed since leads elsewhere, whatever library follows it. The guard stays for the
-life of the process.
+Every connection of Python's sockets is checked at the moment it is made, with the address that the kernel gets: so
+neither a redirect nor a name whose address has changed since leads elsewhere, whatever library follows it. The guard
+stays for the life of the process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The paths of data on this node, for DataLocality: existing paths that match the configured patterns (docs/data.md)."""
+"""The paths of data on this node, for DataLocality: existing paths that match the configured patterns
+(docs/data.md).
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ class Datasets:
             self._looking = None
             if more:
                 self._say(
-                    f"more than {MOST_PATHS} paths of data, of which only the first {MOST_PATHS} are used: configure their folder instead"
+                    f"more than {MOST_PATHS} paths of data, of which only the first {MOST_PATHS} are used: "
+                    "configure their folder instead"
                 )
         return self.known
 

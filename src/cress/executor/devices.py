@@ -1,8 +1,8 @@
 """Discovery of the disks and GPUs of a machine, without starting a program (docs/devices.md).
 
-A disk counts once, however many partitions it has: with the largest file system that is mounted from it. That of the root
-file system counts with the executor's own folder, if that lies on it. GPUs are those that NVML knows, where its Python
-package is installed.
+A disk counts once, however many partitions it has: with the largest file system that is mounted from it. That of the
+root file system counts with the executor's own folder, if that lies on it. GPUs are those that NVML knows, where its
+Python package is installed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class _Mounted(msgspec.Struct, frozen=True):
 
 
 def of_node(settings: Settings, machine: Machine | None = None) -> tuple[Device, ...]:
-    """Return the devices of a node: those of its file and, of kinds that its file does not mention, those that are found."""
+    """Return the devices of a node: those of its file and, of kinds that its file does not mention, those that are
+    found.
+    """
     found = list(settings.devices)
     if not settings.discover:
         return tuple(found)
@@ -102,7 +104,8 @@ def _mounted(machine: Machine) -> Iterable[_Mounted]:
         left, _, right = line.partition(" - ")
         fields, (kind, source, options) = left.split(), right.split(" ")[:3]
         number, root, place, own = fields[2], fields[3], _unescaped(fields[4]), fields[5].split(",")
-        # A bind mount of a part is not another file system; with btrfs, however, parts (subvolumes) are what is mounted.
+        # A bind mount of a part is not another file system; with btrfs, however, parts (subvolumes) are what is
+        # mounted.
         if (root != "/" and kind != "btrfs") or "ro" in own or "ro" in options.split(","):
             continue
         disk = _whole(number, _unescaped(source), machine)
@@ -145,7 +148,10 @@ def _disk_of(folder: Path, machine: Machine) -> str:
 
 
 def _reached(folder: Path) -> bool:
-    """Return whether tasks can reach a folder. With accounts of their own they can if all may pass through its parents."""
+    """Return whether tasks can reach a folder.
+
+    With accounts of their own they can if all may pass through its parents.
+    """
     if os.geteuid() != 0:
         return True
     with contextlib.suppress(OSError):

@@ -1,4 +1,6 @@
-"""Watch over the supervisor by the keeper: one that was stopped (SIGSTOP, a debugger) cannot end its tasks with their term."""
+"""Watch over the supervisor by the keeper: one that was stopped (SIGSTOP, a debugger) cannot end its tasks with their
+term.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class FrozenSupervisor:
             return
         if self._found == pid:
             self._say(
-                f"the supervisor (pid {pid}) was stopped by a signal; it is continued, since it ends tasks with their term"
+                f"the supervisor (pid {pid}) was stopped by a signal; it is continued, since it ends tasks "
+                "with their term"
             )
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGCONT)

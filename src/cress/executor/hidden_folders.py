@@ -1,8 +1,8 @@
 """Folders of this machine that containers must not see: data directories of centers and executors.
 
 A container that runs as root could read their tokens and databases through the root folder of the node. Known are the
-executor's own folder, the data directory around it, the folder of key files, those that ran as root on this machine since it was started (they
-are noted in ``/run/cress/homes``), and those that the operator names (``--hide``).
+executor's own folder, the data directory around it, the folder of key files, those that ran as root on this machine
+since it was started (they are noted in ``/run/cress/homes``), and those that the operator names (``--hide``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The environment variables that tasks, and the processes that work for them, inherit from the executor.
 
-A task can read the environment of its parent, so it is not that of the shell in which somebody started the executor, which
-may have secrets: it is a short list of variables, and those that the operator names (``--task-env``).
+A task can read the environment of its parent, so it is not that of the shell in which somebody started the executor,
+which may have secrets: it is a short list of variables, and those that the operator names (``--task-env``).
 """
 
 from __future__ import annotations

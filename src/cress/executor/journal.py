@@ -2,8 +2,8 @@
 
 A frame is a mark, the length of its payload, the payload's crc32 and the payload: one batch, complete or absent.
 
-A damaged file is set aside, and the journal goes on with the whole frames that were in it. Tasks that none of them tells
-of are then stopped: nobody can say what was agreed about them (``TaskProcesses.resume``).
+A damaged file is set aside, and the journal goes on with the whole frames that were in it. Tasks that none of them
+tells of are then stopped: nobody can say what was agreed about them (``TaskProcesses.resume``).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Journal:
     """The journal of one supervisor, open for writing; ``known`` is the state that its records add up to.
 
     ``write`` is durable when it returns; ``note`` is collected and written by ``flush``: what is noted survives the
-    end of the supervisor, not of the machine, where it would be worth nothing. ``damage`` says what was found when it was
-    opened, and where the file is now; empty: nothing.
+    end of the supervisor, not of the machine, where it would be worth nothing. ``damage`` says what was found when it
+    was opened, and where the file is now; empty: nothing.
     """
 
     def __init__(self, path: Path, *, compact_from: int = COMPACT_FROM, disk: Disk = REAL_DISK) -> None:

@@ -32,7 +32,10 @@ class SupervisorError(Exception):
 
 
 class Link:
-    """A connection to the supervisor. The ``inventory`` and the messages after it are the supervisor's complete knowledge."""
+    """A connection to the supervisor.
+
+    The ``inventory`` and the messages after it are the supervisor's complete knowledge.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

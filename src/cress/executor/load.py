@@ -1,7 +1,7 @@
 """Load of the machine (docs/load.md): the kernel's counters as shares of the machine's capacity, smoothed.
 
-Of the processors count those that this program may run on, so that an executor that is pinned to a part of the machine tells
-of that part. Everything is read from ``/proc`` and ``/sys``; ``smoothed`` and ``differs`` only calculate.
+Of the processors count those that this program may run on, so that an executor that is pinned to a part of the machine
+tells of that part. Everything is read from ``/proc`` and ``/sys``; ``smoothed`` and ``differs`` only calculate.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ WHOLE = 1000
 
 
 class Counted(NamedTuple):
-    """The kernel's counters at one time: busy and all ticks of each processor, bytes sent, busy milliseconds of each disk."""
+    """The kernel's counters at one time: busy and all ticks of each processor, bytes sent, busy milliseconds of each
+    disk.
+    """
 
     at: float
     busy: dict[int, int]
@@ -74,7 +76,8 @@ def smoothed(before: Sample | None, sample: Sample, elapsed: float, half_life: f
 
 
 def between(first: Counted, second: Counted, bits: int, memory: tuple[int, int]) -> Sample:
-    """Return the shares between two counts; ``bits``/s is the speed of the network, ``memory`` the total and the available.
+    """Return the shares between two counts; ``bits``/s is the speed of the network, ``memory`` the total and the
+    available.
 
     A processor, interface or disk that is in only one of the counts, or whose counter was reset, is left out.
     """
@@ -117,7 +120,10 @@ def differs(told: Load, load: Load) -> bool:
 
 
 def processors(machine: Machine, allowed: Iterable[int]) -> tuple[dict[int, int], dict[int, int]]:
-    """Return busy ticks and all ticks of each of these processors that exists. Waiting for a disk is idle; stolen time busy."""
+    """Return busy ticks and all ticks of each of these processors that exists.
+
+    Waiting for a disk is idle; stolen time busy.
+    """
     busy: dict[int, int] = {}
     ticks: dict[int, int] = {}
     wanted = set(allowed)

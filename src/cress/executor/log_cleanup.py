@@ -39,9 +39,11 @@ def remove_old_output(
     now: float,
     is_full: Callable[[Path], bool] = nearly_full,
 ) -> list[int]:
-    """Remove the output of attempts: older than ``age`` (s), the oldest beyond ``size`` bytes, or while the disk is full.
+    """Remove the output of attempts: older than ``age`` (s), the oldest beyond ``size`` bytes, or while the disk is
+    full.
 
-    Attempts in ``busy`` are left alone: they run, or their end is not known to be stored. Return the removed attempts, oldest first.
+    Attempts in ``busy`` are left alone: they run, or their end is not known to be stored. Return the removed attempts,
+    oldest first.
     """
     outputs = sorted(_outputs(folder))
     total = sum(each.size for each in outputs)
@@ -85,7 +87,8 @@ def _measured(path: Path) -> tuple[float, int]:
 
 
 def force_remove(function: Callable[..., Any], path: str, _: object) -> None:
-    """Remove a path whose permissions forbid it, as an error handler of ``rmtree``. If that fails too, it is tried again later.
+    """Remove a path whose permissions forbid it, as an error handler of ``rmtree``. If that fails too, it is tried
+    again later.
 
     Root needs no permission, and must not trust paths: other processes of the task's account may be turning
     folders in them into links. Without root the executor has no more rights than the task itself.

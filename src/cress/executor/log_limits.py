@@ -1,7 +1,7 @@
 """Limits on the output of attempts: the beginning of a long log is returned to the disk, as a hole in its file.
 
-Offsets stay valid, and the program that writes is not disturbed. Sizes are checked from time to time; that of a log that
-grows fast so often that it grows by no more than about half of its limit between two checks.
+Offsets stay valid, and the program that writes is not disturbed. Sizes are checked from time to time; that of a log
+that grows fast so often that it grows by no more than about half of its limit between two checks.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class LogLimits:
                 if error.errno in _UNABLE:
                     self.can_punch = False
                     self._say(
-                        f"logs are not limited: the file system of {os.fsdecode(self._folder)} cannot make holes in files"
+                        f"logs are not limited: the file system of {os.fsdecode(self._folder)} cannot make "
+                        "holes in files"
                     )
                     return
         passed = max(1, now - log.last)
@@ -105,7 +106,8 @@ class LogLimits:
 def keep_last(path: bytes, limit: int) -> int:
     """Return all but the last ``limit`` bytes of a log to the disk. Return the number of bytes that are gone.
 
-    The task owns the folder, so a file that is not its log any more, or has further names, is left alone. Raise OSError.
+    The task owns the folder, so a file that is not its log any more, or has further names, is left alone. Raise
+    OSError.
     """
     fd = open_log(path, os.O_RDWR)
     try:

@@ -1,8 +1,8 @@
 """Copying the logs of an attempt to the folder that its job names. ``python -m cress.executor.logcopy ORDERS``.
 
-A process of its own, started by the supervisor when the attempt is over. The orders lie in a folder for the executor alone,
-from the start of the attempt on, so that a supervisor that comes later finds them. A copy that fails changes nothing
-about the attempt: a line at the end of its standard error says so, and the executor's log.
+A process of its own, started by the supervisor when the attempt is over. The orders lie in a folder for the executor
+alone, from the start of the attempt on, so that a supervisor that comes later finds them. A copy that fails changes
+nothing about the attempt: a line at the end of its standard error says so, and the executor's log.
 """
 
 from __future__ import annotations

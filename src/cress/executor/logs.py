@@ -45,7 +45,9 @@ async def read(folder: Path, order: ReadLog, is_live: Callable[[int], bool]) -> 
 
 
 def _read(path: Path, offset: int, limit: int) -> tuple[int, int, bytes]:
-    """Return the bytes from ``offset`` on that are gone, the bytes that the log has kept, and the data behind the gap."""
+    """Return the bytes from ``offset`` on that are gone, the bytes that the log has kept, and the data behind the
+    gap.
+    """
     fd = open_log(str(path), os.O_RDONLY)
     try:
         while True:

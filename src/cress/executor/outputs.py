@@ -24,8 +24,8 @@ class OutputFile(NamedTuple):
 def find_outputs(path: str, address: str, root: FileRoot) -> list[OutputFile]:
     """Return the files of ``path``: a file, a folder with all its files, or a pattern. Raise Failed if there are none.
 
-    One file goes to the address itself, or below it if that ends with a slash or is a folder of the node. The files of a
-    folder or pattern go below it, with their paths relative to the folder, or to the fixed beginning of the pattern.
+    One file goes to the address itself, or below it if that ends with a slash or is a folder of the node. The files of
+    a folder or pattern go below it, with their paths relative to the folder, or to the fixed beginning of the pattern.
     """
     place = root.place(path)
     if place.is_dir():

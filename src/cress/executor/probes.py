@@ -64,7 +64,10 @@ async def _get(wire: socket.socket, path: str, port: int) -> str:
     """Ask for a page over HTTP/1.1; nothing after the status line is read."""
     loop = asyncio.get_running_loop()
     where = quote(path, safe=_SAFE)
-    request = f"GET {where} HTTP/1.1\r\nHost: localhost:{port}\r\nUser-Agent: cress-check\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+    request = (
+        f"GET {where} HTTP/1.1\r\nHost: localhost:{port}\r\nUser-Agent: cress-check\r\nAccept: */*\r\nConnection: "
+        "close\r\n\r\n"
+    )
     try:
         await loop.sock_sendall(wire, request.encode())
         answer = b""

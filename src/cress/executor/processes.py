@@ -50,7 +50,9 @@ def children(pid: int) -> set[int]:
 
 
 def attempt_of(pid: int, folder: bytes) -> int | None:
-    """Return the attempt, with a folder below ``folder``, that the process was started for; None: it belongs to none."""
+    """Return the attempt, with a folder below ``folder``, that the process was started for; None: it belongs to
+    none.
+    """
     for part in _read(f"/proc/{pid}/environ").split(b"\0"):
         if part.startswith(b"CRESS_DIRECTORY="):
             parent, _, name = part.partition(b"=")[2].rpartition(b"/")

@@ -1,10 +1,10 @@
 """Folders of attempts on the disks of their node: made before the program starts, removed when it is over.
 
-``<disk>/cress-<executor>/<attempt>``, for the account of the task alone. The folders of an earlier supervisor are removed as soon as
-the disks are known. Removing may take long, so a child does it; one child for all folders of a turn.
+``<disk>/cress-<executor>/<attempt>``, for the account of the task alone. The folders of an earlier supervisor are
+removed as soon as the disks are known. Removing may take long, so a child does it; one child for all folders of a turn.
 
-Other accounts may own the disk and rename files on it at any moment. So the folder of the executor is opened, checked for its owner,
-and its contents, which no other account may write, are reached from there.
+Other accounts may own the disk and rename files on it at any moment. So the folder of the executor is opened, checked
+for its owner, and its contents, which no other account may write, are reached from there.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ class ScratchFolders:
             self._known[attempt] = folders
 
     def make(self, attempt: int, devices: AttemptDevices, account: tuple[int, int] | None) -> None:
-        """Make the folders of an attempt, for this account, and check that its device files exist. Raises StartError."""
+        """Make the folders of an attempt, for this account, and check that its device files exist.
+
+        Raises StartError.
+        """
         for file in devices.files:
             if not os.path.exists(file):  # noqa: PTH110
                 raise StartError(f"the device {file} does not exist on this node", node=True)

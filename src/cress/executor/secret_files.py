@@ -1,8 +1,8 @@
 """Files of secrets: in memory, for the account of the task alone, removed with the attempt.
 
-``/run/cress-secrets-KEY/ATTEMPT/NAME`` (or below ``/run/user/UID``, ``/dev/shm``), where the file system is kept in memory:
-nothing is written to a disk, and a restart of the machine leaves nothing. The folder of an attempt belongs to the executor,
-so that a task cannot put anything else into it.
+``/run/cress-secrets-KEY/ATTEMPT/NAME`` (or below ``/run/user/UID``, ``/dev/shm``), where the file system is kept in
+memory: nothing is written to a disk, and a restart of the machine leaves nothing. The folder of an attempt belongs to
+the executor, so that a task cannot put anything else into it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,9 @@ from cress.model.allowed_sources import AllowedSources
 
 
 class SourceRules:
-    """The rules for one process: ``allowed``, and the ``hidden`` folders of the node, of which only ``visible`` parts may be used."""
+    """The rules for one process: ``allowed``, and the ``hidden`` folders of the node, of which only ``visible`` parts
+    may be used.
+    """
 
     def __init__(self, allowed: AllowedSources, hidden: Sequence[str] = (), visible: Sequence[Path] = ()) -> None:
         self._allowed = allowed

@@ -2,8 +2,8 @@
 
 It leads the session and the process group of the program: signals for the attempt reach both, and the stage only takes
 note of them, so that it can end as the program did. Until the program runs, it reports its progress and errors on
-descriptor 3; later errors, or those while no supervisor listens, go into a file in the attempt's folder. Files are fetched
-and saved by a child, which loads the libraries for it: the stage itself stays small, and starts nothing else.
+descriptor 3; later errors, or those while no supervisor listens, go into a file in the attempt's folder. Files are
+fetched and saved by a child, which loads the libraries for it: the stage itself stays small, and starts nothing else.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from cress.shell.executor.starting import StageFailure, StartError
 TELLS = 3
 # Seconds for all files of an attempt together, and for all its outputs.
 MOST = 3600.0
-# Signals without a handler: those that cannot be caught, concern the stage's own children, suspend, or report its own faults.
+# Signals without a handler: those that cannot be caught, concern the stage's own children, suspend, or report its own
+# faults.
 _UNHEARD = {
     "SIGKILL",
     "SIGSTOP",
@@ -52,7 +53,9 @@ _UNHEARD = {
 
 
 class Stage:
-    """The stage of one attempt; ``secret`` are environment variables for its program, and for those who move its files."""
+    """The stage of one attempt; ``secret`` are environment variables for its program, and for those who move its
+    files.
+    """
 
     def __init__(self, orders: Orders, secret: Mapping[str, bytes] = NO_SECRETS) -> None:
         self.orders = orders
@@ -149,7 +152,7 @@ class Stage:
             os.write(TELLS, words)
         os.close(TELLS)
 
-    # --- the child that fetches and saves --------------------------------------------------------------------------------
+    # --- the child that fetches and saves -----------------------------------------------------------------------------
 
     def _transfer(self, kind: Cause) -> StageFailure | None:
         reading, writing = os.pipe()
@@ -216,7 +219,8 @@ class Stage:
         hidden = hidden_here(Path(self.orders.home)) if walls is not None else ()
         rules = SourceRules(self.orders.sources, hidden, walls or ())
         transfer.load(files, rules)
-        # The attempt's directory is entered by root, who may pass through the executor's; another one by the account itself.
+        # The attempt's directory is entered by root, who may pass through the executor's; another one by the account
+        # itself.
         own = not self.run.directory
         if own:
             try:

@@ -1,4 +1,6 @@
-"""Failures of a stage: reported through a descriptor before the program runs, in a file of the attempt's folder afterwards."""
+"""Failures of a stage: reported through a descriptor before the program runs, in a file of the attempt's folder
+afterwards.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""State directories, which outlive attempts: one for each index of a database, never removed. Tasks find it in ``CRESS_STATE``."""
+"""State directories, which outlive attempts: one for each index of a database, never removed.
+
+Tasks find it in ``CRESS_STATE``.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ def place(home: Path, run: Run, index: int) -> Path | None:
 
 
 def make(home: Path, run: Run, index: int, account: Account | None) -> bytes:
-    """Return the state directory of a task, made if missing and owned by ``account``; empty: it has none. Raise StartError."""
+    """Return the state directory of a task, made if missing and owned by ``account``; empty: it has none.
+
+    Raise StartError.
+    """
     path = place(home, run, index)
     if path is None:
         return b""

@@ -2,8 +2,8 @@
 
 A single thread runs one loop: signals of ended children, orders of the agent, spawns that are waiting, times that
 are due; at the end of each turn the reports are written to the journal and sent to the agent in one message. The
-decisions are in ``cress.shell.executor.supervisor``; here are its signals, its socket and its clock, in ``task_processes``
-its processes.
+decisions are in ``cress.shell.executor.supervisor``; here are its signals, its socket and its clock, in
+``task_processes`` its processes.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class Program:
             )
         )
 
-    # --- the driver of the loop ----------------------------------------------------------------------------------------
+    # --- the driver of the loop ---------------------------------------------------------------------------------------
 
     def spawn(self, task: Task) -> int:
         """See ``Driver``."""

@@ -11,7 +11,9 @@ from cress.executor.runtimes.base import Spawn
 
 
 def account_in(what: Spawn) -> Account | None:
-    """Return the account in the orders of a stage or a copy; those of a supervisor of an older release do not name it."""
+    """Return the account in the orders of a stage or a copy; those of a supervisor of an older release do not name
+    it.
+    """
     return what.account or account_of(what.run)
 
 

@@ -166,7 +166,9 @@ class TaskProcesses:
         self.say(f"{len(self.manager.tasks)} attempts of an earlier supervisor resumed")
 
     def _kill_strays(self, known: set[int]) -> None:
-        """Kill attempts that the journal does not know (it was moved away, say): their tasks will run again elsewhere."""
+        """Kill attempts that the journal does not know (it was moved away, say): their tasks will run again
+        elsewhere.
+        """
         told: set[int] = set()
         end = time.monotonic() + STRAYS
         while strays := [each for each in processes.find_attempts(self.attempts) if each[0] not in known]:
@@ -222,7 +224,10 @@ class TaskProcesses:
         return pid
 
     def _runtime(self, run: Run) -> Runtime:
-        """Return the runtime that starts a program, or the stage for it. Raise StartError if the node has no such runtime."""
+        """Return the runtime that starts a program, or the stage for it.
+
+        Raise StartError if the node has no such runtime.
+        """
         contained = (run.runtime or self.default) == choose.CONTAINER
         if contained and self.container is None:
             raise StartError(f"this node cannot run containers: {self.no_container}", node=not run.runtime)
@@ -233,7 +238,10 @@ class TaskProcesses:
         return self.container if contained and self.container is not None else self.runtime
 
     def _stage_failure(self, task: Task) -> StageFailure | None:
-        """Return the failure that the stage of an attempt has reported. An adopted attempt may have had a stage, so it is asked too."""
+        """Return the failure that the stage of an attempt has reported.
+
+        An adopted attempt may have had a stage, so it is asked too.
+        """
         if task.staged or task.adopted:
             return stage_failure.read(self.attempts + b"/%d" % task.attempt)
         return None

@@ -1,4 +1,5 @@
-"""Fetching the files of a task and saving its outputs: through fsspec, several at a time, each completely or not at all.
+"""Fetching the files of a task and saving its outputs: through fsspec, several at a time, each completely or not at
+all.
 
 Runs in a separate process as the task's account: so the memory of its many libraries is freed at its end.
 """
@@ -121,7 +122,10 @@ def copy_file(file: Path, address: str, rules: SourceRules) -> None:
 def _all(
     files: Sequence[File], one: Callable[[File], None], what: Callable[[File], str], cause: Cause
 ) -> StageFailure | None:
-    """Call ``one`` for each file, ``AT_ONCE`` at a time, until one fails. Return the first failure in the order of the list."""
+    """Call ``one`` for each file, ``AT_ONCE`` at a time, until one fails.
+
+    Return the first failure in the order of the list.
+    """
     gave_up = threading.Event()
 
     def attempt(file: File) -> StageFailure | None:
@@ -297,7 +301,9 @@ def _why(error: Exception, address: str) -> str:
     if status or (is_http(address) and isinstance(error, FileNotFoundError)):
         status = status or 404
         known = status in set(HTTPStatus)
-        return f"the server answers {status} {HTTPStatus(status).phrase if known else getattr(error, 'message', '')}".strip()
+        return (
+            f"the server answers {status} {HTTPStatus(status).phrase if known else getattr(error, 'message', '')}"
+        ).strip()
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return "this node does not trust the server's certificate"
     if isinstance(error, aiohttp.InvalidURL):

@@ -1,4 +1,6 @@
-"""Unpacking of untrusted archives: no path outside the folder, no device, owner or set-user-id bit is taken from them."""
+"""Unpacking of untrusted archives: no path outside the folder, no device, owner or set-user-id bit is taken from
+them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ def unpack(archive: Path, folder: Path) -> None:
             _unzip(archive, folder)
         else:
             with tarfile.open(archive) as tar:
-                # Links out of the folder, devices and absolute names are errors; owners and set-user-id bits are left out.
+                # Links out of the folder, devices and absolute names are errors; owners and set-user-id bits are left
+                # out.
                 tar.extractall(folder, filter="data")
     except tarfile.FilterError as error:
         name = getattr(error, "tarinfo", None)

@@ -1,4 +1,6 @@
-"""``accepts`` of a node: a condition over the jobs that it takes, with the node's own attributes beside those of the job."""
+"""``accepts`` of a node: a condition over the jobs that it takes, with the node's own attributes beside those of the
+job.
+"""
 
 from __future__ import annotations
 

@@ -323,5 +323,7 @@ class Checker:
 
 
 def _keeps_versions(other: Expression) -> bool:
-    """Return whether a number is compared as text with this operand: an attribute or another constant, not an amount."""
+    """Return whether a number is compared as text with this operand: an attribute or another constant, not an
+    amount.
+    """
     return isinstance(other, (Number, Text)) or (isinstance(other, Name) and not is_quantity(other.key))

@@ -200,7 +200,8 @@ class Columns:
 
 
 def attributes_of(node: Node) -> dict[str, Value]:
-    """Return the attributes of a node by key; its own name, address and rack take precedence over attributes of the same name.
+    """Return the attributes of a node by key; its own name, address and rack take precedence over attributes of the
+    same name.
 
     A node without a host name has its own.
     """

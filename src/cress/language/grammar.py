@@ -5,7 +5,8 @@ from __future__ import annotations
 from cress.language.functions import FUNCTIONS
 from cress.language.names import PLACING
 
-# The lexer is contextual: inside the list of ``in (…)``, behind ``Resource =`` and ``JobDependency =`` other rules hold.
+# The lexer is contextual: inside the list of ``in (…)``, behind ``Resource =`` and ``JobDependency =`` other rules
+# hold.
 GRAMMAR = r"""
 ?start: either
 
@@ -68,7 +69,7 @@ _OPEN: "("
 _CLOSE: ")"
 _COMMA: ","
 %ignore /\s+/
-""".replace("functions", "|".join((*FUNCTIONS, *(name.replace("_", "[-_]?") for name in PLACING.values()))))
+""".replace("functions", "|".join((*FUNCTIONS, *(name.replace("_", "[-_]?") for name in PLACING.values()))))  # noqa: E501
 
 # Names of terminals for the people who read "… is expected".
 WORDS = {

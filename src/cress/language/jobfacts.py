@@ -1,4 +1,7 @@
-"""The job's own attributes in its constraints: ``Job.User``, ``Job.Memory``. They are constants once the job is known."""
+"""The job's own attributes in its constraints: ``Job.User``, ``Job.Memory``.
+
+They are constants once the job is known.
+"""
 
 from __future__ import annotations
 

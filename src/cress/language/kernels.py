@@ -32,7 +32,9 @@ class Kernels:
         return bool(self._missing)
 
     def interpret(self) -> None:
-        """From now on, interpret a kernel that is neither loaded nor in the cache; look into the cache once for each."""
+        """From now on, interpret a kernel that is neither loaded nor in the cache; look into the cache once for
+        each.
+        """
         self._missing.clear()
         for each in self._kernels:
             each._compiler.compile = _refuse  # noqa: SLF001 – numba has no other way in

@@ -1,10 +1,11 @@
-"""The compiled loop that runs programs: a small stack machine on float64, in which NaN is undefined, 1 true and 0 false.
+"""The compiled loop that runs programs: a small stack machine on float64, in which NaN is undefined, 1 true and 0
+false.
 
 A program is a table of instructions (int64, one row each: operation, two arguments). What it reads:
 
 * ``constants`` (float64);
-* ``codes`` (int32, column × node) and ``tables`` (float64): a node's value of an attribute is a code, and what a program
-  wants to know of that value (a comparison's truth, its number) stands in a table at that code;
+* ``codes`` (int32, column × node) and ``tables`` (float64): a node's value of an attribute is a code, and what a
+  program wants to know of that value (a comparison's truth, its number) stands in a table at that code;
 * ``nodes`` (int64, one row per node): free and total amounts.
 """
 
@@ -128,7 +129,9 @@ def truths(program, constants, codes, tables, nodes, places, count, depth, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def values(program, constants, codes, tables, nodes, places, count, depth, out):
-    """Set ``out[f]`` (float32) to the value, an undefined one to 0, for the nodes in ``places`` or the first ``count``."""
+    """Set ``out[f]`` (float32) to the value, an undefined one to 0, for the nodes in ``places`` or the first
+    ``count``.
+    """
     stack = np.empty(depth, np.float64)
     some = len(places)
     for i in range(some or count):

@@ -1,7 +1,7 @@
 """Patterns of node names in lists: ``n*``, ``gpu-?``, ``rack1-[01-40]``, ``n[1-8,12]``.
 
-A number in brackets that begins with 0, or stands for a range with such an end, has the width that is written: ``[01-40]`` are
-01, 02, … 40, and ``[1-40]`` are 1, 2, … 40.
+A number in brackets that begins with 0, or stands for a range with such an end, has the width that is written:
+``[01-40]`` are 01, 02, … 40, and ``[1-40]`` are 1, 2, … 40.
 """
 
 from __future__ import annotations

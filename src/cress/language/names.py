@@ -114,7 +114,9 @@ def key_of(name: str) -> str:
 
 
 def amount_of(key: str, dimensions: Dimensions | None = None) -> tuple[bool, str]:
-    """Return whether the amount ``key`` means the idle one, and the key of its dimension; "" if ``key`` is not an amount."""
+    """Return whether the amount ``key`` means the idle one, and the key of its dimension; "" if ``key`` is not an
+    amount.
+    """
     known = AMOUNTS.keys() if dimensions is None else AMOUNTS.keys() | {key_of(name) for name in dimensions.custom}
     if key in known:
         return False, key

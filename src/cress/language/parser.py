@@ -97,7 +97,9 @@ def parse_rank(text: str, *, stored: bool = False) -> Rank:
 
 
 def check_names_of_jobs(text: str, constraints: Requirement | Rank, dimensions: Dimensions) -> None:
-    """Raise InputError, which points at the character, if constraints from ``text`` name what no job of such a cluster has."""
+    """Raise InputError, which points at the character, if constraints from ``text`` name what no job of such a cluster
+    has.
+    """
     asked: list[Clause | Expression] = (
         [*constraints.clauses] if isinstance(constraints, Requirement) else [term.what for term in constraints.terms]
     )

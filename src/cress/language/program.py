@@ -75,7 +75,8 @@ _COMPARISONS = {
 class Program:
     """A condition, or the terms of a rank, compiled: runs over all nodes of ``columns`` or over some.
 
-    ``dynamic``: it reads idle amounts or loads. Terms of a rank that are not expressions (a port, a disk …) are left out.
+    ``dynamic``: it reads idle amounts or loads. Terms of a rank that are not expressions (a port, a disk …) are left
+    out.
     """
 
     def __init__(self, columns: Columns, what: Expression | Rank | Iterable[Term]) -> None:
@@ -98,9 +99,16 @@ class Program:
             self._refresh()
         if places is None or len(places):
             machine.truths(
-                self._code, self._constants, self.columns.codes, self._tables, nodes, _ALL if places is None else places,
-                self.columns.node_count, self._depth, out,
-            )  # fmt: skip
+                self._code,
+                self._constants,
+                self.columns.codes,
+                self._tables,
+                nodes,
+                _ALL if places is None else places,
+                self.columns.node_count,
+                self._depth,
+                out,
+            )
 
     def values(
         self, nodes: npt.NDArray[np.int64], out: npt.NDArray[np.float32], places: npt.NDArray[np.int64] | None = None
@@ -110,9 +118,16 @@ class Program:
             self._refresh()
         if places is None or len(places):
             machine.values(
-                self._code, self._constants, self.columns.codes, self._tables, nodes, _ALL if places is None else places,
-                self.columns.node_count, self._depth, out,
-            )  # fmt: skip
+                self._code,
+                self._constants,
+                self.columns.codes,
+                self._tables,
+                nodes,
+                _ALL if places is None else places,
+                self.columns.node_count,
+                self._depth,
+                out,
+            )
 
     def truth(self, nodes: npt.NDArray[np.int64], f: int) -> int:
         """1, 0 or −1 for node ``f``, as ``truths`` has it."""

@@ -1,7 +1,7 @@
 """Regular expressions in linear time: a set of positions moves along the text, nothing is ever tried again.
 
-What is known as catastrophic, such as ``(a+)+$``, takes no longer than anything else: the pattern is an automaton of positions
-(Glushkov 1961), whose state is an integer of bits. So there is neither a look around nor a reference back.
+What is known as catastrophic, such as ``(a+)+$``, takes no longer than anything else: the pattern is an automaton of
+positions (Glushkov 1961), whose state is an integer of bits. So there is neither a look around nor a reference back.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class BadPattern(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Chars:
-    """The characters that a position takes: some, or all but some; ``words``, ``digits``, … by the letter of their class."""
+    """The characters that a position takes: some, or all but some; ``words``, ``digits``, … by the letter of their
+    class.
+    """
 
     some: frozenset[str] = frozenset()
     ranges: tuple[tuple[str, str], ...] = ()
@@ -69,7 +71,9 @@ def _in_class(char: str, letter: str) -> bool:
 
 @dataclass(slots=True)
 class _Piece:
-    """A part of the automaton: whether it takes nothing as well, and the positions (bits) at which it begins and ends."""
+    """A part of the automaton: whether it takes nothing as well, and the positions (bits) at which it begins and
+    ends.
+    """
 
     empty: bool
     first: int

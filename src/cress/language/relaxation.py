@@ -1,4 +1,7 @@
-"""f(x): when a hard clause turns soft. Made of comparisons of the waiting time and the cluster's load with constants."""
+"""f(x): when a hard clause turns soft.
+
+Made of comparisons of the waiting time and the cluster's load with constants.
+"""
 
 from __future__ import annotations
 

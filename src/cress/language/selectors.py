@@ -1,4 +1,6 @@
-"""Selectors of jobs, as ``near`` and ``away_from`` name them: a name, labels, a condition over the job, or the job itself."""
+"""Selectors of jobs, as ``near`` and ``away_from`` name them: a name, labels, a condition over the job, or the job
+itself.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ _GROUP = re.compile(r"\w+|\*")
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A selector: one of ``name`` (perhaps a pattern), ``labels`` (key, whether equal, value), ``condition``; none of them: the job itself.
+    """A selector: one of ``name`` (perhaps a pattern), ``labels`` (key, whether equal, value), ``condition``; none of
+    them: the job itself.
 
     ``group``: of jobs of this group, ``ANY_GROUP`` of all; "": of the group of the job that names it.
     """

@@ -13,9 +13,9 @@ from cress.model.resources import Dimensions
 def is_quotient_of_amounts(product: Arithmetic, dimensions: Dimensions | None = None) -> bool:
     """Return whether the amounts in a product of a rank are amounts, not shares.
 
-    They are where something is divided by an amount (``IdleMemory / 16G``, ``(CPU - IdleCPU) / CPU``, ``%`` alike), and where an idle
-    amount without a unit is divided by numbers (``IdleCPU / 8``, as source E writes the share of a node of 8 cores).
-    Without ``dimensions`` only the amounts of every cluster are known.
+    They are where something is divided by an amount (``IdleMemory / 16G``, ``(CPU - IdleCPU) / CPU``, ``%`` alike), and
+    where an idle amount without a unit is divided by numbers (``IdleCPU / 8``, as source E writes the share of a node
+    of 8 cores). Without ``dimensions`` only the amounts of every cluster are known.
     """
     below = [each for sign, each in zip(product.operators, product.operands[1:], strict=True) if sign in "/%"]
     if not below:

@@ -31,8 +31,8 @@ def _shown(value: str, stands_for: str) -> str:
 class Number:
     """A number as it was written, with its unit: ``4.10``, ``2.6.32``, ``8G``, ``15s``, ``80%``.
 
-    ``of``: the key of the dimension of which it is an amount; "": only its place tells. ``stands_for``: the attribute of
-    the job whose value it is, as it was written.
+    ``of``: the key of the dimension of which it is an amount; "": only its place tells. ``stands_for``: the attribute
+    of the job whose value it is, as it was written.
     """
 
     text: str

@@ -1,4 +1,6 @@
-"""Versions: compared part by part, ``4.10`` above ``4.5``, ``5.0-rc1`` below ``5.0``; ``11.*`` is every version that begins so."""
+"""Versions: compared part by part, ``4.10`` above ``4.5``, ``5.0-rc1`` below ``5.0``; ``11.*`` is every version that
+begins so.
+"""
 
 from __future__ import annotations
 

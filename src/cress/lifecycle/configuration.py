@@ -51,7 +51,9 @@ def check_base(context: Context, base: int) -> None:
 
 
 def check_options(context: Context, options: Options) -> None:
-    """Raise InputError if an option would change that holds from the start of a center on, or takes too long to change."""
+    """Raise InputError if an option would change that holds from the start of a center on, or takes too long to
+    change.
+    """
     before = context.core.options
     for name in FIXED:
         if getattr(before, name) != getattr(options, name):
@@ -65,7 +67,10 @@ def check_options(context: Context, options: Options) -> None:
     if work > MOST_REBUILT and not are_live(before, options):
         name = next(each for each in changed_names(before, options) if each not in LIVE)
         raise NotAccepted(
-            f"{name} cannot change while there are {work:,} jobs and running tasks: the center would answer nobody for seconds",
+            (
+                f"{name} cannot change while there are {work:,} jobs and running tasks: the center would answer "
+                "nobody for seconds"
+            ),
             hint=f"start it with --option {name}={format_option(name, getattr(options, name))}",
             field=name,
         )

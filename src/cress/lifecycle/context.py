@@ -48,8 +48,8 @@ class Context:
     """The tables, the scheduler, the effects of the step under way, and indices that follow from the tables.
 
     Times: ``now`` is the shell's clock, which never goes back; ``utc`` the wall clock, only shown and handed to quota
-    timetables; both in microseconds. Indices: ``attempts_on`` by node; ``behind`` the jobs that come after a job that is
-    alive; ``named`` the families that are alive by group and name; ``standings`` the state of the tasks of services;
+    timetables; both in microseconds. Indices: ``attempts_on`` by node; ``behind`` the jobs that come after a job that
+    is alive; ``named`` the families that are alive by group and name; ``standings`` the state of the tasks of services;
     ``homes``, by node, the databases with a task that is bound to it (and some that have none there any more).
     """
 
@@ -143,7 +143,9 @@ class Context:
         return self.core.foreseen(job, self.expected(job), behind) if job.deadline else None
 
     def ran(self, job: Job, run: int) -> None:
-        """Note that a task of a job has run to its end, or failed, after so many µs, and estimate its user's waiting jobs again."""
+        """Note that a task of a job has run to its end, or failed, after so many µs, and estimate its user's waiting
+        jobs again.
+        """
         if job.type is JobType.BATCH and not job.is_lease:
             self.observe(*self.estimator.ended(job, run))
 
@@ -210,7 +212,9 @@ class Context:
                     self.homes.setdefault(name, set()).add(number)
 
     def by_name(self) -> dict[tuple[str, str], int]:
-        """Return the ids of services, databases and cron jobs that are alive, by group and name, where they have one."""
+        """Return the ids of services, databases and cron jobs that are alive, by group and name, where they have
+        one.
+        """
         return {
             key_of(family.job): number
             for number, family in self.families.items()

@@ -1,4 +1,7 @@
-"""Effects: orders of the machine to the world outside. Carried out only when the step that they come from is durable."""
+"""Effects: orders of the machine to the world outside.
+
+Carried out only when the step that they come from is durable.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from cress.model.run import Host
 class Launch(msgspec.Struct, frozen=True, gc=False):
     """Have this attempt started on its node. Sent again when the node joins again without knowing of it.
 
-    ``ports`` are its numbers, in the order of the job's ports. ``hosts``, of a gang: where its tasks are, in their order.
-    ``devices`` are those of its node that it has.
+    ``ports`` are its numbers, in the order of the job's ports. ``hosts``, of a gang: where its tasks are, in their
+    order. ``devices`` are those of its node that it has.
     """
 
     attempt: int
@@ -101,7 +104,9 @@ class RunSkipped(msgspec.Struct, frozen=True):
 
 
 class LeaseChanged(msgspec.Struct, frozen=True):
-    """A lease is about to end (``stopping``), or its holder uses another part of it; ``text`` is why, or what it uses."""
+    """A lease is about to end (``stopping``), or its holder uses another part of it; ``text`` is why, or what it
+    uses.
+    """
 
     attempt: int
     job: int

@@ -1,7 +1,7 @@
 """Facts of a step: what the scheduler was told and decided, in order, and what was written in the tables.
 
-They are stored in few bytes: a fact of the scheduler is a list of its name and its fields, without those at the end that
-are as they are by default; starts of tasks of one job that follow each other are one entry, by columns.
+They are stored in few bytes: a fact of the scheduler is a list of its name and its fields, without those at the end
+that are as they are by default; starts of tasks of one job that follow each other are one entry, by columns.
 """
 
 from __future__ import annotations

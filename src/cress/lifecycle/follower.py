@@ -34,7 +34,9 @@ class Follower:
 
     @classmethod
     def restore(cls, data: bytes) -> Follower:
-        """Return a follower from a snapshot on (``Machine.export``); raises ``ValueError`` as ``Machine.restore`` does."""
+        """Return a follower from a snapshot on (``Machine.export``); raises ``ValueError`` as ``Machine.restore``
+        does.
+        """
         tables, core, stored = snapshot.decode(data)
         return cls(tables, core, stored.now, stored.utc, more=stored.more)
 

@@ -113,7 +113,8 @@ class ReleaseLeases(_Input, frozen=True):
 
 
 class Rebalance(_Input, frozen=True):
-    """Running tasks are moved, one after the other, by the word of the user ``by`` (empty: by the option ``rebalance``).
+    """Running tasks are moved, one after the other, by the word of the user ``by`` (empty: by the option
+    ``rebalance``).
 
     With a ``job`` they make room for its next unit, which starts on ``place`` (nodes and numbers of tasks).
     """
@@ -133,7 +134,8 @@ class StopMoves(_Input, frozen=True):
 class ApplyGroups(_Input, frozen=True):
     """The whole list of groups from now on; ``moves`` says where the jobs of removed groups go.
 
-    ``zone`` is the time zone of their timetables; empty: that of the cluster. ``by`` is the user, empty for a file of the center.
+    ``zone`` is the time zone of their timetables; empty: that of the cluster. ``by`` is the user, empty for a file of
+    the center.
     """
 
     groups: tuple[Group, ...]
@@ -143,7 +145,10 @@ class ApplyGroups(_Input, frozen=True):
 
 
 class SetGroup(_Input, frozen=True):
-    """Keywords of one group from now on, as in ``Group.conf``; ``None``: it is not given any more. ``by`` is the user."""
+    """Keywords of one group from now on, as in ``Group.conf``; ``None``: it is not given any more.
+
+    ``by`` is the user.
+    """
 
     name: str
     values: tuple[tuple[str, str | None], ...]
@@ -153,7 +158,8 @@ class SetGroup(_Input, frozen=True):
 class Configure(_Input, frozen=True):
     """The whole configuration from now on: options, licences, groups; ``moves`` and ``zone`` as in ``ApplyGroups``.
 
-    It is refused unless ``base`` is the number of the present revision (0: any). ``by`` and ``what`` are the user and the action.
+    It is refused unless ``base`` is the number of the present revision (0: any). ``by`` and ``what`` are the user and
+    the action.
     """
 
     options: Options
@@ -216,14 +222,18 @@ class Ports(_Input, frozen=True):
 
 
 class SetRacks(_Input, frozen=True):
-    """The whole list of pairs of racks that are neighbours, and of distances between values of attributes, as the topology file has them."""
+    """The whole list of pairs of racks that are neighbours, and of distances between values of attributes, as the
+    topology file has them.
+    """
 
     neighbours: tuple[tuple[str, str], ...]
     distances: tuple[Distance, ...] = ()
 
 
 class LoadReported(_Input, frozen=True):
-    """The measured load of a node, when it is noticeably another one than the machine knows; ``None``: it is not known."""
+    """The measured load of a node, when it is noticeably another one than the machine knows; ``None``: it is not
+    known.
+    """
 
     name: str
     load: Load | None
@@ -275,10 +285,11 @@ class Drain(_Input, frozen=True):
 
 
 class SetNode(_Input, frozen=True):
-    """An operator changes settings of a node (``NodeSettings``), or goes back to those of revision ``revert``; 0: to none.
+    """An operator changes settings of a node (``NodeSettings``), or goes back to those of revision ``revert``; 0: to
+    none.
 
-    ``labels`` are set, or removed (``None``); of the rest what is given holds from now on. It is refused unless ``base`` is the
-    number of the present revision (-1: any). ``by`` and ``what`` are the user and the action.
+    ``labels`` are set, or removed (``None``); of the rest what is given holds from now on. It is refused unless
+    ``base`` is the number of the present revision (-1: any). ``by`` and ``what`` are the user and the action.
     """
 
     name: str
@@ -296,7 +307,9 @@ class SetNode(_Input, frozen=True):
 
 
 class Reserve(_Input, frozen=True):
-    """An advance reservation is made, or (``replace``) takes the place of the one of its name; its nodes are chosen if it names none."""
+    """An advance reservation is made, or (``replace``) takes the place of the one of its name; its nodes are chosen if
+    it names none.
+    """
 
     reservation: AdvanceReservation
     replace: bool = False

@@ -84,7 +84,8 @@ from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.model.units import one_of
 
-# Passes of one step. More would keep callers waiting for their answers; the next step goes on at once. Logs of version 5
+# Passes of one step. More would keep callers waiting for their answers; the next step goes on at once. Logs of version
+# 5
 # were written with another number.
 BUDGET, BUDGET_5 = 256, 2_048
 
@@ -120,8 +121,8 @@ class Machine(Context):
     def stepping(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[Step]:
         """Do ``step`` in slices.
 
-        At a pause everything may be read: what has ended so far is in ``out``. Nothing may change the machine before the
-        step is over.
+        At a pause everything may be read: what has ended so far is in ``out``. Nothing may change the machine before
+        the step is over.
         """
         self.now, self.utc = now, utc
         self.out = out = Step()

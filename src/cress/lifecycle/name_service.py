@@ -18,8 +18,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """The address of a running task, and since when it runs: wall clock, microseconds since the epoch.
 
     ``address`` is the name of the node where that has no other. ``ports`` are names and numbers. ``devices`` are those
-    that it has, ``disk`` the path of the disk among them (its id, where that has none; empty: it has none), for itself or with
-    others; several are separated by ``:``. ``user`` is the owner of the job.
+    that it has, ``disk`` the path of the disk among them (its id, where that has none; empty: it has none), for itself
+    or with others; several are separated by ``:``. ``user`` is the owner of the job.
     """
 
     job: int
@@ -40,7 +40,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 def place_of(context: Context, job: LiveJob, attempt: LiveAttempt) -> Place | None:
     """Return the place of an attempt of a job; None if it cannot be found by its name.
 
-    It can from the start of its program until it ends or is told to stop; that of a service or database while it is ready.
+    It can from the start of its program until it ends or is told to stop; that of a service or database while it is
+    ready.
     """
     if _can_be_found(job, attempt) and attempt.node in context.nodes:
         return _place(context, job, attempt)

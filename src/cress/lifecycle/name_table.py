@@ -1,7 +1,8 @@
-"""The name table: the places of all running tasks by the name of their job, kept current by the row changes of each step.
+"""The name table: the places of all running tasks by the name of their job, kept current by the row changes of each
+step.
 
-It holds what is stored: a step changes it once its record is durable. The latest changes are kept, so that a reader who was
-cut off goes on behind the revision that it knows (design note 0019).
+It holds what is stored: a step changes it once its record is durable. The latest changes are kept, so that a reader who
+was cut off goes on behind the revision that it knows (design note 0019).
 """
 
 from __future__ import annotations

@@ -49,7 +49,8 @@ def joined(context: Context, word: NodeJoined) -> None:
     known.connected, known.boot, known.away_since = True, word.boot, None
     databases.node_changed(context, name)
     known.terms, known.local = word.terms, word.local
-    # A connection of this step that is gone already gets no orders any more: what it was to be told is worked out again.
+    # A connection of this step that is gone already gets no orders any more: what it was to be told is worked out
+    # again.
     out = context.out
     out.launches = [each for each in out.launches if each.node != name]
     out.halts = [each for each in out.halts if each.node != name]
@@ -79,7 +80,10 @@ def _repair(context: Context, mine: list[LiveAttempt], told: set[int]) -> None:
 
 
 def _change(context: Context, known: LiveNode, node: Node) -> None:
-    """Describe a node anew; what runs on it goes on. One with less than its tasks hold gets no new ones until enough end."""
+    """Describe a node anew; what runs on it goes on.
+
+    One with less than its tasks hold gets no new ones until enough end.
+    """
     if context.as_version_5:
         if known.node != node:
             _change_as_version_5(context, known, node)

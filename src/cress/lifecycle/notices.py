@@ -71,7 +71,9 @@ class Noticed:
         self._moves.append(notice)
 
     def notices(self, nodes: Mapping[str, LiveNode], core: Scheduler) -> Iterator[Notice]:
-        """Yield what is different now: cordons in the order of nodes, loads by name, data in the order of the inputs."""
+        """Yield what is different now: cordons in the order of nodes, loads by name, data in the order of the
+        inputs.
+        """
         for name in self._newly_barred_or_free(nodes):
             yield CordonChanged(name, *nodes[name].barred)
         now = {name: _overload(core, name) for name in sorted(self._overloads)}

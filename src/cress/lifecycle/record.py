@@ -18,7 +18,9 @@ MAJOR, MINOR = 6, 10
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One step: the shell's clock and the wall clock in microseconds, the inputs as bytes (``inputs_of``), the facts."""
+    """One step: the shell's clock and the wall clock in microseconds, the inputs as bytes (``inputs_of``), the
+    facts.
+    """
 
     version: tuple[int, int]
     now: int

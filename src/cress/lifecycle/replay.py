@@ -43,7 +43,9 @@ NOTHING = _Nothing()
 
 
 def replay(machine: Machine, records: Iterable[Record]) -> Difference | None:
-    """Step a machine, which must be as it was before the first record, through the inputs; return the first difference."""
+    """Step a machine, which must be as it was before the first record, through the inputs; return the first
+    difference.
+    """
     for number, record in enumerate(records, 1):
         step = stepped(machine, record)
         if not has_facts(record):

@@ -25,7 +25,9 @@ def take(context: Context, word: Reserve | Unreserve) -> None:
 
 
 def checked(context: Context, reservation: AdvanceReservation, *, replace: bool) -> Found:
-    """Return a reservation with its nodes, and the tasks that would have to stop; raises ``InputError`` and ``NotAccepted``."""
+    """Return a reservation with its nodes, and the tasks that would have to stop; raises ``InputError`` and
+    ``NotAccepted``.
+    """
     known = context.core.advance_reservations.by_name
     if reservation.name in known and not replace:
         raise NotAccepted(
@@ -39,7 +41,9 @@ def checked(context: Context, reservation: AdvanceReservation, *, replace: bool)
 
 
 def _check_replaced(context: Context, reservation: AdvanceReservation) -> None:
-    """Raise ``InputError`` if there is nothing to replace, or a group would lose its reservation because the word names none."""
+    """Raise ``InputError`` if there is nothing to replace, or a group would lose its reservation because the word names
+    none.
+    """
     name = reservation.name
     known = context.core.advance_reservations.by_name
     if name not in known:

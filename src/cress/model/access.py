@@ -56,8 +56,8 @@ class User(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A token: whoever shows its secret acts as ``user``, with ``role`` at most.
 
-    Only ``digest``, the SHA-256 of the secret, is kept. ``id`` is a part of the token that is no secret. ``created`` and
-    ``expires`` are in µs since the epoch; 0: it does not expire.
+    Only ``digest``, the SHA-256 of the secret, is kept. ``id`` is a part of the token that is no secret. ``created``
+    and ``expires`` are in µs since the epoch; 0: it does not expire.
     """
 
     id: str
@@ -76,8 +76,9 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class JoinToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A token by which new nodes get their certificates, ``uses`` of them at most; made by ``user``.
 
-    ``nodes`` is a pattern of their names, with ``*`` and ``?``. Only ``digest``, the SHA-256 of its secret, is kept. ``created``
-    and ``expires`` are in µs since the epoch. It is not a ``Token``: a release that does not know it must not take it for one.
+    ``nodes`` is a pattern of their names, with ``*`` and ``?``. Only ``digest``, the SHA-256 of its secret, is kept.
+    ``created`` and ``expires`` are in µs since the epoch. It is not a ``Token``: a release that does not know it must
+    not take it for one.
     """
 
     id: str

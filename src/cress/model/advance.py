@@ -1,7 +1,8 @@
-"""Advance reservations: nodes or amounts that are kept for a group at known times, or closed for maintenance (design note 0032).
+"""Advance reservations: nodes or amounts that are kept for a group at known times, or closed for maintenance (design
+note 0032).
 
-Times are clocks of a zone: a repetition is at the same time of day whatever the clocks do. Where clocks skip the start it begins after the
-skip; where they show it twice, it begins at the first and ends at the last.
+Times are clocks of a zone: a repetition is at the same time of day whatever the clocks do. Where clocks skip the start
+it begins after the skip; where they show it twice, it begins at the first and ends at the last.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from cress.model.times import DAY, NEVER
 
 # Of a repetition, the occurrences that begin so long after the first one that is not over are known (design note 0032).
 HORIZON = 15 * DAY
-# Repetitions are looked at for overlaps so long from each start of a reservation on: two years of clocks that are put forward and back.
+# Repetitions are looked at for overlaps so long from each start of a reservation on: two years of clocks that are put
+# forward and back.
 LOOKED_AT = 740 * DAY
 
 KEEP, STOP = "keep", "stop"
@@ -25,17 +27,19 @@ AT_END = (KEEP, STOP)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _DAY = timedelta(days=1)
-# No reservation is later: clocks of all zones show it, and a repetition is followed until then (the end of 9989 in UTC).
+# No reservation is later: clocks of all zones show it, and a repetition is followed until then (the end of 9989 in
+# UTC).
 LATEST = (datetime(9990, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
 class AdvanceReservation(msgspec.Struct, frozen=True, kw_only=True):
     """An advance reservation of a group; without a group it is a maintenance window, in which nothing runs.
 
-    It is from ``start`` to ``end`` (µs since the epoch, the first occurrence), and on ``days`` (0 Monday … 6) at the same time of day in ``zone`` (empty:
-    UTC); no days: once. ``places`` are its nodes and how often it has ``amounts`` there; no amounts: whole nodes. ``count`` copies of them were ``chosen`` among
-    the nodes that satisfy ``requirement``, and are chosen again when a node is lost; 0: the nodes were named.
-    ``at_end`` says what becomes of tasks that started in it and outlast it: ``keep`` or ``stop``.
+    It is from ``start`` to ``end`` (µs since the epoch, the first occurrence), and on ``days`` (0 Monday … 6) at the
+    same time of day in ``zone`` (empty: UTC); no days: once. ``places`` are its nodes and how often it has ``amounts``
+    there; no amounts: whole nodes. ``count`` copies of them were ``chosen`` among the nodes that satisfy
+    ``requirement``, and are chosen again when a node is lost; 0: the nodes were named. ``at_end`` says what becomes of
+    tasks that started in it and outlast it: ``keep`` or ``stop``.
     """
 
     name: str
@@ -63,7 +67,8 @@ class AdvanceReservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def occurrences(of: AdvanceReservation, after: int, zone: tzinfo) -> Iterator[tuple[int, int]]:
-    """Yield the times from ``after`` (µs since the epoch) on at which a reservation holds or will: starts and ends, ascending.
+    """Yield the times from ``after`` (µs since the epoch) on at which a reservation holds or will: starts and ends,
+    ascending.
 
     Two that touch or overlap are one.
     """
@@ -102,7 +107,8 @@ def _all(of: AdvanceReservation, after: int, zone: tzinfo) -> Iterator[tuple[int
 
 
 def known(of: AdvanceReservation, now: int, zone: tzinfo) -> tuple[tuple[int, int], ...]:
-    """Return the occurrences that are not over at ``now`` and begin within the horizon; all times are µs since the epoch.
+    """Return the occurrences that are not over at ``now`` and begin within the horizon; all times are µs since the
+    epoch.
 
     The horizon is counted from the first of them, so they change only when one is over.
     """

@@ -60,7 +60,8 @@ def free_name(group: str, taken: Collection[str]) -> str:
 
 
 def parse_moment(text: str, now: int, zone: tzinfo, field: str, *, after: int | None = None) -> int:
-    """Return the moment (µs since the epoch) of a text at ``now``; a time of day is the next one ``after`` that one, or ``now``.
+    """Return the moment (µs since the epoch) of a text at ``now``; a time of day is the next one ``after`` that one, or
+    ``now``.
 
     Raises ``InputError`` with the field, also for a moment that is too late for a reservation.
     """
@@ -100,7 +101,9 @@ def _moment(text: str, now: int, zone: tzinfo, field: str, after: int) -> int:
 
 
 def parse_every(text: str) -> tuple[int, ...] | None:
-    """Return the days of a repetition: none for once, ``None`` for the day of the week of its start; raises ``InputError``."""
+    """Return the days of a repetition: none for once, ``None`` for the day of the week of its start; raises
+    ``InputError``.
+    """
     word = text.strip().lower()
     if not word:
         return ()

@@ -15,7 +15,9 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # Paths of the node, and protocols whose Python packages connect by Python's sockets, where each address can be checked.
 SCHEMES = tuple(
-    "file http https ftp sftp ssh smb s3 s3a gs gcs az abfs abfss oss webdav webhdfs zip tar simplecache filecache".split()
+    (
+        "file http https ftp sftp ssh smb s3 s3a gs gcs az abfs abfss oss webdav webhdfs zip tar simplecache filecache"
+    ).split()
 )
 # The rule for every host, except at the addresses that are protected.
 ANY = "any"
@@ -30,7 +32,9 @@ _THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
 
 
 class HostRule(msgspec.Struct, frozen=True):
-    """A rule for hosts: a ``network`` of addresses, or a ``name`` (``any``, or ``*.`` for all below); ``port`` 0: all ports."""
+    """A rule for hosts: a ``network`` of addresses, or a ``name`` (``any``, or ``*.`` for all below); ``port`` 0: all
+    ports.
+    """
 
     name: str = ""
     network: Network | None = None

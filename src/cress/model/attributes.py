@@ -23,7 +23,8 @@ MOST_TOLERANCES = 16
 # Names that mean something else in a constraint: every node has them, or they are no attributes at all.
 _RESERVED = frozenset(
     "address and clusterload cpuload datalocality defined dependedjob diskload dynamicport exclusivedisk f false "
-    "freememory in jobdependency memoryload networkadjacent networkload node nodes not or port rack resource true undefined waittime weight".split()
+    "freememory in jobdependency memoryload networkadjacent networkload node nodes not or port rack resource "
+    "true undefined waittime weight".split()
 )
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
@@ -37,7 +38,8 @@ def plain(name: str) -> str:
 
 
 def parse_label(text: str) -> tuple[str, Value]:
-    """``zone=eu``: a name and a value. ``true`` and ``false`` are truth values, whole numbers are numbers, ``{a,b}`` is a set.
+    """``zone=eu``: a name and a value. ``true`` and ``false`` are truth values, whole numbers are numbers, ``{a,b}`` is
+    a set.
 
     Everything else is text, also a number with a point: it may be a version. Raises InputError.
     """

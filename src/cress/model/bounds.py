@@ -1,6 +1,7 @@
 """Bounded numbers: the types of numbers that come from outside, so that each is refused where it is read.
 
-Everything that the center stores, adds up or shows fits: SQLite and numpy have 64 bits, JSON numbers are exact up to 2^53.
+Everything that the center stores, adds up or shows fits: SQLite and numpy have 64 bits, JSON numbers are exact up to
+2^53.
 """
 
 from __future__ import annotations

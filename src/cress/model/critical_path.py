@@ -48,7 +48,9 @@ def longest_chains(before: Sequence[Sequence[int]], lengths: Sequence[int]) -> l
 
 
 def _before(jobs: Sequence[Job], job: Job) -> list[int]:
-    """Return the places of the steps of the same dag that must end before a step, for whatever reason but their failure."""
+    """Return the places of the steps of the same dag that must end before a step, for whatever reason but their
+    failure.
+    """
     if not job.family:
         return []
     places = [-number - 1 for number, condition in job.after if number < 0 and condition is not Condition.FAILED]

@@ -20,7 +20,9 @@ _PLACE = re.compile(r"([A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f
 
 
 class DataName(msgspec.Struct, frozen=True):
-    """``scheme`` is empty for a path of nodes; else ``host`` and ``port`` (0: none given) are where the data is known."""
+    """``scheme`` is empty for a path of nodes; else ``host`` and ``port`` (0: none given) are where the data is
+    known.
+    """
 
     path: str
     scheme: str = ""

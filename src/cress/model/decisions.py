@@ -13,14 +13,18 @@ import msgspec
 from cress.model.node import Allocated
 from cress.model.resources import ResourceVector
 
-# Reasons for a choice of a node: the growth of its fragment in devices, its balance y after placing, how many other nodes fit.
+# Reasons for a choice of a node: the growth of its fragment in devices, its balance y after placing, how many other
+# nodes fit.
 Choice: TypeAlias = tuple[float, float, int]
-# Why there was room that was kept for a task: others were ``preempted`` or made room by ``moves``, it was ``moved`` itself, or its start was ``planned``; and how many others left for it.
+# Why there was room that was kept for a task: others were ``preempted`` or made room by ``moves``, it was ``moved``
+# itself, or its start was ``planned``; and how many others left for it.
 Kept: TypeAlias = tuple[str, int]
 
 
 class LeasePart(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A part of the lease ``lease`` of a workload: amounts, and at most one device of which it has ``amounts`` (id "": none)."""
+    """A part of the lease ``lease`` of a workload: amounts, and at most one device of which it has ``amounts`` (id "":
+    none).
+    """
 
     lease: int
     amounts: ResourceVector
@@ -31,13 +35,13 @@ class LeasePart(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Start task ``task`` (index from 0) of job ``job`` on ``node``; ``attempt`` is unique for ever.
 
-    ``ports`` are the numbers of the job's ports there, in the job's order; ``devices`` are those of the node that it has,
-    in the node's order. ``leader``: it starts together with a task of this job, on which it depends.
+    ``ports`` are the numbers of the job's ports there, in the job's order; ``devices`` are those of the node that it
+    has, in the node's order. ``leader``: it starts together with a task of this job, on which it depends.
     ``more_ports`` are ports that clauses of the job take beside. ``claimed``: the task was part of a ``Claim``.
-    ``parts`` is what it takes from leases of workloads, its own or others; ``rest`` what stays idle in its lease (design note 0024).
-    ``chosen``, with the order ``fragmentation``: the growth of the node's fragment in devices, its balance y, how many other nodes fitted.
-    ``kept``, of a task that starts in room that was kept for it: why there was room.
-    ``due``: its unit was the due one, which had waited longest for its turn (design note 0011).
+    ``parts`` is what it takes from leases of workloads, its own or others; ``rest`` what stays idle in its lease
+    (design note 0024). ``chosen``, with the order ``fragmentation``: the growth of the node's fragment in devices, its
+    balance y, how many other nodes fitted. ``kept``, of a task that starts in room that was kept for it: why there was
+    room. ``due``: its unit was the due one, which had waited longest for its turn (design note 0011).
     """
 
     attempt: int
@@ -59,12 +63,13 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
 class Claim(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Keep what the attempts ``victims`` free on ``nodes`` (names and numbers of tasks) for these tasks of a job.
 
-    The tasks leave the queue, the victims count as stopping, and their groups begin to cool off. ``expected`` is the time
-    (µs) at which the victims' grace is over. ``leased`` is what leases and victims of the job's workload bring: what its start leaves of it
-    stays in the lease. Parts that are idle leave their leases at once, those that victims borrowed when these end.
+    The tasks leave the queue, the victims count as stopping, and their groups begin to cool off. ``expected`` is the
+    time (µs) at which the victims' grace is over. ``leased`` is what leases and victims of the job's workload bring:
+    what its start leaves of it stays in the lease. Parts that are idle leave their leases at once, those that victims
+    borrowed when these end.
 
-    ``moves``: the victims are moved (design note 0027), so their groups do not cool off. The claim of a moved task keeps its target, and its
-    only victim is its own attempt: the task is claimed once that has ended.
+    ``moves``: the victims are moved (design note 0027), so their groups do not cool off. The claim of a moved task
+    keeps its target, and its only victim is its own attempt: the task is claimed once that has ended.
     """
 
     job: int
@@ -84,7 +89,9 @@ class ClaimDropped(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class UnitFormed(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Task ``task`` of a job, which waits, and its ``companions`` (jobs and tasks) on its node, which wait or run, are one unit."""
+    """Task ``task`` of a job, which waits, and its ``companions`` (jobs and tasks) on its node, which wait or run, are
+    one unit.
+    """
 
     job: int
     task: int
@@ -112,8 +119,8 @@ class Preempt(msgspec.Struct, frozen=True, tag=True, gc=False):
 class Stop(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Stop this attempt: its job was cancelled, its gang starts again as a whole, or it moves with what it depends on.
 
-    ``end`` is the time (µs) at which it is expected to have ended. With an advance ``reservation`` (its name) it leaves the room of that, or the time of it is
-    over, and waits again.
+    ``end`` is the time (µs) at which it is expected to have ended. With an advance ``reservation`` (its name) it leaves
+    the room of that, or the time of it is over, and waits again.
     """
 
     attempt: int

@@ -38,7 +38,8 @@ Lines: TypeAlias = Callable[[str], int]
 
 
 class Configured(msgspec.Struct, frozen=True):
-    """The contents of a device file: ``devices``, patterns of ``data`` paths, and the kinds of devices that it mentions.
+    """The contents of a device file: ``devices``, patterns of ``data`` paths, and the kinds of devices that it
+    mentions.
 
     A kind in ``told`` without a device says that the node has none.
     """
@@ -58,9 +59,9 @@ def read_devices(
 ) -> Configured:
     """Read a mapping with the keys ``disks``, ``devices`` and ``data``, all of which may be missing.
 
-    ``dimensions`` are those of the cluster, whose custom ones are the kinds of devices; ``None``: they are not known here.
-    ``located``: a disk needs a path (in simulations there is none). Raises InputError, or InputErrors with all mistakes, each
-    with file, line and field.
+    ``dimensions`` are those of the cluster, whose custom ones are the kinds of devices; ``None``: they are not known
+    here. ``located``: a disk needs a path (in simulations there is none). Raises InputError, or InputErrors with all
+    mistakes, each with file, line and field.
     """
     reading = _Reading(dimensions, located)
     reader = Reader(mapping, KEYS)

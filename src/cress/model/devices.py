@@ -45,7 +45,8 @@ def check_devices(devices: Sequence[Device], dimensions: Dimensions) -> None:
 
 
 def capacity_with(capacity: ResourceVector, devices: Sequence[Device], dimensions: Dimensions) -> ResourceVector:
-    """Return the capacity of a node with these devices; the amounts that follow from the devices may be given or left at 0.
+    """Return the capacity of a node with these devices; the amounts that follow from the devices may be given or left
+    at 0.
 
     Raises InputError for an amount that is another one.
     """
@@ -73,7 +74,9 @@ def amounts_of(devices: Iterable[Device]) -> dict[str, int]:
 
 
 def facts_of(devices: Iterable[Device]) -> dict[str, Value]:
-    """Return the attributes of a node that follow from its devices: ``Disks``, ``GPUs``, ``GPUModel``, and so on for other kinds."""
+    """Return the attributes of a node that follow from its devices: ``Disks``, ``GPUs``, ``GPUModel``, and so on for
+    other kinds.
+    """
     facts: dict[str, Value] = {}
     for device in devices:
         name = called(device.kind)
@@ -108,7 +111,9 @@ def is_counted(device: Allocated) -> bool:
 
 
 def written(devices: Iterable[Allocated]) -> tuple[str, ...]:
-    """Format devices for the record of an attempt: ``gpu:0``, a part as ``gpu:0:460``, a shared disk as ``disk:sda:0``."""
+    """Format devices for the record of an attempt: ``gpu:0``, a part as ``gpu:0:460``, a shared disk as
+    ``disk:sda:0``.
+    """
     return tuple(f"{each.kind}:{each.id}" + (f":{each.amount}" if each.amount != WHOLE else "") for each in devices)
 
 

@@ -58,7 +58,9 @@ class NotAccepted(InputError):
 
 
 class MoreErrors(InputError):
-    """Stands for ``count`` further mistakes of an input, which are not told one by one; ``rest`` was not read at all."""
+    """Stands for ``count`` further mistakes of an input, which are not told one by one; ``rest`` was not read at
+    all.
+    """
 
     def __init__(self, count: int, *, rest: str = "", file: str = "") -> None:
         self.count = count

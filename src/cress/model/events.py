@@ -35,8 +35,8 @@ FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY})
 class JobSubmitted(msgspec.Struct, frozen=True, tag=True):
     """A job was accepted, by someone who checked its user's rights; it waits from now on.
 
-    It is offered unless its ``hold`` says otherwise, or it comes after the job ``behind``. Without an ``estimate`` its tasks are
-    expected to run to their limits.
+    It is offered unless its ``hold`` says otherwise, or it comes after the job ``behind``. Without an ``estimate`` its
+    tasks are expected to run to their limits.
     """
 
     job: Job
@@ -45,14 +45,18 @@ class JobSubmitted(msgspec.Struct, frozen=True, tag=True):
 
 
 class LeaseUsed(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """The holder of a lease, the attempt ``lease`` of a job that is a lease, uses these amounts of it by itself; the rest is idle."""
+    """The holder of a lease, the attempt ``lease`` of a job that is a lease, uses these amounts of it by itself; the
+    rest is idle.
+    """
 
     lease: int
     amounts: ResourceVector
 
 
 class RunEstimated(msgspec.Struct, frozen=True, tag=True):
-    """The tasks of these jobs that start from now on are expected to run so long: the history tells more than before."""
+    """The tasks of these jobs that start from now on are expected to run so long: the history tells more than
+    before.
+    """
 
     jobs: tuple[int, ...]
     estimate: RunEstimate
@@ -95,9 +99,9 @@ class TaskEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
 class TaskAdopted(msgspec.Struct, frozen=True, tag=True, gc=False):
     """A task runs already on ``node``, without a decision of this scheduler; ``attempt`` is unique for ever.
 
-    It is task ``task`` of job ``job``, or a stranger's with a ``name``, which is charged to nobody. It holds ``amounts``,
-    ``devices`` and ``ports`` since ``since`` (µs). ``end`` is when it is expected to end; ``None``: by the time limit of
-    its job, for a stranger never. Its end comes as ``TaskEnded``.
+    It is task ``task`` of job ``job``, or a stranger's with a ``name``, which is charged to nobody. It holds
+    ``amounts``, ``devices`` and ``ports`` since ``since`` (µs). ``end`` is when it is expected to end; ``None``: by the
+    time limit of its job, for a stranger never. Its end comes as ``TaskEnded``.
     """
 
     attempt: int
@@ -177,7 +181,8 @@ class LoadSeen(msgspec.Struct, frozen=True, tag=True):
 
 
 class DataLocated(msgspec.Struct, frozen=True, tag=True):
-    """The location of data named by clauses: hosts (name or address), and the share of the data that each has, in thousandths.
+    """The location of data named by clauses: hosts (name or address), and the share of the data that each has, in
+    thousandths.
 
     Replaces what was known of it. ``problem``: why that is not known; ``None`` for both: it is to be forgotten.
     """

@@ -36,9 +36,9 @@ class Service(_Spec, frozen=True):
     """A job that is kept at its task count. Each task is one member.
 
     ``checked``: its runs have a check of readiness, else a task is ready ``ready_after`` µs after its start. An update
-    takes at most ``max_unavailable`` tasks out at once; a new version of which a task is not ready ``update_timeout`` µs
-    after it was placed and started is taken back. ``timetable``: cron expressions and the task counts that hold from these
-    moments on, in the time zone ``zone``.
+    takes at most ``max_unavailable`` tasks out at once; a new version of which a task is not ready ``update_timeout``
+    µs after it was placed and started is taken back. ``timetable``: cron expressions and the task counts that hold from
+    these moments on, in the time zone ``zone``.
     """
 
     checked: bool = False

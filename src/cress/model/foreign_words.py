@@ -115,7 +115,9 @@ def resource_for(word: str) -> str:
 
 
 def option_for(word: str, verb: str, options: Collection[str]) -> str:
-    """Return what to write instead of an option (``--mem``) that a verb with these ``options`` does not have; or nothing."""
+    """Return what to write instead of an option (``--mem``) that a verb with these ``options`` does not have; or
+    nothing.
+    """
     plain = word.lstrip("-")
     meaning = _meaning(plain) or plain
     if meaning == "tail" and verb == "logs":

@@ -59,10 +59,11 @@ class QuotaWindow(msgspec.Struct, frozen=True):
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """One group as configured. ``options`` holds its own values of the per-group options of ``Options``.
 
-    ``parent`` is the group that it is in; empty: none. ``max_quota`` bounds what it uses, ``lendable`` what others may have of the
-    quota that it does not use; ``None``: no bound.
-    A group that is ``closed`` takes no new jobs; ``closed_at`` (wall clock, µs) is since when, which the machine enters. Of groups that may be
-    preempted those of the lowest ``preempt_priority`` yield first. ``admins`` are the users who steer its jobs, and change its limits.
+    ``parent`` is the group that it is in; empty: none. ``max_quota`` bounds what it uses, ``lendable`` what others may
+    have of the quota that it does not use; ``None``: no bound.
+    A group that is ``closed`` takes no new jobs; ``closed_at`` (wall clock, µs) is since when, which the machine
+    enters. Of groups that may be preempted those of the lowest ``preempt_priority`` yield first. ``admins`` are the
+    users who steer its jobs, and change its limits.
     """
 
     name: str

@@ -44,7 +44,9 @@ class Condition(Enum):
 
 
 class JobPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A part of a gang: ``tasks`` of its tasks in a row, what each of them asks for, and its own requirement and rank."""
+    """A part of a gang: ``tasks`` of its tasks in a row, what each of them asks for, and its own requirement and
+    rank.
+    """
 
     name: str
     tasks: int
@@ -71,28 +73,31 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source E (``NetworkAdjacent = True`` …) are clauses of the requirement. ``ports`` are names and numbers, 0 for a
     dynamic one. At most ``max_per_node`` and ``max_per_rack`` tasks run together (0: any number). Jobs of one
     ``application`` and group count as one to ``NetworkAdjacent``. ``job_failure``: a task that was lost with its node
-    runs again. At most ``max_running`` tasks run at once (0: any number); not of a gang. ``licences`` are names, each once in
-    their order, and how many of each a task takes.
+    runs again. At most ``max_running`` tasks run at once (0: any number); not of a gang. ``licences`` are names, each
+    once in their order, and how many of each a task takes.
 
-    A job with a ``plan`` is a family and never reaches the scheduler; ``family`` is the id of the one that a job is a member
-    of (in a submit: ``-n`` as in ``after``), 0: none. Members of a service or database count as one job where tasks of a
-    job are counted: ``max_per_node``, ``max_per_rack``, ``minimum``; and they go to different nodes as far as there are.
+    A job with a ``plan`` is a family and never reaches the scheduler; ``family`` is the id of the one that a job is a
+    member of (in a submit: ``-n`` as in ``after``), 0: none. Members of a service or database count as one job where
+    tasks of a job are counted: ``max_per_node``, ``max_per_rack``, ``minimum``; and they go to different nodes as far
+    as there are.
 
-    ``deadline`` is the moment (µs since the epoch, UTC) at which all its tasks should have ended; while it is not submitted, it may be
-    ``within`` so many microseconds of its submission instead. 0: none.
+    ``deadline`` is the moment (µs since the epoch, UTC) at which all its tasks should have ended; while it is not
+    submitted, it may be ``within`` so many microseconds of its submission instead. 0: none.
 
-    ``workload`` is the name of the framework or application in its group whose leases its tasks use; "": the built-in one of its type. Each task of a job that
-    ``is_lease`` is a lease of its workload, which it keeps until it ends; it is not preempted in its first ``min_time`` microseconds.
-    At first its holder uses ``uses`` of each by itself (``None``: all of it); unless it is heard of every ``term`` microseconds, all of them end (0: they do not).
+    ``workload`` is the name of the framework or application in its group whose leases its tasks use; "": the built-in
+    one of its type. Each task of a job that ``is_lease`` is a lease of its workload, which it keeps until it ends; it
+    is not preempted in its first ``min_time`` microseconds. At first its holder uses ``uses`` of each by itself
+    (``None``: all of it); unless it is heard of every ``term`` microseconds, all of them end (0: they do not).
 
     ``labels`` are names and texts, by which clauses of other jobs select it.
 
     ``tolerates`` are the names that nodes may repel by without keeping it off.
 
-    ``movable``: its tasks may be stopped and begin anew on another node (design note 0027); ``None``: only those of a service.
+    ``movable``: its tasks may be stopped and begin anew on another node (design note 0027); ``None``: only those of a
+    service.
 
-    A gang may have ``parts`` (design note 0035), whose tasks are numbered one part after the other; ``request`` is then the least of each
-    amount that any of them asks for, and their requirements and ranks hold in place of the job's.
+    A gang may have ``parts`` (design note 0035), whose tasks are numbered one part after the other; ``request`` is then
+    the least of each amount that any of them asks for, and their requirements and ranks hold in place of the job's.
     """
 
     id: int
@@ -153,7 +158,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def mean_request(self) -> ResourceVector:
-        """Return what one of its tasks asks for; of a gang with parts the mean, so that it is right for all of them together."""
+        """Return what one of its tasks asks for; of a gang with parts the mean, so that it is right for all of them
+        together.
+        """
         return self.request if not self.parts else tuple(self.total(k) // self.tasks for k in range(len(self.request)))
 
     @property

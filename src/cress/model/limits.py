@@ -1,4 +1,6 @@
-"""Limits of a group: how many jobs of it run, wait and live, for all users and for each, and how large and long one may be."""
+"""Limits of a group: how many jobs of it run, wait and live, for all users and for each, and how large and long one may
+be.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ import msgspec
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The limits of a group; ``None``: there is no such limit.
 
-    ``running``, ``waiting`` and ``jobs`` (both together) count jobs, those with ``_per_user`` the jobs of each user. For one job: ``tasks`` it has,
-    ``size`` is the most that its tasks that may run at once ask for together (millicores in the accounting ``cpu``, millionths of a
-    server in ``dominant``), or ``amounts`` by dimension; times are µs.
+    ``running``, ``waiting`` and ``jobs`` (both together) count jobs, those with ``_per_user`` the jobs of each user.
+    For one job: ``tasks`` it has, ``size`` is the most that its tasks that may run at once ask for together (millicores
+    in the accounting ``cpu``, millionths of a server in ``dominant``), or ``amounts`` by dimension; times are µs.
     """
 
     running: int | None = None

@@ -23,8 +23,8 @@ DISK_KIND = "disk"
 class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One device of a node that tasks are given: of its ``kind``, it has the ``id`` that they are told.
 
-    ``path`` is the folder of a disk, or the file of another device (empty: it has none). ``bandwidth``, of a disk: bytes/s
-    read and written, operations/s read and written.
+    ``path`` is the folder of a disk, or the file of another device (empty: it has none). ``bandwidth``, of a disk:
+    bytes/s read and written, operations/s read and written.
     """
 
     kind: str
@@ -45,8 +45,8 @@ class Allocated(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Load(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The measured load of a node, smoothed: shares in thousandths of its capacity, ``free_memory`` in bytes.
 
-    ``cpu`` is the time that its processors were busy, ``memory`` what is in use, ``network`` what is sent, ``disk`` the time
-    that its disks were busy (their mean).
+    ``cpu`` is the time that its processors were busy, ``memory`` what is in use, ``network`` what is sent, ``disk`` the
+    time that its disks were busy (their mean).
     """
 
     cpu: Small = 0
@@ -60,10 +60,10 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One machine, physical or virtual: a unique name, what it offers, the rack that it stands in.
 
     ``address`` is where its tasks are reached. ``attributes`` (facts that were found, and labels) are named in
-    constraints. ``ports`` are the first and the last of its dynamic ports. ``unlimited`` are sentences about limits that
-    do not hold there. ``devices`` are known one by one; ``data`` are paths that it has. ``judged``: it takes no new tasks while
-    its measured load is too high. It takes new tasks only of jobs for which the condition ``accepts`` is true (empty: of all),
-    and which tolerate each of the names in ``repels``.
+    constraints. ``ports`` are the first and the last of its dynamic ports. ``unlimited`` are sentences about limits
+    that do not hold there. ``devices`` are known one by one; ``data`` are paths that it has. ``judged``: it takes no
+    new tasks while its measured load is too high. It takes new tasks only of jobs for which the condition ``accepts``
+    is true (empty: of all), and which tolerate each of the names in ``repels``.
     """
 
     name: str

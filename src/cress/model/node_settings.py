@@ -22,8 +22,8 @@ RESERVABLE = ("cpu", "memory", "network")
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Settings of one node: each holds instead of what the executor reports; by default nothing is set.
 
-    ``reserve`` are raw amounts by dimension that no task gets. ``rack``, ``judged``, ``accepts`` and ``repels`` as in ``Node``; ``None``: what the
-    executor says. ``note`` is shown to users and has no effect.
+    ``reserve`` are raw amounts by dimension that no task gets. ``rack``, ``judged``, ``accepts`` and ``repels`` as in
+    ``Node``; ``None``: what the executor says. ``note`` is shown to users and has no effect.
     """
 
     labels: tuple[tuple[str, Value], ...] = ()
@@ -93,7 +93,10 @@ def check_settings(settings: NodeSettings, dimensions: Dimensions) -> None:
 def patched_labels(
     labels: Iterable[tuple[str, Value]], changes: Iterable[tuple[str, Value | None]]
 ) -> tuple[tuple[str, Value], ...]:
-    """Return labels with some set, or removed (``None``). Raises InputError for one that is to be removed and is not set."""
+    """Return labels with some set, or removed (``None``).
+
+    Raises InputError for one that is to be removed and is not set.
+    """
     names = {plain(name): name for name, _ in labels}
     found = dict(labels)
     for name, value in changes:

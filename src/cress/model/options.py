@@ -66,14 +66,19 @@ class Options:
     )
     order: str = _option(
         "share",
-        "the order of the groups: by used / quota; or those not above their quota first and in both classes by the urgency of their first job; or by its deadline, "
-        "where a group not above its quota goes first only when that job is more urgent than urgency_threshold, or has no deadline",
+        "the order of the groups: by used / quota; or those not above their quota first and in both classes "
+        "by the urgency of their first job; or by its deadline, "
+        "where a group not above its quota goes first only when that job is more urgent than "
+        "urgency_threshold, or has no deadline",
         source="G; urgency is S; deadline is ours (0023)",
         choices=("share", "urgency", "deadline"),
     )
     drain_after: int = _option(
         10 * MINUTE,
-        "a unit that was first in the order and blocked so long is due: its reservation binds everybody, and nodes are kept free for it",
+        (
+            "a unit that was first in the order and blocked so long is due: its reservation binds everybody, and "
+            "nodes are kept free for it"
+        ),
         unit="µs",
         least=0,
     )
@@ -83,7 +88,10 @@ class Options:
 
     share_half_life: int = _option(
         0,
-        "groups that have their quota are ordered by what they use and what they borrowed lately, of which after so long half counts; 0 = only what they use counts",
+        (
+            "groups that have their quota are ordered by what they use and what they borrowed lately, of which "
+            "after so long half counts; 0 = only what they use counts"
+        ),
         unit="µs",
         source="ours (0030)",
         least=0,
@@ -101,7 +109,10 @@ class Options:
     )
     backfill: str = _option(
         "easy",
-        "BackFill reserves for the head only, or for everyone; off: nothing starts before a head that does not fit, also with Urgency and EDF",
+        (
+            "BackFill reserves for the head only, or for everyone; off: nothing starts before a head that does "
+            "not fit, also with Urgency and EDF"
+        ),
         choices=("easy", "conservative", "off"),
         per_group=True,
     )
@@ -113,14 +124,18 @@ class Options:
     )
     backfill_order: str = _option(
         "submit",
-        "the order in which BackFill offers jobs: by submit time, behind the head the shortest first, or by expansion factor, the head too",
+        (
+            "the order in which BackFill offers jobs: by submit time, behind the head the shortest first, or by "
+            "expansion factor, the head too"
+        ),
         source="ours (0022)",
         choices=("submit", "shortest_first", "expansion_factor"),
         per_group=True,
     )
     overdue_after: int = _option(
         24 * HOUR,
-        "with predicted ends or the order expansion_factor: a job that waited so long, and as long as the work ahead of it takes, "
+        "with predicted ends or the order expansion_factor: a job that waited so long, and as long as the "
+        "work ahead of it takes, "
         "is overdue: it goes first, and limits count",
         unit="µs",
         source="ours (0022)",
@@ -129,14 +144,18 @@ class Options:
     )
     late: str = _option(
         "best_effort",
-        "a job that cannot meet its deadline any more is as urgent as one without a deadline, or most urgent, or cancelled (not in simulations)",
+        (
+            "a job that cannot meet its deadline any more is as urgent as one without a deadline, or most "
+            "urgent, or cancelled (not in simulations)"
+        ),
         source="S; ours",
         choices=("best_effort", "urgent", "cancel"),
         per_group=True,
     )
     urgency_threshold: float = _option(
         0.8,
-        "with the policy Urgency: a unit that is more urgent than this and does not fit may preempt less urgent ones; 1 = never. "
+        "with the policy Urgency: a unit that is more urgent than this and does not fit may preempt less "
+        "urgent ones; 1 = never. "
         "With order=deadline: a group whose first job is less urgent yields to nearer deadlines, 0 = never",
         source="S; ours",
         least=0,
@@ -179,7 +198,10 @@ class Options:
     )
     preempt_above: float = _option(
         1.1,
-        "groups above this share of their quota are preempted first; between it and the quota only for a group that stays within its own",
+        (
+            "groups above this share of their quota are preempted first; between it and the quota only for a "
+            "group that stays within its own"
+        ),
         source="G",
         least=1,
         per_group=True,
@@ -228,7 +250,10 @@ class Options:
     # Moving what runs
     rebalance: str = _option(
         OFF,
-        "when the center moves running tasks by itself (docs/rebalance.md): at a word, after each interval, or at the moments of a cron expression",
+        (
+            "when the center moves running tasks by itself (docs/rebalance.md): at a word, after each interval, "
+            "or at the moments of a cron expression"
+        ),
         source="ours (0027)",
         form="schedule",
     )
@@ -279,7 +304,10 @@ class Options:
     # Nodes that are busy with something else
     overload_cpu: float = _option(
         0.9,
-        "a node whose processors are busy for more than this share of the time takes no new tasks (docs/load.md); 0 = off",
+        (
+            "a node whose processors are busy for more than this share of the time takes no new tasks "
+            "(docs/load.md); 0 = off"
+        ),
         source="E: 90 %",
         least=0,
         most=1,
@@ -303,7 +331,10 @@ class Options:
     )
     fragmentation_copies: float = _option(
         0.5,
-        "what as many tasks of a likely shape as fit could not use counts so often, beside what the next one could not use",
+        (
+            "what as many tasks of a likely shape as fit could not use counts so often, beside what the next one "
+            "could not use"
+        ),
         least=0,
     )
     fragmentation_filling: float = _option(
@@ -350,7 +381,10 @@ class Options:
             _check(each.name, getattr(self, each.name), each.metadata)
         if self.cooling_above_quota < self.cooling:
             raise InputError(
-                f"{format_duration(self.cooling_above_quota)} is shorter than cooling ({format_duration(self.cooling)})",
+                (
+                    f"{format_duration(self.cooling_above_quota)} is shorter than cooling "
+                    f"({format_duration(self.cooling)})"
+                ),
                 hint="at least as long",
                 field="cooling_above_quota",
             )

@@ -22,9 +22,9 @@ class Promise(Enum):
 class Outlook(msgspec.Struct, frozen=True):
     """Forecast for a job that is not over; durations in µs, moments in µs since the epoch (UTC).
 
-    ``slack`` is what remains until the deadline beyond the mean of what is left of the job, if it ran from now on; ``None`` if that is not
-    known. ``urgency`` is that of source S, 0 … 1. ``chance`` is the share of outcomes that end in time, ``None``
-    without runs to tell it from. ``earliest_end`` is when it ends by the
+    ``slack`` is what remains until the deadline beyond the mean of what is left of the job, if it ran from now on;
+    ``None`` if that is not known. ``urgency`` is that of source S, 0 … 1. ``chance`` is the share of outcomes that end
+    in time, ``None`` without runs to tell it from. ``earliest_end`` is when it ends by the
     optimistic estimates, ``likely_end`` by the means.
     """
 

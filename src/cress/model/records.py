@@ -54,8 +54,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One finished attempt. Times are wall clock, microseconds since the epoch; ``started`` is 0 if it never ran.
 
     ``final``: the task is not tried again. ``code`` is the exit code, -n after signal n, ``None`` if unknown.
-    ``cpu`` in microseconds, ``memory`` (peak) in bytes. ``ports`` are the numbers that it had, in the job's order, ``devices`` those that
-    it had, as ``kind:id`` or, of a part, ``kind:id:thousandths``.
+    ``cpu`` in microseconds, ``memory`` (peak) in bytes. ``ports`` are the numbers that it had, in the job's order,
+    ``devices`` those that it had, as ``kind:id`` or, of a part, ``kind:id:thousandths``.
     """
 
     attempt: int

@@ -24,7 +24,8 @@ _TAKEN = re.compile(r"(?i:on|off|yes|no|true|false|null|y|n)")
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
-    """A state of the configuration: its number, since when it holds (µs), the user and action that led to it, the document.
+    """A state of the configuration: its number, since when it holds (µs), the user and action that led to it, the
+    document.
 
     ``by`` is empty if no user did it: the start of a center, or a file that it read.
     """

@@ -14,8 +14,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A readiness or liveness check of a task. Exactly one of ``port``, ``url`` and ``command`` is given.
 
     ``port`` (a name or number): somebody accepts a connection there. ``url``: the path of a page that answers below 400
-    within ``timeout``, on the port ``on`` (a name or number; empty: the only one). ``command``: exits with 0, run in the
-    task. It is asked every ``interval`` µs, first ``delay`` µs after the start; ``failures`` in a row count.
+    within ``timeout``, on the port ``on`` (a name or number; empty: the only one). ``command``: exits with 0, run in
+    the task. It is asked every ``interval`` µs, first ``delay`` µs after the start; ``failures`` in a row count.
     """
 
     port: str = ""
@@ -29,10 +29,11 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file of a task: brought from ``source`` (an address) to ``path``, or saved from ``path`` (may be a pattern) to it.
+    """A file of a task: brought from ``source`` (an address) to ``path``, or saved from ``path`` (may be a pattern) to
+    it.
 
-    A relative path is below the task's directory. ``mode`` as in chmod; 0: as it comes. ``unpack``: an archive, unpacked
-    into the folder ``path``. ``$CRESS_…`` variables in both are replaced.
+    A relative path is below the task's directory. ``mode`` as in chmod; 0: as it comes. ``unpack``: an archive,
+    unpacked into the folder ``path``. ``$CRESS_…`` variables in both are replaced.
     """
 
     source: str
@@ -42,7 +43,9 @@ class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SecretUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The use of the secret ``secret`` by a task: as the environment variable ``name``, or, if ``file``, as the file of that name."""
+    """The use of the secret ``secret`` by a task: as the environment variable ``name``, or, if ``file``, as the file of
+    that name.
+    """
 
     name: str
     secret: str
@@ -73,17 +76,18 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``time_limit`` and ``stop_grace`` (between SIGTERM and SIGKILL) are microseconds. ``ports`` are those of the job:
     names and numbers, 0 for a dynamic one; each attempt gets its numbers with its launch, in this order.
 
-    ``type`` is the job's, ``family`` the job that it is a member of. ``runtime`` is a name, empty: the executor's default.
-    ``limits`` are the amounts that a container may use, by dimension, and ``pids`` how many processes (0: the executor's
-    default); ``root`` is the folder of its root file system, empty: the node's own, read-only. ``run_as`` is an account of
-    the node, empty: that of ``user`` where the executor is root.
+    ``type`` is the job's, ``family`` the job that it is a member of. ``runtime`` is a name, empty: the executor's
+    default. ``limits`` are the amounts that a container may use, by dimension, and ``pids`` how many processes (0: the
+    executor's default); ``root`` is the folder of its root file system, empty: the node's own, read-only. ``run_as`` is
+    an account of the node, empty: that of ``user`` where the executor is root.
 
-    ``files`` are there before the program starts, ``outputs`` are saved when it has succeeded. Of stdout and of stderr the
-    last ``log_size`` bytes are kept (0: the executor's default); both are copied to the folder ``log_copy`` at the end.
-    ``ready`` and ``alive`` are the checks of a service or database. ``source`` is the job as it was submitted (JSON).
-    ``secrets`` are those that its tasks use; their values are not part of a run. ``job_token``: its tasks get a token for the
-    API, which is not part of it either. ``deadline`` and ``within`` are the job's, as it was submitted: of a job that is over they tell
-    whether it met its deadline. ``parts`` are those of a gang that has any, whose tasks are numbered one part after the other.
+    ``files`` are there before the program starts, ``outputs`` are saved when it has succeeded. Of stdout and of stderr
+    the last ``log_size`` bytes are kept (0: the executor's default); both are copied to the folder ``log_copy`` at the
+    end. ``ready`` and ``alive`` are the checks of a service or database. ``source`` is the job as it was submitted
+    (JSON). ``secrets`` are those that its tasks use; their values are not part of a run. ``job_token``: its tasks get a
+    token for the API, which is not part of it either. ``deadline`` and ``within`` are the job's, as it was submitted:
+    of a job that is over they tell whether it met its deadline. ``parts`` are those of a gang that has any, whose tasks
+    are numbered one part after the other.
     """
 
     job: Count

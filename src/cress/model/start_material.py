@@ -6,7 +6,10 @@ import msgspec
 
 
 class StartMaterial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Environment variables and files of one attempt, by name. Its text shows no value, so that no log or error has one."""
+    """Environment variables and files of one attempt, by name.
+
+    Its text shows no value, so that no log or error has one.
+    """
 
     environment: dict[str, bytes] = {}
     files: dict[str, bytes] = {}

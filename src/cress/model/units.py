@@ -169,7 +169,9 @@ def describe_amount(value: int, name: str, dimensions: Dimensions) -> str:
 
 
 def describe_named(value: int, name: str, dimensions: Dimensions) -> str:
-    """An amount of a dimension for sentences, with its name unless the unit says it: ``4 cores``, ``memory 8G``, ``2 gpu``."""
+    """An amount of a dimension for sentences, with its name unless the unit says it: ``4 cores``, ``memory 8G``, ``2
+    gpu``.
+    """
     text = describe_amount(value, name, dimensions)
     return text if name == "cpu" or name in dimensions.custom else f"{name} {text}"
 

@@ -70,7 +70,8 @@ class AuthorityView(View, frozen=True):
 
 
 class JoinTokenView(View, frozen=True):
-    """A join token without its secret: ``used`` of ``uses`` nodes have joined by it, whose names fit the pattern ``nodes``.
+    """A join token without its secret: ``used`` of ``uses`` nodes have joined by it, whose names fit the pattern
+    ``nodes``.
 
     Times in seconds since the epoch.
     """
@@ -100,7 +101,9 @@ class JoinTokensPage(View, frozen=True):
 
 
 class JoinedView(View, frozen=True):
-    """The answer to a node that joins: its certificate and that of the authority as PEM, and the address for executors."""
+    """The answer to a node that joins: its certificate and that of the authority as PEM, and the address for
+    executors.
+    """
 
     node: str
     certificate: str

@@ -19,7 +19,9 @@ class RevisionView(View, frozen=True):
 
 
 class ConfigView(View, frozen=True):
-    """The present configuration: the document of a revision; ``options`` are all, ``licences`` how many there are of each."""
+    """The present configuration: the document of a revision; ``options`` are all, ``licences`` how many there are of
+    each.
+    """
 
     revision: int
     at: float
@@ -37,7 +39,10 @@ class HistoryView(View, frozen=True):
 
 
 class ConfiguredView(View, frozen=True):
-    """Answer to a change: the present revision, and the documents before and after it. A dry run shows what would be."""
+    """Answer to a change: the present revision, and the documents before and after it.
+
+    A dry run shows what would be.
+    """
 
     revision: int
     before: str

@@ -1,11 +1,11 @@
 """Messages between client and center while a command runs in a task: a WebSocket at ``…/tasks/{task}/exec``.
 
-First the client sends an ``ExecStart``. Then binary messages are data: to the center input as it is; from the center one
-byte, 1 for standard output, 2 for standard error, and what the command wrote. Texts are JSON: ``ExecWord`` to the center,
-``ExecNews`` from it. The last one has ``over``.
+First the client sends an ``ExecStart``. Then binary messages are data: to the center input as it is; from the center
+one byte, 1 for standard output, 2 for standard error, and what the command wrote. Texts are JSON: ``ExecWord`` to the
+center, ``ExecNews`` from it. The last one has ``over``.
 
-Neither side sends more than a window that the other has not said to have ``taken``: ``EXEC_OUTPUT`` and ``EXEC_INPUT`` bytes
-of ``messages``.
+Neither side sends more than a window that the other has not said to have ``taken``: ``EXEC_OUTPUT`` and ``EXEC_INPUT``
+bytes of ``messages``.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ class ExecWord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
 
 class ExecNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """``taken`` bytes of input were read. ``over``: with the exit ``code`` (128 + n after signal n), or none and a reason.
+    """``taken`` bytes of input were read. ``over``: with the exit ``code`` (128 + n after signal n), or none and a
+    reason.
 
-    ``why`` says also of a command that could not be started what its code means. ``lost``: it ended because a connection
-    broke off, not by itself or with its task.
+    ``why`` says also of a command that could not be started what its code means. ``lost``: it ended because a
+    connection broke off, not by itself or with its task.
     """
 
     taken: int = 0

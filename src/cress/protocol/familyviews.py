@@ -15,10 +15,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 class ServiceView(Part, frozen=True):
     """A service or database that is alive.
 
-    ``ready`` of ``wanted`` tasks are ready; ``version`` counts its versions from 1, and ``updated`` tasks are of this one.
-    ``updating``: an update is under way, ``waits`` for what. ``returned``: a version was taken back, because of
-    ``returned_because``: version ``returned_version``, whose member ``returned_job`` (a job with a log) never was ready. ``next`` is when the timetable makes the task count another one, ``next_tasks``,
-    which is read in the ``zone``. ``failing``: why the version would be rolled back if there was an earlier one; it is tried again and again, and its task has failed ``failures`` times in a row.
+    ``ready`` of ``wanted`` tasks are ready; ``version`` counts its versions from 1, and ``updated`` tasks are of this
+    one. ``updating``: an update is under way, ``waits`` for what. ``returned``: a version was taken back, because of
+    ``returned_because``: version ``returned_version``, whose member ``returned_job`` (a job with a log) never was
+    ready. ``next`` is when the timetable makes the task count another one, ``next_tasks``, which is read in the
+    ``zone``. ``failing``: why the version would be rolled back if there was an earlier one; it is tried again and
+    again, and its task has failed ``failures`` times in a row.
     """
 
     wanted: int

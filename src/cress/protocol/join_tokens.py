@@ -1,4 +1,7 @@
-"""Join tokens as texts: ``cressjoin_ID_PIN_SECRET``. The pin is the fingerprint of the authority by which a node knows its center."""
+"""Join tokens as texts: ``cressjoin_ID_PIN_SECRET``.
+
+The pin is the fingerprint of the authority by which a node knows its center.
+"""
 
 from __future__ import annotations
 

@@ -19,10 +19,12 @@ class LeaseTask(View, frozen=True):
 class LeaseView(View, frozen=True):
     """A lease of a workload, or ``count`` leases of one request that wait.
 
-    ``id`` is JOB.TASK of the job that holds it (JOB of those that wait), or ``@ATTEMPT`` of one that the center keeps for a workload itself. ``state`` is waiting,
-    starting, held, stopping or kept. ``holds`` is all of it: what its holder ``uses`` by itself, what is ``idle``, what ``tasks`` of the workload have, and what is
-    ``lent``; ``wants`` is what the holder asked to use, more than ``uses`` while borrowers give back. A lease that is stopping ends at ``stops_at``, for ``reason``;
-    of one that waits that is why. It ends at ``expires`` unless its holder is heard of before, ``term`` seconds after the last time. Times are seconds since the epoch.
+    ``id`` is JOB.TASK of the job that holds it (JOB of those that wait), or ``@ATTEMPT`` of one that the center keeps
+    for a workload itself. ``state`` is waiting, starting, held, stopping or kept. ``holds`` is all of it: what its
+    holder ``uses`` by itself, what is ``idle``, what ``tasks`` of the workload have, and what is ``lent``; ``wants`` is
+    what the holder asked to use, more than ``uses`` while borrowers give back. A lease that is stopping ends at
+    ``stops_at``, for ``reason``; of one that waits that is why. It ends at ``expires`` unless its holder is heard of
+    before, ``term`` seconds after the last time. Times are seconds since the epoch.
     """
 
     id: str
@@ -50,7 +52,8 @@ class LeaseView(View, frozen=True):
 
 
 class LeasesPage(View, frozen=True):
-    """Leases, those that wait first, then by age. ``stamp`` is new whenever one of them changes; ``next`` is ``after`` of the following page.
+    """Leases, those that wait first, then by age. ``stamp`` is new whenever one of them changes; ``next`` is ``after``
+    of the following page.
 
     ``note``, of a request: remarks on it, as on a submit.
     """

@@ -15,7 +15,9 @@ class LicenceUse(View, frozen=True):
 
 
 class LicenceView(View, frozen=True):
-    """A licence: ``having`` and ``waiting`` are how many jobs have some or wait for some, of which the first are listed."""
+    """A licence: ``having`` and ``waiting`` are how many jobs have some or wait for some, of which the first are
+    listed.
+    """
 
     name: str
     total: int

@@ -17,7 +17,8 @@ _HEAD = struct.Struct("!QQQQI")
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A part of a log of an ``attempt``: from byte ``offset`` on ``gone`` bytes are not kept, behind them comes ``data``.
+    """A part of a log of an ``attempt``: from byte ``offset`` on ``gone`` bytes are not kept, behind them comes
+    ``data``.
 
     ``kept``: the log keeps its last so many bytes (0 where nothing is gone).
     """

@@ -24,7 +24,8 @@ PROTOCOL, OLDEST = (6, 2), 5
 MATERIAL_SINCE = (6, 1)
 # The first version in which runs have parts.
 PARTS_SINCE = (6, 2)
-# The number that a center of protocol 5 demands of an executor; nothing else reads it. Versions are told since protocol 6.
+# The number that a center of protocol 5 demands of an executor; nothing else reads it. Versions are told since protocol
+# 6.
 VERSION = 5
 UNSAID = (5, 0)
 # Bytes of a command's output, and of its input, that may be under way; who sends waits for ``taken`` beyond that.
@@ -44,15 +45,15 @@ class Hello(Struct, frozen=True):
     ``resource`` as in a node file (``<4, 8G, 1G, 500M>``). ``boot`` is the boot id of the machine. ``reports`` holds
     ``Started`` for every attempt that runs and ``Ended`` for every one whose end is not known to be durable.
 
-    ``address`` is where its tasks are reached, ``ports`` are the first and the last of its dynamic ports, ``listening`` as
-    in ``Ports``.
+    ``address`` is where its tasks are reached, ``ports`` are the first and the last of its dynamic ports, ``listening``
+    as in ``Ports``.
 
     ``sent`` as in ``Beat``. ``bound``: a term holds for everything that runs there. ``epoch`` is the highest that it
-    has had orders of, from the cluster with the id ``cluster`` (empty: none yet). ``unlimited`` are sentences about limits
-    that do not hold there. ``devices``, ``data``, ``judged``, ``accepts`` and ``repels`` as in ``Node``.
+    has had orders of, from the cluster with the id ``cluster`` (empty: none yet). ``unlimited`` are sentences about
+    limits that do not hold there. ``devices``, ``data``, ``judged``, ``accepts`` and ``repels`` as in ``Node``.
 
-    ``protocol`` is the newest version that the agent speaks, ``oldest`` the oldest major one; ``version`` is 5. ``bulk``: it
-    opens a second connection when ``OpenBulk`` asks for one.
+    ``protocol`` is the newest version that the agent speaks, ``oldest`` the oldest major one; ``version`` is 5.
+    ``bulk``: it opens a second connection when ``OpenBulk`` asks for one.
     """
 
     version: Small
@@ -143,7 +144,9 @@ class LogData(Struct, frozen=True):
 
 
 class ExecData(Struct, frozen=True):
-    """From the command ``id``: ``data`` that it wrote, to standard error or not; ``taken`` bytes of its input are read."""
+    """From the command ``id``: ``data`` that it wrote, to standard error or not; ``taken`` bytes of its input are
+    read.
+    """
 
     id: Count
     data: bytes = b""
@@ -165,8 +168,8 @@ class AskMaterial(Struct, frozen=True):
 
 
 class ExecOver(Struct, frozen=True):
-    """Last message about the command ``id``. From the agent: its exit ``code`` (128 + n after signal n), or why it did not
-    run to its end (``why``). From the center: nobody wants it any more; its processes are killed.
+    """Last message about the command ``id``. From the agent: its exit ``code`` (128 + n after signal n), or why it did
+    not run to its end (``why``). From the center: nobody wants it any more; its processes are killed.
     """
 
     id: Count
@@ -181,8 +184,8 @@ class Welcome(Struct, frozen=True):
     """The node is registered. ``epoch`` is the center's: orders of an older one are refused from now on.
 
     ``cluster`` is its id, ``name`` what people call it. ``sent`` and ``term`` as in ``Term``; a ``term`` of 0: none
-    holds there, the center looks by itself. ``kinds`` of devices count in the cluster, beside disks. ``protocol`` is the
-    newest version that the center speaks.
+    holds there, the center looks by itself. ``kinds`` of devices count in the cluster, beside disks. ``protocol`` is
+    the newest version that the center speaks.
     """
 
     epoch: Epoch
@@ -290,7 +293,9 @@ class Durable(Struct, frozen=True):
 
 
 class Material(Struct, frozen=True):
-    """The start material of an attempt, for the supervisor; ``refused``: there is none, for this reason, and it must not start."""
+    """The start material of an attempt, for the supervisor; ``refused``: there is none, for this reason, and it must
+    not start.
+    """
 
     epoch: Epoch
     attempt: Count
@@ -367,9 +372,9 @@ class Devices(Struct, frozen=True):
 class Inventory(Struct, frozen=True):
     """First message of the supervisor to an agent that connects: what ``Hello`` and ``Supervisor`` say about it.
 
-    ``ports`` are those of every attempt that has some and is not over. ``container`` is the engine that makes containers,
-    empty: there can be none. ``unlimited`` are sentences about limits that do not hold there. ``protocol`` and ``oldest`` as in
-    ``Hello``; an agent of protocol 5 hands ``version`` on in its own.
+    ``ports`` are those of every attempt that has some and is not over. ``container`` is the engine that makes
+    containers, empty: there can be none. ``unlimited`` are sentences about limits that do not hold there. ``protocol``
+    and ``oldest`` as in ``Hello``; an agent of protocol 5 hands ``version`` on in its own.
     """
 
     boot: str

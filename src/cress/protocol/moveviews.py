@@ -8,10 +8,11 @@ from cress.protocol.views import View
 
 
 class MoveView(View, frozen=True):
-    """A task that is moved from ``node`` to ``to``; ``lost`` is the work that it begins anew, in core hours, ``lost_devices`` in hours of devices.
+    """A task that is moved from ``node`` to ``to``; ``lost`` is the work that it begins anew, in core hours,
+    ``lost_devices`` in hours of devices.
 
-    ``job`` and ``task`` are as people call them (of a member of a service: the service and its index); ``job`` is ``None``, and ``name`` empty, for who may not see that job.
-    ``goal`` is spread, devices, nodes or place.
+    ``job`` and ``task`` are as people call them (of a member of a service: the service and its index); ``job`` is
+    ``None``, and ``name`` empty, for who may not see that job. ``goal`` is spread, devices, nodes or place.
     """
 
     attempt: int
@@ -51,10 +52,12 @@ class StaysView(View, frozen=True):
 
 
 class PlanView(View, frozen=True):
-    """A plan: its ``moves`` in order, what they free, and what they cost. ``lost`` is in core hours, ``lost_devices`` in hours of devices, ``movable`` the number of tasks that may move.
+    """A plan: its ``moves`` in order, what they free, and what they cost. ``lost`` is in core hours, ``lost_devices``
+    in hours of devices, ``movable`` the number of tasks that may move.
 
-    ``nodes`` and ``devices`` become free; ``spread`` are the services whose tasks are on more nodes then. ``job`` is the waiting job that starts on ``place`` (tasks by node);
-    without a place there are no moves that let it start. ``note`` says why there is nothing to move.
+    ``nodes`` and ``devices`` become free; ``spread`` are the services whose tasks are on more nodes then. ``job`` is
+    the waiting job that starts on ``place`` (tasks by node); without a place there are no moves that let it start.
+    ``note`` says why there is nothing to move.
     """
 
     moves: tuple[MoveView, ...]
@@ -73,10 +76,11 @@ class PlanView(View, frozen=True):
 
 
 class RoundView(View, frozen=True):
-    """A round of moves: ``state`` is moving, done or stopped; ``problem`` why it stopped. Times are seconds since the epoch.
+    """A round of moves: ``state`` is moving, done or stopped; ``problem`` why it stopped. Times are seconds since the
+    epoch.
 
-    ``done``, ``under_way`` and ``left`` are its moves; those that were ``skipped`` are of tasks that had ended by themselves.
-    ``by`` is empty for rounds of the option ``rebalance``. The number is 0 if nothing was ever moved.
+    ``done``, ``under_way`` and ``left`` are its moves; those that were ``skipped`` are of tasks that had ended by
+    themselves. ``by`` is empty for rounds of the option ``rebalance``. The number is 0 if nothing was ever moved.
     """
 
     number: int = 0

@@ -27,7 +27,10 @@ def write_private(path: Path, data: bytes) -> None:
 
 @contextmanager
 def private_draft(path: Path, data: bytes) -> Iterator[Path]:
-    """Write ``data`` to a file of mode 0600 beside ``path``, which the body may rename; it is removed otherwise. Raises InputError."""
+    """Write ``data`` to a file of mode 0600 beside ``path``, which the body may rename; it is removed otherwise.
+
+    Raises InputError.
+    """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.unlink(missing_ok=True)

@@ -1,4 +1,5 @@
-"""Mutual proof of a shared secret, and messages sealed by it (docs/design/0009-mutual-proof.md). Pure: nonces are given.
+"""Mutual proof of a shared secret, and messages sealed by it (docs/design/0009-mutual-proof.md). Pure: nonces are
+given.
 
 The executor begins: ``ExecutorProof`` offers a nonce, ``CenterProof`` answers it, and both give the ``Seals`` of the
 connection. Requests of the API are signed instead (``signatures``).
@@ -65,7 +66,10 @@ class ExecutorProof:
         self.header = f"{VERSION} {nonce.hex()}"
 
     def check(self, header: str | None) -> tuple[bytes, Seals]:
-        """Return the executor's own proof, its first message, and the seals, for the center's answer. Raises ProofError."""
+        """Return the executor's own proof, its first message, and the seals, for the center's answer.
+
+        Raises ProofError.
+        """
         fields = (header or "").split()
         if len(fields) != 3 or fields[0] != VERSION:
             raise ProofError("it did not prove that it knows the token")

@@ -10,10 +10,11 @@ from cress.protocol.views import View
 class ReservationView(View, frozen=True):
     """An advance reservation of a ``group``; without one it is for maintenance.
 
-    ``state`` is active, coming, or short: nodes of it are away, cordoned or not yet empty. ``start`` and ``until`` (seconds since the epoch) are those of the present
-    or next time, ``next`` the start of the one after. ``nodes`` are its nodes, with how often it has ``resource`` there; an empty resource: whole nodes. Nodes were chosen
-    if there is a ``count``. ``used`` is the number of running tasks of its group there, ``leaving`` that of the tasks of others that have to stop at its start unless they
-    end before.
+    ``state`` is active, coming, or short: nodes of it are away, cordoned or not yet empty. ``start`` and ``until``
+    (seconds since the epoch) are those of the present or next time, ``next`` the start of the one after. ``nodes`` are
+    its nodes, with how often it has ``resource`` there; an empty resource: whole nodes. Nodes were chosen if there is a
+    ``count``. ``used`` is the number of running tasks of its group there, ``leaving`` that of the tasks of others that
+    have to stop at its start unless they end before.
     """
 
     name: str

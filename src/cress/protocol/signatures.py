@@ -1,7 +1,7 @@
 """Signed requests of the API: instead of sending the token, a client proves with each request that it knows it.
 
-A session begins with a nonce of each side; the center's proof comes with its nonce. Each request of the session then has a
-number of its own and a MAC over all that it asks (docs/design/0009-mutual-proof.md). Pure: nonces are given.
+A session begins with a nonce of each side; the center's proof comes with its nonce. Each request of the session then
+has a number of its own and a MAC over all that it asks (docs/design/0009-mutual-proof.md). Pure: nonces are given.
 """
 
 from __future__ import annotations

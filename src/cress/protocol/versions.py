@@ -29,8 +29,8 @@ _M = TypeVar("_M")
 class Step(NamedTuple):
     """The changes of a major version, by message type: ``newer`` converts messages of the version before.
 
-    ``older`` does the reverse; ``None``: the version before has nothing for it, and the message is left out. Messages are
-    given with their fields as msgpack has them, and may be changed in place. Types that are not named are the same.
+    ``older`` does the reverse; ``None``: the version before has nothing for it, and the message is left out. Messages
+    are given with their fields as msgpack has them, and may be changed in place. Types that are not named are the same.
     """
 
     newer: Mapping[str, Converter]

@@ -33,7 +33,8 @@ class TaskCounts(View, frozen=True):
 
 
 class EstimateView(View, frozen=True):
-    """Forecast of how long a task will run, in seconds: a tenth is shorter than ``optimistic``, a tenth longer than ``pessimistic``.
+    """Forecast of how long a task will run, in seconds: a tenth is shorter than ``optimistic``, a tenth longer than
+    ``pessimistic``.
 
     Half of them are longer than ``median``, by which the end of a task is predicted.
     """
@@ -47,10 +48,11 @@ class EstimateView(View, frozen=True):
 class DeadlineView(View, frozen=True):
     """The deadline of a job ``at`` that moment (seconds since the epoch), and its forecast.
 
-    ``forecast`` is ``fine``, ``at_risk``, ``cannot_be_met`` or ``unknown`` (of a job that waits for others, or of whose length nothing is known);
-    of a job that is over ``met`` or ``missed``, ``cancelled`` if it was cancelled before. ``chance`` is the share of outcomes that are in time, ``earliest_end`` when it ends
-    by the optimistic estimates. ``slack`` is the time that is left beyond what the job takes on average, in seconds,
-    negative if that is missing; the time until the deadline if nothing is known of the length. ``urgency`` is 0 to 1.
+    ``forecast`` is ``fine``, ``at_risk``, ``cannot_be_met`` or ``unknown`` (of a job that waits for others, or of whose
+    length nothing is known); of a job that is over ``met`` or ``missed``, ``cancelled`` if it was cancelled before.
+    ``chance`` is the share of outcomes that are in time, ``earliest_end`` when it ends by the optimistic estimates.
+    ``slack`` is the time that is left beyond what the job takes on average, in seconds, negative if that is missing;
+    the time until the deadline if nothing is known of the length. ``urgency`` is 0 to 1.
     """
 
     at: float
@@ -80,11 +82,12 @@ class JobView(View, frozen=True):
     ``held``: it waits until it is released. ``after``: the jobs that must end first, and how (as in a job
     file), as long as it is alive. ``ports`` by name, as in a job file. ``requirement`` and ``rank`` are as they were
     submitted; ``requirement_now`` and ``rank_now``, of a job that is alive, what its next task is matched by, with all
-    that its other fields ask of a node; ``relaxes`` is when a clause turns from one into the other by itself. ``estimate`` is how long a
-    task is expected to run, of a job that is alive in a group that plans with estimates. ``within`` is the deadline of each run of a cron
-    job, in seconds from its start on.
+    that its other fields ask of a node; ``relaxes`` is when a clause turns from one into the other by itself.
+    ``estimate`` is how long a task is expected to run, of a job that is alive in a group that plans with estimates.
+    ``within`` is the deadline of each run of a cron job, in seconds from its start on.
 
-    ``parts`` are those of a gang that has any, in the order of their tasks; its ``resource`` is then the mean of what its tasks ask for.
+    ``parts`` are those of a gang that has any, in the order of their tasks; its ``resource`` is then the mean of what
+    its tasks ask for.
 
     ``family`` is the job that it is a member of, as number ``index``. A service or database has ``service``, a cron job
     ``cron``, a dag ``dag`` (its ``tasks`` count steps), as long as they are alive; a dag afterwards too.
@@ -151,9 +154,10 @@ class AttemptView(View, frozen=True):
 
     ``error`` is why it ended as it did, where the code does not say it: time limit, memory, whom it was preempted for.
 
-    ``ports`` are the numbers that it has, or had, by name, ``devices`` those of its node. While it runs, ``inside`` are the leases of its workload in which
-    it runs, ``borrows`` what it has of leases of others, ``lenders`` these leases; as the API of leases names them,
-    and ``chosen`` says why its node was chosen: by the order ``fragmentation``, or for room that was kept for it.
+    ``ports`` are the numbers that it has, or had, by name, ``devices`` those of its node. While it runs, ``inside`` are
+    the leases of its workload in which it runs, ``borrows`` what it has of leases of others, ``lenders`` these leases;
+    as the API of leases names them, and ``chosen`` says why its node was chosen: by the order ``fragmentation``, or for
+    room that was kept for it.
     """
 
     id: int
@@ -215,8 +219,8 @@ class DeviceUser(View, frozen=True):
 class DeviceView(View, frozen=True):
     """A device of a node: ``state`` is free, shared or used; of a disk that one task has for itself, exclusive.
 
-    ``free`` thousandths of it no task has; of a disk, which counts otherwise, ``bandwidth`` by dimension is what it can,
-    and ``idle`` what nobody was promised. ``tasks`` are those that have it, the first 1,000 of ``users``.
+    ``free`` thousandths of it no task has; of a disk, which counts otherwise, ``bandwidth`` by dimension is what it
+    can, and ``idle`` what nobody was promised. ``tasks`` are those that have it, the first 1,000 of ``users``.
     """
 
     kind: str
@@ -247,9 +251,9 @@ class LoadView(View, frozen=True):
 class MatchView(View, frozen=True):
     """The match of a node with a requirement and a rank.
 
-    ``clause`` is the first that it does not satisfy, or says that the node is away; ``undefined``: because it has no such attribute, or none that
-    can be compared so. ``has`` are the attributes that it asks for, as the node has them. ``score`` is the value of the
-    rank, and ``rank`` how it is worked out there.
+    ``clause`` is the first that it does not satisfy, or says that the node is away; ``undefined``: because it has no
+    such attribute, or none that can be compared so. ``has`` are the attributes that it asks for, as the node has them.
+    ``score`` is the value of the rank, and ``rank`` how it is worked out there.
     """
 
     satisfied: bool
@@ -263,8 +267,8 @@ class MatchView(View, frozen=True):
 class NodeSettingsView(View, frozen=True):
     """Settings of a node from the center, over what its executor reports: since when, by which user and action.
 
-    ``labels`` are added to its attributes, ``reserve`` is kept back from its capacity; ``rack``, ``judged``, ``accepts`` and ``repels`` are null where
-    the executor's hold. Revision 0 is a node of which nothing was ever set.
+    ``labels`` are added to its attributes, ``reserve`` is kept back from its capacity; ``rack``, ``judged``,
+    ``accepts`` and ``repels`` are null where the executor's hold. Revision 0 is a node of which nothing was ever set.
     """
 
     revision: int = 0
@@ -281,7 +285,9 @@ class NodeSettingsView(View, frozen=True):
 
 
 class NodeReportView(View, frozen=True):
-    """Report of the executor about what can be set of its node; of the attributes those that a label of the center replaces."""
+    """Report of the executor about what can be set of its node; of the attributes those that a label of the center
+    replaces.
+    """
 
     attributes: dict[str, Value] = {}
     rack: str = ""
@@ -306,10 +312,11 @@ class NodeView(View, frozen=True):
     ``address`` is where its tasks are reached. ``match`` is there when the nodes were asked for ``where`` or ``rank``.
     ``load`` is there while it is measured; a node that is not ``judged`` gets new tasks whatever its load is.
     What runs there is told of a single node: ``tasks`` (the first 1,000), and ``ports_seen``, on which somebody listens
-    who is not a task; its ``devices`` one by one; ``disks_free`` of ``disks`` belong to no task; ``data`` are the paths that
-    it has. ``unlimited`` are sentences about limits that do not hold there.
+    who is not a task; its ``devices`` one by one; ``disks_free`` of ``disks`` belong to no task; ``data`` are the paths
+    that it has. ``unlimited`` are sentences about limits that do not hold there.
     ``drained_at`` is when what still runs there is stopped, because an operator drains it.
-    ``settings`` are there if something of it is set in the center, and ``reported`` says what its executor reports instead.
+    ``settings`` are there if something of it is set in the center, and ``reported`` says what its executor reports
+    instead.
     """
 
     name: str
@@ -342,7 +349,9 @@ class NodeView(View, frozen=True):
 
 
 class KindView(View, frozen=True):
-    """The share of a group in a dimension on nodes of one kind, such as ``gpu(A100)``, and its quota and ``MaxQuota`` of that, if it has one."""
+    """The share of a group in a dimension on nodes of one kind, such as ``gpu(A100)``, and its quota and ``MaxQuota``
+    of that, if it has one.
+    """
 
     used: str
     quota: str = "0"
@@ -350,15 +359,17 @@ class KindView(View, frozen=True):
 
 
 class GroupView(View, frozen=True):
-    """A group: ``quota`` is that of now and ``ratio`` used / quota, ``priority`` the number that the source paper shows.
+    """A group: ``quota`` is that of now and ``ratio`` used / quota, ``priority`` the number that the source paper
+    shows.
 
-    ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``. ``parent`` is the group
-    that it is in; one with groups in it (``inner``) has what these have, and no policy. ``max_quota`` and ``lendable`` are its bounds. Of
-    its quota it has the ``share_of_parent`` and the ``share_of_cluster`` (0 … 1), ``borrowed`` is what it uses beyond it, ``lends`` what
-    others may use of it at the moment. ``kinds`` are the kinds of nodes that some quota names and that it has or is guaranteed any of.
-    ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``. ``limits`` are the
-    keywords of its limits with their values as in ``Group.conf``; ``jobs`` wait or run, ``running_jobs`` of them run. One that is
-    ``closed`` takes no new jobs, since the moment ``closed_since``.
+    ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``.
+    ``parent`` is the group that it is in; one with groups in it (``inner``) has what these have, and no policy.
+    ``max_quota`` and ``lendable`` are its bounds. Of its quota it has the ``share_of_parent`` and the
+    ``share_of_cluster`` (0 … 1), ``borrowed`` is what it uses beyond it, ``lends`` what others may use of it at the
+    moment. ``kinds`` are the kinds of nodes that some quota names and that it has or is guaranteed any of.
+    ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``.
+    ``limits`` are the keywords of its limits with their values as in ``Group.conf``; ``jobs`` wait or run,
+    ``running_jobs`` of them run. One that is ``closed`` takes no new jobs, since the moment ``closed_since``.
     """
 
     name: str
@@ -429,10 +440,11 @@ class HeldJobs(View, frozen=True):
 
 
 class AppliedJob(View, frozen=True):
-    """The result for one job of a file: ``created``, ``updated``, ``scaled`` or ``unchanged``. ``id`` is 0 in a dry run.
+    """The result for one job of a file: ``created``, ``updated``, ``scaled`` or ``unchanged``. ``id`` is 0 in a dry
+    run.
 
-    ``version``: that of a service or database as the file says; of others, and in a dry run, ``None``. ``updating``: not all
-    of its tasks are of this version and ready.
+    ``version``: that of a service or database as the file says; of others, and in a dry run, ``None``. ``updating``:
+    not all of its tasks are of this version and ready.
     """
 
     id: int
@@ -520,7 +532,9 @@ class PlacesChange(View, frozen=True):
 
 
 class GroupsPage(View, frozen=True):
-    """Groups by name; ``text`` is the whole as a file that can be applied again, ``zone`` the time zone of timetables."""
+    """Groups by name; ``text`` is the whole as a file that can be applied again, ``zone`` the time zone of
+    timetables.
+    """
 
     groups: tuple[GroupView, ...]
     text: str = ""
@@ -544,7 +558,8 @@ class DelayView(View, frozen=True):
 
 
 class StateView(View, frozen=True):
-    """The cluster in a few numbers; a service, database, cron job or dag is one job. ``capacity`` and ``used`` sum up the nodes that are up.
+    """The cluster in a few numbers; a service, database, cron job or dag is one job. ``capacity`` and ``used`` sum up
+    the nodes that are up.
 
     ``delay`` is the longest time of the last hour, if above 50 ms, for which the center answered nobody.
     """
@@ -593,8 +608,9 @@ class UsageView(View, frozen=True):
 
     ``core_seconds`` and ``byte_seconds`` are what its attempts held (their request × the time from placing to end),
     ``cpu_seconds`` what they are measured to have computed; ``attempts`` ended in the span, ``succeeded`` of them well;
-    ``failed`` of them failed, the others were cancelled, preempted, or lost and run again. Of the jobs with deadlines that ended in the
-    span ``met`` did so with success and in time, ``missed`` did not; those that were cancelled in time are neither.
+    ``failed`` of them failed, the others were cancelled, preempted, or lost and run again. Of the jobs with deadlines
+    that ended in the span ``met`` did so with success and in time, ``missed`` did not; those that were cancelled in
+    time are neither.
     """
 
     group: str

@@ -47,8 +47,8 @@ class JobEnd(IntEnum):
 class Attempts:
     """``m`` attempts in the order in which they started; times are microseconds of the trace.
 
-    ``job`` and ``task`` are positions in the workload and in the job, ``node`` a position in the cluster's nodes, ``how`` a
-    value of ``How``. The end of an attempt that is ``RUNNING`` is the end of the simulation.
+    ``job`` and ``task`` are positions in the workload and in the job, ``node`` a position in the cluster's nodes,
+    ``how`` a value of ``How``. The end of an attempt that is ``RUNNING`` is the end of the simulation.
     """
 
     job: Ints
@@ -86,8 +86,9 @@ class Attempts:
 class History:
     """The result of a run: its attempts, the ``JobEnd`` of each job ``[n]``, and the number of events.
 
-    ``refusals`` are the reasons of jobs that were not accepted, by position. ``fragments`` is ``None`` if no lease had an idle part,
-    ``services`` if there is no service or database, ``devices`` if no job takes devices that nodes count one by one.
+    ``refusals`` are the reasons of jobs that were not accepted, by position. ``fragments`` is ``None`` if no lease had
+    an idle part, ``services`` if there is no service or database, ``devices`` if no job takes devices that nodes count
+    one by one.
     """
 
     attempts: Attempts

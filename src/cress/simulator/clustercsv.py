@@ -1,4 +1,6 @@
-"""A cluster file in CSV: one row for each node or several equal ones; the list of nodes of cluster-trace-gpu-v2023 too."""
+"""A cluster file in CSV: one row for each node or several equal ones; the list of nodes of cluster-trace-gpu-v2023
+too.
+"""
 
 from __future__ import annotations
 

@@ -17,9 +17,18 @@ from cress.simulator.workload import UNDATED_START, Cluster, WrittenReservation
 from cress.simulator.yamltext import check_keys, line_of, plain_text
 
 KEYS = {
-    "name": "name", "group": "group", "nodes": "nodes", "count": "count", "resource": "resource",
-    "requirement": "requirement", "from": "start", "until": "until", "for": "length", "every": "every", "at_end": "at_end",
-}  # fmt: skip
+    "name": "name",
+    "group": "group",
+    "nodes": "nodes",
+    "count": "count",
+    "resource": "resource",
+    "requirement": "requirement",
+    "from": "start",
+    "until": "until",
+    "for": "length",
+    "every": "every",
+    "at_end": "at_end",
+}
 # Those that are a time of the trace if they are a duration.
 MOMENTS = ("from", "until")
 
@@ -41,7 +50,9 @@ def read_reservations(builder: Builder, document: Any) -> None:
 
 
 def reserve_all(cluster: Cluster, utc: int, zone: tzinfo) -> list[Reserve]:
-    """Return the words that make the reservations of a trace which begins at ``utc`` (µs since the epoch); raises ``InputError`` with file and line."""
+    """Return the words that make the reservations of a trace which begins at ``utc`` (µs since the epoch); raises
+    ``InputError`` with file and line.
+    """
     names = [node.name for node in cluster.nodes]
     words: list[Reserve] = []
     for written in cluster.reservations:
@@ -53,7 +64,9 @@ def reserve_all(cluster: Cluster, utc: int, zone: tzinfo) -> list[Reserve]:
 
 
 def check_replies(cluster: Cluster, replies: Sequence[object], utc: int) -> None:
-    """Raise ``InputError`` with file and line for the reservations that were refused; ``replies`` are those to ``reserve_all``."""
+    """Raise ``InputError`` with file and line for the reservations that were refused; ``replies`` are those to
+    ``reserve_all``.
+    """
     refused = [
         _placed(reply, written, utc)
         for written, reply in zip(cluster.reservations, replies, strict=True)
@@ -64,7 +77,9 @@ def check_replies(cluster: Cluster, replies: Sequence[object], utc: int) -> None
 
 
 def _placed(error: InputError, written: WrittenReservation, utc: int) -> InputError:
-    """Return a mistake of the file, which nobody else can accept either, with times of the trace if its clock is not known."""
+    """Return a mistake of the file, which nobody else can accept either, with times of the trace if its clock is not
+    known.
+    """
     what = error.what
     if isinstance(error, Overlap) and utc == UNDATED_START:
         times = f"from {_in_trace(error.start, utc)} to {_in_trace(error.end, utc)}"

@@ -1,4 +1,6 @@
-"""A cluster file in YAML: nodes with racks, addresses, attributes and devices; neighbouring racks, outages, drains, licences, advance reservations."""
+"""A cluster file in YAML: nodes with racks, addresses, attributes and devices; neighbouring racks, outages, drains,
+licences, advance reservations.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from cress.simulator.workload import Workload
 
 @dataclass(frozen=True, kw_only=True)
 class Dags:
-    """``d`` dags in the order of their names' first steps. Microseconds; ``end`` is ``NOT_YET`` unless all steps finished.
+    """``d`` dags in the order of their names' first steps. Microseconds; ``end`` is ``NOT_YET`` unless all steps
+    finished.
 
     ``path`` is the critical path: how long the dag takes from its submission if every task starts as soon as it may.
     """
@@ -44,7 +45,8 @@ class Dags:
 
 
 def ready_times(workload: Workload, end: Ints) -> Ints:
-    """Return when each job ``[n]`` could start: at its submission, or the last end of its predecessors; ``NOT_YET``: never.
+    """Return when each job ``[n]`` could start: at its submission, or the last end of its predecessors; ``NOT_YET``:
+    never.
 
     ``end`` ``[n]`` are the ends of jobs, ``NOT_YET`` of those that did not finish.
     """

@@ -19,11 +19,13 @@ PEAK_HOURS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class DayMeasures:
-    """Means of each hour of day ``[24]``, as shares of the cores of the cluster; the first hour of the peak; the shortage of the services.
+    """Means of each hour of day ``[24]``, as shares of the cores of the cluster; the first hour of the peak; the
+    shortage of the services.
 
-    ``touched`` is how much of each hour of day (µs) the time that is measured has; an hour that it does not have counts nowhere. ``used`` is the reserved cores times what their tasks use of them. ``wanted`` are the cores that services and databases want. The
-    peak are the ``PEAK_HOURS`` consecutive hours with the highest sum of ``wanted``; without services, of ``reserved``.
-    ``short`` is ``None`` without services.
+    ``touched`` is how much of each hour of day (µs) the time that is measured has; an hour that it does not have counts
+    nowhere. ``used`` is the reserved cores times what their tasks use of them. ``wanted`` are the cores that services
+    and databases want. The peak are the ``PEAK_HOURS`` consecutive hours with the highest sum of ``wanted``; without
+    services, of ``reserved``. ``short`` is ``None`` without services.
     """
 
     reserved: Floats
@@ -57,7 +59,9 @@ class DayMeasures:
 
 
 def has_day(workload: Workload, history: History) -> bool:
-    """Return whether the measures of the day say something: there are services, or tasks that use a part of what they reserve."""
+    """Return whether the measures of the day say something: there are services, or tasks that use a part of what they
+    reserve.
+    """
     return history.services is not None or workload.use is not None
 
 
@@ -98,7 +102,9 @@ def _held(attempts: Attempts, amount: Floats) -> Steps:
 
 
 def _hours(workload: Workload, start: int, end: int) -> Ints:
-    """The beginnings of all hours of the days from ``start`` to ``end``, cut there; the hours of the wall clock at the start."""
+    """The beginnings of all hours of the days from ``start`` to ``end``, cut there; the hours of the wall clock at the
+    start.
+    """
     # A change of the clocks meanwhile is not followed.
     local = local_time(workload.utc + start, workload.zone)
     midnight = start - ((local.hour * 60 + local.minute) * 60 + local.second) * SECOND - local.microsecond

@@ -1,4 +1,6 @@
-"""Deadlines for traces that have none: drawn for a share of the jobs, as multiples of their time limits or run times."""
+"""Deadlines for traces that have none: drawn for a share of the jobs, as multiples of their time limits or run
+times.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ _RANGE = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
 
 @dataclass(frozen=True)
 class DeadlineSpec:
-    """Choice of deadlines: the ``share`` of the jobs that get one, and the ``ranges`` that its factor may be in, each as often as the others.
+    """Choice of deadlines: the ``share`` of the jobs that get one, and the ``ranges`` that its factor may be in, each
+    as often as the others.
 
     The factor is one of the time limit, with ``by_run`` of the run time; within a range all values are equally likely.
     """

@@ -57,7 +57,9 @@ def in_order(after: After, ids: Sequence[str]) -> list[int]:
 
 
 class Dependencies:
-    """The open dependencies while a workload runs; ``jobs`` are the positions that are submitted, with id position + 1."""
+    """The open dependencies while a workload runs; ``jobs`` are the positions that are submitted, with id position +
+    1.
+    """
 
     def __init__(self, workload: Workload, jobs: Iterable[int]) -> None:
         after = workload.after or ()

@@ -82,8 +82,8 @@ class InvariantBroken(AssertionError):
 class DirectRun:
     """One run of a workload. ``jobs`` are the positions to submit, in order; ``groups`` their groups' names.
 
-    The job at position ``i`` has the id ``i + 1``. ``progress`` is called with the number of events handled so far, ``log`` notes fragments,
-    ``devices`` the use of devices.
+    The job at position ``i`` has the id ``i + 1``. ``progress`` is called with the number of events handled so far,
+    ``log`` notes fragments, ``devices`` the use of devices.
     """
 
     def __init__(
@@ -230,7 +230,9 @@ class DirectRun:
             decide(now)
 
     def _fail_and_return(self, now: int) -> list[Event]:
-        """Return the events of nodes that fail (cordoned, their attempts lost) or return now, as a live center sends them."""
+        """Return the events of nodes that fail (cordoned, their attempts lost) or return now, as a live center sends
+        them.
+        """
         events: list[Event] = []
         nodes = self._workload.cluster.nodes
         while self._outages and self._outages[-1][0] <= now:
@@ -334,7 +336,9 @@ class DirectRun:
         return TaskEnded(attempt, Outcome.PREEMPTED)
 
     def _decide(self, now: int) -> int:
-        """Decide until nothing is left to decide, and carry out the decisions; return the number of starts and stops."""
+        """Decide until nothing is left to decide, and carry out the decisions; return the number of starts and
+        stops.
+        """
         core = self._core
         if self._check:
             self._validate(now)

@@ -16,7 +16,9 @@ SECOND = 1_000_000
 
 @dataclass(frozen=True)
 class WorkloadMeasures:
-    """One named workload: its finished applications (dags, and jobs that are in none), their mean time from submission to end (s), and its loans."""
+    """One named workload: its finished applications (dags, and jobs that are in none), their mean time from submission
+    to end (s), and its loans.
+    """
 
     applications: int
     completion_mean_s: float
@@ -35,7 +37,8 @@ class WorkloadMeasures:
 class FragmentMeasures:
     """Leases over time as shares of the cluster's cores, loans, and the named workloads by ``GROUP/NAME``.
 
-    ``idle`` is what leases hold and no task uses, ``second_order`` the part of it in leases of which something is lent, ``lent`` what is lent.
+    ``idle`` is what leases hold and no task uses, ``second_order`` the part of it in leases of which something is lent,
+    ``lent`` what is lent.
     """
 
     idle: Steps
@@ -63,7 +66,9 @@ class FragmentMeasures:
 def fragments_of(
     workload: Workload, history: History, names: tuple[str, ...], group_of: Ints, end: Ints
 ) -> FragmentMeasures | None:
-    """Measure a run whose jobs ended at ``end`` ``[n]``; ``None`` if no workload is named and no lease had an idle part."""
+    """Measure a run whose jobs ended at ``end`` ``[n]``; ``None`` if no workload is named and no lease had an idle
+    part.
+    """
     named = any(each.workload for each in workload.templates)
     found = history.fragments
     if found is None and not named:

@@ -1,4 +1,6 @@
-"""The record of fragments and loans of a run: what leases of workloads held idle and lent, over time, and which attempts borrowed."""
+"""The record of fragments and loans of a run: what leases of workloads held idle and lent, over time, and which
+attempts borrowed.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ _PERIOD = SECOND
 class Fragments:
     """Cores (thousandths) of leases over time, and of loans.
 
-    ``idle`` is what no task uses, ``second_order`` the part of it in leases of which something is lent, ``lent`` what is lent. ``borrowed``
-    has the cores that an attempt borrowed, by its position among the attempts.
+    ``idle`` is what no task uses, ``second_order`` the part of it in leases of which something is lent, ``lent`` what
+    is lent. ``borrowed`` has the cores that an attempt borrowed, by its position among the attempts.
     """
 
     idle: Steps
@@ -40,7 +42,9 @@ class FragmentLog:
         self._borrowed: dict[int, int] = {}
 
     def look(self, since: int, *, until: int) -> None:
-        """Note the leases as they have been ``since`` the last step; ``until`` is the time of the next one, which may change them."""
+        """Note the leases as they have been ``since`` the last step; ``until`` is the time of the next one, which may
+        change them.
+        """
         pool = self._core.pool
         if pool.stamp == self._seen or until <= since or until < self._next:
             return

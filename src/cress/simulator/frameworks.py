@@ -1,4 +1,6 @@
-"""Frameworks that share a cluster: the jobs of a workload dealt to groups, each with a named workload that keeps leases."""
+"""Frameworks that share a cluster: the jobs of a workload dealt to groups, each with a named workload that keeps
+leases.
+"""
 
 from __future__ import annotations
 

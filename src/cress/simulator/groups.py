@@ -28,7 +28,8 @@ MOST_NAMED = 8
 class PolicyChoice:
     """One ``--policy``: how the run is called, the policy of every group, and options that come with it.
 
-    ``policy`` is ``None`` when the groups keep their own. With ``merged`` the scheduler knows no groups: all jobs are in one, which has the whole cluster.
+    ``policy`` is ``None`` when the groups keep their own. With ``merged`` the scheduler knows no groups: all jobs are
+    in one, which has the whole cluster.
     """
 
     label: str
@@ -56,7 +57,8 @@ VARIANTS = _variants(
     ),
     # As the queues of YARN's Capacity Scheduler: shares and preemption between groups, and inside a group no users.
     PolicyChoice("Capacity/fifo", SchedPolicy.FIFO),
-    # By the book: a late job keeps its place, nothing starts before a head that does not fit, and nothing is known of groups.
+    # By the book: a late job keeps its place, nothing starts before a head that does not fit, and nothing is known of
+    # groups.
     PolicyChoice("EDF/strict", SchedPolicy.EDF, (("late", "urgent"), ("backfill", "off")), merged=True),
     # The same with EASY backfill.
     PolicyChoice("EDF/cluster", SchedPolicy.EDF, (("late", "urgent"),), merged=True),

@@ -1,4 +1,6 @@
-"""The load of a trace: the work that its jobs ask for, divided by what the cluster could do from the first submission to the last."""
+"""The load of a trace: the work that its jobs ask for, divided by what the cluster could do from the first submission
+to the last.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""The path through the lifecycle: jobs, nodes and reports of a workload to the machine of a live center, in virtual time.
+"""The path through the lifecycle: jobs, nodes and reports of a workload to the machine of a live center, in virtual
+time.
 
-The loop stands in for the users, who submit and cancel jobs, and for the executors: a launch starts at once, and its task
-ends when its run time is over, or a grace after it is told to stop. A node that fails is reported dead at once. Simultaneous
-events go into one step: ends in the order in which they were planned, then nodes, cancellations and submissions.
+The loop stands in for the users, who submit and cancel jobs, and for the executors: a launch starts at once, and its
+task ends when its run time is over, or a grace after it is told to stop. A node that fails is reported dead at once.
+Simultaneous events go into one step: ends in the order in which they were planned, then nodes, cancellations and
+submissions.
 """
 
 from __future__ import annotations
@@ -166,7 +168,9 @@ class ManagedRun:
         return self._history(now)
 
     def _is_stuck(self, more: bool) -> bool:
-        """Return whether no job that ends by itself runs and no event is to come: only the clock could start a waiting job."""
+        """Return whether no job that ends by itself runs and no event is to come: only the clock could start a waiting
+        job.
+        """
         if more or self._timed:
             return False
         return all(self._keeps[self._running.job[position]] for position in self._running.place.values())

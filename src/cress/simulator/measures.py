@@ -44,7 +44,9 @@ MEASURES: dict[str, str] = {
     "jobs_killed": "finished jobs whose run was cut at the time limit",
     "jobs_failed": "jobs with a task that failed for good",
     "tasks_finished": "tasks that ran to their end",
-    "wait_mean_s": "mean wait: first start − submit, over all jobs that started (no services and cron jobs); of a job that comes after others: first "
+    "wait_mean_s": "mean wait: first start − submit, over all jobs that started (no services and cron "
+    "jobs); of a job that "
+    "comes after others: first "
     "start − the last end of these",
     "wait_median_s": "median wait",
     "wait_p95_s": "95th percentile of the waits",
@@ -60,11 +62,17 @@ MEASURES: dict[str, str] = {
     "utilisation_<dimension>_mean": "allocated / total of the dimension, mean over the makespan",
     "gpu_allocation_mean": "allocated / total GPU thousandths, mean over the makespan; with a dimension gpu",
     "gpu_allocation_max": "the highest GPU allocation at any moment; with a dimension gpu",
-    "devices_allocated_mean": "allocated devices / all devices, mean from the first to the last submission (over the makespan if all are submitted at once), looked at about 200 times; "
+    "devices_allocated_mean": "allocated devices / all devices, mean from the first to the last submission (over the "
+    "makespan if all "
+    "are submitted at once), looked at about 200 times; "
     "where nodes count devices one by one, as all of these",
-    "devices_unusable_mean": "devices that are idle and that the next task, by the most frequent shapes of the trace, could not use / all devices, likewise",
+    "devices_unusable_mean": (
+        "devices that are idle and that the next task, by the most frequent shapes of the trace, could not use / "
+        "all devices, likewise"
+    ),
     "devices_unusable_of_idle": "unusable / idle, of these means",
-    "fairness_jain_mean": "Jain index over the groups with demand of min(used, entitled) / entitled, mean over the time "
+    "fairness_jain_mean": "Jain index over the groups with demand of min(used, entitled) / entitled, mean over the "
+    "time "
     "in which some group has demand; entitled = min(demand, proportional share)",
     "fairness_jain_min": "the lowest Jain index at any moment",
     "deadlines": "jobs with a deadline; with deadlines, as all of these",
@@ -78,26 +86,39 @@ MEASURES: dict[str, str] = {
     "dag_makespan_median_s": "median of these",
     "dag_makespan_p95_s": "95th percentile",
     "dag_makespan_max_s": "the longest",
-    "dag_critical_path_mean_s": "mean critical path of the finished dags: how long they take if every task starts as soon as "
+    "dag_critical_path_mean_s": "mean critical path of the finished dags: how long they take if every task starts as "
+    "soon as "
     "it may, the least that any policy could reach",
     "dag_stretch_mean": "mean of makespan / critical path over the finished dags",
     "dag_stretch_median": "median of these",
     "dag_stretch_p95": "95th percentile",
     "dag_stretch_max": "the largest",
-    "utilisation_arrivals_mean": "allocated / total of cores from the first to the last submission; with named workloads or idle parts of leases, as all of these",
-    "lease_idle_share_mean": "cores in leases that no task uses and nobody borrows (fragments) / all cores, mean over the makespan",
+    "utilisation_arrivals_mean": (
+        "allocated / total of cores from the first to the last submission; with named workloads or idle parts of "
+        "leases, as all of these"
+    ),
+    "lease_idle_share_mean": (
+        "cores in leases that no task uses and nobody borrows (fragments) / all cores, mean over the makespan"
+    ),
     "lease_second_order_share_mean": "the part of these in leases of which a part is lent",
     "lease_lent_share_mean": "cores that are lent / all cores",
     "loans": "attempts that borrowed",
     "loans_stopped": "of these, those that ended early, mostly because the owner wanted its lease back",
     "loan_work_share": "work of attempts that borrowed / all work, in core hours",
     "loan_lost_share": "lost work of attempts that borrowed / all work",
-    "peak_from_h": "hour of day at which the peak begins: the four hours in which services and databases want most cores; with services or tasks that use less than they reserve, as all of these",
+    "peak_from_h": (
+        "hour of day at which the peak begins: the four hours in which services and databases want most cores; "
+        "with services or tasks that use less than they reserve, as all of these"
+    ),
     "reserved_peak_mean": "reserved cores / all cores in the peak, mean of the days",
     "used_peak_mean": "used cores (reserved × what the tasks use of it) / all cores in the peak",
-    "reserved_day_mean": "reserved cores / all cores over the day, from the first submission to the last one or the end of the services",
+    "reserved_day_mean": (
+        "reserved cores / all cores over the day, from the first submission to the last one or the end of the services"
+    ),
     "used_day_mean": "used cores / all cores over the day",
-    "services_short_share": "task time that services and databases wanted and lacked / wanted; with services or databases",
+    "services_short_share": (
+        "task time that services and databases wanted and lacked / wanted; with services or databases"
+    ),
     "services_short_worst": "the same of the one that lacked most",
     "preemptions": "attempts that were preempted",
     "jobs_preempted": "jobs with at least one preempted attempt",
@@ -198,8 +219,8 @@ class Run:
 class JobTimes:
     """Per job ``[n]``: first start and last end (``NOT_YET``), attempts, and which finished. Microseconds.
 
-    ``ready`` is when it could start, as ``dags.ready_times`` has it: from then on it waits. ``waited`` are the jobs that
-    started and have a waiting time: services, databases and cron jobs have none.
+    ``ready`` is when it could start, as ``dags.ready_times`` has it: from then on it waits. ``waited`` are the jobs
+    that started and have a waiting time: services, databases and cron jobs have none.
     """
 
     ready: Ints

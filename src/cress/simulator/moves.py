@@ -32,7 +32,10 @@ class Rounds:
         return self._known[1]
 
     def due(self, now: int) -> list[Rebalance]:
-        """Return the round that begins now, if one is due, there is something to move, and none is under way. The state is that after all that happens now."""
+        """Return the round that begins now, if one is due, there is something to move, and none is under way.
+
+        The state is that after all that happens now.
+        """
         when = self.next()
         if when is None or when > now:
             return []

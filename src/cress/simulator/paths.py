@@ -1,10 +1,10 @@
 """The choice of the path: through the lifecycle, as in a live cluster, or straight to the scheduler.
 
 A plain workload has jobs that are submitted, come after each other, run and end, on nodes that stay. For such a one the
-lifecycle leads to the same starts (a property test holds the two together) and takes more than twice the processor time, so it
-goes straight to the scheduler. Everything else goes through the lifecycle: failures and retries, services, databases and
-cron jobs, cancellations, nodes that fail or are drained. The order one-by-one exists on the direct path only, which knows nodes
-that fail too.
+lifecycle leads to the same starts (a property test holds the two together) and takes more than twice the processor
+time, so it goes straight to the scheduler. Everything else goes through the lifecycle: failures and retries, services,
+databases and cron jobs, cancellations, nodes that fail or are drained. The order one-by-one exists on the direct path
+only, which knows nodes that fail too.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class DirectPath:
 
 
 def needs_lifecycle(workload: Workload, order: str, options: Options | None = None) -> bool:
-    """Return whether the workload needs the lifecycle; raise ``InputError`` if that is impossible in this order of events."""
+    """Return whether the workload needs the lifecycle; raise ``InputError`` if that is impossible in this order of
+    events.
+    """
     moves = options is not None and options.rebalance != OFF
     because = _only_lifecycle(workload) or ("tasks that move" if moves else "")
     if order == ONE_BY_ONE:

@@ -49,7 +49,10 @@ Progress = Callable[[str, int, int], None]
 
 
 def plan(request: Request, cluster: Cluster | None = None) -> Plan:
-    """Read and check all arguments and files; ``cluster`` is taken in place of the file's. Raises ``InputError``; writes nothing."""
+    """Read and check all arguments and files; ``cluster`` is taken in place of the file's.
+
+    Raises ``InputError``; writes nothing.
+    """
     # Reported now, not after minutes of simulation.
     if request.out.exists() and not request.out.is_dir():
         raise InputError("is not a directory", hint="another --out", file=str(request.out))
@@ -164,7 +167,9 @@ def never_fits(plan: Plan, choice: PolicyChoice) -> np.ndarray[tuple[int], np.dt
 
 
 def why_never(plan: Plan, choice: PolicyChoice, position: int) -> str:
-    """Return what keeps the tasks of the job at ``position`` from every node of the cluster, if it is not their size: clauses or licences, as a sentence; else nothing."""
+    """Return what keeps the tasks of the job at ``position`` from every node of the cluster, if it is not their size:
+    clauses or licences, as a sentence; else nothing.
+    """
     _, known, options = _configured(plan, choice)
     core = path_of(plan.workload, known, options, plan.request.events).core
     group = known[0].name if choice.merged else plan.group_names[int(plan.group_of[position])]
@@ -226,7 +231,9 @@ def _never_fit(
 
 
 def write_result(result: Result, plan: Plan) -> None:
-    """Write ``jobs.csv``, ``dags.csv`` if there are dags, ``attempts.csv`` where it is wanted, and ``summary.json`` of one run."""
+    """Write ``jobs.csv``, ``dags.csv`` if there are dags, ``attempts.csv`` where it is wanted, and ``summary.json`` of
+    one run.
+    """
     write_jobs(result.directory / "jobs.csv", result.run, result.analysis)
     if result.analysis.dags is not None:
         write_dags(result.directory / "dags.csv", result.run, result.analysis.dags)

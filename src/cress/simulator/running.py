@@ -13,9 +13,9 @@ from cress.simulator.attempts import Attempts, How
 class Running:
     """The attempts that run, and those that ran. Times are microseconds of the trace.
 
-    ``place`` has the position in the columns of each attempt that runs. An end on the heap is valid as long as ``end`` of its
-    attempt says the same: an attempt that is stopped gets another entry, and the old one stays until it comes to the top.
-    ``stopped`` has the way in which an attempt ends that was told to stop, by position.
+    ``place`` has the position in the columns of each attempt that runs. An end on the heap is valid as long as ``end``
+    of its attempt says the same: an attempt that is stopped gets another entry, and the old one stays until it comes to
+    the top. ``stopped`` has the way in which an attempt ends that was told to stop, by position.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,9 @@ class Running:
         return position
 
     def stop(self, attempt: int, end: int, how: How) -> None:
-        """The attempt is told to stop and is gone at ``end``, unless it ends by itself before or was told so earlier."""
+        """The attempt is told to stop and is gone at ``end``, unless it ends by itself before or was told so
+        earlier.
+        """
         position = self.place.get(attempt)
         if position is None:
             return

@@ -11,7 +11,9 @@ from cress.simulator.series import Ints, Steps, accumulate
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceCounts:
-    """Changes of wanted task counts, ``[c]``, in order of time: ``job`` (a position in the workload) wants ``tasks`` from ``time`` on."""
+    """Changes of wanted task counts, ``[c]``, in order of time: ``job`` (a position in the workload) wants ``tasks``
+    from ``time`` on.
+    """
 
     job: Ints
     time: Ints

@@ -40,7 +40,9 @@ class Outage:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The nodes to simulate, with the dimensions in which they are measured; racks that are neighbours; outages; licences; advance reservations."""
+    """The nodes to simulate, with the dimensions in which they are measured; racks that are neighbours; outages;
+    licences; advance reservations.
+    """
 
     dimensions: Dimensions
     nodes: tuple[Node, ...]
@@ -89,15 +91,17 @@ class Workload:
 
     ``submit`` is counted from second 0 of the trace, which is ``utc`` on the wall clock (µs since the epoch).
     ``run`` is ``NO_LIMIT`` where tasks run until they are stopped.
-    ``limit`` is ``NO_LIMIT`` where a job has no known end; else ``run <= limit``; ``killed`` jobs were cut there. ``request_index``,
-    ``user_index`` and ``group_index`` point into ``requests`` (one task's need), ``users`` and
-    ``group_names``, ``template_index`` into ``templates``, the other keys of jobs (``None``: all have the first one); ``line`` is the job's line in the file, 0 when there is none. A job whose group is ""
-    named none: it goes where its user belongs (see ``groups.place``). ``after`` are what the jobs come after; ``None``: nothing
-    at all. ``family_index`` points into ``family_names``, the dags that the jobs are steps of, "" for none. ``fails`` says how
-    many attempts of each task fail at first, ``until`` when the job is cancelled (``NO_LIMIT``: never), ``deadline`` when it
-    should have ended (``NO_LIMIT``: no deadline). ``tightness_index`` points into ``tightness_names``, the kinds of deadlines that were drawn
-    (``None``: none were). ``scales`` are changes of the task counts of services and databases, in order of time: (when, position of the job, tasks).
-    ``use`` is the share of its request that a task really uses, on average (``None``: all of it); the scheduler does not know it.
+    ``limit`` is ``NO_LIMIT`` where a job has no known end; else ``run <= limit``; ``killed`` jobs were cut there.
+    ``request_index``, ``user_index`` and ``group_index`` point into ``requests`` (one task's need), ``users`` and
+    ``group_names``, ``template_index`` into ``templates``, the other keys of jobs (``None``: all have the first one);
+    ``line`` is the job's line in the file, 0 when there is none. A job whose group is "" named none: it goes where its
+    user belongs (see ``groups.place``). ``after`` are what the jobs come after; ``None``: nothing at all.
+    ``family_index`` points into ``family_names``, the dags that the jobs are steps of, "" for none. ``fails`` says how
+    many attempts of each task fail at first, ``until`` when the job is cancelled (``NO_LIMIT``: never), ``deadline``
+    when it should have ended (``NO_LIMIT``: no deadline). ``tightness_index`` points into ``tightness_names``, the
+    kinds of deadlines that were drawn (``None``: none were). ``scales`` are changes of the task counts of services and
+    databases, in order of time: (when, position of the job, tasks). ``use`` is the share of its request that a task
+    really uses, on average (``None``: all of it); the scheduler does not know it.
     """
 
     name: str

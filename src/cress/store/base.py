@@ -46,7 +46,8 @@ class Batch(msgspec.Struct, kw_only=True):
 
     ``records`` go to the end of the log. ``runs`` are the runs of jobs, by job id; ``templates`` are further runs of a
     family: their id, its id, the run. ``jobs`` and ``attempts`` are finished; ``meta`` replaces by key. ``moved_jobs``
-    (with their runs, and those of a family) and ``moved_attempts`` (job, task, attempt) are in the history now and are removed here.
+    (with their runs, and those of a family) and ``moved_attempts`` (job, task, attempt) are in the history now and are
+    removed here.
     """
 
     records: list[bytes] = []
@@ -62,8 +63,9 @@ class Batch(msgspec.Struct, kw_only=True):
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions on jobs; an empty one lets all pass, the state ``failed`` all kinds of failure.
 
-    Submitted from ``since`` on, before ``until`` (µs). ``family``: its members alone; 0: all but the members of services and
-    databases, which nobody submitted. ``seen`` is a user and groups: only the jobs of that user, and those in the groups.
+    Submitted from ``since`` on, before ``until`` (µs). ``family``: its members alone; 0: all but the members of
+    services and databases, which nobody submitted. ``seen`` is a user and groups: only the jobs of that user, and those
+    in the groups.
     """
 
     group: str = ""
@@ -90,8 +92,8 @@ class Saved(msgspec.Struct, kw_only=True):
     """Everything that a center needs to go on.
 
     ``snapshot`` is None in a new store; ``records`` are the log since then, and ``number`` is the number of the last
-    record, counted from the first one ever. ``epoch`` is the newest epoch (0: none has begun), ``cluster`` the id of the
-    cluster.
+    record, counted from the first one ever. ``epoch`` is the newest epoch (0: none has begun), ``cluster`` the id of
+    the cluster.
     """
 
     snapshot: bytes | None
@@ -111,7 +113,9 @@ class StateSnapshot(msgspec.Struct, frozen=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """A checkpoint that covers a shared log up to entry ``number``, in ``pieces`` pieces at ``place``; ``entry`` is the one that announced it."""
+    """A checkpoint that covers a shared log up to entry ``number``, in ``pieces`` pieces at ``place``; ``entry`` is the
+    one that announced it.
+    """
 
     number: int
     place: str

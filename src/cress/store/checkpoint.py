@@ -26,8 +26,9 @@ _T = TypeVar("_T")
 class Piece(msgspec.Struct, array_like=True, omit_defaults=True):
     """A piece of a checkpoint.
 
-    The first one says what the others belong to: the chain after the last entry that is covered, the epoch, the cluster,
-    the number of the last record, and the length of the state. Then come the pieces of the state, and the rows.
+    The first one says what the others belong to: the chain after the last entry that is covered, the epoch, the
+    cluster, the number of the last record, and the length of the state. Then come the pieces of the state, and the
+    rows.
     """
 
     chain: int = 0
@@ -54,8 +55,8 @@ def pieces_of(
 ) -> Iterator[bytes]:
     """Return the rows of a store as a checkpoint, without these notes; call it inside ``told``.
 
-    ``chain`` is that of the shared log after the last entry that is covered. ``snapshot``: a state that takes the place of the one
-    that is stored, and of the records up to this number.
+    ``chain`` is that of the shared log after the last entry that is covered. ``snapshot``: a state that takes the place
+    of the one that is stored, and of the records up to this number.
     """
     saved = load(connection)
     state = memoryview(saved.snapshot or b"")

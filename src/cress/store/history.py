@@ -257,7 +257,9 @@ class History:
         return [_record(AttemptRecord, row) for row in rows]
 
     def usage(self, *, since: int, until: int, group: str = "") -> Usage:
-        """Return the usage of groups in the hours that begin in ``since`` … ``until`` (excluded; seconds since the epoch)."""
+        """Return the usage of groups in the hours that begin in ``since`` … ``until`` (excluded; seconds since the
+        epoch).
+        """
         query = sql.select(_usage).where(_usage.c.hour >= since, _usage.c.hour < until)
         if group:
             query = query.where(_usage.c.group == group)

@@ -27,7 +27,9 @@ MOST_READ = 32 * 2**20
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """The identity of a history, and the number of additions that it has at least; ``file``: a file of the data directory."""
+    """The identity of a history, and the number of additions that it has at least; ``file``: a file of the data
+    directory.
+    """
 
     identity: int
     additions: int

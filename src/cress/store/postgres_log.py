@@ -42,8 +42,8 @@ _T = TypeVar("_T")
 
 
 class PostgresLog:
-    """A ``SharedLog`` in the database at ``url`` (``postgresql://…``). ``patience`` is the time (s) that an operation may take,
-    ``session`` that after which a center that is gone loses the lead.
+    """A ``SharedLog`` in the database at ``url`` (``postgresql://…``). ``patience`` is the time (s) that an operation
+    may take, ``session`` that after which a center that is gone loses the lead.
     """
 
     def __init__(self, url: str, session: float = SESSION, patience: float = PATIENCE) -> None:

@@ -29,7 +29,8 @@ class ReplicatedStore:
         self.log = log
         self.warnings: list[str] = []
         self._replica = Replica(path)
-        # Called before finished work is removed by an entry that this center did not write; None: before all of it may be.
+        # Called before finished work is removed by an entry that this center did not write; None: before all of it may
+        # be.
         self.leaving: Callable[[Batch | None], None] | None = None
         # The replica is behind: what was stored last could not be applied, or nobody knows whether it is stored.
         self._behind = True
@@ -98,7 +99,8 @@ class ReplicatedStore:
     def _state_at(self, number: int) -> memoryview | None:
         """Return the state that was stored with this entry. Raises ``Trimmed`` if a newer checkpoint covers the entry.
 
-        None: the upload of a newer one had begun before this entry was known. Its state is newer, and comes with an entry of its own.
+        None: the upload of a newer one had begun before this entry was known. Its state is newer, and comes with an
+        entry of its own.
         """
         checkpoint, pieces = self.log.checkpoint()
         if checkpoint.entry == number:

@@ -1,4 +1,6 @@
-"""The interface of a log that several centers share: numbered entries behind a fence, and a checkpoint that shortens it."""
+"""The interface of a log that several centers share: numbered entries behind a fence, and a checkpoint that shortens
+it.
+"""
 
 from __future__ import annotations
 
@@ -56,9 +58,9 @@ class SharedLog(Protocol):
     def append(self, number: int, entry: bytes, epoch: int, checkpoint: Checkpoint | None = None) -> None:
         """Append an entry. Raises ``Fenced`` for an epoch older than the newest; a newer one begins.
 
-        With a ``checkpoint`` that was put before, that is the newest one from here on, and what nobody needs any more is removed.
-        A ``number`` behind a gap makes it the beginning of all that follows. Entries are kept from the last checkpoint but one on:
-        centers that follow closely need no checkpoint.
+        With a ``checkpoint`` that was put before, that is the newest one from here on, and what nobody needs any more
+        is removed. A ``number`` behind a gap makes it the beginning of all that follows. Entries are kept from the last
+        checkpoint but one on: centers that follow closely need no checkpoint.
 
         Raises ``Changed`` if there is another entry with that number. An answer that got lost is found out: when
         this returns the entry is stored, and after ``Fenced`` or ``Changed`` it is not.

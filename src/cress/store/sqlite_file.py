@@ -67,7 +67,9 @@ def check_place(path: Path) -> None:
 
 
 def log_is_gone(path: Path) -> str:
-    """Return why a store that was not closed cannot be whole without its write-ahead file; empty if the file is there."""
+    """Return why a store that was not closed cannot be whole without its write-ahead file; empty if the file is
+    there.
+    """
     mark, log = beside(path, MARK), beside(path, "-wal")
     if log.exists() or not mark.exists() or mark.read_text(encoding="ascii", errors="replace").strip() != "open":
         return ""

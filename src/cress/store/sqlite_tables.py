@@ -47,7 +47,9 @@ CREATE TABLE attempts (
 
 
 class Tally(msgspec.Struct, array_like=True):
-    """The number of runs, of finished jobs and of finished attempts, and the sum of the checksums of the finished rows."""
+    """The number of runs, of finished jobs and of finished attempts, and the sum of the checksums of the finished
+    rows.
+    """
 
     runs: int = 0
     jobs: int = 0

@@ -1,4 +1,6 @@
-"""Verification of a SQLite store: its structure, its checksums, its numbers; and a comparison with its commit journal."""
+"""Verification of a SQLite store: its structure, its checksums, its numbers; and a comparison with its commit
+journal.
+"""
 
 from __future__ import annotations
 

@@ -164,7 +164,9 @@ def put_in_place(fresh: Path, path: Path) -> Path | None:
 
 
 def move_away(path: Path, name: str) -> Path | None:
-    """Move the store in ``path`` and the files beside it into a new folder ``name-N``; return that, None without a store."""
+    """Move the store in ``path`` and the files beside it into a new folder ``name-N``; return that, None without a
+    store.
+    """
     with told(path, "cannot be moved"):
         there = [old for ending in ("", "-wal", "-shm", MARK, JOURNAL) if (old := beside(path, ending)).exists()]
         if not there:

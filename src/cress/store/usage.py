@@ -15,7 +15,9 @@ MOST_HOURS = 24 * 366
 
 
 class Weight(NamedTuple):
-    """The resources that an attempt of a job holds: the ``group`` that pays, ``cpu`` in millicores, ``memory`` in bytes."""
+    """The resources that an attempt of a job holds: the ``group`` that pays, ``cpu`` in millicores, ``memory`` in
+    bytes.
+    """
 
     group: str
     cpu: int
@@ -51,7 +53,8 @@ Usage: TypeAlias = dict[tuple[int, str], Used]
 
 
 def add_usage(usage: Usage, weight: Weight, begin: int, end: int, cpu: int) -> int:
-    """Add the usage of an attempt from ``begin`` to ``end`` (µs) to the hours; return the last hour (its beginning, in s).
+    """Add the usage of an attempt from ``begin`` to ``end`` (µs) to the hours; return the last hour (its beginning, in
+    s).
 
     ``cpu`` is the processor time that it was measured to need, in microseconds.
     """

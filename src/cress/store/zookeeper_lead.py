@@ -28,12 +28,14 @@ _T = TypeVar("_T")
 
 # Errors after which nobody knows whether an operation was carried out.
 LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
-# The part of a session for which it is not relied on: the servers hear of what a client did with a delay of half a tick.
+# The part of a session for which it is not relied on: the servers hear of what a client did with a delay of half a
+# tick.
 MARGIN = 0.25
 
 
 class ZooKeeperLead:
-    """A ``Lead``: the node at ``path``, with the address of this center, in the session of ``client``, which lasts ``session`` (s) or longer.
+    """A ``Lead``: the node at ``path``, with the address of this center, in the session of ``client``, which lasts
+    ``session`` (s) or longer.
 
     Centers that stand by have such nodes too, below ``centers``.
     """

@@ -1,8 +1,9 @@
 """A shared log in ZooKeeper.
 
-Below the root stand ``id``, ``lead`` and ``centers`` (see ``zookeeper_lead``), ``fence`` (the newest epoch; each append names its version), ``log/BUCKET/NUMBER`` (the
-entries), ``checkpoint`` (which one is the newest), ``checkpoints/PLACE/PIECE``, and ``parts/PLACE/PIECE``
-for entries that are too large for one node. No node has more than a few thousand children.
+Below the root stand ``id``, ``lead`` and ``centers`` (see ``zookeeper_lead``), ``fence`` (the newest epoch; each append
+names its version), ``log/BUCKET/NUMBER`` (the entries), ``checkpoint`` (which one is the newest),
+``checkpoints/PLACE/PIECE``, and ``parts/PLACE/PIECE`` for entries that are too large for one node. No node has more
+than a few thousand children.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ _PLAIN, _IN_PARTS = b"e", b"p"
 
 class ZooKeeperLog:
     """A ``SharedLog`` below ``root`` of the servers ``hosts`` (``host:port,…``); ``login`` is ``user:password``,
-    ``session`` the time (s) after which the servers take it for gone, ``patience`` the time (s) that an operation may take.
+    ``session`` the time (s) after which the servers take it for gone, ``patience`` the time (s) that an operation may
+    take.
     """
 
     def __init__(
@@ -291,7 +293,8 @@ class ZooKeeperLog:
     def _trim(self, newest: _Newest) -> None:
         """Remove older checkpoints, and the entries that the one before the newest covers. Repeated by the next one.
 
-        Behind the fence: to a center that slept meanwhile, the checkpoint of the one that leads looks like an older one.
+        Behind the fence: to a center that slept meanwhile, the checkpoint of the one that leads looks like an older
+        one.
         """
         for place in self._children("checkpoints"):
             if place != newest.place:
@@ -398,7 +401,10 @@ class ZooKeeperLog:
         return f"{self._root}/{path}".rstrip("/") or "/"
 
     def _again(self, begin: Callable[[], Any]) -> Any:
-        """Return the result of an operation that may be repeated. Raises ``Unreachable``, NoNodeError, NodeExistsError."""
+        """Return the result of an operation that may be repeated.
+
+        Raises ``Unreachable``, NoNodeError, NodeExistsError.
+        """
         deadline = time.monotonic() + self._patience
         while True:
             try:

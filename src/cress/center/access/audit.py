@@ -34,7 +34,10 @@ class Audit:
         self._refused: dict[str, int] = {}
 
     def write(self, entry: AuditEntry) -> None:
-        """Append an entry. A full disk does not stop the center: it is told, and entries are lost until there is room."""
+        """Append an entry.
+
+        A full disk does not stop the center: it is told, and entries are lost until there is room.
+        """
         if entry.status in (401, 429) and not self._counts(entry):
             return
         try:

@@ -114,7 +114,9 @@ class Callers:
         return None if role is Role.NONE else Caller(name, role, self._administers(user), how, address)
 
     def _administers(self, user: User) -> frozenset[str]:
-        """Return the groups that a user administers: those of the user (``cress users set``), those that name the user (``Admins``), and all in them."""
+        """Return the groups that a user administers: those of the user (``cress users set``), those that name the user
+        (``Admins``), and all in them.
+        """
         configured = self._committer.machine.core.groups.configured
         if self._seen is not configured:
             self._seen, self._inside = configured, _inside(configured)

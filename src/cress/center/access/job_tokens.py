@@ -1,4 +1,6 @@
-"""Tokens of jobs: the credential of one attempt for its own job, derived from a key of the center, and stored nowhere."""
+"""Tokens of jobs: the credential of one attempt for its own job, derived from a key of the center, and stored
+nowhere.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,12 @@ _TEXT = re.compile(r"cress_job_([1-9][0-9]{0,18})_[A-Za-z0-9_-]{43}")
 
 
 class JobTokens:
-    """Makes and checks the tokens of jobs. ``secret`` is that of the data directory, ``url`` where tasks find the center.
+    """Makes and checks the tokens of jobs. ``secret`` is that of the data directory, ``url`` where tasks find the
+    center.
 
-    ``others`` returns the addresses of the centers that stand by: one of them may lead before the task is over. ``ca`` is the certificate of the authority by which a task knows the center; empty: one that its system trusts, or none is needed.
+    ``others`` returns the addresses of the centers that stand by: one of them may lead before the task is over. ``ca``
+    is the certificate of the authority by which a task knows the center; empty: one that its system trusts, or none is
+    needed.
     """
 
     def __init__(

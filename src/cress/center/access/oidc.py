@@ -1,7 +1,7 @@
 """Sign-in by OpenID Connect: the keys of the provider, and the check of the ID tokens that it signs.
 
-The command line speaks with the provider (the device flow) and hands the center the ID token. The center asks the provider for its
-keys only, and never sees a password.
+The command line speaks with the provider (the device flow) and hands the center the ID token. The center asks the
+provider for its keys only, and never sees a password.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Answers that go on for long (events, followed logs, commands): they end when their caller's credential or rights change."""
+"""Answers that go on for long (events, followed logs, commands): they end when their caller's credential or rights
+change.
+"""
 
 from __future__ import annotations
 

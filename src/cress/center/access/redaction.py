@@ -11,7 +11,8 @@ ANOTHER, OTHERS = "another job", "other jobs"
 # Return whether the reader of the present request sees a job; None: all of them are seen.
 _sees: ContextVar[Callable[[int], bool] | None] = ContextVar("sees", default=None)
 
-# A number with what sentences add to it: a name in parentheses, the group. Jobs that a user named in ``after`` are not hidden.
+# A number with what sentences add to it: a name in parentheses, the group. Jobs that a user named in ``after`` are not
+# hidden.
 _MENTION = re.compile(r"(?<!dependency failed: )(?<!waiting for )\bjob (\d+)(?: \([^()]*\))?(?: of group [^\s,;:)]+)?")
 _MENTIONS = re.compile(r"\bjobs (\d+(?: and \d+)+)")
 # Names of jobs that are like one that does not exist.

@@ -15,8 +15,9 @@ from cress.model.secrets import Owner
 class Caller(NamedTuple):
     """The sender of a request: the user, the role, and the groups whose jobs the user steers.
 
-    ``how`` is the credential that was shown (owner, account, token NAME), ``address`` where the request came from, ``token``
-    the id of the token. Of a task with the token of its job ``attempt`` is its attempt and ``job`` that job, to which it is bound.
+    ``how`` is the credential that was shown (owner, account, token NAME), ``address`` where the request came from,
+    ``token`` the id of the token. Of a task with the token of its job ``attempt`` is its attempt and ``job`` that job,
+    to which it is bound.
     """
 
     user: str
@@ -58,7 +59,8 @@ LEAST: dict[Action, Role] = {
 }
 
 
-# What follows the id of a job in the calls that the token of the job opens: look, read output, cancel, hold, scale, signal.
+# What follows the id of a job in the calls that the token of the job opens: look, read output, cancel, hold, scale,
+# signal.
 # Not exec: whoever gets hold of the token must not get a shell.
 _OF_A_JOB = re.compile(r"|/tasks|/tasks/[0-9]+|/logs|/cancel|/hold|/release|/scale|/signal")
 # And what follows it in those about leases: a program that runs in one says what it uses, and is done with it.
@@ -90,7 +92,9 @@ def steers(caller: Caller, owner: str, group: str) -> bool:
 
 
 def changes_group(caller: Caller, group: str, keywords: Collection[str]) -> bool:
-    """Return whether the caller may change these keywords of a group: its administrators those that are ``OF_ADMINS``."""
+    """Return whether the caller may change these keywords of a group: its administrators those that are
+    ``OF_ADMINS``.
+    """
     if may(caller, Action.CHANGE_GROUPS):
         return True
     return may(caller, Action.SUBMIT) and group in caller.administers and OF_ADMINS.issuperset(keywords)

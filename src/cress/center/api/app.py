@@ -115,7 +115,9 @@ def make_app(
 
 
 def _prepare(app: FastAPI) -> None:
-    """Have the framework look at all calls now: it would do so at the first request, which holds up others for a tenth of a second."""
+    """Have the framework look at all calls now: it would do so at the first request, which holds up others for a tenth
+    of a second.
+    """
     nowhere = {"type": "http", "method": "GET", "path": "/-", "root_path": "", "headers": []}
     for route in app.router.routes:
         route.matches(nowhere)

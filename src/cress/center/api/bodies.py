@@ -89,10 +89,11 @@ class RebalanceBody(Body, frozen=True):
 
 
 class ReserveBody(Body, frozen=True, rename={"start": "from", "length": "for"}):
-    """An advance reservation: of ``nodes`` (names and patterns) or a ``count`` of nodes, whole ones or ``resource`` on each, that satisfy ``requirement``.
+    """An advance reservation: of ``nodes`` (names and patterns) or a ``count`` of nodes, whole ones or ``resource`` on
+    each, that satisfy ``requirement``.
 
-    ``from`` and ``until`` are moments, ``for`` a duration, ``every`` the days on which it repeats; ``at_end`` is keep or stop. Without a group it is for maintenance.
-    Without a name it is called after its group.
+    ``from`` and ``until`` are moments, ``for`` a duration, ``every`` the days on which it repeats; ``at_end`` is keep
+    or stop. Without a group it is for maintenance. Without a name it is called after its group.
     """
 
     name: str = ""
@@ -118,11 +119,12 @@ class SignalBody(Body, frozen=True):
 
 
 class LeaseBody(msgspec.Struct, frozen=True, kw_only=True):
-    """A request of ``count`` leases of ``resource`` each for a workload; further keys are those of a batch job (docs/jobs.md).
+    """A request of ``count`` leases of ``resource`` each for a workload; further keys are those of a batch job
+    (docs/jobs.md).
 
-    With a ``command``, a program of the framework, that runs in each lease until it is released, and uses all of it; else a
-    program that does nothing holds it. ``uses``: what is used at first (``all``, ``nothing`` or amounts). ``min_time``: for so long it is not
-    preempted; ``term``: it ends unless its holder is heard of within that time.
+    With a ``command``, a program of the framework, that runs in each lease until it is released, and uses all of it;
+    else a program that does nothing holds it. ``uses``: what is used at first (``all``, ``nothing`` or amounts).
+    ``min_time``: for so long it is not preempted; ``term``: it ends unless its holder is heard of within that time.
     """
 
     workload: str
@@ -180,7 +182,9 @@ class LoginBody(Body, frozen=True):
 
 
 class JoinTokenBody(Body, frozen=True):
-    """The name of a join token; ``uses`` nodes may join by it, whose names fit the pattern ``nodes``, for ``expires`` seconds."""
+    """The name of a join token; ``uses`` nodes may join by it, whose names fit the pattern ``nodes``, for ``expires``
+    seconds.
+    """
 
     name: str
     uses: Whole = 1
@@ -210,7 +214,9 @@ class RotateKeyBody(Body, frozen=True):
 
 
 class GroupsBody(Body, frozen=True):
-    """The text of a file of groups; ``file`` is its name in messages, ``moves`` the new groups of jobs of removed ones."""
+    """The text of a file of groups; ``file`` is its name in messages, ``moves`` the new groups of jobs of removed
+    ones.
+    """
 
     text: str
     file: str = ""
@@ -226,8 +232,8 @@ class GroupBody(Body, frozen=True):
 class ConfigBody(Body, frozen=True):
     """A change of the configuration: a document, or single options and licences (null: the default, none).
 
-    It is refused unless ``revision`` is the present one (0: any). ``what`` is told in the history, ``file`` is the name of the
-    document in messages, ``moves`` as in ``GroupsBody``.
+    It is refused unless ``revision`` is the present one (0: any). ``what`` is told in the history, ``file`` is the name
+    of the document in messages, ``moves`` as in ``GroupsBody``.
     """
 
     text: str | None = None
@@ -255,7 +261,8 @@ class DrainBody(Body, frozen=True):
 class NodeSettingsBody(Body, frozen=True):
     """A change of the settings of a node; what is not named stays, null goes back to what the executor reports.
 
-    ``reserve`` is a text such as ``<2, 8G>``, ``accepts`` a condition over jobs, ``repels`` are names, in a list or with commas between. ``revert`` is a revision to go back to (0: nothing is set), alone. The change is refused unless
+    ``reserve`` is a text such as ``<2, 8G>``, ``accepts`` a condition over jobs, ``repels`` are names, in a list or
+    with commas between. ``revert`` is a revision to go back to (0: nothing is set), alone. The change is refused unless
     ``revision`` is the present one, if it is given.
     """
 
@@ -323,7 +330,10 @@ def _values(data: bytes) -> int:
 
 
 def decoded_jobs(raws: list[msgspec.Raw]) -> list[dict[str, Any]]:
-    """Return the jobs of a body, decoded one by one: decoding them together would hold up all threads. Raises InputError."""
+    """Return the jobs of a body, decoded one by one: decoding them together would hold up all threads.
+
+    Raises InputError.
+    """
     jobs: list[dict[str, Any]] = []
     for position, raw in enumerate(raws):
         text = bytes(raw)

@@ -58,7 +58,9 @@ async def config(request: Request) -> Response:
 
 @router.put("")
 async def change(request: Request, dry_run: Annotated[bool, Query()] = False) -> Response:
-    """Change the configuration, all or nothing: by a document, or single options and licences; a dry run only checks."""
+    """Change the configuration, all or nothing: by a document, or single options and licences; a dry run only
+    checks.
+    """
     committer = committer_of(request)
     demand(request, Action.CHANGE_CONFIG)
     data = await receive(request, MOST_GROUPS)

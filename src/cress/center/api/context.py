@@ -84,7 +84,8 @@ def _gone(committer: Committer, number: int) -> str:
     settings = committer.settings
     if settings.store and not settings.history:
         return (
-            f"the record of job {number} is not on this machine: the job ended while this center did not run, or so long "
+            f"the record of job {number} is not on this machine: the job ended while this center did not run, "
+            "or so long "
             "ago that it is forgotten; the machine of another center may have it (`--history` names a database for all)"
         )
     return f"the record of job {number} is not kept any more: jobs are forgotten some time after their end"

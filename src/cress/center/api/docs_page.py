@@ -19,7 +19,7 @@ p { margin: .3rem 0; white-space: pre-line; }
 table { border-collapse: collapse; margin: .5rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .15rem 1rem .15rem 0; font-size: .9rem; overflow-wrap: anywhere; }
 code { font-size: .9em; }
-"""
+"""  # noqa: E501
 
 
 @router.get("/docs")
@@ -44,8 +44,10 @@ def page(document: dict[str, Any]) -> str:
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head><body>'
         f"<h1>{title}</h1>"
-        "<p>Every call but this page and the document needs the header <code>Authorization: Bearer TOKEN</code>, with the token from the "
-        "file <code>token</code> in the data directory of the center. The document with all fields, from which clients can be made: "
+        "<p>Every call but this page and the document needs the header <code>Authorization: Bearer "
+        "TOKEN</code>, with the token from the "
+        "file <code>token</code> in the data directory of the center. The document with all fields, from "
+        "which clients can be made: "
         f'<a href="/openapi.json">/openapi.json</a>.</p>{calls}</body></html>'
     )
 

@@ -108,7 +108,9 @@ async def submit_all(committer: Committer, what: Submit, specs: Sequence[JobSpec
 
 
 def _run_of(spec: JobSpec, job: Job) -> Run:
-    """Return the run of a job, with the moment of its deadline: the spec may know only what the clocks of the cluster show."""
+    """Return the run of a job, with the moment of its deadline: the spec may know only what the clocks of the cluster
+    show.
+    """
     run = spec.run
     if (run.deadline, run.within) == (job.deadline, job.within):
         return run
@@ -148,7 +150,9 @@ async def submitted(committer: Committer, ids: Sequence[int], jobs: Sequence[Job
 async def _deadlines(
     committer: Committer, ids: Sequence[int], jobs: Sequence[Job], places: Sequence[int]
 ) -> dict[int, DeadlineView]:
-    """Return the forecasts for those of the jobs of a submit that have deadlines; of a dry run, whose ids are 0, what they would be."""
+    """Return the forecasts for those of the jobs of a submit that have deadlines; of a dry run, whose ids are 0, what
+    they would be.
+    """
     if not any(job.deadline or job.within for job in jobs):
         return {}
     if not any(ids):

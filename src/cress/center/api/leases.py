@@ -1,4 +1,6 @@
-"""Calls about leases: a framework asks for parts of nodes, says what it uses of them, and gives them back (design note 0024)."""
+"""Calls about leases: a framework asks for parts of nodes, says what it uses of them, and gives them back (design note
+0024).
+"""
 
 from __future__ import annotations
 
@@ -179,7 +181,9 @@ async def grow(request: Request, id: str) -> Response:
 
 @router.post("/{id}/shrink")
 async def shrink(request: Request, id: str) -> Response:
-    """Release ``count`` of the leases of one request that are held: first those that nothing uses, the youngest first."""
+    """Release ``count`` of the leases of one request that are held: first those that nothing uses, the youngest
+    first.
+    """
     body = await read(request, CountBody)
     job, _ = await _own(request, id)
     held = [each for each in job.attempts.values() if not each.halted]
@@ -198,7 +202,10 @@ async def shrink(request: Request, id: str) -> Response:
 
 @router.put("/{id}/renew")
 async def renew(request: Request, id: str) -> Response:
-    """Say that the holder is there: the terms of its leases of that workload begin anew. Every other change does that too."""
+    """Say that the holder is there: the terms of its leases of that workload begin anew.
+
+    Every other change does that too.
+    """
     job, task = await _own(request, id)
     await _heard(committer_of(request), job)
     return reply(_page_of(request, job, task))
@@ -206,7 +213,10 @@ async def renew(request: Request, id: str) -> Response:
 
 @router.delete("/{id}")
 async def release(request: Request, id: str) -> Response:
-    """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait. What is over has been given back."""
+    """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait.
+
+    What is over has been given back.
+    """
     number, _ = _parsed(id)
     try:
         job, task = await _own(request, id)
@@ -223,7 +233,7 @@ async def _release(request: Request, job: LiveJob, tasks: tuple[int, ...] | None
     return reply(_page_of(request, job))
 
 
-# --- which lease is meant ------------------------------------------------------------------------------------------------
+# --- which lease is meant ---------------------------------------------------------------------------------------------
 
 
 def _parsed(id: str) -> tuple[int, int | None]:
@@ -275,7 +285,7 @@ async def _heard(committer: Committer, job: LiveJob) -> None:
     await committer.submit(RenewLeases(job=job.job.id))
 
 
-# --- answers -------------------------------------------------------------------------------------------------------------
+# --- answers ----------------------------------------------------------------------------------------------------------
 
 
 def _page_of(request: Request, job: LiveJob, task: int | None = None) -> LeasesPage:

@@ -39,7 +39,9 @@ async def provider(request: Request) -> Response:
 
 @router.post("/login")
 async def login(request: Request) -> Response:
-    """Return a token that expires, for the ID token of a user who has signed in at the provider just now; needs no token."""
+    """Return a token that expires, for the ID token of a user who has signed in at the provider just now; needs no
+    token.
+    """
     own = _provider(request)
     body = await read(request, LoginBody)
     committer = committer_of(request)

@@ -37,8 +37,8 @@ async def logs(
 
     With ``follow`` the answer goes on until the task is over, through all further attempts. To resume a broken
     connection, give the attempt as ``since``: ``offset`` counts in that attempt. ``framed``: in parts that name their
-    attempt and offset, as in ``protocol/logs.py``; a follower gets one without data after each 5 s of silence. The connection
-    breaks off when this center cannot go on: another one leads, it stops, or the node is away for long.
+    attempt and offset, as in ``protocol/logs.py``; a follower gets one without data after each 5 s of silence. The
+    connection breaks off when this center cannot go on: another one leads, it stops, or the node is away for long.
     """
     committer = committer_of(request)
     if stream not in STREAMS:

@@ -41,7 +41,8 @@ async def watch(request: Request, name: str, group: str = "", after: str = "", f
     """Stream the running tasks of the jobs of a name as server-sent events: first all of them, then every change.
 
     With ``after``, a ``revision``, it goes on behind that, if the changes since then are still known. The header
-    ``Last-Event-ID``, which clients send by themselves, overrides it. Without ``follow`` the answer ends at the present.
+    ``Last-Event-ID``, which clients send by themselves, overrides it. Without ``follow`` the answer ends at the
+    present.
     """
     last = request.headers.get("last-event-id", "") or after
     revision = parse_revision(last) if last else None
@@ -77,7 +78,9 @@ class PlacesStream(Stream):
         return b": \n\n" if self._told is None else b"id: %s\n: \n\n" % str(self._told).encode()
 
     def over(self) -> bool:
-        """Return whether the stream is over: the center stops or does not lead any more, or the reader does not follow."""
+        """Return whether the stream is over: the center stops or does not lead any more, or the reader does not
+        follow.
+        """
         return super().over() or not self._follow or self.committer.loop.is_aside
 
     def part(self) -> bytes:

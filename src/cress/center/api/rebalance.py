@@ -33,10 +33,11 @@ async def plan(
     moves: Annotated[int, Query(ge=1, le=2**31)] = 2**31,
     lost: Annotated[float, Query(ge=0, le=1e12)] = 1e12,
 ) -> Response:
-    """Return the moves that spread services and free devices and nodes, or (``for``) let a waiting job start; nothing is moved.
+    """Return the moves that spread services and free devices and nodes, or (``for``) let a waiting job start; nothing
+    is moved.
 
-    At most ``moves`` tasks, which lose at most ``lost`` hours of cores and devices together. ``goal`` limits it to some of spread, devices and nodes (``spread,nodes``). For their own jobs users
-    may ask, all else is for admins.
+    At most ``moves`` tasks, which lose at most ``lost`` hours of cores and devices together. ``goal`` limits it to some
+    of spread, devices and nodes (``spread,nodes``). For their own jobs users may ask, all else is for admins.
     """
     committer, number = committer_of(request), 0
     budget = Budget(moves=moves, lost=min(ANY, round(lost * CORE_HOUR)))
@@ -61,7 +62,9 @@ async def plan(
 
 @router.post("")
 async def begin(request: Request) -> Response:
-    """Begin a round: these attempts are moved to these nodes, in this order; ``for`` and ``place`` as the plan has them."""
+    """Begin a round: these attempts are moved to these nodes, in this order; ``for`` and ``place`` as the plan has
+    them.
+    """
     committer = committer_of(request)
     demand(request, Action.MOVE_TASKS)
     body = await read(request, RebalanceBody)

@@ -34,10 +34,19 @@ async def reserve(request: Request) -> Response:
     body = await read(request, ReserveBody)
     core = committer.machine.core
     text = ReservationText(
-        name=body.name or free_name(body.group, core.advance_reservations.by_name), group=body.group, nodes=tuple(body.nodes), count=body.count, resource=body.resource,
-        requirement=body.requirement, start=body.start, until=body.until, length=body.length, every=body.every,
-        at_end=body.at_end, by=user_of(request),
-    )  # fmt: skip
+        name=body.name or free_name(body.group, core.advance_reservations.by_name),
+        group=body.group,
+        nodes=tuple(body.nodes),
+        count=body.count,
+        resource=body.resource,
+        requirement=body.requirement,
+        start=body.start,
+        until=body.until,
+        length=body.length,
+        every=body.every,
+        at_end=body.at_end,
+        by=user_of(request),
+    )
     names = [name for name in core.cluster.names if name in committer.machine.nodes]
     now = time.time_ns() // 1_000
     spec = reservation_of(text, names, core.dimensions, now, core.groups.cluster_zone)

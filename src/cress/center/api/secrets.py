@@ -23,7 +23,9 @@ router = APIRouter(prefix="/v1")
 
 @router.get("/secrets")
 async def secrets(request: Request, user: str = "", group: str = "") -> Response:
-    """List secrets without their values: the caller's, and those of groups that the caller may submit to; for an admin, all."""
+    """List secrets without their values: the caller's, and those of groups that the caller may submit to; for an admin,
+    all.
+    """
     known = committer_of(request).machine.tables.secrets
     wanted = _owner(request, user, group) if user or group else None
     seen = [each for each in known.values() if wanted in (None, each.of) and _knows(request, each.of)]

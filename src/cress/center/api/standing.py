@@ -32,10 +32,12 @@ class Standing:
     """Answers a request here, or says where the center is that can.
 
     ``?stale=ok`` lets a center that stands by answer any GET. Its answers say how old they may be (seconds, in
-    the header ``Cress-Age``). So do those of a leader to which the servers of the store have not confirmed for some time that it leads.
+    the header ``Cress-Age``). So do those of a leader to which the servers of the store have not confirmed for some
+    time that it leads.
 
-    ``?stale=no`` lets only the leader answer, and only with what is stored. Without it an answer may show a change that is being
-    stored, whose caller has no answer yet. ``stored`` returns when all that can have been seen is stored, or raises NotStored.
+    ``?stale=no`` lets only the leader answer, and only with what is stored. Without it an answer may show a change that
+    is being stored, whose caller has no answer yet. ``stored`` returns when all that can have been seen is stored, or
+    raises NotStored.
     """
 
     def __init__(self, app: App, leadership: Leadership, stored: Callable[[], Awaitable[None]]) -> None:
@@ -86,9 +88,11 @@ class Standing:
         return told
 
     def _if_leading(self, scope: Scope, wish: str, send: Send) -> Send:
-        """Return a ``send`` that redirects what a center answers that does not lead any more, and may not have known it.
+        """Return a ``send`` that redirects what a center answers that does not lead any more, and may not have known
+        it.
 
-        A change that is stored proves that it leads. What it refuses, and what it shows, it has decided by its own state.
+        A change that is stored proves that it leads. What it refuses, and what it shows, it has decided by its own
+        state.
         """
         strict, leadership = wish == "no" and _reads(scope), self._leadership
         dropped = False
@@ -156,7 +160,8 @@ def _may_be_stale(scope: Scope, wish: str) -> bool:
 async def _answer(scope: Scope, send: Send, status: int, view: ErrorView, headers: dict[str, str]) -> None:
     prefix = "websocket." if scope["type"] == "websocket" else ""
     body = to_json(view)
-    # The body of the request may still be on its way: a connection that is closed now could be reset before this answer is read.
+    # The body of the request may still be on its way: a connection that is closed now could be reset before this answer
+    # is read.
     told = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
     start: dict[str, Any] = {"type": prefix + "http.response.start", "status": status, "headers": _encoded(told)}
     await send(start)

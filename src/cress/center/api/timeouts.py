@@ -85,7 +85,8 @@ async def close_overdue(connections: Callable[[], Iterable[Any]]) -> None:
 
 
 def allow_files(rate: int = 0) -> int:
-    """Raise the limit on descriptors as far as allowed, and limit the connections to it, and new ones of an address to ``rate`` a second.
+    """Raise the limit on descriptors as far as allowed, and limit the connections to it, and new ones of an address to
+    ``rate`` a second.
 
     Return how many executors may be signing in at a time.
     """

@@ -27,7 +27,9 @@ _log = logging.getLogger("cress.center")
 
 
 class _Entry:
-    """One piece of data: its last known location (or the problem), and the time of the next query (the loop's clock)."""
+    """One piece of data: its last known location (or the problem), and the time of the next query (the loop's
+    clock).
+    """
 
     __slots__ = ("due", "failures", "found", "post_again", "task")
 

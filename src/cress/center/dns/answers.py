@@ -14,11 +14,14 @@ from cress.center.dns.records import Message, Name, Record, ip_of, wire_name
 from cress.center.dns.zone import Found, Zone
 from cress.lifecycle.name_service import Place
 
-# Seconds for which an answer may be kept: none, so that a task that ended is gone at once; of an answer without records, one.
+# Seconds for which an answer may be kept: none, so that a task that ended is gone at once; of an answer without
+# records, one.
 TTL, NEGATIVE_TTL = 0, 1
-# Bytes of a UDP answer to a question without EDNS; of an answer over a stream; of a question: longer ones are not even read.
+# Bytes of a UDP answer to a question without EDNS; of an answer over a stream; of a question: longer ones are not even
+# read.
 PLAIN_UDP, MOST_STREAM, MOST_QUESTION = 512, 65_535, 1_024
-# Records of one answer: of more some are chosen at random. Bytes of the shortest record. Targets that come with their addresses.
+# Records of one answer: of more some are chosen at random. Bytes of the shortest record. Targets that come with their
+# addresses.
 MOST_RECORDS, LEAST_RECORD, MOST_ADDITIONAL = 1_000, 12, 50
 
 _ADDRESSES = (records.A, records.AAAA)
@@ -26,7 +29,10 @@ _TRANSFERS = (records.AXFR, records.IXFR)
 
 
 class Answers:
-    """Answers questions about a zone. ``serial`` is its revision, ``is_serving`` whether it may be told at this moment."""
+    """Answers questions about a zone.
+
+    ``serial`` is its revision, ``is_serving`` whether it may be told at this moment.
+    """
 
     def __init__(
         self,
@@ -47,7 +53,8 @@ class Answers:
     def answer(self, wire: bytes, *, stream: bool) -> bytes | None:
         """Return the answer to a message that came by UDP or over a ``stream``; None for what is not a question."""
         if len(wire) < records.HEADER or wire[2] & 0x80:
-            return None  # too short to be answered, or itself an answer: two responders must not talk to each other for ever
+            # too short to be answered, or itself an answer: two responders must not talk to each other for ever
+            return None
         id, flags = int.from_bytes(wire[:2], "big"), int.from_bytes(wire[2:4], "big") & records.REPEATED
         if len(wire) > MOST_QUESTION:
             return _refusal(id, flags, records.FORMERR)
@@ -128,7 +135,9 @@ class Answers:
         return records.soa(self._origin, self._serial(), NEGATIVE_TTL)
 
     def _target(self, place: Place) -> Name:
-        """Return the name at which a place is: that of its task, or of its attempt if several jobs of that name have such a task."""
+        """Return the name at which a place is: that of its task, or of its attempt if several jobs of that name have
+        such a task.
+        """
         if ip_of(place.address) is None and (host := records.host_of(place.address)) is not None:
             return host
         group, job = labels_of(place)

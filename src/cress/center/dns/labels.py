@@ -19,7 +19,9 @@ _DIGITS = 8
 
 @lru_cache(10_000)
 def label_of(name: str) -> str:
-    """Return the label of a name: itself in lower case; if that is not a label, what is left of it and a digest of the name."""
+    """Return the label of a name: itself in lower case; if that is not a label, what is left of it and a digest of the
+    name.
+    """
     lower = name.lower()
     if _LABEL.fullmatch(lower):
         return lower

@@ -85,7 +85,10 @@ def hinfo(text: str) -> Record:
 
 
 class Message(NamedTuple):
-    """An answer: its code, and its records by section as bytes. ``question`` is the one that it repeats, ``edns`` the flags of the asker or None."""
+    """An answer: its code, and its records by section as bytes.
+
+    ``question`` is the one that it repeats, ``edns`` the flags of the asker or None.
+    """
 
     id: int
     flags: int
@@ -97,7 +100,9 @@ class Message(NamedTuple):
     additional: Sequence[bytes] = ()
 
     def rendered(self, size: int, *, cut: bool) -> bytes:
-        """Return at most ``size`` bytes: with as many answers as there is room for, or, ``cut``, none and a flag if it is too short for all."""
+        """Return at most ``size`` bytes: with as many answers as there is room for, or, ``cut``, none and a flag if it
+        is too short for all.
+        """
         opt = b""
         if self.edns is not None:
             opt = b"\0" + _fixed(OPT, MOST_UDP, (self.code >> 4) << 24 | self.edns, 0)

@@ -1,4 +1,6 @@
-"""The sockets of the DNS responder: UDP and TCP at one address, with bounds on the questions and connections that are let in."""
+"""The sockets of the DNS responder: UDP and TCP at one address, with bounds on the questions and connections that are
+let in.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ _EVERYBODY = ""
 
 
 class Bounded:
-    """Answers within the rates: what is asked beyond them gets no answer. The same question is worked out once in a while."""
+    """Answers within the rates: what is asked beyond them gets no answer.
+
+    The same question is worked out once in a while.
+    """
 
     def __init__(self, answers: Answers, clock: Callable[[], float] = time.monotonic) -> None:
         self._answers = answers

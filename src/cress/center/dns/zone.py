@@ -1,7 +1,7 @@
 """The zone: the names below the domain of the cluster, and the places behind each.
 
-``JOB.GROUP`` has all places of the jobs of a name, ``TASK.JOB.GROUP`` those of one task, ``aATTEMPT.JOB.GROUP`` one place;
-``_PORT._tcp`` and ``_PORT._udp`` before any of these ask for one port by its name.
+``JOB.GROUP`` has all places of the jobs of a name, ``TASK.JOB.GROUP`` those of one task, ``aATTEMPT.JOB.GROUP`` one
+place; ``_PORT._tcp`` and ``_PORT._udp`` before any of these ask for one port by its name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ PROTOCOLS = ("_tcp", "_udp")
 
 
 class Found(NamedTuple):
-    """The places of a name, of which ``port`` (empty: every port) is asked for; none of a name that only has others below it.
+    """The places of a name, of which ``port`` (empty: every port) is asked for; none of a name that only has others
+    below it.
 
     ``is_service``: the name begins with a port or protocol.
     """
@@ -51,8 +52,8 @@ class _Job:
 class Zone:
     """Places by the labels of group and job.
 
-    ``services`` returns the labels of services and databases that are alive, by the label of their group: their names exist
-    also while none of their tasks can be found.
+    ``services`` returns the labels of services and databases that are alive, by the label of their group: their names
+    exist also while none of their tasks can be found.
     """
 
     def __init__(self, services: Callable[[], Mapping[str, frozenset[str]]] = dict) -> None:
@@ -74,7 +75,9 @@ class Zone:
                 self._add(change.after)
 
     def find(self, labels: Sequence[str]) -> Found | None:
-        """Return what a name below the domain stands for, from its labels in lower case; None if there is no such name."""
+        """Return what a name below the domain stands for, from its labels in lower case; None if there is no such
+        name.
+        """
         if not labels:
             return Found()
         *before, group = labels

@@ -1,1 +1,3 @@
-"""The name service of a running center: changes of places for those who follow them, and the answers to DNS questions."""
+"""The name service of a running center: changes of places for those who follow them, and the answers to DNS
+questions.
+"""

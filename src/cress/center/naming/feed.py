@@ -11,7 +11,10 @@ from cress.shell.center.commit import CommitLoop
 
 
 class NameFeed:
-    """Keeps the table current. ``when_loaded`` and ``when_changed`` are called after each change, before anybody who waits."""
+    """Keeps the table current.
+
+    ``when_loaded`` and ``when_changed`` are called after each change, before anybody who waits.
+    """
 
     def __init__(self, loop: CommitLoop) -> None:
         self.table = NameTable()

@@ -1,7 +1,8 @@
 """The file with the keys by which secrets are encrypted, outside the data directory.
 
-JSON: ``{"version": 1, "current": ID, "keys": {ID: KEY}}``. New values are encrypted with the current key; the others are
-there until no secret needs them any more. Whoever has a copy of the data directory, but not this file, can read no secret.
+JSON: ``{"version": 1, "current": ID, "keys": {ID: KEY}}``. New values are encrypted with the current key; the others
+are there until no secret needs them any more. Whoever has a copy of the data directory, but not this file, can read no
+secret.
 """
 
 from __future__ import annotations

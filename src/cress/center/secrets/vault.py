@@ -69,8 +69,8 @@ class Vault:
     async def rotate(self, *, keep_old: bool = False) -> tuple[int, str]:
         """Encrypt all secrets with a new key; return how many, and the path of the key file. Raises InputError.
 
-        A center that is killed meanwhile has all keys that it needs in the file: the next rotation goes on. The old keys are
-        dropped at the end, unless ``keep_old``: backups from before need them.
+        A center that is killed meanwhile has all keys that it needs in the file: the next rotation goes on. The old
+        keys are dropped at the end, unless ``keep_old``: backups from before need them.
         """
         async with self._lock:
             file = self._key_file()
@@ -120,7 +120,10 @@ def _sealed(keys: Keys, owner: Owner, name: str, value: bytes) -> bytes:
 def _opened(keys: Keys, secret: Secret) -> bytes:
     key = keys.keys.get(secret.key)
     if key is None:
-        what = f"the secret {secret.name} of {secret.of} is encrypted with the key {secret.key}, which the key file does not have"
+        what = (
+            f"the secret {secret.name} of {secret.of} is encrypted with the key {secret.key}, which the key file "
+            "does not have"
+        )
         raise InputError(what, hint="the key file of its time, or set the secret again")
     from cryptography.exceptions import InvalidTag
 

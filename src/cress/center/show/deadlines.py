@@ -1,4 +1,6 @@
-"""Views of deadlines: urgency, slack and forecast of a job that is alive, of a job that is over whether it met its deadline."""
+"""Views of deadlines: urgency, slack and forecast of a job that is alive, of a job that is over whether it met its
+deadline.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def deadline_view(committer: Committer, job: AnyJob, run: Run | None = None) -> 
 
 
 async def foreseen_views(committer: Committer, jobs: Sequence[Job]) -> dict[int, DeadlineView]:
-    """Return the views of the deadlines that the jobs of a submit would have, by their places; those of dags for all steps."""
+    """Return the views of the deadlines that the jobs of a submit would have, by their places; those of dags for all
+    steps.
+    """
     machine = committer.machine
     timed = machine.resolved(jobs)
     views: dict[int, DeadlineView] = {}

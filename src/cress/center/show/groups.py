@@ -120,7 +120,9 @@ def _by_measure(group: Amounts, amounts: list[int], dimensions: Dimensions) -> d
 
 
 def _kinds(group: Amounts, dimensions: Dimensions) -> dict[str, KindView]:
-    """Return what a group has, is guaranteed and may have at most of the kinds of nodes that quotas name, those aside that say nothing of it."""
+    """Return what a group has, is guaranteed and may have at most of the kinds of nodes that quotas name, those aside
+    that say nothing of it.
+    """
     if group.kinds is None:
         return {}
 

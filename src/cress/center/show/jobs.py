@@ -317,7 +317,9 @@ def _running(attempt: LiveAttempt, names: list[str]) -> AttemptView:
 
 
 def why_chosen(chosen: Choice | None, kept: Kept | None = None) -> str:
-    """Say why a node was chosen: ``chosen for least fragmentation 0.012, balance 0.31; 14 others fit``, or for room that was kept; empty for other orders."""
+    """Say why a node was chosen: ``chosen for least fragmentation 0.012, balance 0.31; 14 others fit``, or for room
+    that was kept; empty for other orders.
+    """
     if kept is not None:
         why, number = kept
         tasks = "1 task" if number == 1 else f"{number:,} tasks"

@@ -49,7 +49,9 @@ class Admission:
         self._lock = Lock()
 
     def check(self, request: SigningRequest, *, is_member: bool) -> None:
-        """Raise NotAccepted for the name of a node that has another key; ``is_member``: the cluster has a node of that name."""
+        """Raise NotAccepted for the name of a node that has another key; ``is_member``: the cluster has a node of that
+        name.
+        """
         node = request.node
         newest, revoked = self._authority.newest(node), self._authority.revoked_until(node)
         facts = None if newest is None else facts_of(newest)
@@ -64,7 +66,10 @@ class Admission:
         if is_member or (facts is not None and time.time() < facts.until):
             raise NotAccepted(
                 f"there is a node {node}, with another key",
-                hint=f"another name; or if it is that node anew, where the center is: `cress tls revoke {node}`, then `cress tls issue {node}`",
+                hint=(
+                    f"another name; or if it is that node anew, where the center is: `cress tls revoke {node}`, "
+                    f"then `cress tls issue {node}`"
+                ),
                 field="node",
             )
 

@@ -1,7 +1,8 @@
 """The cluster's own certificate authority, in the folder ``tls`` of the data directory.
 
-``ca.pem`` and ``ca.key`` are the authority's, ``center.pem`` the center's certificate followed by its key, and ``nodes/NAME.pem`` the newest
-certificate of a node, and ``revoked.json`` the revoked ones. A node's key is only in its bundle.
+``ca.pem`` and ``ca.key`` are the authority's, ``center.pem`` the center's certificate followed by its key, and
+``nodes/NAME.pem`` the newest certificate of a node, and ``revoked.json`` the revoked ones. A node's key is only in its
+bundle.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ class Authority:
 
     @classmethod
     def create(cls, folder: Path) -> Authority:
-        """Make an authority in ``folder``, where there is none, and the data directory that it is in. Raises InputError."""
+        """Make an authority in ``folder``, where there is none, and the data directory that it is in.
+
+        Raises InputError.
+        """
         if not folder.parent.exists():
             make_private_folder(folder.parent)
         make_private_folder(folder)
@@ -106,7 +110,9 @@ class Authority:
         return facts_of(built)
 
     def renew_node(self, present: x509.Certificate) -> tuple[bytes, Certificate] | None:
-        """Return a new certificate, as PEM, for the node and the key of ``present``; None if this authority has not made that one."""
+        """Return a new certificate, as PEM, for the node and the key of ``present``; None if this authority has not
+        made that one.
+        """
         try:
             present.verify_directly_issued_by(self.certificate)
         except (ValueError, TypeError, InvalidSignature):

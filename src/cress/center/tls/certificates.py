@@ -14,7 +14,8 @@ from cryptography.x509.oid import NameOID
 from cress.center.tls.node_names import NODE_SCHEME
 from cress.model.errors import InputError
 
-# Clocks of machines differ: a certificate is valid from this many seconds before its making, at most from a tenth of its life.
+# Clocks of machines differ: a certificate is valid from this many seconds before its making, at most from a tenth of
+# its life.
 SKEW = 300.0
 # The most that is read of a file with certificates.
 MOST_BYTES = 2**20

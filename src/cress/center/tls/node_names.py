@@ -13,8 +13,8 @@ NODE_SCHEME = "cress-node:"
 def nodes_of(peer: Mapping[str, Any]) -> frozenset[str]:
     """Return the nodes that a client's certificate stands for, as ``ssl`` decodes it.
 
-    Those of its addresses ``cress-node:NAME``; a certificate without such an address, which another authority has made, stands for
-    its host names, or for its common name if it has none.
+    Those of its addresses ``cress-node:NAME``; a certificate without such an address, which another authority has made,
+    stands for its host names, or for its common name if it has none.
     """
     names = [(str(kind), str(value)) for kind, value in peer.get("subjectAltName", ())]
     own = {

@@ -21,7 +21,8 @@ _log = logging.getLogger("cress.executors")
 
 
 async def renew_node(tls: CenterTls, present: bytes, send: Callable[[NewCertificate], None]) -> None:
-    """Send an executor, whose certificate is ``present`` (DER), a new one each time that two thirds of a life have passed.
+    """Send an executor, whose certificate is ``present`` (DER), a new one each time that two thirds of a life have
+    passed.
 
     Ends at once if the center's own authority has not made it; else goes on until cancelled.
     """

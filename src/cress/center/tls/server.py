@@ -44,8 +44,8 @@ class Files(NamedTuple):
 class CenterTls:
     """The contexts ``api`` and ``executors`` of the listeners, and the ``names`` in the certificate.
 
-    ``executors`` demands a client certificate of the authorities in ``files.ca``. ``when_revoked`` is called when certificates were revoked.
-    With its own ``authority`` the center renews its certificate.
+    ``executors`` demands a client certificate of the authorities in ``files.ca``. ``when_revoked`` is called when
+    certificates were revoked. With its own ``authority`` the center renews its certificate.
     ``say`` tells the operator.
     """
 
@@ -83,14 +83,18 @@ class CenterTls:
         return any(facts.made_at <= self._revoked.get(name, 0.0) for name in facts.names)
 
     def renewed_node(self, present: bytes) -> tuple[bytes, Certificate] | None:
-        """Return a new certificate (PEM) for an executor, whose ``present`` one is DER; None if the center's authority has not made that one."""
+        """Return a new certificate (PEM) for an executor, whose ``present`` one is DER; None if the center's authority
+        has not made that one.
+        """
         self._look_at_revocations()
         if self.authority is None or self.is_revoked(present):
             return None
         return self.authority.renew_node(x509.load_der_x509_certificate(present))
 
     def node_due(self, present: bytes) -> float | None:
-        """Return the moment at which the certificate (DER) of an executor is to be renewed; None if that is not the center's task."""
+        """Return the moment at which the certificate (DER) of an executor is to be renewed; None if that is not the
+        center's task.
+        """
         if self.authority is None:
             return None
         return facts_of(x509.load_der_x509_certificate(present)).renewed_at
@@ -186,13 +190,19 @@ class CenterTls:
 
 
 def center_tls(settings: Settings, say: Callable[[str], None]) -> CenterTls:
-    """Return the TLS of a center that has been given certificates, or has an authority in its data directory. Raises InputError."""
+    """Return the TLS of a center that has been given certificates, or has an authority in its data directory.
+
+    Raises InputError.
+    """
     folder = settings.data / TLS
     if settings.tls_cert is not None and settings.tls_key is not None:
         if settings.tls_ca is None:
             raise InputError(
                 "the authority of the executors' certificates is missing",
-                hint="a PEM file with it; an authority for this cluster only, since each of its certificates opens the center to a node",
+                hint=(
+                    "a PEM file with it; an authority for this cluster only, since each of its certificates "
+                    "opens the center to a node"
+                ),
                 field="--tls-ca",
             )
         return CenterTls(Files(settings.tls_cert, settings.tls_key, settings.tls_ca), None, say)

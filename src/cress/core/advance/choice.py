@@ -1,6 +1,7 @@
 """The nodes of an advance reservation: those that were named are checked, others are chosen.
 
-Chosen are nodes on which nothing has to stop for it, then those where fewest tasks have to, the first registered among equals.
+Chosen are nodes on which nothing has to stop for it, then those where fewest tasks have to, the first registered among
+equals.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Found(NamedTuple):
 
 
 class Overlap(NotAccepted):
-    """Another reservation, ``name``, has a node from ``start`` to ``end`` (µs since the epoch), as clocks of ``zone`` show it."""
+    """Another reservation, ``name``, has a node from ``start`` to ``end`` (µs since the epoch), as clocks of ``zone``
+    show it.
+    """
 
     def __init__(self, node: str, met: tuple[str, int, int], zone: tzinfo) -> None:
         self.node = node
@@ -48,7 +51,9 @@ class Overlap(NotAccepted):
 
 
 def find(core: Books, spec: AdvanceReservation) -> Found:
-    """Return a reservation with its nodes; raises ``InputError`` if it makes no sense, ``NotAccepted`` if there is no room for it."""
+    """Return a reservation with its nodes; raises ``InputError`` if it makes no sense, ``NotAccepted`` if there is no
+    room for it.
+    """
     check(core, spec)
     search = _Search(core, spec)
     if spec.count:
@@ -63,7 +68,9 @@ def find(core: Books, spec: AdvanceReservation) -> Found:
 
 
 def leaving_for(core: Books, spec: AdvanceReservation) -> list[Attempt]:
-    """Return the running tasks that have to stop for a reservation that has its nodes, unless they end before its start."""
+    """Return the running tasks that have to stop for a reservation that has its nodes, unless they end before its
+    start.
+    """
     return _Search(core, spec).attempts(spec.places)
 
 
@@ -102,7 +109,9 @@ def no_reservation(core: Books, name: str) -> InputError:
 
 
 def other_places(core: Books, kept: Kept) -> Places | None:
-    """Return the places of a reservation with others for those of its nodes that are away or cordoned; ``None`` if there are none."""
+    """Return the places of a reservation with others for those of its nodes that are away or cordoned; ``None`` if
+    there are none.
+    """
     cluster = core.cluster
     gone = [(f, count) for f, count in kept.places if cluster.lost[f] or cluster.cordoned[f] is not None]
     stay = [(f, count) for f, count in kept.places if (f, count) not in gone]
@@ -133,8 +142,9 @@ class _Search:
     def _windows_of(self, spec: AdvanceReservation) -> list[tuple[int, int]]:
         """Return the times in which repetitions are looked at, ascending and apart.
 
-        After each start of a reservation all that repeats meets the same again and again, but for clocks that are put forward and back; so they
-        are looked at for as long as that from each start on, while this reservation is in force.
+        After each start of a reservation all that repeats meets the same again and again, but for clocks that are put
+        forward and back; so they are looked at for as long as that from each start on, while this reservation is in
+        force.
         """
         begin, end = max(self.now, spec.start), NEVER if spec.days else spec.end
         others = {kept.spec.start for kept in self.core.advance_reservations.by_name.values()}
@@ -170,7 +180,9 @@ class _Search:
         return self._others[name]
 
     def taken(self, f: int) -> tuple[Ints, tuple[str, int, int] | None]:
-        """Return the most that other reservations keep on a node while this one holds, and which one it meets, and from when to when."""
+        """Return the most that other reservations keep on a node while this one holds, and which one it meets, and from
+        when to when.
+        """
         reservations = self.core.advance_reservations
         peak = np.zeros(self.cluster.k_count, np.int64)
         events: list[tuple[int, int, Ints]] = []

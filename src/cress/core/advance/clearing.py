@@ -1,4 +1,6 @@
-"""Decisions for advance reservations that hold: tasks of others leave, claims of others are dropped, lost nodes are replaced."""
+"""Decisions for advance reservations that hold: tasks of others leave, claims of others are dropped, lost nodes are
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from cress.model.decisions import AdvanceReservationMoved, ClaimDropped, LeaseRe
 
 
 def replaced(core: Books) -> Iterator[AdvanceReservationMoved]:
-    """Yield other nodes for those that were chosen and are away or cordoned; each is to be applied before the next one is asked for."""
+    """Yield other nodes for those that were chosen and are away or cordoned; each is to be applied before the next one
+    is asked for.
+    """
     reservations, cluster = core.advance_reservations, core.cluster
     for kept in list(reservations.by_name.values()):
         if not kept.spec.count or kept.spec.is_maintenance or kept.tried == cluster.loosened:
@@ -31,7 +35,9 @@ def replaced(core: Books) -> Iterator[AdvanceReservationMoved]:
 
 
 def cleared(core: Books) -> Iterator[Stop | ClaimDropped | LeaseReduced]:
-    """Yield what makes room for the reservations that hold now; each is to be applied before the next one is asked for."""
+    """Yield what makes room for the reservations that hold now; each is to be applied before the next one is asked
+    for.
+    """
     reservations, cluster = core.advance_reservations, core.cluster
     active = reservations.active()
     if not active:
@@ -43,7 +49,10 @@ def cleared(core: Books) -> Iterator[Stop | ClaimDropped | LeaseReduced]:
         here = [kept for kept in active if any(f == place for place, _ in kept.places)]
         for claim in [each for each in core.claims if each.tasks]:
             needed = claim.needs().get(f)
-            others: Ints = sum((reservations.amounts_on(each, f) for each in here if not each.is_of(claim.job.group)), np.zeros(cluster.k_count, np.int64))  # fmt: skip
+            others: Ints = sum(
+                (reservations.amounts_on(each, f) for each in here if not each.is_of(claim.job.group)),
+                np.zeros(cluster.k_count, np.int64),
+            )
             capacity: Ints = np.array(cluster.specs[f].capacity, np.int64)
             if needed is not None and others.any() and np.any(capacity - others < needed):
                 yield ClaimDropped(claim.job.job.id, tuple(claim.tasks))

@@ -18,14 +18,18 @@ MOST_KEPT = 10_000
 
 
 class NoGap(NamedTuple):
-    """The names of the reservations that leave a unit no time, and the longest gap between their times on one node (µs)."""
+    """The names of the reservations that leave a unit no time, and the longest gap between their times on one node
+    (µs).
+    """
 
     names: tuple[str, ...]
     longest: int
 
 
 def fits_in_no_gap(core: Books, job: JobEntry) -> NoGap | None:
-    """Return the reservations that keep the next unit of a job, which has a shape with a row, off all nodes for ever; ``None`` if they do not."""
+    """Return the reservations that keep the next unit of a job, which has a shape with a row, off all nodes for ever;
+    ``None`` if they do not.
+    """
     reservations = core.advance_reservations
     binding = [kept for kept in reservations.by_name.values() if _binds(core, kept, job)]
     if not binding:

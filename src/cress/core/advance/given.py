@@ -21,7 +21,9 @@ MOST_COPIES = 100_000
 def reservation_of(
     text: ReservationText, names: Collection[str], dimensions: Dimensions, now: int, zone: tzinfo
 ) -> AdvanceReservation:
-    """Return the reservation that was written at ``now`` (µs since the epoch) on clocks of ``zone``; raises ``InputError`` with its field."""
+    """Return the reservation that was written at ``now`` (µs since the epoch) on clocks of ``zone``; raises
+    ``InputError`` with its field.
+    """
     name = check_name(text.name)
     count = text.count or (1 if text.resource and not text.nodes else 0)
     if bool(text.nodes) == bool(count):

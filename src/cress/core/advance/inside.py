@@ -1,4 +1,6 @@
-"""Room inside the advance reservations of a group that hold now: what is left of them, whatever is foreseen for others."""
+"""Room inside the advance reservations of a group that hold now: what is left of them, whatever is foreseen for
+others.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from cress.core.tables.arrays import Ints
 
 
 def copies_inside(core: Books, job: JobEntry) -> dict[int, int]:
-    """Return the copies of a unit that fit into what is left of its group's reservations, by node; empty if the unit does not fit as a whole."""
+    """Return the copies of a unit that fit into what is left of its group's reservations, by node; empty if the unit
+    does not fit as a whole.
+    """
     shape, cluster, k = job.shape, core.cluster, core.cluster.k_count
     if job.companions or by_domains(shape) or (shape.size > 1 and shape.ask[MUST]):
         return {}

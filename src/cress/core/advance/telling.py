@@ -20,7 +20,8 @@ MOST_NAMED = 3
 
 
 def reserved_from(core: Books, job: JobEntry) -> Reserved | None:
-    """Return the reservation that keeps a unit off the nodes that have room for it now; ``None`` if one of them is not reserved.
+    """Return the reservation that keeps a unit off the nodes that have room for it now; ``None`` if one of them is not
+    reserved.
 
     Of several it is the one that leaves most time. If no node has room, those count that are large enough.
     """
@@ -45,7 +46,9 @@ def reserved_from(core: Books, job: JobEntry) -> Reserved | None:
 
 
 def reserved_beside(core: Books, job: JobEntry) -> Reserved | None:
-    """Return the first reservation of others on a node with room, before a task that starts now would end: a gang may fit beside it in part only."""
+    """Return the first reservation of others on a node with room, before a task that starts now would end: a gang may
+    fit beside it in part only.
+    """
     cluster = core.cluster
     until = min(core.now + job.duration, NEVER)
     for f in np.flatnonzero(cluster.lack[job.shape.row, : cluster.node_count] == 0).tolist():
@@ -56,7 +59,8 @@ def reserved_beside(core: Books, job: JobEntry) -> Reserved | None:
 
 
 def longest_now(core: Books, job: JobEntry) -> int:
-    """Return the longest time (µs) that a unit which starts now may last for the reservations of others; 0 if it has no room now anyway.
+    """Return the longest time (µs) that a unit which starts now may last for the reservations of others; 0 if it has no
+    room now anyway.
 
     Of a gang it is counted as if every reservation on a node with room were in its way.
     """
@@ -73,7 +77,9 @@ def longest_now(core: Books, job: JobEntry) -> int:
 
 
 def _holds_on(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
-    """Return the reservation of others that holds now and leaves too little of node ``f`` for a task, whatever runs there."""
+    """Return the reservation of others that holds now and leaves too little of node ``f`` for a task, whatever runs
+    there.
+    """
     reservations, request = core.advance_reservations, job.shape.request_array
     left = np.array(core.cluster.specs[f].capacity, np.int64)
     for kept in reservations.on.get(f, ()):
@@ -85,7 +91,9 @@ def _holds_on(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
 
 
 def first_blocked(core: Books, job: JobEntry, f: int) -> tuple[int, Kept] | None:
-    """Return when a reservation of others leaves too little for a task that starts on node ``f`` now; ``None`` if that is not before its end."""
+    """Return when a reservation of others leaves too little for a task that starts on node ``f`` now; ``None`` if that
+    is not before its end.
+    """
     reservations, cluster, k = core.advance_reservations, core.cluster, core.cluster.k_count
     if f not in reservations.on:
         return None
@@ -121,7 +129,9 @@ def _when(core: Books, start: int, end: int) -> str:
 
 
 def say_on_node(core: Books, name: str) -> tuple[bool, str]:
-    """Return whether a node is closed for maintenance now, and what is reserved on it now or within a day; empty if nothing is."""
+    """Return whether a node is closed for maintenance now, and what is reserved on it now or within a day; empty if
+    nothing is.
+    """
     f = core.cluster.index.get(name)
     here = core.advance_reservations.on.get(f, ()) if f is not None else ()
     coming = sorted(

@@ -1,4 +1,6 @@
-"""The tasks that have to leave a node for advance reservations: as few as make room, the ones that started last first."""
+"""The tasks that have to leave a node for advance reservations: as few as make room, the ones that started last
+first.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from cress.model.times import NEVER
 
 
 class Leaving(NamedTuple):
-    """Holders that have to leave a node: tasks, and leases of workloads that give back their idle parts. ``short``: that is not enough."""
+    """Holders that have to leave a node: tasks, and leases of workloads that give back their idle parts.
+
+    ``short``: that is not enough.
+    """
 
     attempts: list[Attempt]
     leases: list[int]
@@ -34,7 +39,9 @@ def _is_idle(part: Part) -> bool:
 
 
 def _held_lease(core: Books, holder: Holder, at: int) -> WorkloadLease | None:
-    """Return the held lease to which a holder of a row belongs, as its holder, a task inside or an idle part, unless it is expected to end by ``at``."""
+    """Return the held lease to which a holder of a row belongs, as its holder, a task inside or an idle part, unless it
+    is expected to end by ``at``.
+    """
     leases: list[WorkloadLease] = []
     if isinstance(holder, Attempt):
         own = core.pool.leases.get(holder.id)
@@ -105,7 +112,8 @@ class _Node:
 
 
 def leaving(core: Books, f: int, kept: Sequence[Kept], at: int) -> Leaving:
-    """Return what has to leave node ``f`` at ``at`` for these reservations, which hold then. What ends before is gone by then; nothing is changed.
+    """Return what has to leave node ``f`` at ``at`` for these reservations, which hold then. What ends before is gone
+    by then; nothing is changed.
 
     Tasks of their own groups leave only if these hold more than they have reserved, and nothing else makes room.
     """
@@ -145,7 +153,9 @@ def leaving(core: Books, f: int, kept: Sequence[Kept], at: int) -> Leaving:
 
 
 def _as_a_whole(core: Books, attempts: Iterable[Attempt]) -> list[Attempt]:
-    """Return these tasks with the other ones of their gangs, which start again as a whole, and with those that run inside leases that they hold."""
+    """Return these tasks with the other ones of their gangs, which start again as a whole, and with those that run
+    inside leases that they hold.
+    """
     tasks: dict[int, Attempt] = {}
     for attempt in attempts:
         for each in attempt.job.attempts.values() if attempt.job.job.gang else (attempt,):
@@ -156,7 +166,9 @@ def _as_a_whole(core: Books, attempts: Iterable[Attempt]) -> list[Attempt]:
 
 
 def stays(core: Books, f: int, kept: Kept, at: int) -> list[Attempt]:
-    """Return the tasks on node ``f`` that cannot be stopped, go on at ``at`` and leave too little for a reservation; the first one is enough."""
+    """Return the tasks on node ``f`` that cannot be stopped, go on at ``at`` and leave too little for a reservation;
+    the first one is enough.
+    """
     cluster, k = core.cluster, core.cluster.k_count
     amounts = core.advance_reservations.amounts_on(kept, f)
     left: Ints = np.array(cluster.specs[f].capacity, np.int64)

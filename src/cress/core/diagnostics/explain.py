@@ -125,8 +125,10 @@ def _say_forbidden(core: Cycle, found: Forbidden) -> str:
     """Return the sentence about a guarantee of others that leaves no room for a unit."""
     amount = partial(say_amount, core, found.measure)
     return (
-        f"it asks for {amount(found.asks)} at once, beyond the quota of group {found.group} ({amount(found.quota)}), and the guarantees of "
-        f"other groups leave {amount(found.left)} now; it starts when they leave enough, and jobs behind it go first until then; "
+        f"it asks for {amount(found.asks)} at once, beyond the quota of group {found.group} "
+        f"({amount(found.quota)}), and the guarantees of "
+        f"other groups leave {amount(found.left)} now; it starts when they leave enough, and jobs behind it "
+        "go first until then; "
         "a smaller job or a larger quota would start earlier"
     )
 
@@ -197,7 +199,9 @@ def _of_unit(core: Cycle, job: JobEntry) -> Veto | None:
 
 
 def _never(core: Cycle, job: JobEntry, request: ResourceVector, wants: Wants) -> Veto:
-    """Return the veto of a job, or of its unit with this request and these wants, that can never run on this cluster."""
+    """Return the veto of a job, or of its unit with this request and these wants, that can never run on this
+    cluster.
+    """
     cluster = core.cluster
     if not core.fit.ever_fits(request):
         return _veto(job, Verdict.NEVER, never=True, nodes=cluster.usable_count)
@@ -218,7 +222,9 @@ def _never(core: Cycle, job: JobEntry, request: ResourceVector, wants: Wants) ->
 
 
 def _never_in_parts(core: Cycle, job: JobEntry) -> Veto:
-    """Return the veto of a gang of several kinds of tasks, one of which can never run on this cluster, or not all of them together."""
+    """Return the veto of a gang of several kinds of tasks, one of which can never run on this cluster, or not all of
+    them together.
+    """
     found = never_part(core, job.job)
     if found is None:
         nodes, lasting = core.cluster.usable_count, lasting_wants(job.job, core.dimensions)
@@ -260,7 +266,9 @@ def _gate(core: Cycle, job: JobEntry) -> Veto | None:
 
 
 def _behind_blocked(core: Cycle, job: JobEntry, blocked: JobEntry | None) -> Veto:
-    """Return the veto of a unit behind a blocked one; in a tree with the group that is not below its quota where their paths part."""
+    """Return the veto of a unit behind a blocked one; in a tree with the group that is not below its quota where their
+    paths part.
+    """
     parted = branches(job.group, blocked.group) if blocked is not None and job.group.parent is not None else None
     details = has_of_kinds(core, job) if job.queued else ()
     level = "" if parted is None or parted[0] is job.group else parted[0].name
@@ -285,7 +293,10 @@ def say_bound(core: Cycle, bound: Bound) -> str:
             f"this asks for {amount(bound.asks)}"
         )
     keeping = " and ".join(f"group {name} {amount(kept)}" for name, kept in bound.keeping)
-    return f"it asks for {amount(bound.asks)} beyond the quota of its group, and others keep capacity for themselves: {keeping}"
+    return (
+        f"it asks for {amount(bound.asks)} beyond the quota of its group, and others keep capacity for "
+        f"themselves: {keeping}"
+    )
 
 
 def say_amount(core: Books, measure: str, amount: int) -> str:
@@ -343,7 +354,9 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
 
 
 def _short(core: Cycle, job: JobEntry, start: int | None) -> Veto:
-    """Return the veto of a gang of several kinds of tasks that do not have room together: what its first part without enough places lacks."""
+    """Return the veto of a gang of several kinds of tasks that do not have room together: what its first part without
+    enough places lacks.
+    """
     short = short_parts(core, job)
     nodes, bound = core.cluster.usable_count, _bound(core, job, job.shape.wants)
     if short.first is None:
@@ -351,9 +364,17 @@ def _short(core: Cycle, job: JobEntry, start: int | None) -> Veto:
     usable = np.flatnonzero(core.cluster.nodes[: core.cluster.node_count, USABLE])
     clauses = core.matching.alone(short.first, usable) if short.first.match is not None else ()
     return _veto(
-        job, Verdict.NO_ROOM_TOGETHER, until=start, lacking=_lacking(core, short.first), clauses=clauses, nodes=nodes, bound=bound,
-        missing=_missing(core, job, short.first.wants, clauses), overloaded=_busy(core, job), details=short.told,
-    )  # fmt: skip
+        job,
+        Verdict.NO_ROOM_TOGETHER,
+        until=start,
+        lacking=_lacking(core, short.first),
+        clauses=clauses,
+        nodes=nodes,
+        bound=bound,
+        missing=_missing(core, job, short.first.wants, clauses),
+        overloaded=_busy(core, job),
+        details=short.told,
+    )
 
 
 def _blocker(core: Cycle, job: JobEntry) -> JobEntry | None:
@@ -541,7 +562,9 @@ _SENTENCES = {
     Verdict.NEVER_TOGETHER: "all nodes of this cluster together are too small for all its tasks at once",
     Verdict.VICTIMS: "preempted tasks are making room for it on {places}",
     Verdict.GANG_RUNS: "some tasks of the gang still run; it starts again as a whole when they have ended",
-    Verdict.COOLING: "group {group} was preempted a short time ago; while others wait for room it starts nothing beyond its quota",
+    Verdict.COOLING: (
+        "group {group} was preempted a short time ago; while others wait for room it starts nothing beyond its quota"
+    ),
     Verdict.QUOTA: "{blocker} is blocked, and group {group} is not below its quota",
     Verdict.UNVISITED: "no pass has come to it yet",
     Verdict.MAX_QUOTA: "{bounded}",

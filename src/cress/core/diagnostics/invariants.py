@@ -96,7 +96,9 @@ def _is_request(cluster: Cluster, attempt: Attempt) -> bool:
 
 
 def _without_devices(cluster: Cluster, ask: list[int], uses: list[Use], *, empty: bool) -> npt.NDArray[np.bool_]:
-    """Return, per node and dimension, whether its devices do not suffice, with these ``uses`` or if the node were empty."""
+    """Return, per node and dimension, whether its devices do not suffice, with these ``uses`` or if the node were
+    empty.
+    """
     lacks = np.zeros((len(uses), cluster.k_count), np.bool_)
     must, shared, each = ask[MUST], ask[SHARED:EACH], ask[EACH:PARTS]
     scalar = [(name, k) for name, k in cluster.dimensions.index.items() if ask[PARTS + k]]
@@ -442,7 +444,10 @@ def _workload_leases(core: Cycle) -> Iterator[str]:
             pieces += [part.amounts for part in (*lease.idle.values(), *lease.lent)]
             has_all = tuple(map(sum, zip(lease.holder.amounts, *pieces, strict=True)))
             if has_all != lease.holder.job.job.request:
-                yield f"lease {lease.id} holds {lease.holder.job.job.request}, its holder, its tasks, loans and idle parts have {has_all}"
+                yield (
+                    f"lease {lease.id} holds {lease.holder.job.job.request}, its holder, its tasks, loans and "
+                    f"idle parts have {has_all}"
+                )
         for index, has in ((lease.workload.idle_on, lease.idle), (lease.workload.lent_on, lease.lent)):
             if bool(has) != (lease.id in index.get(lease.node, {})):
                 yield f"lease {lease.id} is not found on its node, or has nothing there"

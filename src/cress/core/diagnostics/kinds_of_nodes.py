@@ -17,7 +17,9 @@ _MOST_TOLD = 2
 
 
 def has_of_kinds(core: Books, job: JobEntry) -> tuple[str, ...]:
-    """Return, per kind of node that is guaranteed to somebody and that the unit may go to, what its group has of it; and who has more, if it lacks some."""
+    """Return, per kind of node that is guaranteed to somebody and that the unit may go to, what its group has of it;
+    and who has more, if it lacks some.
+    """
     kinds = core.groups.kinds
     if not kinds:
         return ()

@@ -33,8 +33,8 @@ class CurrentConstraints(msgspec.Struct, frozen=True, kw_only=True):
 class NodeMatch(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a requirement and a rank on one node: ``failing`` is the first clause that it does not satisfy.
 
-    ``undefined``: the node has no such attribute, or one of another type. ``has`` are the node's values of the attributes in the
-    clause, None for none. ``rank`` is the calculation of ``score``.
+    ``undefined``: the node has no such attribute, or one of another type. ``has`` are the node's values of the
+    attributes in the clause, None for none. ``rank`` is the calculation of ``score``.
     """
 
     node: str
@@ -99,7 +99,9 @@ def remarks_on(core: Books, requirement: str, rank: str) -> tuple[str, ...]:
 
 
 def match_nodes(core: Books, requirement: str, rank: str) -> list[NodeMatch]:
-    """Evaluate the texts on each present node; clauses with an f(x) count as hard, names of jobs are of the default group."""
+    """Evaluate the texts on each present node; clauses with an f(x) count as hard, names of jobs are of the default
+    group.
+    """
     constraints = Constraints(parse_requirement(requirement), parse_rank(rank))
     check_names_of_jobs(requirement, constraints.requirement, core.dimensions)
     check_names_of_jobs(rank, constraints.rank, core.dimensions)

@@ -13,7 +13,9 @@ from cress.model.job import Job
 
 
 class Short(NamedTuple):
-    """Sentences about the parts that have too few places now, and the shape of the first of them; ``None``: each has enough by itself."""
+    """Sentences about the parts that have too few places now, and the shape of the first of them; ``None``: each has
+    enough by itself.
+    """
 
     told: tuple[str, ...]
     first: Shape | None
@@ -34,7 +36,9 @@ def short_parts(core: Books, job: JobEntry) -> Short:
 
 
 def never_part(core: Books, job: Job) -> tuple[Kind, Wants] | None:
-    """Return the kind of tasks of a gang that could never run by itself, and what it wants that never relaxes; ``None`` if each could."""
+    """Return the kind of tasks of a gang that could never run by itself, and what it wants that never relaxes; ``None``
+    if each could.
+    """
     for kind in kinds_of(job, core.dimensions):
         if core.never_fits(kind.job):
             return kind, core.as_asked((kind.job,), lasting_wants(kind.job, core.dimensions))

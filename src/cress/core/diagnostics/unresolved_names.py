@@ -97,7 +97,9 @@ def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Miss
 
 
 def _of_domains(core: Books, kind: Kind, value: OverDomains, group: str) -> Iterator[Missing]:
-    """Yield the attribute of a clause over domains if no node has it, and a job that it must be near if there is none."""
+    """Yield the attribute of a clause over domains if no node has it, and a job that it must be near if there is
+    none.
+    """
     yield from missing_names(core.matching.context, (Name(value.key, value.by),))
     for target, _ in value.targets:
         domains = core.relations.domains(value.key)

@@ -1,4 +1,6 @@
-"""Leases that proxies outside hold: tasks of jobs that are leases, which say what they use themselves (design note 0024)."""
+"""Leases that proxies outside hold: tasks of jobs that are leases, which say what they use themselves (design note
+0024).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def enter_holder(core: Books, attempt: Attempt, mask: int) -> None:
 
 
 def use_by_holder(core: Books, number: int, amounts: ResourceVector) -> int:
-    """Note what the holder of a lease uses by itself; the rest is idle, and what borrowers have of the more they give back. Return the node."""
+    """Note what the holder of a lease uses by itself; the rest is idle, and what borrowers have of the more they give
+    back. Return the node.
+    """
     lease = core.pool.leases.get(number)
     if lease is None or lease.holder is None or lease.holder.stopping:
         # It was released, its node was lost, or it ends: then all that it has may be promised to others.
@@ -88,7 +92,9 @@ def settle(core: Books, lease: WorkloadLease) -> None:
 
 
 def _wanted(core: Books, lease: WorkloadLease) -> dict[int, ResourceVector]:
-    """Return what the holder wants of each device of its lease, which it uses as a whole or not at all, and of the rest."""
+    """Return what the holder wants of each device of its lease, which it uses as a whole or not at all, and of the
+    rest.
+    """
     assert lease.holder is not None
     found: dict[int, ResourceVector] = {}
     for device, amounts in core.pool.pieces(lease.node, lease.holder.job.job.request, lease.mask):

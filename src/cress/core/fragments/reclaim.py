@@ -1,6 +1,7 @@
 """The search for tasks that have to leave leases so that the owner has what it needs (source F, design note 0024).
 
-What a held lease has stays in it: its workload waits there for those that leave. From other leases a claim takes what comes free.
+What a held lease has stays in it: its workload waits there for those that leave. From other leases a claim takes what
+comes free.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Reclaim:
 
 
 def find_reclaim(core: Books, job: JobEntry, workload: Workload) -> Reclaim | None:
-    """Return the borrowers of a workload whose end makes room for its next task, with the least lost work, but for those of leases that are held."""
+    """Return the borrowers of a workload whose end makes room for its next task, with the least lost work, but for
+    those of leases that are held.
+    """
     best: tuple[int, int, int] | None = None
     found: Reclaim | None = None
     for f in workload.lent_on:
@@ -47,7 +50,9 @@ def find_reclaim(core: Books, job: JobEntry, workload: Workload) -> Reclaim | No
 
 
 def _reclaim_on(core: Books, job: JobEntry, workload: Workload, f: int) -> Reclaim | None:
-    """Return the borrowers on one node that give back enough: with the least lost work first, those that are not needed left out."""
+    """Return the borrowers on one node that give back enough: with the least lost work first, those that are not needed
+    left out.
+    """
     coming = _Coming(core, job, f)
     idle = [
         part
@@ -63,7 +68,8 @@ def _reclaim_on(core: Books, job: JobEntry, workload: Workload, f: int) -> Recla
         for part in lease.lent if lease.holder is None else ():
             borrower = part.borrower
             assert borrower is not None
-            # One that was moved to the group of the workload it borrows of may be of the same job: nothing would be won.
+            # One that was moved to the group of the workload it borrows of may be of the same job: nothing would be
+            # won.
             if borrower.stopping or borrower.job is job or _has_of_held(borrower):
                 continue
             if borrower.id not in brings:
@@ -91,15 +97,19 @@ def _reclaim_on(core: Books, job: JobEntry, workload: Workload, f: int) -> Recla
 
 
 def _has_of_held(attempt: Attempt) -> bool:
-    """Return whether a task has something of held leases, which stays there: a claim could not have all that it brings."""
+    """Return whether a task has something of held leases, which stays there: a claim could not have all that it
+    brings.
+    """
     leases = [*(lease for lease, _ in attempt.inside), *(part.lease for part in attempt.parts)]
     return any(lease is not None and lease.holder is not None for lease in leases)
 
 
 def find_leaving(core: Books, job: JobEntry, workload: Workload, may: Container[int]) -> list[Attempt] | None:
-    """Return those that have to leave leases on a node where the workload holds one, so that its next task fits inside: borrowers, and tasks that ``may``.
+    """Return those that have to leave leases on a node where the workload holds one, so that its next task fits inside:
+    borrowers, and tasks that ``may``.
 
-    None if it would not fit then; an empty list if enough of them are being stopped. The lowest priority goes first, then what loses least work.
+    None if it would not fit then; an empty list if enough of them are being stopped. The lowest priority goes first,
+    then what loses least work.
     """
     best: tuple[int, int, int, int] | None = None
     found: list[Attempt] | None = None
@@ -161,7 +171,9 @@ def _leaving_on(core: Books, job: JobEntry, workload: Workload, f: int, may: Con
 
 
 class _Coming:
-    """Sum of what a node will have for a task of the owner: unallocated amounts beside bookings, but for a task ``inside`` of leases, idle parts, and what borrowers give back."""
+    """Sum of what a node will have for a task of the owner: unallocated amounts beside bookings, but for a task
+    ``inside`` of leases, idle parts, and what borrowers give back.
+    """
 
     def __init__(self, core: Books, job: JobEntry, f: int, *, inside: bool = False) -> None:
         cluster, booked = core.cluster, booked_on(core)

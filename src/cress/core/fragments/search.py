@@ -1,4 +1,6 @@
-"""The search for fragments: the own ones of a workload, loans of others, and borrowers that give back (source F, design note 0024)."""
+"""The search for fragments: the own ones of a workload, loans of others, and borrowers that give back (source F, design
+note 0024).
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class Place:
 
 
 def may_use(job: JobEntry) -> bool:
-    """Return whether the next unit of a job may be made of fragments: it is one task, alone, without exclusive disks, not of a gang with parts, and no lease itself."""
+    """Return whether the next unit of a job may be made of fragments: it is one task, alone, without exclusive disks,
+    not of a gang with parts, and no lease itself.
+    """
     return (
         not job.job.is_lease
         and not job.job.parts
@@ -59,7 +63,9 @@ def may_use(job: JobEntry) -> bool:
 
 
 def own_room(core: Books, job: JobEntry, workload: Workload, *, held: bool = False) -> Place | None:
-    """Return room for the next task of a job in idle parts of its own workload, or only of leases that are ``held``: where they leave least, the first of equals."""
+    """Return room for the next task of a job in idle parts of its own workload, or only of leases that are ``held``:
+    where they leave least, the first of equals.
+    """
     asked = [k for k, amount in enumerate(job.job.request) if amount]
     found: list[tuple[int, int]] = []
     for f, idle in workload.idle_sum.items():
@@ -77,7 +83,9 @@ def own_room(core: Books, job: JobEntry, workload: Workload, *, held: bool = Fal
 
 
 def awaited_on(core: Books, workload: Workload, f: int) -> JobEntry | None:
-    """Return the job for whose next task others left leases of its workload on node ``f``, while it waits and what is idle or comes free there is enough."""
+    """Return the job for whose next task others left leases of its workload on node ``f``, while it waits and what is
+    idle or comes free there is enough.
+    """
     job = core.jobs.get(workload.awaited.get(f, 0))
     if job is None or not job.queued or core.pool.workload(job) is not workload or not is_open(core, job, f):
         return None
@@ -104,7 +112,9 @@ def pieces_on(workload: Workload, f: int) -> dict[Attempt, list[Piece]]:
 
 
 def find_loan(core: Books, job: JobEntry) -> Place | None:
-    """Return room for the next task of a job that is predicted short, in idle parts of all workloads and what is unallocated beside them."""
+    """Return room for the next task of a job that is predicted short, in idle parts of all workloads and what is
+    unallocated beside them.
+    """
     pool, cluster = core.pool, core.cluster
     # A task that must not be stopped cannot give back.
     stays = job.job.is_lease or job.job.type in (JobType.SERVICE, JobType.DATABASE)
@@ -159,7 +169,9 @@ def find_loan(core: Books, job: JobEntry) -> Place | None:
 
 
 def _owner_fits_at(core: Books, workload: Workload, f: int) -> int:
-    """Return when the waiting unit at the head of a workload's queue is expected to fit on node ``f`` in what its workload has there; NEVER if it does not, or none waits."""
+    """Return when the waiting unit at the head of a workload's queue is expected to fit on node ``f`` in what its
+    workload has there; NEVER if it does not, or none waits.
+    """
     head = head_of(workload.group)
     if head is None or core.pool.workload(head) is not workload or not may_use(head) or not is_open(core, head, f):
         return NEVER
@@ -181,7 +193,9 @@ def _owner_fits_at(core: Books, workload: Workload, f: int) -> int:
 
 
 def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tuple[LeasePart, ...]:
-    """Return what a task that holds its row in ``slot`` leaves of what its claim brought, as far as it is free on the node."""
+    """Return what a task that holds its row in ``slot`` leaves of what its claim brought, as far as it is free on the
+    node.
+    """
     pool, cluster = core.pool, core.cluster
     mask, alone = devices.mask_of(cluster, slot)
     if alone or not claim.leased:
@@ -213,7 +227,8 @@ def rest_of(core: Books, claim: ClaimEntry, f: int, slot: int, lease: int) -> tu
 
 
 def given_back_from(lease: WorkloadLease) -> int:
-    """Return from when on the idle parts of a lease may go back to the cluster by themselves; NEVER if it yields as a whole or not at all.
+    """Return from when on the idle parts of a lease may go back to the cluster by themselves; NEVER if it yields as a
+    whole or not at all.
 
     A lease with a holder ends with them, so that has to use nothing of it.
     """
@@ -226,7 +241,9 @@ def given_back_from(lease: WorkloadLease) -> int:
 
 
 def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list[int]:
-    """Return the leases of the groups that yield whose idle parts make room for a task on one node, beside the bookings there, where the fewest are needed."""
+    """Return the leases of the groups that yield whose idle parts make room for a task on one node, beside the bookings
+    there, where the fewest are needed.
+    """
     pool, cluster = core.pool, core.cluster
     booked = booked_on(core)
     best: list[int] | None = None
@@ -258,14 +275,18 @@ def returnable_for(core: Books, job: JobEntry, yielding: Container[str]) -> list
 
 
 def is_open(core: Books, job: JobEntry, f: int) -> bool:
-    """Return whether node ``f`` takes tasks, and neither a clause of the job nor an advance reservation keeps it off."""
+    """Return whether node ``f`` takes tasks, and neither a clause of the job nor an advance reservation keeps it
+    off.
+    """
     if core.advance_reservations.closes(job, f):
         return False
     return bool(core.cluster.nodes[f, USABLE]) and not core.cluster.lack[job.shape.row, f] & OUT
 
 
 def booked_on(core: Books, but: Reservation | None = None) -> Ints:
-    """Return, per node, all that bookings in force need at any time, ``but`` those of a reservation; nothing if there are none."""
+    """Return, per node, all that bookings in force need at any time, ``but`` those of a reservation; nothing if there
+    are none.
+    """
     timeline = core.timeline
     if not timeline.any_booked:
         return _NOTHING_BOOKED
@@ -287,7 +308,9 @@ def _add(pieces: dict[int, list[int]], device: int, amounts: Iterable[int], sign
 def _room_on(
     core: Books, job: JobEntry, f: int, own: list[WorkloadLease], others: list[WorkloadLease], spare: Ints | None
 ) -> Place | None:
-    """Return what a task takes on node ``f``: of leases of its own workload, then of ``spare`` unallocated amounts (``None``: nothing), then of other leases."""
+    """Return what a task takes on node ``f``: of leases of its own workload, then of ``spare`` unallocated amounts
+    (``None``: nothing), then of other leases.
+    """
     pool, cluster = core.pool, core.cluster
     request = job.job.request
     mask = 0
@@ -321,7 +344,9 @@ def _room_on(
 
 
 def _in_turn(leases: list[WorkloadLease], device: int, amounts: Sequence[int]) -> list[WorkloadLease]:
-    """Return the leases with an idle part on a device: the smallest that holds all of the amounts, then the largest first."""
+    """Return the leases with an idle part on a device: the smallest that holds all of the amounts, then the largest
+    first.
+    """
     idle = [lease for lease in leases if device in lease.idle]
     enough = [lease for lease in idle if all(map(int.__ge__, lease.idle[device].amounts, amounts))]
     if enough:
@@ -344,7 +369,9 @@ def _take(
 
 
 def _devices_for(core: Books, job: JobEntry, f: int, leases: list[WorkloadLease], *, free: bool) -> int | None:
-    """Return the devices of a task as a mask, from idle parts of these leases and, if ``free``, what is unallocated; ``None`` if they do not suffice."""
+    """Return the devices of a task as a mask, from idle parts of these leases and, if ``free``, what is unallocated;
+    ``None`` if they do not suffice.
+    """
     cluster, k_count = core.cluster, core.cluster.k_count
     row = cluster.nodes[f].copy()
     begin = first_device(k_count)

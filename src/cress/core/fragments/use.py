@@ -24,7 +24,9 @@ def _borrowed(core: Books, fact: Start, job: JobEntry) -> list[LeasePart]:
 
 
 def row_beside_loan(core: Books, fact: Start, job: JobEntry, f: int, mask: int) -> ResourceVector | None:
-    """Return what the row of a task with a loan holds: what is not borrowed, and no device, as those are held one by one; ``None`` without a loan."""
+    """Return what the row of a task with a loan holds: what is not borrowed, and no device, as those are held one by
+    one; ``None`` without a loan.
+    """
     borrowed = _borrowed(core, fact, job)
     if not borrowed:
         return None
@@ -94,7 +96,9 @@ def leave_leases(core: Books, attempt: Attempt, again: bool) -> None:
 
 
 def give_to_claim(core: Books, fact: Claim, job: JobEntry, f: int) -> list[int]:
-    """Free the idle parts that a claim on node ``f`` takes over, and note what its victims yield; return those that only give back a loan to its owner."""
+    """Free the idle parts that a claim on node ``f`` takes over, and note what its victims yield; return those that
+    only give back a loan to its owner.
+    """
     pool = core.pool
     workload = pool.workload(job) if fact.leased else None
     for part in fact.leased:

@@ -1,7 +1,8 @@
 """The advance reservations of a cluster, and their bookings on the timeline.
 
-A booking is what a reservation keeps on a node beside what tasks of its group hold there already: it shrinks as they start and grows as they end.
-So it is written again when the leases of its node have changed, before the timeline is asked.
+A booking is what a reservation keeps on a node beside what tasks of its group hold there already: it shrinks as they
+start and grows as they end. So it is written again when the leases of its node have changed, before the timeline is
+asked.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from cress.model.zones import zone_of
 
 
 class Kept:
-    """One advance reservation: its nodes, the times (on the clock of the core) at which it holds, and its bookings by node."""
+    """One advance reservation: its nodes, the times (on the clock of the core) at which it holds, and its bookings by
+    node.
+    """
 
     __slots__ = ("force", "gap", "places", "rows", "spec", "times", "tried")
 
@@ -133,7 +136,9 @@ class AdvanceReservations:
         return ended
 
     def over(self, now: int) -> list[tuple[Kept, int, int]]:
-        """Return the occurrences that are over by now, with their starts and ends, and go on to the next ones; those that are over for good are removed."""
+        """Return the occurrences that are over by now, with their starts and ends, and go on to the next ones; those
+        that are over for good are removed.
+        """
         ended = []
         for name, kept in list(self.by_name.items()):
             for start, end in kept.times:
@@ -267,7 +272,9 @@ class AdvanceReservations:
         return [f for kept in self.active() if kept.is_of(group) for f, _ in kept.places]
 
     def sheltered_from(self, group: GroupState) -> list[int]:
-        """Return the nodes on which another group has a reservation that holds now: nobody is preempted there for this one."""
+        """Return the nodes on which another group has a reservation that holds now: nobody is preempted there for this
+        one.
+        """
         return [f for kept in self.active() if not kept.is_of(group) for f, _ in kept.places]
 
     def kept_from(self, group: GroupState, until: int) -> Ints:
@@ -302,7 +309,9 @@ class AdvanceReservations:
         return closed
 
     def closes(self, job: JobEntry, f: int) -> bool:
-        """Return whether anything on node ``f`` is kept from a job before a task of it that starts now would have to end."""
+        """Return whether anything on node ``f`` is kept from a job before a task of it that starts now would have to
+        end.
+        """
         if f not in self.on:
             return False
         self.refresh()

@@ -1,7 +1,7 @@
 """Conservative backfill: every waiting job has a planned start, made in queue order, that delays none before it.
 
-When nodes get more free amounts, jobs are planned again in queue order while all other plans stay in force: a job keeps its old
-place at worst, so none moves later. Only nodes that changed can make an earlier start possible.
+When nodes get more free amounts, jobs are planned again in queue order while all other plans stay in force: a job keeps
+its old place at worst, so none moves later. Only nodes that changed can make an earlier start possible.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class Plans:
     ) -> Reservation | None:
         """Bring the group's plan up to date; return the first unit whose start has come and that has room.
 
-        ``beside_others``: reservations of other groups are in force, perhaps made after the plan was. Jobs that a bound of the group does
-        not let pass are not planned.
+        ``beside_others``: reservations of other groups are in force, perhaps made after the plan was. Jobs that a bound
+        of the group does not let pass are not planned.
         """
         plan = self.plan_of(group.name)
         self.timeline.view = plan.view
@@ -160,7 +160,9 @@ class Plans:
         self.by_group[group.name].units[unit.job.job.id].remove(unit)
 
     def forget(self, job: JobEntry) -> None:
-        """Drop the plans of a job whose constraints changed, so that its units are planned again and other jobs may use the room."""
+        """Drop the plans of a job whose constraints changed, so that its units are planned again and other jobs may use
+        the room.
+        """
         plan = self.by_group.get(job.group.name)
         if plan is not None:
             for unit in plan.units.pop(job.job.id, ()):
@@ -252,7 +254,8 @@ class Plans:
 
 
 def _not_earlier(slot: Slot | None, unit: Reservation) -> bool:
-    # At equal starts the nodes that registered first win, each with as many copies as it takes: as if the unit were planned for the first time.
+    # At equal starts the nodes that registered first win, each with as many copies as it takes: as if the unit were
+    # planned for the first time.
     return slot is None or (slot.start, _filled(slot.nodes)) >= (unit.start, _filled(unit.nodes))
 
 

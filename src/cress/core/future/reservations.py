@@ -86,7 +86,9 @@ class Reservations:
                 kept.append(self._make(job, now))
 
     def _must_be_made_again(self, reservation: Reservation, now: int) -> bool:
-        """Return whether a reservation is out of date: nodes are due to be drained, or a clause now excludes one of its nodes."""
+        """Return whether a reservation is out of date: nodes are due to be drained, or a clause now excludes one of its
+        nodes.
+        """
         if reservation.job.shape.match is not None and self.fit.excludes_any(reservation.job.shape, reservation.nodes):
             return True
         unknown = not reservation.rows and not reservation.hopeless
@@ -107,8 +109,8 @@ class Reservations:
     def unknown_below_quota(self, group: GroupState, shape: Shape | None) -> bool:
         """Return whether a unit ahead of one of this shape has no known start although its group is below its quota.
 
-        It is unknown which starts would delay such a unit, so only groups below their quota may go on (G, step n); in a tree, where the
-        paths of both part, one is below its quota as well if a group above it is. A unit for
+        It is unknown which starts would delay such a unit, so only groups below their quota may go on (G, step n); in a
+        tree, where the paths of both part, one is below its quota as well if a group above it is. A unit for
         which the nodes that its clauses allow now are too small, each or (for a gang) together,
         holds up no other unit.
         """
@@ -187,7 +189,9 @@ class Reservations:
         return chosen if not wanted else []
 
     def _drain_for_kinds(self, job: JobEntry) -> list[tuple[int, int]]:
-        """Return nodes to drain for a gang of several kinds of tasks: those drained before, while they suffice; else those that hold it when empty."""
+        """Return nodes to drain for a gang of several kinds of tasks: those drained before, while they suffice; else
+        those that hold it when empty.
+        """
         closed = None if self.reserved is None else self.reserved(job.group, NEVER)
         room = self.fit.kinds_when_empty(job.shape, closed)
         if job.drain and room.hold(job.shape.by_kind(job.drain)):

@@ -42,8 +42,9 @@ class Slot:
 class Timeline:
     """Bookings on the nodes of one cluster.
 
-    ``view`` chooses which bookings count beside those that count for all: the plan of one group, or none. ``asker`` is the number of the group of
-    the unit: what is kept for that group counts for others only (``core.advance``); 0 if nothing is.
+    ``view`` chooses which bookings count beside those that count for all: the plan of one group, or none. ``asker`` is
+    the number of the group of the unit: what is kept for that group counts for others only (``core.advance``); 0 if
+    nothing is.
     """
 
     def __init__(self, cluster: Cluster, fit: Fit) -> None:
@@ -61,7 +62,9 @@ class Timeline:
     # --- bookings ------------------------------------------------------------------------------------------
 
     def reserve(self, reservation: Reservation, duration: int, shape: Shape | None = None) -> None:
-        """Book the reservation's nodes from its start for ``duration``, in force at once; for copies of ``shape``, by default that of its job."""
+        """Book the reservation's nodes from its start for ``duration``, in force at once; for copies of ``shape``, by
+        default that of its job.
+        """
         end = min(reservation.start + duration, NEVER)
         for kind, f, count in (shape or reservation.job.shape).copies(reservation.nodes):
             amounts = kind.request_array if count == 1 else kind.request_array * count
@@ -86,7 +89,9 @@ class Timeline:
             self.count_nodes((f for f, _ in reservation.nodes), 1 if on else -1)
 
     def count_nodes(self, nodes: Iterable[int], change: int) -> None:
-        """Count one more booking (or one less) in force on each of these nodes, which does not count in one view alone."""
+        """Count one more booking (or one less) in force on each of these nodes, which does not count in one view
+        alone.
+        """
         for f in nodes:
             count = self._force_on.get(f, 0) + change
             if count:
@@ -149,20 +154,34 @@ class Timeline:
         # Room for a gang is counted by its requests, so these must hold for each of its tasks.
         ask = shape.ask if shape.size == 1 else np.zeros_like(shape.ask)
         return loops.block_booked(  # type: ignore[no-any-return]
-            self.booked, cluster.lack[shape.row], shape.request_array, ask, duration, now, cluster.nodes, cluster.leases,
-            self.table, view, cluster.k_count, cluster.blocked,
-        )  # fmt: skip
+            self.booked,
+            cluster.lack[shape.row],
+            shape.request_array,
+            ask,
+            duration,
+            now,
+            cluster.nodes,
+            cluster.leases,
+            self.table,
+            view,
+            cluster.k_count,
+            cluster.blocked,
+        )
 
     def copies_now(self, shape: Shape, duration: int, most: int, now: int, asker: int = 0) -> Ints:
         """Return the copies of the shape per node that may start now for ``duration``, up to ``most`` in all."""
         return self._copies(shape, now, duration, most, now, asker)
 
     def all_copies_now(self, shape: Shape, duration: int, now: int, asker: int = 0) -> Ints:
-        """Return the copies of the shape per node that may start now for ``duration``, as many as each node takes of the gang."""
+        """Return the copies of the shape per node that may start now for ``duration``, as many as each node takes of
+        the gang.
+        """
         return self._all_copies(shape, now, duration, now, asker)
 
     def all_copies_at(self, shape: Shape, t: int, duration: int, now: int, asker: int = 0) -> Ints:
-        """Return the copies of the shape per node during all of [t, t + ``duration``), as many as each node takes of the gang."""
+        """Return the copies of the shape per node during all of [t, t + ``duration``), as many as each node takes of
+        the gang.
+        """
         return self._all_copies(shape, t, duration, now, asker)
 
     def _all_copies(self, shape: Shape, t: int, duration: int, now: int, asker: int) -> Ints:
@@ -206,9 +225,18 @@ class Timeline:
         """Return the earliest fit of one task on one of the nodes ``places``; ``None`` if no known end makes room."""
         cluster, view = self.cluster, self._seen_by(asker)
         time, f = loops.earliest_among(
-            places, shape.request_array, shape.ask, cluster.lack[shape.row], duration, now, cluster.nodes, cluster.leases,
-            self.table, view, cluster.k_count,
-        )  # fmt: skip
+            places,
+            shape.request_array,
+            shape.ask,
+            cluster.lack[shape.row],
+            duration,
+            now,
+            cluster.nodes,
+            cluster.leases,
+            self.table,
+            view,
+            cluster.k_count,
+        )
         return None if f < 0 else Slot(time, [(f, 1)])
 
     def _earliest_gang(self, shape: Shape, duration: int, now: int, before: int, asker: int) -> Slot | None:
@@ -223,15 +251,29 @@ class Timeline:
     def _earliest_together(self, shape: Shape, duration: int, now: int, before: int, asker: int) -> int:
         cluster, view = self.cluster, self._seen_by(asker)
         return loops.earliest_together(  # type: ignore[no-any-return]
-            shape.request_array, shape.ask, cluster.lack[shape.row], self.fit.caps(shape), shape.size, duration, now, before,
-            cluster.nodes, cluster.node_count, cluster.leases, self.table, view, cluster.k_count,
-        )  # fmt: skip
+            shape.request_array,
+            shape.ask,
+            cluster.lack[shape.row],
+            self.fit.caps(shape),
+            shape.size,
+            duration,
+            now,
+            before,
+            cluster.nodes,
+            cluster.node_count,
+            cluster.leases,
+            self.table,
+            view,
+            cluster.k_count,
+        )
 
     def _earliest_by_domains(self, shape: Shape, duration: int, now: int, before: int, asker: int) -> Slot | None:
-        """Find the earliest fit of a gang of several kinds, or whose racks are counted or compared, at one of the known ends of leases and bookings.
+        """Find the earliest fit of a gang of several kinds, or whose racks are counted or compared, at one of the known
+        ends of leases and bookings.
 
-        Room grows as leases end, so the first end with enough of it is found by halving. A booking that begins later may
-        hide a still earlier start, and leave no fit at the last end: then at most ``MOST_TIMES`` ends are looked at.
+        Room grows as leases end, so the first end with enough of it is found by halving. A booking that begins later
+        may hide a still earlier start, and leave no fit at the last end: then at most ``MOST_TIMES`` ends are looked
+        at.
         """
         cluster = self.cluster
         self._seen_by(asker)
@@ -249,7 +291,9 @@ class Timeline:
         return found
 
     def _first_by_domains(self, shape: Shape, times: Ints, duration: int, now: int, asker: int) -> Slot | None:
-        """Return the fit at the first of these times at which racks have room; ``None`` if they have none at the last one."""
+        """Return the fit at the first of these times at which racks have room; ``None`` if they have none at the last
+        one.
+        """
         found: Slot | None = None
         low, high = 0, len(times) - 1
         while low <= high:
@@ -284,12 +328,24 @@ class Timeline:
         return all(
             cluster.node_stamp(f) <= reservation.stamp
             or loops.copies_at(
-                f, start, request, shape.ask, lack, duration, count, now, cluster.nodes, cluster.leases, self.table, view,
-                cluster.k_count, level,
+                f,
+                start,
+                request,
+                shape.ask,
+                lack,
+                duration,
+                count,
+                now,
+                cluster.nodes,
+                cluster.leases,
+                self.table,
+                view,
+                cluster.k_count,
+                level,
             )
             >= count
             for f, count in reservation.nodes
-        )  # fmt: skip
+        )
 
     def _kinds_hold(self, reservation: Reservation, duration: int, now: int) -> bool:
         """Do ``holds`` for a gang of several kinds of tasks: what one needs is booked while the next is looked at."""

@@ -1,4 +1,6 @@
-"""Gangs of several kinds of tasks on the timeline: where all of them fit together, now or at a moment to come (design note 0035)."""
+"""Gangs of several kinds of tasks on the timeline: where all of them fit together, now or at a moment to come (design
+note 0035).
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ class Bookable(Protocol):
 
 
 class RoomAt(Room):
-    """Room of nodes for the kinds of a gang during [t, t + duration), beside leases and bookings; what is taken is booked for the time of the question.
+    """Room of nodes for the kinds of a gang during [t, t + duration), beside leases and bookings; what is taken is
+    booked for the time of the question.
 
     ``prefer``: of a kind, the nodes in the order in which it is to get them; without it as they registered.
     """
@@ -95,7 +98,9 @@ class RoomAt(Room):
         return self._orders[i]
 
     def holds(self, ways: Sequence[Places]) -> bool:
-        """Return whether tasks that start now find their devices beside each other; of later moments only amounts are known."""
+        """Return whether tasks that start now find their devices beside each other; of later moments only amounts are
+        known.
+        """
         t, _, now, _ = self._when
         cluster = self._timeline.cluster
         if t != now or not any(devices.cares(cluster, kind.ask) for kind in self._shapes):

@@ -10,8 +10,8 @@ from cress.core.jobs import JobEntry
 class Turns:
     """The units whose turn came and that found no room, by job, in the order in which their turns came.
 
-    One whose turn is older than its group's ``drain_after`` is *due*: the reservation of the first of them binds everybody. A
-    unit that starts or leaves its queue loses its turn.
+    One whose turn is older than its group's ``drain_after`` is *due*: the reservation of the first of them binds
+    everybody. A unit that starts or leaves its queue loses its turn.
     """
 
     def __init__(self) -> None:

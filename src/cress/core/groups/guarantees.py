@@ -1,4 +1,6 @@
-"""Guarantees: what groups may demand up to their quotas, and the units that this leaves no room for (design note 0011)."""
+"""Guarantees: what groups may demand up to their quotas, and the units that this leaves no room for (design note
+0011).
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,10 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from cress.core.charges import MILLION, core_share
 from cress.core.groups.running_limits import that_may_start
 from cress.core.groups.shares import Groups
-from cress.core.jobs import MILLION, GroupState, JobEntry, core_share
+from cress.core.jobs import GroupState, JobEntry
 from cress.core.placing.constraints import Wants
 from cress.core.tables.cluster import Cluster
 from cress.core.tree.amounts import Amounts, InnerGroup
@@ -16,9 +19,11 @@ from cress.model.resources import ResourceVector
 
 
 class Forbidden(msgspec.Struct, frozen=True):
-    """The guarantee that keeps a unit from starting, in raw amounts of one measure: the dimension or kind ``measure``, or "" for the scalar one.
+    """The guarantee that keeps a unit from starting, in raw amounts of one measure: the dimension or kind ``measure``,
+    or "" for the scalar one.
 
-    The unit of a group with this ``quota`` ``asks`` for more, and what other groups may demand up to their quotas leaves it only ``left``.
+    The unit of a group with this ``quota`` ``asks`` for more, and what other groups may demand up to their quotas
+    leaves it only ``left``.
     """
 
     group: str
@@ -38,13 +43,16 @@ class Guarantees:
         self._demands: dict[str, list[int]] = {}
 
     def forbid(self, job: JobEntry) -> bool:
-        """Return whether the demand of other groups up to their quotas leaves no room for a unit larger than its group's quota."""
+        """Return whether the demand of other groups up to their quotas leaves no room for a unit larger than its
+        group's quota.
+        """
         return self.against(job) is not None
 
     def against(self, job: JobEntry) -> Forbidden | None:
         """Return the guarantee that leaves no room for a unit larger than its group's quota; ``None`` if there is none.
 
-        In a tree there is room if the quota of a group on the way up leaves it beside what the others in that group demand.
+        In a tree there is room if the quota of a group on the way up leaves it beside what the others in that group
+        demand.
         """
         group = job.group
         unit = charge_of_tasks(job, job.shape.size, self._cluster)
@@ -101,7 +109,9 @@ class Guarantees:
         return found
 
     def _demand_up_to(self, node: Amounts, top: Amounts) -> list[int]:
-        """Return what those in ``node`` use and wait for; of each at most the quota of ``top``, which it may have if others leave it."""
+        """Return what those in ``node`` use and wait for; of each at most the quota of ``top``, which it may have if
+        others leave it.
+        """
         if not isinstance(node, InnerGroup):
             return _demand(node, self._cluster, top.quota)
         inside = [self._demand_up_to(each, top) for each in node.children]

@@ -1,4 +1,6 @@
-"""The groups that yield to others (source G, steps i to k) in a tree of groups: where two paths part, as between groups of a flat list."""
+"""The groups that yield to others (source G, steps i to k) in a tree of groups: where two paths part, as between groups
+of a flat list.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from cress.core.tree.amounts import Amounts
 
 
 class Taker(NamedTuple):
-    """A group for which those beside it yield: that of a unit, or one that it is in; it takes up to quota × B, or up to its quota."""
+    """A group for which those beside it yield: that of a unit, or one that it is in; it takes up to quota × B, or up to
+    its quota.
+    """
 
     group: Amounts
     to_quota: bool
@@ -24,7 +28,8 @@ class Taker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Yielding:
-    """A group that yields, and the groups that it is in below the one that both it and the taker are in, the innermost first.
+    """A group that yields, and the groups that it is in below the one that both it and the taker are in, the innermost
+    first.
 
     ``taker`` is the taker's group on that level, ``level`` how many groups both are in.
     """
@@ -36,7 +41,9 @@ class Yielding:
 
     @property
     def order(self) -> tuple[int, int, list[Fraction], list[str]]:
-        """The place in which it yields: of the lowest priority first, then what outsiders borrowed, of these that furthest above its quota."""
+        """The place in which it yields: of the lowest priority first, then what outsiders borrowed, of these that
+        furthest above its quota.
+        """
         downwards = [*reversed(self.chain)]
         return (
             self.group.spec.preempt_priority,
@@ -49,7 +56,9 @@ class Yielding:
 def yielding_to(
     groups: Iterable[GroupState], group: GroupState, takers: list[Taker], yields: Callable[[Amounts], bool]
 ) -> Iterator[Yielding]:
-    """Yield the groups that may lose tasks to a unit of ``group``: beside one of ``takers``, and ``yields`` all the way down."""
+    """Yield the groups that may lose tasks to a unit of ``group``: beside one of ``takers``, and ``yields`` all the way
+    down.
+    """
     if not takers:
         return
     path = list(group.path())
@@ -77,7 +86,8 @@ def yielding_to(
 def takers_of(group: GroupState, charge: tuple[int, ...], *, to_quota: bool) -> list[Taker]:
     """Return the groups that may take room for a unit: that of the unit, and those that it is in.
 
-    One that needs preemption takes up to quota × B, or (``to_quota``) up to its quota; one above such a group, whether it needs it or not, up to its quota.
+    One that needs preemption takes up to quota × B, or (``to_quota``) up to its quota; one above such a group, whether
+    it needs it or not, up to its quota.
     """
     takers: list[Taker] = []
     for node in group.path():

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator
 import msgspec
 import numpy as np
 
+from cress.core.charges import core_share, dominant_share
 from cress.core.groups.guarantees import capacity_in, charge_of_tasks, measure_of, place_in, sum_of
 from cress.core.groups.shares import Groups
-from cress.core.jobs import GroupState, JobEntry, core_share, dominant_share
+from cress.core.jobs import GroupState, JobEntry
 from cress.core.kernels.holding import NONE
 from cress.core.placing.constraints import Wants
 from cress.core.tables.cluster import Cluster
@@ -22,10 +23,11 @@ _MOST_TOLD = 3
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """The bound that a unit would break, in raw amounts of one measure: the dimension ``measure``, or "" for the scalar one.
+    """The bound that a unit would break, in raw amounts of one measure: the dimension ``measure``, or "" for the scalar
+    one.
 
-    ``group`` is the group whose bound it is, of which it has ``has`` and the unit asks for ``asks`` more; ``keeping``: the groups that keep
-    capacity for themselves, with how much of it they do not use.
+    ``group`` is the group whose bound it is, of which it has ``has`` and the unit asks for ``asks`` more; ``keeping``:
+    the groups that keep capacity for themselves, with how much of it they do not use.
     """
 
     group: str
@@ -39,7 +41,8 @@ class Bound(msgspec.Struct, frozen=True):
 def most_charge_of(job: JobEntry, tasks: int, cluster: Cluster, wants: Wants | None = None) -> tuple[int, ...]:
     """Return the largest charge of so many tasks: as on the node that could hold one and where it costs most.
 
-    Of a kind of node it costs something as soon as its clauses (``wants``, else those of its shape) leave it such a node.
+    Of a kind of node it costs something as soon as its clauses (``wants``, else those of its shape) leave it such a
+    node.
     """
     return sum_of(job, tasks, lambda request, wanted: _most_charge(job, request, wanted, cluster), wants)
 
@@ -62,7 +65,9 @@ def _base_most(job: JobEntry, request: ResourceVector, cluster: Cluster) -> tupl
 
 
 def over_max(groups: Groups, job: JobEntry, cluster: Cluster) -> Bound | None:
-    """Return the MaxQuota that the next unit of a job would break: of its group, or one that this is in, or of its companions."""
+    """Return the MaxQuota that the next unit of a job would break: of its group, or one that this is in, or of its
+    companions.
+    """
     more: dict[str, tuple[Amounts, list[int]]] = {}
     for group, charge in _charges(job, cluster):
         for node in group.path():
@@ -79,7 +84,8 @@ def never_within_max(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster
 
 
 def never_lent(groups: Groups, job: JobEntry, tasks: int, cluster: Cluster, wants: Wants) -> Bound | None:
-    """Return what other groups keep for themselves if so many tasks of a job with these lasting clauses cannot run beside it even on an empty cluster.
+    """Return what other groups keep for themselves if so many tasks of a job with these lasting clauses cannot run
+    beside it even on an empty cluster.
 
     Where quotas have a timetable nothing is said: at another time of the week groups may keep less.
     """
@@ -143,9 +149,9 @@ def _beyond_most(groups: Groups, node: Amounts, charge: list[int], *, alone: boo
 def kept_for_others(groups: Groups, job: JobEntry, cluster: Cluster) -> Bound | None:
     """Return what stands against the next unit of a job if it would take what other groups keep for themselves.
 
-    A unit is within the guarantees as soon as its group, or one that this is in, needs no more than its quota with it, of what all in it
-    have or keep; else all groups together may have or keep the capacity of the cluster. Kinds of nodes without room for it do not count while
-    others have some: it starts on none of them.
+    A unit is within the guarantees as soon as its group, or one that this is in, needs no more than its quota with it,
+    of what all in it have or keep; else all groups together may have or keep the capacity of the cluster. Kinds of
+    nodes without room for it do not count while others have some: it starts on none of them.
     """
     charge = most_charge_of(job, job.shape.size, cluster)
     full = _kinds_without_room(job, cluster)
@@ -186,7 +192,9 @@ def _against(groups: Groups, group: GroupState, charge: tuple[int, ...], i: int,
 
 
 def _held_by_all(groups: Groups, node: Amounts, i: int) -> int:
-    """Return what the outermost groups have or keep together in a measure: of its sort, or of a kind of node all of them."""
+    """Return what the outermost groups have or keep together in a measure: of its sort, or of a kind of node all of
+    them.
+    """
     held = groups.tree.held
     if i < node.base:
         return held[node.sort][i]
@@ -194,7 +202,9 @@ def _held_by_all(groups: Groups, node: Amounts, i: int) -> int:
 
 
 def _keeping(groups: Groups, group: GroupState, i: int, *, idle: bool = False) -> tuple[tuple[str, int], ...]:
-    """Return the groups with the same measures that keep more than they use (``idle``: more than nothing), the ones that keep most first."""
+    """Return the groups with the same measures that keep more than they use (``idle``: more than nothing), the ones
+    that keep most first.
+    """
     found = []
     for node in (*groups, *groups.tree.upwards):
         at = place_in(node, group, i)

@@ -1,6 +1,7 @@
 """Limits on running jobs (design note 0031): which waiting jobs they let start.
 
-A job that cannot start for a limit is passed over, as if it did not wait: it neither holds up others nor gets a reservation.
+A job that cannot start for a limit is passed over, as if it did not wait: it neither holds up others nor gets a
+reservation.
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ from datetime import tzinfo
 from fractions import Fraction
 from math import lcm
 
+from cress.core.charges import MILLION
 from cress.core.groups.policies import Policy, make_policy
 from cress.core.groups.running_limits import head_of, may_start_more
-from cress.core.jobs import MILLION, GroupState, JobEntry
+from cress.core.jobs import GroupState, JobEntry
 from cress.core.placing.fit import Fit
 from cress.core.placing.node_kinds import NodeKinds
 from cress.core.running_jobs import counter_of
@@ -92,7 +93,8 @@ class Groups:
             make_policy(spec, resolve_options(self.options, spec), self.fit)
 
     def apply(self, groups: tuple[Group, ...], now: int, zone: str = "") -> list[GroupState]:
-        """Take over the whole list of groups, and their own time zone if there is one; return those that are new or changed.
+        """Take over the whole list of groups, and their own time zone if there is one; return those that are new or
+        changed.
 
         Other groups are dropped; the caller has moved their jobs before.
         """
@@ -241,7 +243,9 @@ class Groups:
         return self.by_name[name]
 
     def in_order(self) -> Iterator[GroupState]:
-        """Yield the groups with waiting jobs in their order; of equal ones that first whose next unit has waited longest."""
+        """Yield the groups with waiting jobs in their order; of equal ones that first whose next unit has waited
+        longest.
+        """
         self.tree.settle()
         return self._below(self.tree.order)
 
@@ -285,7 +289,9 @@ class Groups:
         self.tree.take_out(group)
 
     def priority_values(self) -> dict[str, Fraction]:
-        """Return G's ``Priority``: used × (LCM of all quotas / quota), smaller goes first; with a vector quota the ratio."""
+        """Return G's ``Priority``: used × (LCM of all quotas / quota), smaller goes first; with a vector quota the
+        ratio.
+        """
         unit = MILLI if self.options.accounting == "cpu" else MILLION
         scalar = [
             group.quota[0]

@@ -13,7 +13,8 @@ from cress.model.times import NEVER
 
 
 def by_urgency(groups: Iterable[GroupState], now: int) -> tuple[list[GroupState], int]:
-    """Return the groups in their order, equal ones as they come, and the next time (µs) at which it may change by itself.
+    """Return the groups in their order, equal ones as they come, and the next time (µs) at which it may change by
+    itself.
 
     Groups not above their quota come first, in both classes by urgency.
     """
@@ -35,9 +36,11 @@ def by_urgency(groups: Iterable[GroupState], now: int) -> tuple[list[GroupState]
 
 
 def by_deadline(groups: Iterable[GroupState], now: int) -> tuple[list[GroupState], int]:
-    """Return the groups in their order, equal ones as they come, and the next time (µs) at which it may change by itself.
+    """Return the groups in their order, equal ones as they come, and the next time (µs) at which it may change by
+    itself.
 
-    Groups not above their quota whose first job presses come first. The others may wait: they, and groups above their quota, go by deadline.
+    Groups not above their quota whose first job presses come first. The others may wait: they, and groups above their
+    quota, go by deadline.
     """
     keys: list[tuple[bool, float, int, GroupState]] = []
     change = NEVER

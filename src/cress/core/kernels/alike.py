@@ -1,12 +1,14 @@
 """Nodes that are alike: with the same free amounts, the same idle devices, and allowed to the same shapes of the mix.
 
-What a task would do to the fragment of a node is the same on all of them, so it is worked out once for each **state** (``fragmentation``). Tables:
+What a task would do to the fragment of a node is the same on all of them, so it is worked out once for each **state**
+(``fragmentation``). Tables:
 
 * ``state_of``: per node its state, which holds at the stamp ``known``;
-* ``states``: per state what it is: which shapes may use the node, its free amounts of the dimensions ``asked``, and per device the dimension and what is
-  left, −1 and 0 for a device of no dimension of ``kinds``;
+* ``states``: per state what it is: which shapes may use the node, its free amounts of the dimensions ``asked``, and per
+  device the dimension and what is left, −1 and 0 for a device of no dimension of ``kinds``;
 * ``table``: the states by their hash, open addressing, −1 where there is none; its length is a power of two;
-* ``clock``: the number of states, the stamp of the cluster up to which all nodes have theirs, and a node that has changed since, or −1.
+* ``clock``: the number of states, the stamp of the cluster up to which all nodes have theirs, and a node that has
+  changed since, or −1.
 """
 
 from __future__ import annotations
@@ -62,7 +64,10 @@ def find(state, key, states, table, clock):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def follow(nodes, node_count, k_count, stamp, allowed, asked, kinds, state_of, known, states, table, clock):
-    """Give every node that has changed since the last call its state; ``stamp`` is that of the cluster. Returns whether all states were forgotten before."""
+    """Give every node that has changed since the last call its state; ``stamp`` is that of the cluster.
+
+    Returns whether all states were forgotten before.
+    """
     forgotten = clock[COUNT] + node_count > states.shape[0]
     if forgotten:
         table[:] = -1

@@ -4,12 +4,12 @@ Beyond its amounts a row of ``nodes`` has a block of ``WIDTH`` columns for each 
 counts for, ``DISK``, or ``NONE`` for no device), the number of leases that use it, four free amounts, four amounts in
 all. A device of a dimension uses the first of each four, in thousandths; a disk those of ``DISK_DIMENSIONS``.
 
-A lease has a mask of its devices, and a flag for exclusive disks, of which it holds all bandwidth. It uses an equal part of
-its amount on each of its devices of a dimension.
+A lease has a mask of its devices, and a flag for exclusive disks, of which it holds all bandwidth. It uses an equal
+part of its amount on each of its devices of a dimension.
 
-A shape's request for devices (``ask``, behind its counts in ``rows``): a flag if there is any, the number of exclusive disks that
-it must have and that it prefers, its amounts on a shared disk, the least amounts of an exclusive disk, then per dimension a
-part of one device, or thousandths of whole ones.
+A shape's request for devices (``ask``, behind its counts in ``rows``): a flag if there is any, the number of exclusive
+disks that it must have and that it prefers, its amounts on a shared disk, the least amounts of an exclusive disk, then
+per dimension a part of one device, or thousandths of whole ones.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def _alone(node, at, ask, empty):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _copies_of(node, ask, k_count, k, empty):
-    """Return the number of copies that fit on the devices of dimension ``k``; MANY if the node does not count them one by one."""
+    """Return the number of copies that fit on the devices of dimension ``k``; MANY if the node does not count them one
+    by one.
+    """
     amount = ask[PARTS + k]
     known = False
     copies = 0
@@ -112,7 +114,9 @@ def _copies_of_disks(node, ask, k_count, empty):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def device_copies(node, ask, k_count, empty):
-    """Return the number of copies of a request that find their devices on a node (its row), as it is or if it were empty."""
+    """Return the number of copies of a request that find their devices on a node (its row), as it is or if it were
+    empty.
+    """
     copies = MANY
     for k in range(k_count):
         if ask[PARTS + k] > 0:
@@ -201,7 +205,9 @@ def _least_disk(node, ask, k_count, mask):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _disks_alone(node, ask, k_count, number):
-    """Return the mask of ``number`` unused disks, those with the least bandwidth that suffices; 0 if there are too few."""
+    """Return the mask of ``number`` unused disks, those with the least bandwidth that suffices; 0 if there are too
+    few.
+    """
     mask = np.int64(0)
     for _ in range(number):
         best = _least_disk(node, ask, k_count, mask)
@@ -213,10 +219,11 @@ def _disks_alone(node, ask, k_count, number):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def cap_alone(nodes, node_count, request, ask, k_count, copies):
-    """Lower ``copies`` per node to those that start there one after the other before exclusive disks leave less than is held.
+    """Lower ``copies`` per node to those that start there one after the other before exclusive disks leave less than is
+    held.
 
-    A lease keeps the bandwidth that its disk had when it began. Where disks have become smaller since, those that are unused may
-    be more than what is free; the task that takes the last of it starts all the same.
+    A lease keeps the bandwidth that its disk had when it began. Where disks have become smaller since, those that are
+    unused may be more than what is free; the task that takes the last of it starts all the same.
     """
     number = max(ask[MUST], ask[LIKES])
     for f in range(node_count):
@@ -282,7 +289,9 @@ def widen(mask, node, amounts, k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def held_on(node, request, ask, k_count):
-    """Return the amounts that a task would hold on a node now: its request, with all bandwidth of its exclusive disks."""
+    """Return the amounts that a task would hold on a node now: its request, with all bandwidth of its exclusive
+    disks.
+    """
     number = max(ask[MUST], ask[LIKES])
     mask = _disks_alone(node, ask, k_count, number) if number > 0 else np.int64(0)
     if mask == 0:

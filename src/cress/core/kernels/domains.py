@@ -1,8 +1,9 @@
 """Domains that a clause closes, and the nodes that are shut with them in the fit table.
 
-A clause over domains has one answer per domain: ``closed`` (bool), and in the last place that of nodes without the attribute. Each
-``close_…`` brings it up to date, writes the numbers of the domains whose answer changed into ``changed``, and returns how many these are;
-so that after a start or an end only the nodes of those domains are looked at. ``counts`` (int64) are the tasks per domain, the last place those on nodes without one.
+A clause over domains has one answer per domain: ``closed`` (bool), and in the last place that of nodes without the
+attribute. Each ``close_…`` brings it up to date, writes the numbers of the domains whose answer changed into
+``changed``, and returns how many these are; so that after a start or an end only the nodes of those domains are looked
+at. ``counts`` (int64) are the tasks per domain, the last place those on nodes without one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from cress.core.kernels.holding import (
 NEVER_ALL, WITHOUT_ANY, WITHOUT_ANY_IN_DOMAINS = range(3)
 _MANY = 2**62
 
-# The loops below write out what they do with an answer that changes: with a function for it, even an inlined one, they take ten times as long.
+# The loops below write out what they do with an answer that changes: with a function for it, even an inlined one, they
+# take ten times as long.
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -54,7 +56,9 @@ def close_uneven(counts, eligible, skew, closed, changed):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def close_beyond_shares(counts, weights, size, skew, closed, changed):
-    """Close the domains that have their share of all tasks and of ``size`` more, rounded up, and ``skew - 1`` beyond; ``weights`` (int64) are the shares."""
+    """Close the domains that have their share of all tasks and of ``size`` more, rounded up, and ``skew - 1`` beyond;
+    ``weights`` (int64) are the shares.
+    """
     whole = np.int64(0)
     total = np.int64(size)
     for d in range(counts.shape[0]):
@@ -113,7 +117,9 @@ def _close_last(last, closed, changed, number):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def worth_of_even(counts, eligible, weight, worth, changed):
-    """Bring ``worth`` (float32) up to date: ``weight`` in domains that have no more tasks than the least used one that is ``eligible``, less the more they have."""
+    """Bring ``worth`` (float32) up to date: ``weight`` in domains that have no more tasks than the least used one that
+    is ``eligible``, less the more they have.
+    """
     last = counts.shape[0] - 1
     least = _least_used(counts, eligible)
     number = 0
@@ -140,10 +146,11 @@ def put_worth(changed, number, worth, order, bounds, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def shut_domains(r, changed, number, closed, others, order, bounds, nodes, totals, rows, lack):
-    """Shut row ``r`` on the nodes of the first ``number`` domains ``changed`` if they are ``closed``, else open it there.
+    """Shut row ``r`` on the nodes of the first ``number`` domains ``changed`` if they are ``closed``, else open it
+    there.
 
-    The nodes of domain d are ``order[bounds[d]:bounds[d + 1]]``. ``others`` (bool, per node) are nodes that another clause shuts; empty: none.
-    Nodes that are opened get a new stamp. Returns whether a node is excluded no longer.
+    The nodes of domain d are ``order[bounds[d]:bounds[d + 1]]``. ``others`` (bool, per node) are nodes that another
+    clause shuts; empty: none. Nodes that are opened get a new stamp. Returns whether a node is excluded no longer.
     """
     row = lack[r]
     before = rows[r, FITTING]

@@ -1,23 +1,26 @@
-"""Growth of what the likely mix of shapes cannot use of the devices, and the node where it grows least (design note 0026).
+"""Growth of what the likely mix of shapes cannot use of the devices, and the node where it grows least (design note
+0026).
 
-The mix is a tuple of tables (``FIRSTS`` … ``OFTEN``). A shape has a column for each dimension with devices of which it asks for some; those of one
-dimension follow each other, by amount:
+The mix is a tuple of tables (``FIRSTS`` … ``OFTEN``). A shape has a column for each dimension with devices of which it
+asks for some; those of one dimension follow each other, by amount:
 
-* ``firsts`` and ``sizes``: per dimension with devices, where its columns begin and where its different amounts begin, and the ends of both;
+* ``firsts`` and ``sizes``: per dimension with devices, where its columns begin and where its different amounts begin,
+  and the ends of both;
 * ``amounts``: the different amounts, in thousandths; ``size_of``: the place of a shape's amount among them;
 * ``shares``: the share of the shape (float32, sum 1 over the shapes);
 * ``asked``: the dimensions of which a shape asks for some; ``needs``: per such dimension what a shape asks for;
 * ``may``: per node and column whether the clauses of the shape allow the node;
-* ``kinds``: the dimensions that have devices; ``values``: what an idle amount of one device of each is worth to the mix (``filling``), in thousandths;
+* ``kinds``: the dimensions that have devices; ``values``: what an idle amount of one device of each is worth to the mix
+  (``filling``), in thousandths;
 * ``often``: the weights of copies and of filling.
 
-The **fragment** of a node, in devices, is what the shape could not use of the idle devices of the kinds that it asks for, Σ share × of it:
-were one task to come next, plus ``often[0]`` × were as many of them to come as fit, so that cores and memory for
-all idle devices count; plus ``often[1]`` × Σ (idle − its value) over the devices.
+The **fragment** of a node, in devices, is what the shape could not use of the idle devices of the kinds that it asks
+for, Σ share × of it: were one task to come next, plus ``often[0]`` × were as many of them to come as fit, so that cores
+and memory for all idle devices count; plus ``often[1]`` × Σ (idle − its value) over the devices.
 
-It is worked out for every node and shape that is placed, so its loops run over the shapes and have no branches: compilers make vector
-instructions of them. Amounts are float64, in which whole numbers up to 2⁵³ and the whole parts of their quotients are exact; the
-sums are float32, in the order of the columns.
+It is worked out for every node and shape that is placed, so its loops run over the shapes and have no branches:
+compilers make vector instructions of them. Amounts are float64, in which whole numbers up to 2⁵³ and the whole parts of
+their quotients are exact; the sums are float32, in the order of the columns.
 """
 
 from __future__ import annotations
@@ -58,7 +61,9 @@ def _idle(node, k, begin):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _usable(node, k, begin, amounts, usable, copies):
-    """Write, for each of the ``amounts``, what the next task that asks for it could use of the devices of dimension ``k``, and how many such tasks they hold."""
+    """Write, for each of the ``amounts``, what the next task that asks for it could use of the devices of dimension
+    ``k``, and how many such tasks they hold.
+    """
     whole = np.float64(0)
     for i in range(amounts.shape[0]):
         usable[i] = 0.0
@@ -80,7 +85,9 @@ def _usable(node, k, begin, amounts, usable, copies):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fragment(node, f, k_count, mix, work):
-    """Return the fragment of a node (its row), which has the place ``f``, in devices; ``work`` is scratch (``WORK`` rows)."""
+    """Return the fragment of a node (its row), which has the place ``f``, in devices; ``work`` is scratch (``WORK``
+    rows).
+    """
     firsts, sizes, all_amounts, all_size_of, all_shares, asked, all_needs, all_may, kinds, values, often = mix
     begin = first_device(k_count)
     total = ZERO
@@ -132,7 +139,9 @@ def fragment(node, f, k_count, mix, work):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_part(node, k, amount, worth, begin):
-    """Return the device of dimension ``k`` that loses least of its value to a task of ``amount``; of equal ones that with least left."""
+    """Return the device of dimension ``k`` that loses least of its value to a task of ``amount``; of equal ones that
+    with least left.
+    """
     best = -1
     least = 0
     for d in range((node.shape[0] - begin) // WIDTH):
@@ -170,10 +179,11 @@ def take(node, request, ask, k_count, kinds, values):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def least_growth(r, nodes, node_count, k_count, rows, lack, blocked, state_of, growth, before, squares, weight, mix):
-    """Return the first node that fits with the least growth + ``weight`` × y, of which ``squares`` has the square; -1 if none fits.
+    """Return the first node that fits with the least growth + ``weight`` × y, of which ``squares`` has the square; -1
+    if none fits.
 
-    ``before`` is the fragment of each state, ``growth`` how much it grows by the shape of each row; not a number where that is
-    not known yet.
+    ``before`` is the fragment of each state, ``growth`` how much it grows by the shape of each row; not a number where
+    that is not known yet.
     """
     request = rows[r, REQUEST : REQUEST + k_count]
     ask = rows[r, REQUEST + 2 * k_count :]
@@ -206,11 +216,24 @@ def place(
     r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims, squares,
     weight, growth, before, allowed, state_of, known, states, table, clock, mix,
 ):  # fmt: skip
-    """Choose a node and devices for one copy of the shape of row ``r``, and hold them until ``end``; -1 if it fits nowhere."""
+    """Choose a node and devices for one copy of the shape of row ``r``, and hold them until ``end``; -1 if it fits
+    nowhere.
+    """
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     if follow(
-        nodes, node_count, k_count, totals[TOTAL_STAMP], allowed, mix[ASKED], mix[KINDS], state_of, known, states, table, clock
-    ):  # fmt: skip
+        nodes,
+        node_count,
+        k_count,
+        totals[TOTAL_STAMP],
+        allowed,
+        mix[ASKED],
+        mix[KINDS],
+        state_of,
+        known,
+        states,
+        table,
+        clock,
+    ):
         growth[:] = np.nan
         before[:] = np.nan
     f = least_growth(r, nodes, node_count, k_count, rows, lack, blocked, state_of, growth, before, squares, weight, mix)
@@ -246,7 +269,9 @@ def _name_devices(slot, node, ask, leases, k_count, kinds, values):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def total_fragments(nodes, node_count, k_count, mix):
-    """Return what the mix cannot use of all nodes, and their idle devices, both in devices; ``often`` of the mix is to be zero."""
+    """Return what the mix cannot use of all nodes, and their idle devices, both in devices; ``often`` of the mix is to
+    be zero.
+    """
     kinds = mix[KINDS]
     work = np.empty((WORK, mix[SHARES].shape[0]))
     lost = 0.0

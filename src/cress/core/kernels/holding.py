@@ -8,14 +8,16 @@ Tables (int64, C-contiguous, one row per node, lease or shape):
 * ``leases``: node, end, next, previous, then K amounts, then which devices it has.
 * ``rows``: number of nodes that fit, whether the row is in use, then K amounts of the shape, then per dimension
   the number of usable nodes that lack it, then what it asks of devices.
-* ``totals``: the stamp, the number of rows in use that fit nowhere, then K amounts in use, then K capacities of the cluster.
+* ``totals``: the stamp, the number of rows in use that fit nowhere, then K amounts in use, then K capacities of the
+  cluster.
 
-``lack`` (int32, shape × node) has bit k set where the node lacks dimension k, as an amount or on its devices, ``UNUSABLE``
-where it takes no tasks, ``NARROW`` where its devices would not suffice even if it were empty. Its
-bits ``CLAUSES`` are 1 + the place of the first hard clause about single nodes that keeps the shape off the node, 0 if there is none; only
-``exclude`` changes them, and the dimensions that such a node lacks are neither kept nor counted. Its bit ``SHUT`` is
-set where a clause over domains keeps the shape off (``domains.py``): often, and for many nodes at once, so what these lack is kept all
-the same, though not counted. A node with one of these bits, ``EXCLUDED``, is excluded.
+``lack`` (int32, shape × node) has bit k set where the node lacks dimension k, as an amount or on its devices,
+``UNUSABLE`` where it takes no tasks, ``NARROW`` where its devices would not suffice even if it were empty. Its
+bits ``CLAUSES`` are 1 + the place of the first hard clause about single nodes that keeps the shape off the node, 0 if
+there is none; only ``exclude`` changes them, and the dimensions that such a node lacks are neither kept nor counted.
+Its bit ``SHUT`` is set where a clause over domains keeps the shape off (``domains.py``): often, and for many nodes at
+once, so what these lack is kept all the same, though not counted. A node with one of these bits, ``EXCLUDED``, is
+excluded.
 """
 
 from __future__ import annotations
@@ -159,7 +161,8 @@ def fill_row(r, nodes, node_count, totals, rows, lack):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def exclude(r, places, first, nodes, totals, rows, lack):
-    """Write the first clause about single nodes that keeps row ``r`` off each of the nodes ``places``: 1 + its place in ``first``, 0 = none.
+    """Write the first clause about single nodes that keeps row ``r`` off each of the nodes ``places``: 1 + its place in
+    ``first``, 0 = none.
 
     A node that changed gets a new stamp. Returns whether a node is excluded no longer.
     """
@@ -276,7 +279,9 @@ def release(slot, nodes, leases, totals, columns, then, dims, rows, row_count, l
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def next_candidate(shape_of, limit_of, first, last, bound, rows):
-    """Return the first queue position in [first, last) whose shape fits somewhere and whose limit is below its bound; or -1."""
+    """Return the first queue position in [first, last) whose shape fits somewhere and whose limit is below its bound;
+    or -1.
+    """
     for i in range(first, last):
         r = shape_of[i]
         if limit_of[i] < bound[r] and rows[r, FITTING] > 0:
@@ -286,7 +291,9 @@ def next_candidate(shape_of, limit_of, first, last, bound, rows):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def lacking_bits(r, rows, usable, k_count):
-    """Return the dimensions of which no usable node has enough for row ``r``, as bits; if none, the one of which the fewest have."""
+    """Return the dimensions of which no usable node has enough for row ``r``, as bits; if none, the one of which the
+    fewest have.
+    """
     bits = 0
     worst = 0
     scarce = 0

@@ -1,8 +1,9 @@
 """The order of waiting jobs by expansion factor, which changes with time (design note 0022).
 
-Arrays have one value per queue position, ``values`` a row for each of ``RUNS`` … ``OVERDUE``; ``limits`` is ``gap`` where there is no
-job. A job that is overdue comes before all others, the
-one that became so first in front; the others go by ``cost / (wait + 1 s)``, the smallest first. Of equal ones the first position is first.
+Arrays have one value per queue position, ``values`` a row for each of ``RUNS`` … ``OVERDUE``; ``limits`` is ``gap``
+where there is no job. A job that is overdue comes before all others, the
+one that became so first in front; the others go by ``cost / (wait + 1 s)``, the smallest first. Of equal ones the first
+position is first.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def _duration(i, limits, values, predicted):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def first_by_factor(limits, gap, values, first, last, now):
-    """Return the position of the first job, and the time at which the next one will be overdue; -1 and NEVER if there is none."""
+    """Return the position of the first job, and the time at which the next one will be overdue; -1 and NEVER if there
+    is none.
+    """
     head = np.int64(-1)
     least = 0.0
     change = np.int64(NEVER)
@@ -49,7 +52,8 @@ def first_by_factor(limits, gap, values, first, last, now):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def candidates(shape_of, limits, gap, values, predicted, by_factor, first, last, now, bound, rows):
-    """Return the positions of jobs whose shape fits somewhere and whose duration is below the bound of their row, in order.
+    """Return the positions of jobs whose shape fits somewhere and whose duration is below the bound of their row, in
+    order.
 
     The order is that by factor, or the shortest duration first.
     """

@@ -1,7 +1,7 @@
 """Estimates of a run from the last runs of a job (design note 0022).
 
-A row of the table of runs has the number of runs, the place of the newest, and for each place the request of the run (its number), its
-length (µs) and the part of its limit that it took.
+A row of the table of runs has the number of runs, the place of the newest, and for each place the request of the run
+(its number), its length (µs) and the part of its limit that it took.
 """
 
 from __future__ import annotations
@@ -56,10 +56,11 @@ def _quantile(values, weights, percent, total):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def estimate_run(table, row, weights, other, request, limit, likely, mean, limit_weight, whole):
-    """Return the optimistic, mean, pessimistic and likely run of a job with this request and limit, and the lowest tenth of the parts.
+    """Return the optimistic, mean, pessimistic and likely run of a job with this request and limit, and the lowest
+    tenth of the parts.
 
-    A run has the weight of its age, divided by ``other`` if its request differs. The limit counts as one more run: ``likely`` long,
-    ``mean`` for the mean, and ``whole`` as its part.
+    A run has the weight of its age, divided by ``other`` if its request differs. The limit counts as one more run:
+    ``likely`` long, ``mean`` for the mean, and ``whole`` as its part.
     """
     most = weights.shape[0]
     runs = table[row]
@@ -79,7 +80,8 @@ def estimate_run(table, row, weights, other, request, limit, likely, mean, limit
         total += weight
         _put(lengths, length_weights, age + 1, min(runs[PLACES + RUN * most + at], limit), weight)
         _put(parts, part_weights, age + 1, runs[PLACES + PART * most + at], weight)
-    # The mean of the runs and of the limit's part. A sum of run × weight would not fit into 64 bits: quotients and rests are summed.
+    # The mean of the runs and of the limit's part. A sum of run × weight would not fit into 64 bits: quotients and
+    # rests are summed.
     quotients = mean // total * limit_weight - likely // total * limit_weight
     rests = mean % total * limit_weight - likely % total * limit_weight
     for i in range(count + 1):

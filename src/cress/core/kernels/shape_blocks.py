@@ -1,9 +1,9 @@
 """Positions of a queue in blocks, the jobs of one shape together, and the search in them for jobs that fit.
 
-``members`` are the positions, block after block; block b is [``begins[b]``, ``begins[b + 1]``) of it and has shapes of the
-rows [``lowest[b]``, ``highest[b]``]. ``block_of`` has the block of each position. Positions without a job have a place too.
-The rows of ``values`` are those of ``urgency.py``. Compiled kernels keep them as constants, so a change of them there
-needs one of this file.
+``members`` are the positions, block after block; block b is [``begins[b]``, ``begins[b + 1]``) of it and has shapes of
+the rows [``lowest[b]``, ``highest[b]``]. ``block_of`` has the block of each position. Positions without a job have a
+place too. The rows of ``values`` are those of ``urgency.py``. Compiled kernels keep them as constants, so a change of
+them there needs one of this file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def divide(shape_of, end, size, members, block_of, begins, lowest, highest):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def extend(shape_of, first, end, size, members, block_of, begins, lowest, highest, changes, blocks):
-    """Put the positions from ``first`` to before ``end`` into the last block, or new ones; return the number of blocks."""
+    """Put the positions from ``first`` to before ``end`` into the last block, or new ones; return the number of
+    blocks.
+    """
     for i in range(first, end):
         b = blocks - 1
         r = shape_of[i]
@@ -81,9 +83,11 @@ def _may_fit(lowest, highest, least, bound, rows):
 def open_blocks(
     by_deadline, values, late, now, members, begins, heads, changes, least, lowest, highest, bound, rows, tops, places
 ):
-    """Put the first job of each block in which one may fit below its bound into ``places``, and its score into ``tops``, -1 for other blocks.
+    """Put the first job of each block in which one may fit below its bound into ``places``, and its score into
+    ``tops``, -1 for other blocks.
 
-    Return whether there is one. ``first_of_blocks`` looked at the blocks since they changed; times in ``changes`` may have come.
+    Return whether there is one. ``first_of_blocks`` looked at the blocks since they changed; times in ``changes`` may
+    have come.
     """
     any_fits = False
     for b in range(len(begins) - 1):
@@ -104,10 +108,11 @@ def open_blocks(
 def next_that_fits(
     by_deadline, values, late, now, members, begins, shape_of, durations, bound, rows, tops, places, taken, last
 ):
-    """Return the position of the next job in the order whose shape fits somewhere and whose duration is below its bound, -1 at the end.
+    """Return the position of the next job in the order whose shape fits somewhere and whose duration is below its
+    bound, -1 at the end.
 
-    ``last`` is what was returned before, -1 at first. No job of a block comes before the one in ``places``, which ``taken`` says was returned.
-    A block is looked at as a whole only when it is the next one.
+    ``last`` is what was returned before, -1 at first. No job of a block comes before the one in ``places``, which
+    ``taken`` says was returned. A block is looked at as a whole only when it is the next one.
     """
     after = np.inf
     if last >= 0:

@@ -1,11 +1,12 @@
-"""Free amounts of a node over time, from the ends of its leases and its bookings: the earliest time at which a request fits.
+"""Free amounts of a node over time, from the ends of its leases and its bookings: the earliest time at which a request
+fits.
 
 ``bookings`` (int64, one row each): node, start, end, next, previous, force, then K amounts. A booking of force 0 is
-ignored, one of force 1 counts for everyone, one above that only in the view of that number; one of force -n counts for everyone
-but the group n, which asks: ``view`` is the number of a view, and in its bits from ``ASKER`` on that of the group that asks (0: none has a number).
-``lack`` is the row of the shape: a node that one of its clauses excludes is left out. ``caps`` (int64, per
-node) bound the copies of a gang on it; it is empty if only amounts do. ``ask`` is the request of one copy for devices: leases
-give them back as they end, bookings keep amounts only.
+ignored, one of force 1 counts for everyone, one above that only in the view of that number; one of force -n counts for
+everyone but the group n, which asks: ``view`` is the number of a view, and in its bits from ``ASKER`` on that of the
+group that asks (0: none has a number). ``lack`` is the row of the shape: a node that one of its clauses excludes is
+left out. ``caps`` (int64, per node) bound the copies of a gang on it; it is empty if only amounts do. ``ask`` is the
+request of one copy for devices: leases give them back as they end, bookings keep amounts only.
 A lease that outlived its end counts as ending in the next microsecond, and a booking that is due as starting then: so
 amounts that leases give back late are kept for the bookings that wait for them, and nothing else on the node is.
 """
@@ -57,7 +58,9 @@ def _counts(bookings, slot, view):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def book(row, f, amounts, start, end, nodes, bookings):
-    """Add a booking of ``amounts`` on node ``f`` during [start, end) at the head of the node's list; it is not in force yet."""
+    """Add a booking of ``amounts`` on node ``f`` during [start, end) at the head of the node's list; it is not in force
+    yet.
+    """
     head = nodes[f, BOOKED]
     bookings[row, B_NODE] = f
     bookings[row, B_START] = start
@@ -115,7 +118,9 @@ def walk(f, request, nodes, leases, k_count, level):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def ready(f, ask, nodes, leases, k_count):
-    """Return the earliest end of a lease at which a copy finds its devices on ``f``: 0 = it does now, NEVER = at no known end."""
+    """Return the earliest end of a lease at which a copy finds its devices on ``f``: 0 = it does now, NEVER = at no
+    known end.
+    """
     if ask[ASKS] == 0 or nodes.shape[1] == first_device(k_count) or device_copies(nodes[f], ask, k_count, False) > 0:
         return 0
     node = nodes[f].copy()
@@ -145,7 +150,9 @@ def _devices_at(f, t, ask, now, nodes, leases, k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sweep(f, request, duration, now, after, nodes, leases, bookings, view, k_count):
-    """Return the earliest t >= ``after`` >= now such that ``request`` fits on ``f`` during [t, t + duration) beside the bookings in force."""
+    """Return the earliest t >= ``after`` >= now such that ``request`` fits on ``f`` during [t, t + duration) beside the
+    bookings in force.
+    """
     if nodes[f, USABLE] == 0:
         return NEVER
     points = 0
@@ -224,8 +231,9 @@ def block_booked(booked, lack_row, request, ask, duration, now, nodes, leases, b
 def earliest_one(request, ask, lack, duration, now, nodes, node_count, leases, bookings, view, k_count, early, seen):
     """Return the time and node at which one copy of ``request`` fits first; the first registered node among equals.
 
-    ``early`` caches ``walk`` and ``ready`` per node, valid up to stamp ``seen``, UNKNOWN where they were not needed yet: nothing
-    becomes free on a node before its first end, so most nodes need no walk. (NEVER, -1) if it fits at no known end.
+    ``early`` caches ``walk`` and ``ready`` per node, valid up to stamp ``seen``, UNKNOWN where they were not needed
+    yet: nothing becomes free on a node before its first end, so most nodes need no walk. (NEVER, -1) if it fits at no
+    known end.
     """
     best = np.int64(NEVER)
     node = np.int64(-1)
@@ -355,7 +363,8 @@ def _most(f, most, lack, caps):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _next_change(f, t, duration, now, nodes, leases, bookings, view):
-    """Return the first known time after ``t`` at which another number of copies may fit on ``f``; NEVER if there is none.
+    """Return the first known time after ``t`` at which another number of copies may fit on ``f``; NEVER if there is
+    none.
 
     More fit when a lease or a booking ends, fewer when the start of a booking comes within ``duration``.
     """
@@ -383,7 +392,8 @@ def _next_change(f, t, duration, now, nodes, leases, bookings, view):
 def earliest_together(
     request, ask, lack, caps, size, duration, now, before, nodes, node_count, leases, bookings, view, k_count
 ):
-    """Return the earliest time in [now, before) at which ``size`` copies of ``request`` fit for ``duration``; NEVER if there is none.
+    """Return the earliest time in [now, before) at which ``size`` copies of ``request`` fit for ``duration``; NEVER if
+    there is none.
 
     A sweep over time: a heap has the next change of every node that is large enough, and copies are counted again
     only on the nodes that change.
@@ -428,7 +438,9 @@ def earliest_together(
 def total_copies_at(
     t, request, ask, lack, caps, duration, most, now, nodes, node_count, leases, bookings, view, k_count, out
 ):
-    """Write the copies of ``request`` per node during [t, t + duration) into ``out``, up to ``most`` in all; return their sum."""
+    """Write the copies of ``request`` per node during [t, t + duration) into ``out``, up to ``most`` in all; return
+    their sum.
+    """
     level = np.empty(k_count, np.int64)
     total = 0
     for f in range(node_count):

@@ -1,11 +1,12 @@
 """The order of waiting jobs by urgency or by deadline, which changes with time (design note 0023).
 
-``values`` has a column per queue position, ``GAP`` where there is no job, with these rows: ``DEADLINES`` on the clock of the core, NEVER
-without one; ``RUNS``, for how long a unit is planned by its estimate; ``SHORTEST`` and ``LONGEST``, the optimistic and the
-pessimistic estimate of what is left (µs), which may be one row. Of equal jobs the first position is first.
+``values`` has a column per queue position, ``GAP`` where there is no job, with these rows: ``DEADLINES`` on the clock
+of the core, NEVER without one; ``RUNS``, for how long a unit is planned by its estimate; ``SHORTEST`` and ``LONGEST``,
+the optimistic and the pessimistic estimate of what is left (µs), which may be one row. Of equal jobs the first position
+is first.
 
-Jobs are looked at in blocks (``shape_blocks.py``): ``members`` are the positions of all, block after block, and block b is
-[``begins[b]``, ``begins[b + 1]``) of it. ``heads`` is the first job of each, until the time in ``changes``.
+Jobs are looked at in blocks (``shape_blocks.py``): ``members`` are the positions of all, block after block, and block b
+is [``begins[b]``, ``begins[b + 1]``) of it. ``heads`` is the first job of each, until the time in ``changes``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def urgency(deadline, longest, shortest, late, now):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def passes_at(deadline, longest, first_deadline, first_longest, now):
-    """Return when a job becomes more urgent than a ``first`` one that is at least as urgent now; NEVER if both never are below 1 then."""
+    """Return when a job becomes more urgent than a ``first`` one that is at least as urgent now; NEVER if both never
+    are below 1 then.
+    """
     faster = first_longest - longest
     if faster <= 0 or deadline >= NEVER or first_deadline - first_longest <= now:
         return np.int64(NEVER)
@@ -69,7 +72,9 @@ def score_at(by_deadline, values, late, i, now):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def bends_at(by_deadline, deadline, longest, shortest, late, now):
-    """Return the next time at which the score stops to grow: the urgency is 1, or the deadline cannot be met any more."""
+    """Return the next time at which the score stops to grow: the urgency is 1, or the deadline cannot be met any
+    more.
+    """
     change = np.int64(NEVER)
     if by_deadline and late > 0.0:
         return change
@@ -85,7 +90,9 @@ def bends_at(by_deadline, deadline, longest, shortest, late, now):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _overtaken_at(head, most, values, members, first, last, now):
-    """Return when a job among these members may pass the job ``head`` by urgency; its score ``most`` is at least theirs."""
+    """Return when a job among these members may pass the job ``head`` by urgency; its score ``most`` is at least
+    theirs.
+    """
     change = np.int64(NEVER)
     for n in range(first, last):
         i = members[n]
@@ -109,7 +116,9 @@ def _bend_of(by_deadline, values, late, i, now):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def first_by_score(by_deadline, values, late, members, first, last, now):
-    """Return the first of these members, and the next time at which another one may be; (-1, NEVER) if there is none."""
+    """Return the first of these members, and the next time at which another one may be; (-1, NEVER) if there is
+    none.
+    """
     head = np.int64(-1)
     most = -1.0
     for n in range(first, last):
@@ -141,7 +150,9 @@ def refresh(by_deadline, values, late, now, members, begins, b, heads, changes, 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def first_of_blocks(by_deadline, values, late, now, members, begins, heads, changes, least):
-    """Return the position of the first job, -1 if there is none, looking only at blocks whose time in ``changes`` has come."""
+    """Return the position of the first job, -1 if there is none, looking only at blocks whose time in ``changes`` has
+    come.
+    """
     head = np.int64(-1)
     most = -1.0
     for b in range(len(begins) - 1):
@@ -158,7 +169,9 @@ def first_of_blocks(by_deadline, values, late, now, members, begins, heads, chan
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def change_of_blocks(by_deadline, values, late, now, members, begins, heads, changes, head):
-    """Return the next time at which another job than ``head`` may be the first; the blocks are those of ``first_of_blocks`` at ``now``."""
+    """Return the next time at which another job than ``head`` may be the first; the blocks are those of
+    ``first_of_blocks`` at ``now``.
+    """
     if head < 0:
         return np.int64(NEVER)
     change = _bend_of(by_deadline, values, late, head, now)

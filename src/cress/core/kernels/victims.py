@@ -3,14 +3,15 @@
 Three tables of int64, one row per slot of ``leases``:
 
 * ``running``: the attempt in the slot; its last columns are the charge to its group.
-* ``victims``: what is preempted together, one task, all of a gang or all that a held lease has, in the row of the slot of its first attempt. The
-  slots of the others point there by ``OF``; a slot whose task may not yield has UNSET there.
+* ``victims``: what is preempted together, one task, all of a gang or all that a held lease has, in the row of the slot
+  of its first attempt. The slots of the others point there by ``OF``; a slot whose task may not yield has UNSET there.
 * ``taken`` (one number a slot): victims that were chosen already.
 
 Per group, in the order in which groups yield, ``spare`` (group × measure) is the amount that it may lose in each of its
 measures and still be at its quota (``beyond``: the last victim may take it below), and so for every inner group below
-which it yields: these follow the groups, and ``above`` has the place of the one that each is in, or UNSET; per job that yields as a whole or has a minimum, ``left`` is the number of tasks that may
-be preempted. ``lost`` and ``gone`` count what was chosen already.
+which it yields: these follow the groups, and ``above`` has the place of the one that each is in, or UNSET; per job that
+yields as a whole or has a minimum, ``left`` is the number of tasks that may be preempted. ``lost`` and ``gone`` count
+what was chosen already.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from cress.core.kernels.devices import ASKS, device_copies, first_device, give_d
 from cress.core.kernels.holding import AMOUNTS, HEAD, NEXT, NODE, NONE, OUT, USABLE
 
 # ``running``: the attempt, its start, its job, the job's priority, the position of its group by name, the way in which
-# it yields, the minimum of the job's tasks, its deadline, how long the task runs by the optimistic and the pessimistic estimate
+# it yields, the minimum of the job's tasks, its deadline, how long the task runs by the optimistic and the pessimistic
+# estimate
 # and at most, the charge to its group.
 (
     R_ID, R_START, R_JOB, R_PRIORITY, R_GROUP, R_YIELDS, R_MINIMUM, R_DEADLINE, R_SHORTEST, R_LONGEST, R_LIMIT, R_CHARGE
@@ -41,8 +43,9 @@ def name_victims(running, leases, stopping, job_of, unit_of, units, rank_of, lat
     """Fill ``victims``: running tasks that began by ``latest`` of their group and are not ``stopping``.
 
     ``rank_of`` has the place in which each group yields, UNSET for those that do not; ``job_of`` the number of the
-    job of each slot in ``left``; ``worth`` is that of each slot to the policy. ``unit_of`` has the number, below ``units``, of what yields together, UNSET for
-    a task alone. Such a unit yields if all its tasks may, and is worth what the most valuable one is. Slots in it without an attempt are idle parts of leases.
+    job of each slot in ``left``; ``worth`` is that of each slot to the policy. ``unit_of`` has the number, below
+    ``units``, of what yields together, UNSET for a task alone. Such a unit yields if all its tasks may, and is worth
+    what the most valuable one is. Slots in it without an attempt are idle parts of leases.
     """
     first = np.full(units, UNSET, np.int64)
     whole = np.ones(units, np.bool_)
@@ -94,7 +97,8 @@ def _fits(level, need):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _yields_before(v, w, victims, worth_first):
-    """Return whether victim ``v`` comes first: by group, the policy's worth, fewer tasks, less work lost, the later attempt.
+    """Return whether victim ``v`` comes first: by group, the policy's worth, fewer tasks, less work lost, the later
+    attempt.
 
     ``worth_first``: by the worth, then by group.
     """
@@ -120,7 +124,8 @@ def _room_on(f, nodes, leases, victims, taken, level):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _victims_on(f, nodes, leases, victims, taken, worth_first, here, amounts):
-    """Write the victims on ``f`` that were not taken into ``here``, in the order in which they yield; return their number.
+    """Write the victims on ``f`` that were not taken into ``here``, in the order in which they yield; return their
+    number.
 
     ``amounts`` gets the amounts that each of them frees on the node.
     """
@@ -163,10 +168,11 @@ def _largest_first(n, need, amounts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _may_yield(v, victims, above, spare, left, loss, going, beyond, base):
-    """Return whether the job keeps its minimum without ``v``, and the group, and each that it is in, its quota in one measure.
+    """Return whether the job keeps its minimum without ``v``, and the group, and each that it is in, its quota in one
+    measure.
 
-    ``beyond``: the group need only be above its quota with ``v``. The first ``base`` measures are those of nodes of all kinds. Where ``v`` is charged
-    in measures with a kind, these count alone, and each of them.
+    ``beyond``: the group need only be above its quota with ``v``. The first ``base`` measures are those of nodes of all
+    kinds. Where ``v`` is charged in measures with a kind, these count alone, and each of them.
     """
     if victims[v, JOB] != UNSET and left[victims[v, JOB]] < going[victims[v, JOB]] + victims[v, NUMBER]:
         return False
@@ -224,7 +230,9 @@ def _give_victim(v, f, sign, nodes, leases, victims, node):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def devices_hold(f, copies, ask, nodes, leases, victims, taken, stopping):
-    """Return whether ``copies`` copies find their devices on node ``f`` without all stopping tasks and all victims taken."""
+    """Return whether ``copies`` copies find their devices on node ``f`` without all stopping tasks and all victims
+    taken.
+    """
     k_count = leases.shape[1] - AMOUNTS - 2
     node = np.empty(nodes.shape[1], np.int64)
     _devices_without(f, nodes, leases, victims, taken, stopping, node)
@@ -289,16 +297,18 @@ def cheapest_node(
     request, lack, caps, placed, levels, nodes, leases, victims, taken, above, spare, left, lost, gone, chosen, ask,
     stopping, claimed, beyond, worth_first, base,
 ):  # fmt: skip
-    """Return the node on which one more copy of ``request`` costs least (the first of equals), and the number of new victims.
+    """Return the node on which one more copy of ``request`` costs least (the first of equals), and the number of new
+    victims.
 
-    NO_NODE if there is no such node. The victims beyond those ``taken`` are in ``chosen``, in the order in which they are
-    taken. ``lack`` is the row of the shape: nodes that a clause excludes are left out, and
-    those that have as many copies as ``caps`` (empty: any number) allows. ``levels`` (node × K) are the free amounts, including those of the victims taken. Cost: the largest
-    worth, the number of tasks, the work lost; a node that has room costs nothing. On a node victims yield by group, then worth; with
-    ``worth_first`` the other way round.
+    NO_NODE if there is no such node. The victims beyond those ``taken`` are in ``chosen``, in the order in which they
+    are taken. ``lack`` is the row of the shape: nodes that a clause excludes are left out, and
+    those that have as many copies as ``caps`` (empty: any number) allows. ``levels`` (node × K) are the free amounts,
+    including those of the victims taken. Cost: the largest worth, the number of tasks, the work lost; a node that has
+    room costs nothing. On a node victims yield by group, then worth; with ``worth_first`` the other way round.
 
-    ``ask`` is the request of one copy for devices. Tasks that are ``stopping`` (per slot) count in ``levels`` as gone. Nodes that are
-    ``claimed`` are left out when devices matter: the devices of the claiming unit are not known yet. ``base`` measures are those of nodes of all kinds.
+    ``ask`` is the request of one copy for devices. Tasks that are ``stopping`` (per slot) count in ``levels`` as gone.
+    Nodes that are ``claimed`` are left out when devices matter: the devices of the claiming unit are not known yet.
+    ``base`` measures are those of nodes of all kinds.
     """
     best, best_count = np.int64(NO_NODE), np.int64(0)
     best_worth, best_number, best_work = np.int64(0), np.int64(0), np.int64(0)
@@ -332,7 +342,8 @@ def cheapest_node(
         n = _victims_on(f, nodes, leases, victims, taken, worth_first, here, amounts)
         count = np.int64(-1)
         for largest_first in (False, True):
-            # Small victims that yield first may use up the spare amount of their group, where one larger victim would do.
+            # Small victims that yield first may use up the spare amount of their group, where one larger victim would
+            # do.
             if count < 0:
                 level[:] = levels[f]
                 loss[:] = lost

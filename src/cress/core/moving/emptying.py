@@ -1,4 +1,6 @@
-"""Moves that free whole nodes and whole devices: the cheapest for what they free first, each only if all its tasks find room."""
+"""Moves that free whole nodes and whole devices: the cheapest for what they free first, each only if all its tasks find
+room.
+"""
 
 from __future__ import annotations
 

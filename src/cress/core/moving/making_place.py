@@ -1,4 +1,6 @@
-"""The cheapest moves that let a waiting unit start: node by node, as the search for victims does it, with a place for each victim."""
+"""The cheapest moves that let a waiting unit start: node by node, as the search for victims does it, with a place for
+each victim.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ Place = list[tuple[int, int]]
 
 
 def make_place(trial: Trial, job: JobEntry, budget: Budget) -> Place | None:
-    """Move tasks within a budget until the next unit of a job fits, and return its nodes; ``None``, and nothing moved, if it never does.
+    """Move tasks within a budget until the next unit of a job fits, and return its nodes; ``None``, and nothing moved,
+    if it never does.
 
-    Copies are made one by one where the next costs least; a task whose move turns out to be needless stays. Any number of tasks of a service
-    are moved: a round moves them one after the other.
+    Copies are made one by one where the next costs least; a task whose move turns out to be needless stays. Any number
+    of tasks of a service are moved: a round moves them one after the other.
     """
     shape = job.shape
     if shape.kinds:
@@ -94,7 +97,9 @@ class _Search:
         return place
 
     def _next(self, f: int) -> tuple[int, int, int] | None:
-        """Return what one more copy on a node costs at least, its number of tasks, and the node; ``None`` if its tasks make no room for one within the budget."""
+        """Return what one more copy on a node costs at least, its number of tasks, and the node; ``None`` if its tasks
+        make no room for one within the budget.
+        """
         cluster = self.cluster
         if self.copies[f] >= self.limit[f] or not cluster.nodes[f, USABLE]:
             return None
@@ -119,7 +124,9 @@ class _Search:
         return sum(move.cost for move in self.trial.moves())
 
     def _least(self, tasks: list[Attempt], lack: Ints) -> int:
-        """Return a lower bound of the work lost by moves that leave a node ``lack`` more: of each amount those that lose least for it, the last one in part."""
+        """Return a lower bound of the work lost by moves that leave a node ``lack`` more: of each amount those that
+        lose least for it, the last one in part.
+        """
         least = 0.0
         for k in np.flatnonzero(lack > 0).tolist():
             left, lost = int(lack[k]), 0.0
@@ -168,7 +175,9 @@ class _Search:
         return True
 
     def _move(self, f: int, tasks: list[Attempt], before: int) -> list[Attempt] | None:
-        """Move tasks, as far as other nodes take them, until a node has more copies; ``None``, and none moved, if it never has."""
+        """Move tasks, as far as other nodes take them, until a node has more copies; ``None``, and none moved, if it
+        never has.
+        """
         trial, mark = self.trial, self.trial.mark
         made: list[Attempt] = []
         for each in tasks:

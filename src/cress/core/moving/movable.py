@@ -1,4 +1,6 @@
-"""The choice of running tasks that may move, as far as the scheduler knows; the lifecycle knows of readiness and updates beside."""
+"""The choice of running tasks that may move, as far as the scheduler knows; the lifecycle knows of readiness and
+updates beside.
+"""
 
 from __future__ import annotations
 

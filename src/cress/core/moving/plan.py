@@ -44,7 +44,9 @@ class Stays(Enum):
 
 
 class Move(msgspec.Struct, frozen=True, array_like=True):
-    """Stop attempt ``attempt`` of a task and start the task again on node ``to``; ``lost`` is its work until now, in µs of a millicore, ``lost_devices`` in µs of a thousandth of a device."""
+    """Stop attempt ``attempt`` of a task and start the task again on node ``to``; ``lost`` is its work until now, in µs
+    of a millicore, ``lost_devices`` in µs of a thousandth of a device.
+    """
 
     attempt: int
     job: int
@@ -80,8 +82,9 @@ class Free(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Moves in the order in which they are made; each finds its room when those before it are done.
 
-    ``nodes`` and ``devices`` (node, kind, id) become free, ``spread`` are the services (jobs) whose tasks are on more nodes then. ``job`` is the
-    waiting unit that starts on ``place`` (nodes and numbers of tasks). ``stays`` counts the tasks that are not movable, by reason.
+    ``nodes`` and ``devices`` (node, kind, id) become free, ``spread`` are the services (jobs) whose tasks are on more
+    nodes then. ``job`` is the waiting unit that starts on ``place`` (nodes and numbers of tasks). ``stays`` counts the
+    tasks that are not movable, by reason.
     """
 
     moves: tuple[Move, ...]
@@ -107,7 +110,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Candidates(msgspec.Struct):
-    """The running tasks that may move: the work that each loses by attempt (``Move.cost``), and the others counted by reason."""
+    """The running tasks that may move: the work that each loses by attempt (``Move.cost``), and the others counted by
+    reason.
+    """
 
     lost: dict[int, int] = {}
     stays: Counter[Stays] = msgspec.field(default_factory=Counter)

@@ -17,7 +17,9 @@ GOALS = (Goal.SPREAD, Goal.DEVICES, Goal.NODES)
 
 
 def plan_moves(copy: Books, found: Candidates, goals: Collection[Goal] = GOALS, budget: Budget | None = None) -> Plan:
-    """Return moves that spread services and free devices and nodes, within a budget, tried on a copy that nobody uses afterwards."""
+    """Return moves that spread services and free devices and nodes, within a budget, tried on a copy that nobody uses
+    afterwards.
+    """
     budget = budget or Budget()
     _reserve(copy)
     trial = Trial(copy, found.lost)
@@ -40,7 +42,9 @@ def plan_moves(copy: Books, found: Candidates, goals: Collection[Goal] = GOALS, 
 
 
 def plan_place(copy: Books, found: Candidates, job: int, budget: Budget | None = None) -> Plan:
-    """Return the cheapest moves found that let the next unit of a waiting job start; without a ``place`` if there are none."""
+    """Return the cheapest moves found that let the next unit of a waiting job start; without a ``place`` if there are
+    none.
+    """
     budget = budget or Budget()
     unit = copy.jobs[job]
     _reserve(copy, unit)
@@ -59,7 +63,9 @@ def plan_place(copy: Books, found: Candidates, job: int, budget: Budget | None =
 
 
 def _reserve(copy: Books, but: JobEntry | None = None) -> None:
-    """Make the reservations of the first units of all groups, which a scheduler makes only when something later could start."""
+    """Make the reservations of the first units of all groups, which a scheduler makes only when something later could
+    start.
+    """
     heads = [head_of(group) for group in copy.groups.in_order() if not group.policy.plans]
     copy.reservations.heed([head for head in heads if head is not None and head is not but], copy.now)
 

@@ -13,7 +13,9 @@ from cress.core.tables.arrays import Ints
 
 
 def promised(core: Books, but: JobEntry | None = None) -> Ints:
-    """Return, per node and dimension, the amounts that claims, reservations, plans and advance reservations keep for units, now or later; those of the job ``but`` aside."""
+    """Return, per node and dimension, the amounts that claims, reservations, plans and advance reservations keep for
+    units, now or later; those of the job ``but`` aside.
+    """
     cluster, table = core.cluster, core.timeline.table
     out = np.zeros((cluster.node_count, cluster.k_count), np.int64)
     kept: list[Reservation] = [claim.reservation for claim in core.claims]
@@ -34,7 +36,9 @@ def promised(core: Books, but: JobEntry | None = None) -> Ints:
 
 
 def shape_of_moved(core: Books, job: JobEntry) -> Shape:
-    """Return the shape of one task of a job that runs: all its clauses are hard where it goes, and so is what nodes and other jobs ask of it."""
+    """Return the shape of one task of a job that runs: all its clauses are hard where it goes, and so is what nodes and
+    other jobs ask of it.
+    """
     wants = NO_WANTS
     if job.constraints is not None:
         wants = job.constraints.wants(0, job.job.counted_as, job.group.name, 1)
@@ -60,7 +64,9 @@ def within_quota(core: Books, attempt: Attempt, f: int) -> bool:
 
 
 def _beyond_most(group: GroupState, old: tuple[int, ...], new: tuple[int, ...]) -> bool:
-    """Return whether a change of a charge takes a group, or one that it is in, beyond its MaxQuota of a kind of node."""
+    """Return whether a change of a charge takes a group, or one that it is in, beyond its MaxQuota of a kind of
+    node.
+    """
     return any(
         more > before and used + claimed - before + more > most
         for node in group.path()

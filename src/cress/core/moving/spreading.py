@@ -1,4 +1,6 @@
-"""Moves that spread the tasks of services over nodes: after a restart all of them may be on the node that came first."""
+"""Moves that spread the tasks of services over nodes: after a restart all of them may be on the node that came
+first.
+"""
 
 from __future__ import annotations
 

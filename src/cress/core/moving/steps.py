@@ -1,4 +1,6 @@
-"""Steps of a plan as decisions: checked against the scheduler as it is now, which may be another one than was planned for."""
+"""Steps of a plan as decisions: checked against the scheduler as it is now, which may be another one than was planned
+for.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from cress.model.decisions import Claim, Decision, Stop
 
 
 def problem_of(core: Books, move: Move, kept: Ints | None = None) -> str:
-    """Return why a task cannot be moved now, as a sentence; empty if it can. ``kept`` is what ``promised`` says, if it is known."""
+    """Return why a task cannot be moved now, as a sentence; empty if it can.
+
+    ``kept`` is what ``promised`` says, if it is known.
+    """
     what = f"task {move.task} of job {move.job}"
     attempt = core.attempts.get(move.attempt)
     if attempt is None or core.cluster.names[attempt.node] != move.node:
@@ -65,7 +70,9 @@ def problem_of_place(core: Books, job: int, place: Sequence[tuple[str, int]], mo
 def decisions(
     core: Books, moves: Sequence[Move], job: int = 0, place: Sequence[tuple[str, int]] = ()
 ) -> list[Decision]:
-    """Return the decisions of one step: the place of the waiting unit ``job`` is claimed, then the target of each task, which is stopped."""
+    """Return the decisions of one step: the place of the waiting unit ``job`` is claimed, then the target of each task,
+    which is stopped.
+    """
     found: list[Decision] = []
     now, grace = core.now, {move.attempt: core.attempts[move.attempt].job.job.stop_grace for move in moves}
     victims = tuple(move.attempt for move in moves)

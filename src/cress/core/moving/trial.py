@@ -38,7 +38,8 @@ class _Made(NamedTuple):
 class Trial:
     """A copy of the books in which tasks are moved one after the other. Nobody else uses it.
 
-    ``lost`` are the tasks that may move, by attempt, with the work that each loses; each moves once. ``closed`` are nodes that take none of them.
+    ``lost`` are the tasks that may move, by attempt, with the work that each loses; each moves once. ``closed`` are
+    nodes that take none of them.
     """
 
     def __init__(self, core: Books, lost: dict[int, int], unit: JobEntry | None = None) -> None:
@@ -80,10 +81,11 @@ class Trial:
         cluster = self.cluster
         open_ = cluster.usable()
         return Free(
-            int(np.count_nonzero(open_ & ~self.occupied())), sum(len(self.whole_devices(f)) for f in np.flatnonzero(open_).tolist()),
+            int(np.count_nonzero(open_ & ~self.occupied())),
+            sum(len(self.whole_devices(f)) for f in np.flatnonzero(open_).tolist()),
             int(np.count_nonzero(open_)),
             sum(1 for f in np.flatnonzero(open_).tolist() for each in cluster.devices[f] if each.kind != DISK_KIND),
-        )  # fmt: skip
+        )
 
     def whole_devices(self, f: int) -> list[int]:
         """Return the devices of a node that nothing uses, as places in its order; disks aside."""
@@ -133,7 +135,9 @@ class Trial:
         return found
 
     def fullest(self, attempt: Attempt, fits: Bools) -> int:
-        """Return the one of these nodes on which a task leaves the least: of devices first, then of all that it asks for; -1 if there is none."""
+        """Return the one of these nodes on which a task leaves the least: of devices first, then of all that it asks
+        for; -1 if there is none.
+        """
         there = np.flatnonzero(fits)
         if not len(there):
             return -1
@@ -167,8 +171,15 @@ class Trial:
         self._enter(attempt, f, self.core.leases.hold(f, self.shape_of(attempt.job).row, end), self._ports(attempt, f))
         names = self.cluster.names
         move = Move(
-            attempt.id, attempt.job.job.id, attempt.task, names[origin], names[f], self.lost[attempt.id] - of_devices, goal, of_devices
-        )  # fmt: skip
+            attempt.id,
+            attempt.job.job.id,
+            attempt.task,
+            names[origin],
+            names[f],
+            self.lost[attempt.id] - of_devices,
+            goal,
+            of_devices,
+        )
         self._made.append(_Made(attempt, origin, amounts, mask, end, ports, move))
         self.moved.add(attempt.id)
 

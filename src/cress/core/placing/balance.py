@@ -1,4 +1,6 @@
-"""Multi-dimensional balance (source B): weights from precedence charts, the measure y, the choice of a node, the gate."""
+"""Multi-dimensional balance (source B): weights from precedence charts, the measure y, the choice of a node, the
+gate.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +137,9 @@ class Balance:
         return f
 
     def preferred(self, shape: Shape) -> Ints:
-        """Return all nodes, those first that a copy of ``shape`` prefers as they are: by its rank, by the order of nodes after placing, as they registered."""
+        """Return all nodes, those first that a copy of ``shape`` prefers as they are: by its rank, by the order of
+        nodes after placing, as they registered.
+        """
         cluster, n = self.cluster, self.cluster.node_count
         if self.order == FIRST:
             worse: Floats = np.zeros(n, np.float32)
@@ -187,7 +191,8 @@ class Balance:
         return squares
 
     def holds_back(self, shape: Shape, others: Container[int] | None = None) -> bool:
-        """Return the decision of the balance gate: y would rise on every node feasible for ``shape``, and fall on one of them with another.
+        """Return the decision of the balance gate: y would rise on every node feasible for ``shape``, and fall on one
+        of them with another.
 
         The other is a waiting unit of another shape that fits there, in one of the rows ``others``; ``None``: in any.
         """

@@ -31,21 +31,24 @@ Asker: TypeAlias = tuple[Facts, tuple[str, ...]]
 BY_EXPRESSION = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
 # Kinds of clauses that compare domains.
 OVER_DOMAINS = (Kind.SPREAD, Kind.AWAY, Kind.NEAR, Kind.WITHIN)
-# Kinds of clauses about all tasks of a gang, which a gang with parts cannot have; ``within`` it can, if all its parts have it.
+# Kinds of clauses about all tasks of a gang, which a gang with parts cannot have; ``within`` it can, if all its parts
+# have it.
 NOT_OF_PARTS = (Kind.ADJACENT, Kind.WHOLE, Kind.SPREAD, Kind.AWAY, Kind.NEAR)
 FOR_ALL = "within: of the job, or in each part"
 
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """The constraints that hold now: the ``hard`` clauses in their order, and the ``terms`` whose sum is the score of a node.
+    """The constraints that hold now: the ``hard`` clauses in their order, and the ``terms`` whose sum is the score of a
+    node.
 
     ``ports`` are the requested numbers, 0 for a dynamic one; at most ``per_node`` and ``per_rack`` tasks of
     the job run together (0: any number). ``owner`` is the id of the job if the match depends on its own tasks,
-    ``group`` the name of its group if the names of other jobs are relative to it. ``parts`` are the wants of the members
-    of a unit of several jobs, in which ``hard`` has been joined from theirs, ``members`` their requests. ``apart``: nodes
-    with fewer tasks of the owner come first, before any rank. ``askers`` are what nodes that choose see of the jobs of the unit. ``licences`` are those that all tasks of the unit take together.
-    ``together`` tasks start at once, if a clause compares domains. ``avoids``: other jobs keep away from it, so it keeps away from them.
+    ``group`` the name of its group if the names of other jobs are relative to it. ``parts`` are the wants of the
+    members of a unit of several jobs, in which ``hard`` has been joined from theirs, ``members`` their requests.
+    ``apart``: nodes with fewer tasks of the owner come first, before any rank. ``askers`` are what nodes that choose
+    see of the jobs of the unit. ``licences`` are those that all tasks of the unit take together. ``together`` tasks
+    start at once, if a clause compares domains. ``avoids``: other jobs keep away from it, so it keeps away from them.
     ``kinds`` are those of the tasks of a gang with parts that start, if there are several.
     """
 
@@ -92,10 +95,22 @@ class Constraints:
     """
 
     __slots__ = (
-        "_last", "_made", "_spans", "by_load", "by_time", "data", "grouped", "keys", "lasting", "least", "over_domains", "owned",
+        "_last",
+        "_made",
+        "_spans",
+        "by_load",
+        "by_time",
+        "data",
+        "grouped",
+        "keys",
+        "lasting",
+        "least",
+        "over_domains",
+        "owned",
         "rank",
-        "requirement", "whole",
-    )  # fmt: skip
+        "requirement",
+        "whole",
+    )
 
     def __init__(self, requirement: Requirement, rank: Rank, keys: Wants = NO_WANTS) -> None:
         self.requirement = requirement
@@ -128,7 +143,9 @@ class Constraints:
         self._last: tuple[tuple[int, int, str, int, int], Wants] = ((0, NO_OWNER, "", 0, 0), NO_WANTS)
 
     def soft_now(self, waited: int, load: float) -> int:
-        """Return the clauses whose f(x) is true after ``waited`` µs in the queue, at this load of the cluster (0 … 1)."""
+        """Return the clauses whose f(x) is true after ``waited`` µs in the queue, at this load of the cluster (0 …
+        1).
+        """
         bits = 0
         for i, clause in enumerate(self.requirement.clauses):
             if clause.relaxation is not None and clause.relaxation.holds(waited, load):
@@ -145,7 +162,9 @@ class Constraints:
         return tuple([self.soft_now(waited, load) for waited in self._spans])
 
     def next_change(self, waited: int) -> int:
-        """Return the smallest waiting time above ``waited`` at which a clause may become soft or hard; NEVER if none does."""
+        """Return the smallest waiting time above ``waited`` at which a clause may become soft or hard; NEVER if none
+        does.
+        """
         soonest = NEVER
         for clause in self.requirement.clauses:
             if clause.relaxation is not None:
@@ -154,7 +173,9 @@ class Constraints:
         return soonest
 
     def wants(self, soft: int, owner: int = NO_OWNER, group: str = "", size: int = 1) -> Wants:
-        """Return the wants while the clauses ``soft`` are soft, for ``size`` tasks of the job ``owner`` of ``group`` at once."""
+        """Return the wants while the clauses ``soft`` are soft, for ``size`` tasks of the job ``owner`` of ``group`` at
+        once.
+        """
         owner = owner if self.owned else NO_OWNER
         group = group if self.grouped else ""
         together = size if self.over_domains else 1
@@ -249,7 +270,10 @@ def asks_for_more(job: Job) -> bool:
 
 
 def constraints_of_one_kind(job: Job, dimensions: Dimensions) -> Constraints | None:
-    """Return the constraints of a job whose tasks are alike; ``None`` if it has none. Raises ``InputError`` for invalid texts."""
+    """Return the constraints of a job whose tasks are alike; ``None`` if it has none.
+
+    Raises ``InputError`` for invalid texts.
+    """
     if not asks_for_more(job):
         return None
     facts = _facts_of(job, dimensions)
@@ -264,7 +288,9 @@ def data_of(constraints: Constraints | None) -> tuple[str, ...]:
 
 
 def check_constraints(requirement: str, rank: str) -> None:
-    """Raise ``InputError`` with field ``requirement`` or ``rank`` for an invalid text of a job that was accepted before."""
+    """Raise ``InputError`` with field ``requirement`` or ``rank`` for an invalid text of a job that was accepted
+    before.
+    """
     for name, text, parse in (("requirement", requirement, parse_requirement), ("rank", rank, parse_rank)):
         try:
             parse(text, stored=True)

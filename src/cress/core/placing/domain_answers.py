@@ -1,4 +1,5 @@
-"""Answers of predicates over domains, kept per domain and carried over to the nodes of those alone whose answer changed.
+"""Answers of predicates over domains, kept per domain and carried over to the nodes of those alone whose answer
+changed.
 
 A start or an end changes what is open in a few domains; a cluster has ten thousand nodes.
 """
@@ -19,7 +20,9 @@ _NONE: Bools = np.zeros(0, np.bool_)
 
 
 class _Closed:
-    """The domains that a predicate closes, as the row has them; ``changed`` is room for the numbers of those that change."""
+    """The domains that a predicate closes, as the row has them; ``changed`` is room for the numbers of those that
+    change.
+    """
 
     __slots__ = ("changed", "closed", "domains", "predicate")
 
@@ -79,9 +82,18 @@ class Closures:
             others = _NONE if len(self._kept) == 1 else self._shut(each)
             order, bounds = each.domains.sorted_nodes
             cleared |= shut_domains(
-                row, each.changed, number, each.closed, others, order, bounds, cluster.nodes, cluster.totals, cluster.rows,
+                row,
+                each.changed,
+                number,
+                each.closed,
+                others,
+                order,
+                bounds,
+                cluster.nodes,
+                cluster.totals,
+                cluster.rows,
                 cluster.lack,
-            )  # fmt: skip
+            )
         return cleared
 
 

@@ -145,7 +145,9 @@ class Fit:
         return aside
 
     def orders(self, shape: Shape) -> list[Floats]:
-        """Return what orders the nodes for a shape before the balance does, the most important first: a node with more is better."""
+        """Return what orders the nodes for a shape before the balance does, the most important first: a node with more
+        is better.
+        """
         if shape.match is None:
             return []
         found = [self.matching.fewest(shape.wants.owner)] if shape.wants.apart else []
@@ -170,7 +172,9 @@ class Fit:
         return any(self.cluster.lack[each.row, f] & EXCLUDED for each, f, _ in shape.copies(nodes))
 
     def caps(self, shape: Shape) -> Ints:
-        """Return, per node, the limit of copies that may ever start there together, amounts aside; empty: any number."""
+        """Return, per node, the limit of copies that may ever start there together, amounts aside; empty: any
+        number.
+        """
         caps = NO_CAPS if shape.match is None else shape.match.caps()
         return (
             self._capped(caps, shape, empty=True) if shape.size > 1 and devices.cares(self.cluster, shape.ask) else caps
@@ -232,7 +236,9 @@ class Fit:
         return tuple(int(x) for x in self.cluster.rows[shape.row, start : start + self.cluster.k_count])
 
     def ever_fits(self, request: ResourceVector, wants: Wants = NO_WANTS) -> bool:
-        """Return whether some present node, cordoned or not, is large enough when empty and satisfies ``wants``; of several kinds of tasks for each of them."""
+        """Return whether some present node, cordoned or not, is large enough when empty and satisfies ``wants``; of
+        several kinds of tasks for each of them.
+        """
         if wants.kinds:
             return all(self.ever_fits(each.request, each.wants) for each in wants.kinds)
         return bool(np.any(self._large(request, wants) & self.matching.ever(wants)))
@@ -257,13 +263,16 @@ class Fit:
         return np.minimum(copies, caps[: self.cluster.node_count]) if len(caps) else copies
 
     def _holds_together(self, shape: Shape, copies: Ints, *, clauses: bool) -> bool:
-        """Return whether a unit of the shape finds room in ``copies`` per node; ``clauses``: in racks and domains as they ask."""
+        """Return whether a unit of the shape finds room in ``copies`` per node; ``clauses``: in racks and domains as
+        they ask.
+        """
         wants = shape.wants if clauses else NO_WANTS
         rules = shape.match.rules() if clauses and shape.match is not None and by_domains(shape) else NO_RULES
         return holds_together(self.relations, copies, wants, shape.size, rules)
 
     def within_reach(self, shape: Shape) -> bool:
-        """Return whether the shape could fit after ends of tasks: its clauses allow nodes that are large enough when empty.
+        """Return whether the shape could fit after ends of tasks: its clauses allow nodes that are large enough when
+        empty.
 
         The result for excluded nodes holds until ``loosened`` changes; the last suitable node is tried first.
         """
@@ -303,7 +312,9 @@ class Fit:
         return f == NONE
 
     def could_ever_fit(self, shape: Shape) -> bool:
-        """Return whether nodes that no clause excludes at the moment would be large enough for a unit if they were empty."""
+        """Return whether nodes that no clause excludes at the moment would be large enough for a unit if they were
+        empty.
+        """
         return self._would_do(shape, clauses=True) != NONE
 
     def _is_large(self, f: int, shape: Shape) -> bool:
@@ -326,7 +337,9 @@ class Fit:
         return int(np.argmax(alone[0] > 0)) if holds else NONE
 
     def kinds_when_empty(self, shape: Shape, closed: Bools | None = None) -> Levels:
-        """Return the room for the kinds of a gang on empty nodes that take tasks and that their clauses allow now, but for ``closed`` ones."""
+        """Return the room for the kinds of a gang on empty nodes that take tasks and that their clauses allow now, but
+        for ``closed`` ones.
+        """
         alone = [self.room_when_empty(kind) for kind in shape.kinds]
         for copies in alone if closed is not None else ():
             copies[closed] = 0
@@ -350,7 +363,9 @@ class Fit:
         return int(copies.sum())
 
     def free_copies(self, shape: Shape) -> Ints:
-        """Return the copies of ``shape`` that fit on each node now, on the usable nodes that no clause excludes, by its caps."""
+        """Return the copies of ``shape`` that fit on each node now, on the usable nodes that no clause excludes, by its
+        caps.
+        """
         may = self.cluster.usable() & ~self.excluded(shape)
         free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count][may]
         asked = shape.request_array > 0
@@ -362,7 +377,9 @@ class Fit:
         return copies
 
     def has_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
-        """Return whether the free amounts of each of these nodes hold its copies of ``shape``, and no clause excludes one."""
+        """Return whether the free amounts of each of these nodes hold its copies of ``shape``, and no clause excludes
+        one.
+        """
         if shape.kinds:
             return self._kinds_have_room(shape, nodes)
         caps = self.caps_now(shape)

@@ -1,4 +1,6 @@
-"""The order ``fragmentation``: the node where what the likely mix cannot use of the devices grows least, with balance (design note 0026)."""
+"""The order ``fragmentation``: the node where what the likely mix cannot use of the devices grows least, with balance
+(design note 0026).
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,8 @@ class Fragmentation:
         return self._squares
 
     def place(self, shape: Shape, slot: int, end: int, blocked: npt.NDArray[np.int32]) -> int:
-        """Hold one copy of ``shape`` until ``end`` on the best node that fits and is not blocked, in lease ``slot``; -1 if there is none.
+        """Hold one copy of ``shape`` until ``end`` on the best node that fits and is not blocked, in lease ``slot``; -1
+        if there is none.
 
         ``squares`` holds y² of every node.
         """
@@ -182,7 +185,9 @@ class Fragmentation:
                 fill_values(np.array(sizes, np.int64), pieces, self._values[j])
 
     def _columns(self) -> tuple[Any, ...]:
-        """Return the tables of kernels: a column for each shape and dimension with devices of which it asks for some."""
+        """Return the tables of kernels: a column for each shape and dimension with devices of which it asks for
+        some.
+        """
         asked = np.flatnonzero(self._requests.any(axis=0))
         shapes: list[Ints] = []
         amounts: list[Ints] = []

@@ -1,7 +1,7 @@
 """Rules about all tasks of a gang together: how many of them each domain of an attribute may take.
 
-A gang is judged by its end: after its start every domain that got tasks keeps the rules. Tasks are given out one after the
-other, to the open domain that comes first. For one rule that finds a way if there is one.
+A gang is judged by its end: after its start every domain that got tasks keeps the rules. Tasks are given out one after
+the other, to the open domain that comes first. For one rule that finds a way if there is one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ Levels: TypeAlias = npt.NDArray[np.float64]
 
 
 class Counter(ABC):
-    """The tasks of a gang in the domains of one attribute while they are given out; the last place is that of no domain."""
+    """The tasks of a gang in the domains of one attribute while they are given out; the last place is that of no
+    domain.
+    """
 
     def __init__(self, of: Ints, counts: Ints) -> None:
         self.of = of
@@ -129,7 +131,9 @@ class Within(NamedTuple):
 
 
 def in_one(rule: Within, sizes: Sequence[int], copies: Sequence[Ints]) -> Iterator[list[Ints]]:
-    """Yield the copies per node of each kind of tasks in each domain that holds so many of every kind by itself: those in use first, then the tightest."""
+    """Yield the copies per node of each kind of tasks in each domain that holds so many of every kind by itself: those
+    in use first, then the tightest.
+    """
     rooms = [rule.domains.total(each).tolist()[:-1] for each in copies]
     of = rule.domains.of[: len(copies[0])]
     found = [
@@ -158,7 +162,9 @@ NO_RULES = Rules()
 
 
 def share_bound(weights: Ints, total: int, skew: int) -> Ints:
-    """Return, per domain, the tasks that it may have of ``total``: its share rounded up, and ``skew - 1`` more; 0 without a share."""
+    """Return, per domain, the tasks that it may have of ``total``: its share rounded up, and ``skew - 1`` more; 0
+    without a share.
+    """
     whole = max(1, int(weights.sum()))
     # Rounded up, without floats.
     bound: Ints = -(-weights * total // whole) + (skew - 1)
@@ -167,10 +173,12 @@ def share_bound(weights: Ints, total: int, skew: int) -> Ints:
 
 
 def fill(copies: Ints, size: int, hard: list[Counter], soft: list[Counter]) -> tuple[Ints, list[int]] | None:
-    """Give ``size`` tasks to nodes with so many ``copies``; ``None`` if the hard rules leave no way, or the greedy choice finds none.
+    """Give ``size`` tasks to nodes with so many ``copies``; ``None`` if the hard rules leave no way, or the greedy
+    choice finds none.
 
-    Returns a number for each node, alike for nodes of the same domains, and the tasks of the nodes with each number; the last number is that of
-    nodes that take none. Of domains that may take one, the least full in all rules comes first, then the roomiest, then that of the first node.
+    Returns a number for each node, alike for nodes of the same domains, and the tasks of the nodes with each number;
+    the last number is that of nodes that take none. Of domains that may take one, the least full in all rules comes
+    first, then the roomiest, then that of the first node.
     """
     places = np.flatnonzero(copies)
     of = np.zeros(len(copies), np.int64)

@@ -1,9 +1,10 @@
-"""Room for gangs whose tasks are counted per node, per rack, or per other domain: the nodes that stay open, however copies are placed.
+"""Room for gangs whose tasks are counted per node, per rack, or per other domain: the nodes that stay open, however
+copies are placed.
 
 Nodes are in racks, racks in the cluster, and each has a limit of copies: with such nested bounds tasks can be
 placed one after the other, each on any open node, and all of them find a place. A copy on an open node takes one from
-its node, its rack and the cluster, so exactly one less is left. Where domains of several attributes are compared, the tasks of each
-set of nodes that are alike are settled before, which is such a bound as well.
+its node, its rack and the cluster, so exactly one less is left. Where domains of several attributes are compared, the
+tasks of each set of nodes that are alike are settled before, which is such a bound as well.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ def by_domains(shape: Shape) -> bool:
 
 
 def gang_room(relations: Relations, shape: Shape, copies: Ints) -> Room | None:
-    """Return the room that a gang may use of these copies per node, which respect its caps; ``None`` if it does not fit.
+    """Return the room that a gang may use of these copies per node, which respect its caps; ``None`` if it does not
+    fit.
 
     A gang that prefers adjacency gets it if possible.
     """
@@ -179,7 +181,9 @@ def ruled_rooms(
 
 
 def _chosen(rules: Rules, size: int, copies: Ints) -> Iterator[Ints]:
-    """Yield the copies in the domains that the gang must be within, the best choice first, and its preferences before the rest."""
+    """Yield the copies in the domains that the gang must be within, the best choice first, and its preferences before
+    the rest.
+    """
     if int(copies.sum()) < size:
         return
     asked = [each for each in rules.hard if isinstance(each, Within)]
@@ -200,7 +204,9 @@ def _chosen(rules: Rules, size: int, copies: Ints) -> Iterator[Ints]:
 
 
 def _tightest(rule: Within, size: int, copies: Ints) -> tuple[tuple[int, int, int], Ints]:
-    """Return the number of the fewest and nearest domains that hold the gang, their distances and copies, and the copies in them."""
+    """Return the number of the fewest and nearest domains that hold the gang, their distances and copies, and the
+    copies in them.
+    """
     domains = rule.domains
     room = domains.total(copies).tolist()[:-1]
     chosen = domains.tightest(room, size, rule.used)

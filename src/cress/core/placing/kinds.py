@@ -31,7 +31,9 @@ from cress.model.resources import Dimensions, ResourceVector
 
 
 class Kind:
-    """Tasks of a gang that ask for the same: ``job`` is the gang as if it had no others, ``spans`` the numbers of these tasks."""
+    """Tasks of a gang that ask for the same: ``job`` is the gang as if it had no others, ``spans`` the numbers of these
+    tasks.
+    """
 
     __slots__ = ("constraints", "job", "spans")
 
@@ -130,7 +132,9 @@ class KindsConstraints(Constraints):
 
 
 def request_and_wants(kinds: Sequence[KindWants], licences: Amounts) -> tuple[ResourceVector, Wants]:
-    """Return the request and the wants of a unit of these kinds; of several, the least request and all that they want."""
+    """Return the request and the wants of a unit of these kinds; of several, the least request and all that they
+    want.
+    """
     size = sum(each.size for each in kinds)
     if len(kinds) == 1:
         wants = kinds[0].wants
@@ -165,7 +169,9 @@ def lasting_wants(job: Job, dimensions: Dimensions) -> Wants:
 
 
 def check_parts(job: Job) -> None:
-    """Raise ``InputError`` unless the parts of a job, whose amounts are, are valid, and their tasks those of the job."""
+    """Raise ``InputError`` unless the parts of a job, whose amounts are, are valid, and their tasks those of the
+    job.
+    """
     for part in job.parts:
         if part.tasks < 1:
             raise InputError(f"{part.tasks} tasks in part {part.name}", hint="at least 1", field="parts")

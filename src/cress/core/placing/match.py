@@ -45,16 +45,33 @@ def predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
 class Match:
     """The match of one shape: its predicates, the first static one that excludes each node, the scores of nodes.
 
-    ``first`` (int8, per node) has 1 + the place of that predicate, 0 for none. ``closures`` are the predicates that compare domains: they
-    shut the row by domains, all others exclude nodes one by one. ``scores`` (float32, per node) are the
-    sums of the terms; ``at`` is the position in the log of changes up to which they are valid. ``orders`` are the
-    values of the hard clauses that order nodes before the rank, per node; none for a clause that the rank weighs itself.
+    ``first`` (int8, per node) has 1 + the place of that predicate, 0 for none. ``closures`` are the predicates that
+    compare domains: they shut the row by domains, all others exclude nodes one by one. ``scores`` (float32, per node)
+    are the sums of the terms; ``at`` is the position in the log of changes up to which they are valid. ``orders`` are
+    the values of the hard clauses that order nodes before the rank, per node; none for a clause that the rank weighs
+    itself.
     """
 
     __slots__ = (
-        "_cluster", "_dynamic", "_ordering", "_program", "_static", "_terms", "at", "by_domains", "closures", "compares", "dynamic_scores", "first",
-        "follows_nodes", "orders", "predicates", "scores", "wants", "watches",
-    )  # fmt: skip
+        "_cluster",
+        "_dynamic",
+        "_ordering",
+        "_program",
+        "_static",
+        "_terms",
+        "at",
+        "by_domains",
+        "closures",
+        "compares",
+        "dynamic_scores",
+        "first",
+        "follows_nodes",
+        "orders",
+        "predicates",
+        "scores",
+        "wants",
+        "watches",
+    )
 
     def __init__(self, context: Context, wants: Wants) -> None:
         self.wants = wants
@@ -121,7 +138,9 @@ class Match:
         return self.orders
 
     def first_excluding(self, places: Ints, facts: bool) -> Firsts:
-        """Return 1 + the place of the first predicate about single nodes that excludes each of them, 0 for none; ``facts``: also static ones."""
+        """Return 1 + the place of the first predicate about single nodes that excludes each of them, 0 for none;
+        ``facts``: also static ones.
+        """
         if facts:
             self.first[places] = _first(self._static, places)
         first = self.first[places]
@@ -173,7 +192,9 @@ class Match:
 
 
 def _first(asked: list[tuple[int, Predicate]], places: Ints) -> Firsts:
-    """Return, per node, the place of the first of these predicates, which come with their places, that excludes it; 0 for none."""
+    """Return, per node, the place of the first of these predicates, which come with their places, that excludes it; 0
+    for none.
+    """
     first = np.zeros(len(places), np.int8)
     for place, each in reversed(asked):
         first[each.excludes(places)] = min(place, LAST_PLACE)

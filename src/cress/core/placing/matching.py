@@ -1,8 +1,9 @@
 """The matches of the waiting shapes: computed for all nodes once, then updated.
 
-Static predicates depend on a node's description (attributes, names), dynamic ones on free amounts and running tasks. Changes are
-noted as they happen (``touch``, ``set_node``, ``redo``) and applied together by ``flush``: at the end of ``observe`` and
-before each pass. So a gang is matched as one: its first tasks change its clauses only when all of it is placed.
+Static predicates depend on a node's description (attributes, names), dynamic ones on free amounts and running tasks.
+Changes are noted as they happen (``touch``, ``set_node``, ``redo``) and applied together by ``flush``: at the end of
+``observe`` and before each pass. So a gang is matched as one: its first tasks change its clauses only when all of it is
+placed.
 """
 
 from __future__ import annotations
@@ -292,7 +293,9 @@ class Matching(NodeWatcher):
         return may
 
     def caps_when_empty(self, wants: Wants) -> Ints:
-        """Return per node how many tasks of a gang with these wants may start there if it is empty; empty array: any number."""
+        """Return per node how many tasks of a gang with these wants may start there if it is empty; empty array: any
+        number.
+        """
         return least(each.caps_when_empty() for each in predicates(self.context, wants))
 
     def alone(self, shape: Shape, places: Ints) -> tuple[tuple[str, int], ...]:
@@ -323,7 +326,8 @@ class Matching(NodeWatcher):
 def _counted(asked: list[tuple[Predicate, Bools]], places: Ints) -> tuple[tuple[str, int], ...]:
     """Return, per predicate that excludes some of these nodes, its text and how many.
 
-    Of nodes that choose only those that satisfy everything else count, and only the conditions and names that keep most of them away are told.
+    Of nodes that choose only those that satisfy everything else count, and only the conditions and names that keep most
+    of them away are told.
     """
     left = np.ones(len(places), np.bool_)
     for each, excluded in asked:

@@ -1,4 +1,6 @@
-"""The mix: which shapes of tasks with devices are likely to come next, learned from what arrived lately and what waits."""
+"""The mix: which shapes of tasks with devices are likely to come next, learned from what arrived lately and what
+waits.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ def _kinds(job: Job, tasks: int) -> Iterator[tuple[Kind, int]]:
 
 
 class Mix:
-    """The likely shapes, taken anew from time to time; only events change it, so every scheduler that saw the same has the same.
+    """The likely shapes, taken anew from time to time; only events change it, so every scheduler that saw the same has
+    the same.
 
     ``window``: about so many tasks that arrived last count.
     """
@@ -68,7 +71,9 @@ class Mix:
         return self.fresh >= max(FIRST, min(self._tasks, self.window), jobs // JOBS_PER_TASK)
 
     def renew(self, waiting: Iterable[tuple[Job, int]]) -> None:
-        """Take the mix of what arrived lately and of the ``waiting`` jobs, each with the number of its tasks that wait."""
+        """Take the mix of what arrived lately and of the ``waiting`` jobs, each with the number of its tasks that
+        wait.
+        """
         counts = Counter(self.arrived)
         for job, tasks in waiting:
             for kind, number in _kinds(job, tasks):

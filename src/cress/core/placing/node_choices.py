@@ -28,7 +28,9 @@ MOST_SHOWN = 3
 
 
 def check_choice(accepts: str, repels: tuple[str, ...], *, stored: bool = False) -> None:
-    """Raise InputError, with its field, unless a node may accept and repel so; ``stored``: said so before, perhaps to an older release."""
+    """Raise InputError, with its field, unless a node may accept and repel so; ``stored``: said so before, perhaps to
+    an older release.
+    """
     check_tolerances(repels, "repels")
     if accepts:
         try:

@@ -1,4 +1,6 @@
-"""The kinds of nodes that quotas name (design note 0034): which nodes are of which kind, and what a task costs there."""
+"""The kinds of nodes that quotas name (design note 0034): which nodes are of which kind, and what a task costs
+there.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ _MOST_REQUESTS = 10_000
 
 
 class NodeKinds:
-    """The measures with a kind of node that some group names. All groups are charged in them, behind their own measures.
+    """The measures with a kind of node that some group names. All groups are charged in them, behind their own
+    measures.
 
     False where there are none.
     """
@@ -97,7 +100,9 @@ class NodeKinds:
         return self._totals[1]
 
     def least(self, request: ResourceVector, wants: Wants) -> tuple[int, ...]:
-        """Return the smallest charge of a task in each measure over the usable nodes that are large enough and that its clauses may ever allow."""
+        """Return the smallest charge of a task in each measure over the usable nodes that are large enough and that its
+        clauses may ever allow.
+        """
         return self._extremes_of(request, wants)[0]
 
     def most(self, request: ResourceVector, wants: Wants) -> tuple[int, ...]:

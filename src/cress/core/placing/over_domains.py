@@ -1,7 +1,8 @@
 """Predicates that compare domains, the values of an attribute: ``spread``, ``away_from``, ``near``, ``within``.
 
-All of them count tasks per domain. For a task that starts alone they say which domains are open at the moment; a gang is judged by its end, so
-its predicates close what is closed however its tasks are given out, and the rest is in their rules.
+All of them count tasks per domain. For a task that starts alone they say which domains are open at the moment; a gang
+is judged by its end, so its predicates close what is closed however its tasks are given out, and the rest is in their
+rules.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class OverDomain(Placed):
         return self.relations.domains(self._key)
 
     def eligible(self) -> Bools:
-        """Return, per domain, whether it counts: it has a node that is there, not cordoned, and allowed whatever runs."""
+        """Return, per domain, whether it counts: it has a node that is there, not cordoned, and allowed whatever
+        runs.
+        """
         domains = self.domains
         facts, seen, found = self._eligible
         if facts != self.relations.facts or seen is not domains:
@@ -88,7 +91,9 @@ class OverDomain(Placed):
         return _take_over(np.float32(weight) * self.values() + np.float32(0), worth, changed)
 
     def closed(self) -> Bools:
-        """Return, per domain, whether it is closed at the moment, worked out once while nothing starts, ends or changes."""
+        """Return, per domain, whether it is closed at the moment, worked out once while nothing starts, ends or
+        changes.
+        """
         relations, domains = self.relations, self.domains
         now = (relations.moves, relations.facts, domains)
         if self._closed[0] != now:
@@ -114,7 +119,9 @@ class OverDomain(Placed):
         return found
 
     def _by_distance(self, used: list[int], *, nobody: bool) -> Floats:
-        """Return, per domain, 1 where it is in use, else less the farther it is from the nearest one; 1 for all while ``nobody`` is anywhere."""
+        """Return, per domain, 1 where it is in use, else less the farther it is from the nearest one; 1 for all while
+        ``nobody`` is anywhere.
+        """
         domains = self.domains
         if self._distances[:3] != (domains, used, nobody):
             found = np.zeros(len(domains) + 1, np.float32)
@@ -252,7 +259,9 @@ class Spread(OverDomain):
 
 
 def _take_over(new: npt.NDArray[Any], answers: npt.NDArray[Any], changed: Ints) -> int:
-    """Make the ``answers`` of domains ``new``; write the domains that this changes into ``changed``, and return how many these are."""
+    """Make the ``answers`` of domains ``new``; write the domains that this changes into ``changed``, and return how
+    many these are.
+    """
     numbers = np.flatnonzero(new != answers)
     changed[: len(numbers)] = numbers
     answers[:] = new
@@ -260,7 +269,9 @@ def _take_over(new: npt.NDArray[Any], answers: npt.NDArray[Any], changed: Ints) 
 
 
 def _reached(counts: Ints, size: int) -> int:
-    """Return the tasks of the least used domain when ``size - 1`` more were given to the least used ones: then the last one has most choice."""
+    """Return the tasks of the least used domain when ``size - 1`` more were given to the least used ones: then the last
+    one has most choice.
+    """
     if not len(counts):
         return 0
     low, high = int(counts.min()), int(counts.min()) + size - 1
@@ -330,7 +341,9 @@ class AwayFrom(OfJobs):
 
 
 class Near(OfJobs):
-    """The predicate "a task of these jobs runs in the domain"; of a job that is one of them the first task may be anywhere."""
+    """The predicate "a task of these jobs runs in the domain"; of a job that is one of them the first task may be
+    anywhere.
+    """
 
     def _first(self, running: Ints) -> bool:
         return self._own and not running.any()
@@ -406,7 +419,10 @@ class KeptOff(OverDomain):
             f" and {len(jobs) - MOST_SHOWN} more" * (len(jobs) > MOST_SHOWN)
         )
         several = len(jobs) > 1
-        return f"the distance to job{'s' * several} {some}, which keep{'s' * (not several)} away from {_jobs_text(self._whose.jobs)} by {self._by}"
+        return (
+            f"the distance to job{'s' * several} {some}, which keep{'s' * (not several)} away from "
+            f"{_jobs_text(self._whose.jobs)} by {self._by}"
+        )
 
     @text.setter
     def text(self, text: str) -> None:

@@ -146,7 +146,9 @@ class UnitDevices(Placed):
 
 
 class Adjacent(Placed):
-    """The predicate "the node's rack is near all racks with tasks of the job or its application"; their own racks come first."""
+    """The predicate "the node's rack is near all racks with tasks of the job or its application"; their own racks come
+    first.
+    """
 
     orders = True
     binds = True

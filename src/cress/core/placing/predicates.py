@@ -76,14 +76,17 @@ class Predicate(ABC):
         raise NotImplementedError
 
     def close(self, closed: Bools, changed: Ints) -> int:
-        """Bring ``closed`` up to date: per domain, whether it is closed at the moment, in the last place nodes without the attribute.
+        """Bring ``closed`` up to date: per domain, whether it is closed at the moment, in the last place nodes without
+        the attribute.
 
         The numbers of the domains whose answer changed are written into ``changed``; returns how many these are.
         """
         raise NotImplementedError
 
     def weigh(self, weight: float, worth: Floats, changed: Ints) -> int:
-        """Bring ``worth`` up to date, ``weight`` times the value of each domain as a term of a rank, in the way of ``close``."""
+        """Bring ``worth`` up to date, ``weight`` times the value of each domain as a term of a rank, in the way of
+        ``close``.
+        """
         raise NotImplementedError
 
     def detail(self) -> str:
@@ -91,11 +94,15 @@ class Predicate(ABC):
         return ""
 
     def change(self, places: Ints) -> str:
-        """Return what would help a task that fits on these nodes but for this predicate; of those that compare domains."""
+        """Return what would help a task that fits on these nodes but for this predicate; of those that compare
+        domains.
+        """
         return f"without {self.text}, {len(places)} node{'s' * (len(places) > 1)} would do"
 
     def caps(self) -> Ints | None:
-        """Return, per node of the cluster, the limit of tasks of a gang that may start there together; None: any number."""
+        """Return, per node of the cluster, the limit of tasks of a gang that may start there together; None: any
+        number.
+        """
         return None
 
     def caps_when_empty(self) -> Ints | None:

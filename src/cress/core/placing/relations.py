@@ -96,8 +96,8 @@ def belongs_with(job: LiveJob) -> Whose:
 class Relations:
     """The relations of one cluster; ``jobs`` are the live ones, as the ledger has them.
 
-    ``values`` gives the value of an attribute, by its key, on each node. ``facts`` grows whenever nodes may have begun, or ceased, to be
-    eligible: their descriptions, their presence, cordons, where data lies.
+    ``values`` gives the value of an attribute, by its key, on each node. ``facts`` grows whenever nodes may have begun,
+    or ceased, to be eligible: their descriptions, their presence, cordons, where data lies.
     """
 
     def __init__(self, dimensions: Dimensions, values: Callable[[str], Iterable[Value | None]]) -> None:
@@ -299,7 +299,9 @@ class Relations:
     # --- attempts ------------------------------------------------------------------------------------------
 
     def moved(self, job: LiveJob, f: int, change: int) -> tuple[Whose, ...]:
-        """Count a task of the job that starts (``change`` 1) or ends (-1) on node ``f``; return the owners of the task."""
+        """Count a task of the job that starts (``change`` 1) or ends (-1) on node ``f``; return the owners of the
+        task.
+        """
         self.moves += 1
         known = self._owners.get(job.job.id)
         if known is None or known[0] != self.selections.changes:

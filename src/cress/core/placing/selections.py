@@ -1,7 +1,7 @@
 """Jobs that clauses of other jobs select, and jobs that others keep away from.
 
-Which jobs a selector selects is settled when a job comes, so that starts and ends only count. What is kept follows from the live
-jobs alone.
+Which jobs a selector selects is settled when a job comes, so that starts and ends only count. What is kept follows from
+the live jobs alone.
 """
 
 from __future__ import annotations
@@ -154,7 +154,9 @@ class Selections:
         return whose in (self._named if isinstance(whose, Selected) else self.repelling)
 
     def owners(self, number: int) -> tuple[Selected | Repelling, ...]:
-        """Return the owners that the tasks of a job have beside itself: those that select it, and those that it repels."""
+        """Return the owners that the tasks of a job have beside itself: those that select it, and those that it
+        repels.
+        """
         return (*self._by_job.get(number, ()), *self._repels.get(number, ()))
 
     def selects(self, selected: Selected, number: int) -> bool:

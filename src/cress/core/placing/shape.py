@@ -17,17 +17,32 @@ from cress.model.resources import ResourceVector
 class Shape:
     """A shape: the request, the number of tasks that start together, and their wants.
 
-    ``row`` is its place in the fit table while it has one; ``waiting`` counts the queued jobs that have it. ``match`` is
-    the match of its clauses, ``None`` if it has none; ``reach`` is the last result of ``within_reach``, ``closed`` that of
-    ``waits_for_node``, each after the state of the cluster at that time; while the cluster has the open nodes of ``open_at``, a
-    unit without clauses does not wait for a node. ``kinds`` are the shapes of the kinds of tasks of a gang, if it has several: its own request is the least of
-    each amount that any of them asks for, and the places of a unit are those of one kind after the other.
+    ``row`` is its place in the fit table while it has one; ``waiting`` counts the queued jobs that have it. ``match``
+    is the match of its clauses, ``None`` if it has none; ``reach`` is the last result of ``within_reach``, ``closed``
+    that of ``waits_for_node``, each after the state of the cluster at that time; while the cluster has the open nodes
+    of ``open_at``, a unit without clauses does not wait for a node. ``kinds`` are the shapes of the kinds of tasks of a
+    gang, if it has several: its own request is the least of each amount that any of them asks for, and the places of a
+    unit are those of one kind after the other.
     """
 
     __slots__ = (
-        "ask", "closed", "cpu_charge", "early", "kinds", "match", "open_at", "reach", "request", "request_array", "row", "seen", "size",
-        "used_at", "waiting", "wants",
-    )  # fmt: skip
+        "ask",
+        "closed",
+        "cpu_charge",
+        "early",
+        "kinds",
+        "match",
+        "open_at",
+        "reach",
+        "request",
+        "request_array",
+        "row",
+        "seen",
+        "size",
+        "used_at",
+        "waiting",
+        "wants",
+    )
 
     def __init__(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> None:
         self.request = request

@@ -33,8 +33,8 @@ def constrained(specs: Sequence[JobSpec], dimensions: Dimensions | None = None) 
 
     ``dimensions`` are those of the cluster; None: they are not known, and any ``Job.X`` may be the amount of one.
 
-    Raises InputError, or InputErrors with every mistake; ``field`` is the key that a text stands for, below the place of
-    its job as in ``parse_jobs``.
+    Raises InputError, or InputErrors with every mistake; ``field`` is the key that a text stands for, below the place
+    of its job as in ``parse_jobs``.
     """
     jobs: list[Job] = []
     errors: list[InputError] = []

@@ -1,8 +1,9 @@
 """Places for a gang of several kinds of tasks: all of them at once, or none (design note 0035).
 
-One kind after the other gets nodes in a *room*, which knows how many copies of a kind each node takes beside what was taken before. Packing
-different requests is hard in general: some orders of kinds and nodes are tried, and a way that all of them miss is not found. A gang that must be
-within one domain of an attribute is tried in each that has enough for every kind by itself.
+One kind after the other gets nodes in a *room*, which knows how many copies of a kind each node takes beside what was
+taken before. Packing different requests is hard in general: some orders of kinds and nodes are tried, and a way that
+all of them miss is not found. A gang that must be within one domain of an attribute is tried in each that has enough
+for every kind by itself.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ Places: TypeAlias = "list[tuple[int, int]]"
 
 
 class Asked(NamedTuple):
-    """One kind: its request (int64, K amounts), how many of it start, and the bound of all tasks of the gang per node (empty: none)."""
+    """One kind: its request (int64, K amounts), how many of it start, and the bound of all tasks of the gang per node
+    (empty: none).
+    """
 
     request: Ints
     size: int
@@ -62,7 +65,9 @@ class Room(ABC):
 
 
 class Levels(Room):
-    """Nodes with these amounts (int64, per node K of them); ``alone``: per kind the copies that nodes take of it alone."""
+    """Nodes with these amounts (int64, per node K of them); ``alone``: per kind the copies that nodes take of it
+    alone.
+    """
 
     def __init__(self, kinds: Sequence[Asked], alone: Sequence[Ints], levels: Ints, rules: Rules = NO_RULES) -> None:
         super().__init__(kinds, rules)
@@ -122,7 +127,8 @@ def places_in(room: Room) -> list[Places] | None:
 
 
 def domains_of(rules: Rules, sizes: Sequence[int], alone: list[Ints]) -> Iterator[list[Ints]]:
-    """Yield the copies by kind in each choice of domains that the gang may be within, those that it prefers first; without rules all of them.
+    """Yield the copies by kind in each choice of domains that the gang may be within, those that it prefers first;
+    without rules all of them.
 
     Each has enough for every kind by itself.
     """

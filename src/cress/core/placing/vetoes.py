@@ -67,7 +67,8 @@ class Absent(Enum):
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """A name in a constraint of something that does not exist, as it was written; ``near`` is a similar name that exists.
+    """A name in a constraint of something that does not exist, as it was written; ``near`` is a similar name that
+    exists.
 
     ``why`` is the reason, if it is known.
     """
@@ -79,7 +80,8 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 class Reserved(msgspec.Struct, frozen=True):
-    """An advance reservation that keeps nodes from a unit at a time, which is said as clocks show it; without a group it is for maintenance.
+    """An advance reservation that keeps nodes from a unit at a time, which is said as clocks show it; without a group
+    it is for maintenance.
 
     ``shorter`` is the longest time (µs) that a task which starts now on one of them may last; 0: it holds already.
     """
@@ -93,7 +95,9 @@ class Reserved(msgspec.Struct, frozen=True):
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """A limit on running jobs that is reached: of a group, or (``user``) of a user in it; ``running`` of at most ``most``."""
+    """A limit on running jobs that is reached: of a group, or (``user``) of a user in it; ``running`` of at most
+    ``most``.
+    """
 
     group: str
     user: str
@@ -106,17 +110,18 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
 
     ``never``: no node of this cluster could run it, ever. ``lacking``: per dimension that is short, the number of
     usable nodes that have too little of it free, of ``nodes`` usable ones; nodes that a clause excludes do not count.
-    ``clauses``: per clause that excludes some of them, its text and the number that only it excludes. ``behind``: the job
-    that it waits for or must not delay. ``until``: the time at which the reason ends by itself (or a clause relaxes),
-    or the reserved or planned start. ``licences``: those of which too few are free, or exist. ``missing``:
+    ``clauses``: per clause that excludes some of them, its text and the number that only it excludes. ``behind``: the
+    job that it waits for or must not delay. ``until``: the time at which the reason ends by itself (or a clause
+    relaxes), or the reserved or planned start. ``licences``: those of which too few are free, or exist. ``missing``:
     names in the clauses of things that do not exist. ``bound``: constraints that bind all tasks of a gang together.
-    ``overloaded``: nodes that are left out for their load alone. ``closed``: of the nodes that could hold it, how many are
-    away, cordoned, and so on. ``level``: the group on whose level of the tree it is held, if not its own; ``bounded``: the bound of
-    groups that it would break, as a sentence. ``together``: the jobs that depend on it and start, or stay, together with it; those that
-    still run are on the node ``together_on``, and it is to start ``beside`` them or all of them move. ``because``: the reason
-    why the job that it starts together with waits. ``reserved``: what is reserved in advance on the nodes that have room; ``gap``: the longest time (µs) that
-    reservations leave. ``reached``: the limit on running jobs that keeps it
-    from starting. ``details`` are sentences about the domains that its clauses compare.
+    ``overloaded``: nodes that are left out for their load alone. ``closed``: of the nodes that could hold it, how many
+    are away, cordoned, and so on. ``level``: the group on whose level of the tree it is held, if not its own;
+    ``bounded``: the bound of groups that it would break, as a sentence. ``together``: the jobs that depend on it and
+    start, or stay, together with it; those that still run are on the node ``together_on``, and it is to start
+    ``beside`` them or all of them move. ``because``: the reason why the job that it starts together with waits.
+    ``reserved``: what is reserved in advance on the nodes that have room; ``gap``: the longest time (µs) that
+    reservations leave. ``reached``: the limit on running jobs that keeps it from starting. ``details`` are sentences
+    about the domains that its clauses compare.
     """
 
     kind: Verdict

@@ -19,8 +19,8 @@ _Nodes: TypeAlias = dict[str, dict[int, None]]
 class NodeChoices:
     """The nodes with a condition, and those with a name to be tolerated.
 
-    ``keys`` are the attributes of jobs that conditions ask for; ``changed``: conditions or names came or went, so waiting
-    jobs must be asked again.
+    ``keys`` are the attributes of jobs that conditions ask for; ``changed``: conditions or names came or went, so
+    waiting jobs must be asked again.
     """
 
     def __init__(self) -> None:

@@ -55,7 +55,10 @@ _MOST_REQUESTS = 10_000
 
 
 class NodeWatcher:
-    """Watcher that is told of every change on a node; this one does nothing. The matcher is one, unknown to the cluster."""
+    """Watcher that is told of every change on a node; this one does nothing.
+
+    The matcher is one, unknown to the cluster.
+    """
 
     def set_node(self, f: int, node: Node) -> None:
         """Add node ``f``, or take over its new description."""
@@ -76,8 +79,8 @@ class NodeWatcher:
 class Cluster:
     """The nodes, and the tables that kernels keep in step with them.
 
-    Indices of nodes are given in the order of registration and stay with the name permanently. The rows of ``leases`` are
-    managed by ``Leases``, those of ``rows`` and ``lack`` by ``Fit``.
+    Indices of nodes are given in the order of registration and stay with the name permanently. The rows of ``leases``
+    are managed by ``Leases``, those of ``rows`` and ``lack`` by ``Fit``.
     """
 
     def __init__(self, dimensions: Dimensions, balanced: Iterable[str]) -> None:
@@ -107,7 +110,8 @@ class Cluster:
         # The measured overload of nodes, as text.
         self.overloaded: list[str | None] = []
         self.lost: list[bool] = []
-        # Nodes that have less than their leases hold; and devices that nodes have no longer, while leases still have them.
+        # Nodes that have less than their leases hold; and devices that nodes have no longer, while leases still have
+        # them.
         self.overdrawn: set[int] = set()
         self.gone: dict[int, tuple[Device, ...]] = {}
         self.node_count = 0
@@ -233,7 +237,9 @@ class Cluster:
                 give_devices(slot, self.nodes[f], -1, self.leases, self.k_count)
 
     def set_gone(self, f: int, has: tuple[Device, ...], gone: tuple[Device, ...]) -> None:
-        """Set the devices of node ``f``, with places for those that are gone: these have no amounts and are never allocated."""
+        """Set the devices of node ``f``, with places for those that are gone: these have no amounts and are never
+        allocated.
+        """
         self._set_devices(f, (*has, *gone))
         begin = first_device(self.k_count)
         for d in range(len(has), len(has) + len(gone)):
@@ -250,7 +256,9 @@ class Cluster:
         self.refresh(f)
 
     def left_on(self, f: int) -> Ints:
-        """Return the free amounts on node ``f``, and those of its devices; below 0 where leases hold more than there is."""
+        """Return the free amounts on node ``f``, and those of its devices; below 0 where leases hold more than there
+        is.
+        """
         k = self.k_count
         begin = first_device(k)
         left = [self.nodes[f, at + LEFT : at + LEFT + DISK_AMOUNTS] for at in range(begin, self.nodes.shape[1], WIDTH)]
@@ -329,8 +337,16 @@ class Cluster:
         Kernels take them one by one: unpacking a struct costs numba 1.5 µs a call more.
         """
         return (
-            self.nodes, self.leases, self.totals, self.columns, self.then, self.dims, self.rows, self.row_count, self.lack,
-        )  # fmt: skip
+            self.nodes,
+            self.leases,
+            self.totals,
+            self.columns,
+            self.then,
+            self.dims,
+            self.rows,
+            self.row_count,
+            self.lack,
+        )
 
     def _set_devices(self, f: int, devices: tuple[Device, ...]) -> None:
         """Set the devices of node ``f``, on which no task runs."""
@@ -377,7 +393,9 @@ class Cluster:
         return self._largest[1]
 
     def least_charge(self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]) -> int:
-        """Return the smallest ``charge`` of a request over the capacities of the usable nodes that are large enough; 0 if there is none."""
+        """Return the smallest ``charge`` of a request over the capacities of the usable nodes that are large enough; 0
+        if there is none.
+        """
         return self._charges(request, charge)[0]
 
     def most_charge(self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]) -> int:

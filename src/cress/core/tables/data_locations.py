@@ -50,7 +50,9 @@ def hosts_of(node: Iterable[str]) -> tuple[Host, ...]:
 
 
 def spellings(name: str) -> tuple[Host, ...]:
-    """Return what nodes may call a host that is told by this name: the name, and in any domain (``name.``) if it has one."""
+    """Return what nodes may call a host that is told by this name: the name, and in any domain (``name.``) if it has
+    one.
+    """
     whole = host(name)
     label = _bare(whole)
     return (whole,) if label is None else (whole, f"{label}.")

@@ -19,7 +19,9 @@ class Key(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """A job as dependencies see it: its key (without a name no job can depend on it), and the keys that it depends on."""
+    """A job as dependencies see it: its key (without a name no job can depend on it), and the keys that it depends
+    on.
+    """
 
     key: Key
     on: tuple[Key, ...]

@@ -58,7 +58,9 @@ def copies(cluster: Cluster, ask: Ints, *, empty: bool) -> Ints:
 
 
 def cap_exclusive(cluster: Cluster, request: Ints, ask: Ints, copies: Ints) -> None:
-    """Lower the ``copies`` of a gang's request per node to those that may start there now, where exclusive disks are more than what is free."""
+    """Lower the ``copies`` of a gang's request per node to those that may start there now, where exclusive disks are
+    more than what is free.
+    """
     if (ask[MUST] or ask[LIKES]) and any_devices(cluster):
         cap_alone(cluster.nodes, cluster.node_count, request, ask, cluster.k_count, copies)
 
@@ -134,7 +136,9 @@ def dimensions_of(cluster: Cluster, kind: str) -> range:
 
 
 def device_use(cluster: Cluster, f: int) -> list[tuple[Device, tuple[int, ...], int]]:
-    """Return the devices of node ``f`` with the free part of each (thousandths; of a disk its four amounts), and the number of users."""
+    """Return the devices of node ``f`` with the free part of each (thousandths; of a disk its four amounts), and the
+    number of users.
+    """
     found = []
     # Devices that are gone, while leases still have them, come last.
     there = len(cluster.devices[f]) - len(cluster.gone.get(f, ()))
@@ -147,7 +151,9 @@ def device_use(cluster: Cluster, f: int) -> list[tuple[Device, tuple[int, ...], 
 
 
 def unit_fits(cluster: Cluster, members: Sequence[tuple[ResourceVector, Ints]], f: int, *, empty: bool) -> bool:
-    """Return whether all members of a unit, each with its amounts and device request, find their devices on node ``f`` together."""
+    """Return whether all members of a unit, each with its amounts and device request, find their devices on node ``f``
+    together.
+    """
     k = cluster.k_count
     node = cluster.nodes[f].copy()
     if empty:

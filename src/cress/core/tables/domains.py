@@ -1,7 +1,7 @@
 """Domains: the values of one attribute of the nodes, which spread, affinity and topology compare.
 
-Values are compared without regard to capitals. Domains are numbered by their first node, so that the numbers follow from the nodes
-alone; a node without the attribute is in none.
+Values are compared without regard to capitals. Domains are numbered by their first node, so that the numbers follow
+from the nodes alone; a node without the attribute is in none.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Domains:
 
     @property
     def sorted_nodes(self) -> tuple[Ints, Ints]:
-        """The nodes sorted by their domains, and where each domain begins among them; ``len(domains)`` stands for those without one."""
+        """The nodes sorted by their domains, and where each domain begins among them; ``len(domains)`` stands for those
+        without one.
+        """
         if self._order is None:
             self._order = np.argsort(self.of, kind="stable")
             self._bounds = np.searchsorted(self.of[self._order], np.arange(len(self) + 2))
@@ -74,10 +76,11 @@ class Domains:
         return max(self._distances.values(), default=0) + 1
 
     def tightest(self, room: Sequence[int], size: int, used: Iterable[int] = ()) -> list[int] | None:
-        """Return the domains for ``size`` copies that are fewest, then nearest to each other, then smallest; ``None`` if all are too small.
+        """Return the domains for ``size`` copies that are fewest, then nearest to each other, then smallest; ``None``
+        if all are too small.
 
-        ``room`` are copies per domain. Those ``used`` already come first. Several are chosen from each first one: the nearest
-        next, of equals the roomiest; the last one is the smallest that suffices.
+        ``room`` are copies per domain. Those ``used`` already come first. Several are chosen from each first one: the
+        nearest next, of equals the roomiest; the last one is the smallest that suffices.
         """
         there = [d for d in range(len(self)) if room[d] > 0]
         in_use = set(used)

@@ -18,7 +18,8 @@ class Leases:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        # An array: thousands of numbers as objects, made at as many moments, would keep freed memory from being given back.
+        # An array: thousands of numbers as objects, made at as many moments, would keep freed memory from being given
+        # back.
         self._free = array("q", range(len(cluster.leases) - 1, -1, -1))
         self.count = 0
         # Leases without a known end.

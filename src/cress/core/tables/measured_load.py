@@ -1,9 +1,9 @@
 """Measured load: the last measurement of each node, and the nodes too busy for new tasks (algorithms §7, step 3).
 
 A node is overloaded when its processors are busy for more than ``overload_cpu`` of the time, or less memory than
-``overload_memory`` is free, and the requests of its tasks do not explain that: tasks that requested the whole node may use it; such
-a node is full and not overloaded, so that reservations and preemption go on there. The thresholds at which a node stops being
-overloaded differ from those at which it becomes so.
+``overload_memory`` is free, and the requests of its tasks do not explain that: tasks that requested the whole node may
+use it; such a node is full and not overloaded, so that reservations and preemption go on there. The thresholds at which
+a node stops being overloaded differ from those at which it becomes so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from cress.model.options import Options
 from cress.model.resources import Measure
 from cress.model.units import AMOUNT_LIMIT, format_amount
 
-# In thousandths: the tolerance above the promised amounts, and the distance below the limit at which overload by cpu ends.
+# In thousandths: the tolerance above the promised amounts, and the distance below the limit at which overload by cpu
+# ends.
 BESIDE, BACK = 100, 100
 # The part of ``overload_memory`` that is the tolerance for memory.
 PART = 4
@@ -60,7 +61,9 @@ def judged(load: Load, promised: Promised, before: Over, options: Options) -> Ov
 
 
 def _machine(node: Node) -> tuple[int, int]:
-    """Return the processors (in thousandths) and the memory (bytes) of the machine, as its executor found them; 0: not known."""
+    """Return the processors (in thousandths) and the memory (bytes) of the machine, as its executor found them; 0: not
+    known.
+    """
     found = dict(node.attributes)
     processors, memory = found.get("CPUs"), found.get("MemoryTotal")
     return (
@@ -180,7 +183,9 @@ class Loads:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore what ``export`` wrote, after the tasks; with other options every node is judged as if for the first time."""
+        """Restore what ``export`` wrote, after the tasks; with other options every node is judged as if for the first
+        time.
+        """
         alike = state["by"] == [self._options.overload_cpu, self._options.overload_memory]
         for f, cpu, memory, network, disk, free, over_cpu, over_memory in state["nodes"]:
             load = self.seen[f] = Load(cpu, memory, network, disk, free)

@@ -1,7 +1,7 @@
 """Ports of nodes: those given to attempts, and those on which other programs listen.
 
-A fixed port is never given twice on a node, whether the other use is fixed, dynamic or another program's. A dynamic one is
-the lowest free one of the node's range.
+A fixed port is never given twice on a node, whether the other use is fixed, dynamic or another program's. A dynamic one
+is the lowest free one of the node's range.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class Ports:
         return tuple(sorted(self._seen.get(f, ())))
 
     def given(self, f: int) -> tuple[int, ...]:
-        """Return the ports of node ``f`` that were given to attempts, ascending; a port that several have is repeated."""
+        """Return the ports of node ``f`` that were given to attempts, ascending; a port that several have is
+        repeated.
+        """
         return tuple(sorted(port for port, times in self._given.get(f, {}).items() for _ in range(times)))
 
     # --- questions -----------------------------------------------------------------------------------------

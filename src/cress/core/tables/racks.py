@@ -70,7 +70,10 @@ class Racks:
         return b in self._near[a]
 
     def near_all(self, used: Iterable[int]) -> set[int]:
-        """Return the racks that are near all of ``used``, in which a further task stays adjacent. All racks if ``used`` is empty."""
+        """Return the racks that are near all of ``used``, in which a further task stays adjacent.
+
+        All racks if ``used`` is empty.
+        """
         found = set(range(len(self.names)))
         for r in used:
             found &= self._near[r]
@@ -86,9 +89,9 @@ class Racks:
         """Return the racks for a gang of ``size`` adjacent tasks; ``None`` if no racks near each other hold it.
 
         ``room`` are copies per rack, ``used`` the racks where tasks run that it must be adjacent to. One rack, of those
-        in use if they hold it, the tightest that does; else the fewest racks that are all near each other: exact for two, above that the
-        roomiest that goes with those chosen, from every first rack; if that finds none, a search of bounded length.
-        Of equals those with most racks in use, then with least left over, then those named first.
+        in use if they hold it, the tightest that does; else the fewest racks that are all near each other: exact for
+        two, above that the roomiest that goes with those chosen, from every first rack; if that finds none, a search of
+        bounded length. Of equals those with most racks in use, then with least left over, then those named first.
         """
         near_to = set(used)
         candidates = [r for r in sorted(self.near_all(near_to)) if room[r] > 0]
@@ -133,7 +136,9 @@ class Racks:
         return None if best is None else best[2]
 
     def _search(self, candidates: list[int], room: Sequence[int], size: int) -> list[int] | None:
-        """Search racks near each other that hold the gang: depth first, roomiest first, pruned where the rest is too small."""
+        """Search racks near each other that hold the gang: depth first, roomiest first, pruned where the rest is too
+        small.
+        """
         order = sorted(candidates, key=lambda r: (-room[r], r))
         steps = SEARCH_STEPS
         stack: list[tuple[list[int], int, list[int]]] = [([], 0, order)]

@@ -1,4 +1,6 @@
-"""Amounts of groups, in their measures: what one has and is guaranteed, and how far it is from its quota (source G; design note 0030)."""
+"""Amounts of groups, in their measures: what one has and is guaranteed, and how far it is from its quota (source G;
+design note 0030).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from cress.model.resources import Dimensions
 
 GroupKey: TypeAlias = tuple[int, int, int, str]
 
-# Quotas are below 2^60, so two different ratios differ by more than 2^-120: this scale keeps them apart exactly, also with
+# Quotas are below 2^60, so two different ratios differ by more than 2^-120: this scale keeps them apart exactly, also
+# with
 # what was borrowed, which has eight binary places.
 _SCALE = 128
 
@@ -32,11 +35,13 @@ UNBOUNDED = 2**62
 
 
 class Amounts:
-    """A node of the tree of groups: one that takes jobs, or one with groups below it, which has what those have together.
+    """A node of the tree of groups: one that takes jobs, or one with groups below it, which has what those have
+    together.
 
-    Its measures are the ``base`` ones of its own quota – one number, or the dimensions ``dims`` of a ``vector`` – and behind these, alike for all
-    groups, the measures with a kind of node that any group names (``kinds``, design note 0034). In those that it does not name itself its quota is 0: it
-    has no guarantee there, so they count neither for its order nor for its needs.
+    Its measures are the ``base`` ones of its own quota – one number, or the dimensions ``dims`` of a ``vector`` – and
+    behind these, alike for all groups, the measures with a kind of node that any group names (``kinds``, design note
+    0034). In those that it does not name itself its quota is 0: it has no guarantee there, so they count neither for
+    its order nor for its needs.
     """
 
     def __init__(self, name: str) -> None:
@@ -139,7 +144,8 @@ class Amounts:
         return (self.used[i] + self.claimed[i] + more) * denominator <= self.quota[i] * numerator
 
     def may_take(self, charge: tuple[int, ...], *, to_quota: bool = False) -> bool:
-        """True if used + ``charge`` ≤ quota × B, or (``to_quota``) ≤ the quota, claims included: else the groups could take turns as victims.
+        """True if used + ``charge`` ≤ quota × B, or (``to_quota``) ≤ the quota, claims included: else the groups could
+        take turns as victims.
 
         Of kinds of nodes those count that it names and is charged in.
         """
@@ -239,7 +245,9 @@ class InnerGroup(Amounts):
 def _in_measures(
     bound: Quota | None, names: tuple[str, ...] | None, kinds: tuple[str, ...], other: int
 ) -> list[int] | None:
-    """Return a bound as a list in the measures of a quota of these dimensions, or (None) of a number: nothing where it names none, ``other`` in kinds that it does not name."""
+    """Return a bound as a list in the measures of a quota of these dimensions, or (None) of a number: nothing where it
+    names none, ``other`` in kinds that it does not name.
+    """
     if bound is None:
         return None
     amounts = dict(bound.amounts)

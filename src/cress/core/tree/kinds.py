@@ -16,14 +16,18 @@ from cress.model.resources import ResourceVector
 
 @dataclass(frozen=True, slots=True)
 class Entitled:
-    """The nodes ``[n]`` on which a group may take room from others for a unit, and the kinds ``[k]`` that it names and the unit is charged in."""
+    """The nodes ``[n]`` on which a group may take room from others for a unit, and the kinds ``[k]`` that it names and
+    the unit is charged in.
+    """
 
     nodes: Bools
     kinds: Bools
 
 
 def named_kinds(group: Amounts, asked: ResourceVector) -> Bools:
-    """Return, per kind, whether a group has a quota of it and a unit that asks for so much together is charged in it."""
+    """Return, per kind, whether a group has a quota of it and a unit that asks for so much together is charged in
+    it.
+    """
     assert group.kinds is not None, "no quota names a kind of node"
     quotas = group.quota[group.base :]
     return np.array([quota > 0 and asked[k] > 0 for quota, k in zip(quotas, group.kinds.dims, strict=True)], np.bool_)
@@ -35,9 +39,9 @@ def entitled(
     """Return where a group may take room for a unit that asks for so much together.
 
     That is where it needs preemption itself, or (``below``) one of those that the unit is in below it does.
-    On a node the base measures count, and the kinds of that node that the group names and the unit is charged in; a group that names
-    kinds alone is entitled to nothing elsewhere. ``least`` is the least charge of the unit. For its own need it takes up to quota × B, for
-    one below it, or ``to_quota``, up to its quota.
+    On a node the base measures count, and the kinds of that node that the group names and the unit is charged in; a
+    group that names kinds alone is entitled to nothing elsewhere. ``least`` is the least charge of the unit. For its
+    own need it takes up to quota × B, for one below it, or ``to_quota``, up to its quota.
     """
     kinds, base = group.kinds, group.base
     assert kinds is not None, "no quota names a kind of node"
@@ -61,7 +65,8 @@ def entitled(
 
 
 def is_guaranteed(group: Amounts, shape: Shape) -> bool:
-    """Return whether a unit of this shape is what a group is guaranteed, on some node that it may take: the group is below its quota in every measure in which the unit is charged there.
+    """Return whether a unit of this shape is what a group is guaranteed, on some node that it may take: the group is
+    below its quota in every measure in which the unit is charged there.
 
     What it has of a kind that it does not name is borrowed.
     """
@@ -80,7 +85,9 @@ def is_guaranteed(group: Amounts, shape: Shape) -> bool:
 
 
 def yields_somewhere(group: Amounts, kinds: Bools, *, to_quota: bool) -> bool:
-    """Return whether a group is so far above its quota that it can be preempted in a measure that it names, or has anything of these ``kinds`` that it does not name."""
+    """Return whether a group is so far above its quota that it can be preempted in a measure that it names, or has
+    anything of these ``kinds`` that it does not name.
+    """
     return group.can_be_preempted(to_quota=to_quota) or any(
         wanted and not group.quota[i] and group.used[i] > group.leaving[i]
         for i, wanted in enumerate(kinds.tolist(), group.base)
@@ -88,7 +95,9 @@ def yields_somewhere(group: Amounts, kinds: Bools, *, to_quota: bool) -> bool:
 
 
 def excess_in(group: Amounts, kinds: Bools) -> tuple[bool, Fraction]:
-    """Return how far a group is above its quota in the worst of these kinds: one without a quota of it first, then by used / quota."""
+    """Return how far a group is above its quota in the worst of these kinds: one without a quota of it first, then by
+    used / quota.
+    """
     worst = (False, Fraction(0))
     for i, wanted in enumerate(kinds.tolist(), group.base):
         has = group.used[i] - group.leaving[i]
@@ -98,7 +107,8 @@ def excess_in(group: Amounts, kinds: Bools) -> tuple[bool, Fraction]:
 
 
 def spare_by_kind(group: Amounts, width: int, *, to_quota: bool) -> list[int]:
-    """Return, per column, what a group may lose and still be at its quota: base measures in the first ``width``, then the kinds.
+    """Return, per column, what a group may lose and still be at its quota: base measures in the first ``width``, then
+    the kinds.
 
     -1 where it cannot be preempted: its base measures count only if it can be preempted in one of them.
     """

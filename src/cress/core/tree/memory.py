@@ -1,8 +1,8 @@
 """Fair share with memory (design note 0030): what a group borrowed lately, as an exponentially weighted mean.
 
-Borrowed is what it uses beyond its quota. The mean is brought up to date at *ticks* on an absolute grid: of one tick to the next
-the amount borrowed is averaged exactly, and the older mean loses its share. All numbers are integers, and the value at a tick
-follows from the changes of the amount alone, never from how often somebody asked.
+Borrowed is what it uses beyond its quota. The mean is brought up to date at *ticks* on an absolute grid: of one tick to
+the next the amount borrowed is averaged exactly, and the older mean loses its share. All numbers are integers, and the
+value at a tick follows from the changes of the amount alone, never from how often somebody asked.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class Clock:
         return share
 
     def towards(self, mean: int, amount: int, ticks: int) -> int:
-        """Return what becomes of a mean in so many ticks in which the amount is this, both with ``_PLACES`` binary places."""
+        """Return what becomes of a mean in so many ticks in which the amount is this, both with ``_PLACES`` binary
+        places.
+        """
         kept = self.kept(ticks)
         if mean >= amount:
             return amount + ((mean - amount) * kept >> _FACTOR_PLACES)
@@ -88,7 +90,8 @@ class Memory:
     def _begin(self, measures: int) -> None:
         clock = self._clock
         self.borrowed = [0] * measures
-        # The mean as it was at the beginning of ``_tick``, and what was borrowed in it since, in amount × µs, up to ``_since``.
+        # The mean as it was at the beginning of ``_tick``, and what was borrowed in it since, in amount × µs, up to
+        # ``_since``.
         self._tick = clock.tick
         self._mean = [0] * measures
         self._sum = [0] * measures

@@ -1,7 +1,7 @@
 """The tree of groups (design note 0030): what follows from the use of a group for those that it is in, and for others.
 
-A group with groups below it holds no jobs. It has what they have together, and a place among its own siblings. A change of
-use is added to every group on the way up; their places are corrected before the order is read the next time.
+A group with groups below it holds no jobs. It has what they have together, and a place among its own siblings. A change
+of use is added to every group on the way up; their places are corrected before the order is read the next time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Tree:
         self.clock = Clock(half_life) if half_life else None
         # The groups whose use changed at this moment, of which memories know nothing yet.
         self._changed: dict[str, Amounts] = {}
-        # Whether some group keeps capacity for itself, and what the outermost groups have or keep together, by the sort of their measures.
+        # Whether some group keeps capacity for itself, and what the outermost groups have or keep together, by the sort
+        # of their measures.
         self.keeps = False
         self.held: dict[tuple[int, ...], list[int]] = {}
         self._stale: list[InnerGroup] = []
@@ -216,7 +217,9 @@ def holds(node: Amounts) -> list[int]:
 
 
 def branches(group: Amounts, other: Amounts) -> tuple[Amounts, Amounts] | None:
-    """Return the groups in which two paths up part: children of the innermost group that both are in, or outermost ones; None if they do not."""
+    """Return the groups in which two paths up part: children of the innermost group that both are in, or outermost
+    ones; None if they do not.
+    """
     above = {node.name for node in group.path()}
     theirs = other
     for node in other.path():
@@ -247,5 +250,7 @@ def below_quota_against(group: Amounts, other: Amounts, shape: Shape | None = No
 
 
 def is_below(group: Amounts, shape: Shape | None) -> bool:
-    """Return whether a group is below its quota; where quotas name kinds of nodes, or is guaranteed a unit of this shape."""
+    """Return whether a group is below its quota; where quotas name kinds of nodes, or is guaranteed a unit of this
+    shape.
+    """
     return group.below_quota or (group.kinds is not None and shape is not None and is_guaranteed(group, shape))

@@ -1,4 +1,5 @@
-"""Commands that people run in tasks (``cress exec``): data flows between the center's messages and a command's descriptors.
+"""Commands that people run in tasks (``cress exec``): data flows between the center's messages and a command's
+descriptors.
 
 Each direction has a window of bytes (``EXEC_OUTPUT``, ``EXEC_INPUT``): a slow reader
 makes the command wait, as a terminal would, and costs no memory.

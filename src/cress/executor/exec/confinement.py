@@ -1,7 +1,8 @@
 """Confinement of a running task, taken over by a process: cgroups, namespaces, root, directory, limits and account.
 
 All of it is read from /proc, so it works for every runtime: a plain process has the node's namespaces, and none
-is entered then. ``prepare`` reads and opens; the other functions are called in order in a new child, which has one thread.
+is entered then. ``prepare`` reads and opens; the other functions are called in order in a new child, which has one
+thread.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pathlib import Path
 from cress.executor import processes
 from cress.executor.runtimes import linux, seccomp
 
-# Namespaces in the order in which they are entered: the user namespace first without root, which gets the right to enter
+# Namespaces in the order in which they are entered: the user namespace first without root, which gets the right to
+# enter
 # the others by it; last with root, which loses that right by it.
 _NAMESPACES = ("cgroup", "ipc", "uts", "net", "pid", "time", "mnt")
 _USER = "user"
@@ -57,14 +59,25 @@ class EnterError(Exception):
 class Place:
     """Confinement of a process, with open descriptors; account numbers are those inside its user namespace.
 
-    ``owner``: uid and gid of the task's account, ``None``: those of the process. A task that is not root may run set-user-id
-    programs, which are root for a while: a command that enters at that moment must not become root.
+    ``owner``: uid and gid of the task's account, ``None``: those of the process. A task that is not root may run
+    set-user-id programs, which are root for a while: a command that enters at that moment must not become root.
     """
 
     __slots__ = (
-        "cgroups", "directory", "environment", "gid", "groups", "limits", "namespaces", "new_pids", "pid", "root", "status",
-        "strange_user", "uid",
-    )  # fmt: skip
+        "cgroups",
+        "directory",
+        "environment",
+        "gid",
+        "groups",
+        "limits",
+        "namespaces",
+        "new_pids",
+        "pid",
+        "root",
+        "status",
+        "strange_user",
+        "uid",
+    )
 
     def __init__(self, pid: int, owner: tuple[int, int] | None = None) -> None:
         self.pid = pid
@@ -102,7 +115,8 @@ class Place:
 def prepare(first: int, attempt: int, folder: str = "") -> Place:
     """Return the confinement of the program of an attempt, whose first process is ``first``. Raises EnterError.
 
-    ``folder`` is that of all attempts; the owner of the attempt's files there is the task's account. Empty: not checked.
+    ``folder`` is that of all attempts; the owner of the attempt's files there is the task's account. Empty: not
+    checked.
     """
     if not processes.is_alive(first):
         raise EnterError("the task is over")
@@ -119,7 +133,9 @@ def prepare(first: int, attempt: int, folder: str = "") -> Place:
 
 
 def _program_soon(first: int, attempt: int) -> int:
-    """Wait for the program, also of a task that has just started: its environment is readable a moment after its start."""
+    """Wait for the program, also of a task that has just started: its environment is readable a moment after its
+    start.
+    """
     for pause in _PAUSES:
         with contextlib.suppress(EnterError):
             return program(first, attempt)
@@ -128,7 +144,9 @@ def _program_soon(first: int, attempt: int) -> int:
 
 
 def program(first: int, attempt: int) -> int:
-    """Return the pid of the task's own program: the first process, or the one that a container engine or the stage started."""
+    """Return the pid of the task's own program: the first process, or the one that a container engine or the stage
+    started.
+    """
     known = [first]
     for pid in known:
         with contextlib.suppress(OSError):
@@ -173,7 +191,9 @@ def enter_root(place: Place) -> None:
 
 
 def become(place: Place) -> None:
-    """Take limits, capabilities and account of the task; last, since it gives up the rights that the other steps need."""
+    """Take limits, capabilities and account of the task; last, since it gives up the rights that the other steps
+    need.
+    """
     for number, (soft, hard) in place.limits:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(number, (soft, hard))

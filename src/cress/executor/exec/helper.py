@@ -2,13 +2,13 @@
 
 Its agent is at the other end of the descriptor; the attempts are in the folder.
 
-It is a separate process, because a child that enters namespaces runs Python until it executes, which is safe only if the
-parent has no threads. The agent starts it when it is first needed. When the agent is gone, it kills its commands and
-ends; when it is killed itself, the kernel kills its children.
+It is a separate process, because a child that enters namespaces runs Python until it executes, which is safe only if
+the parent has no threads. The agent starts it when it is first needed. When the agent is gone, it kills its commands
+and ends; when it is killed itself, the kernel kills its children.
 
 An exec session is a command in a task: a child that leads a kernel session, below
-another one if the task has a pid namespace. The rest of its process group is killed when the command ends; so are processes
-that left the group, which are found by ``CRESS_EXEC``.
+another one if the task has a pid namespace. The rest of its process group is killed when the command ends; so are
+processes that left the group, which are found by ``CRESS_EXEC``.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ class HelperProcess:
     ) -> ExecSession:
         """Run a command in the attempt whose first process is ``first``; returns when it runs. Raises ExecError.
 
-        ``streams`` are descriptors of its standard input, output and error; with a ``terminal`` (rows, columns) there are
-        none, and the session has the descriptor of the terminal's other end, which belongs to the caller.
+        ``streams`` are descriptors of its standard input, output and error; with a ``terminal`` (rows, columns) there
+        are none, and the session has the descriptor of the terminal's other end, which belongs to the caller.
         """
         link = self._link()
         number, self._next = self._next, self._next + 1

@@ -23,7 +23,8 @@ class Enter(_Packet, frozen=True):
     """Run a command in the attempt whose first process is ``first``, as session ``session``.
 
     It comes with descriptors: a socket, on which the child reports errors, or, with a ``terminal`` (rows, columns),
-    sends its other end; it is closed when the command runs. Without a terminal three more: standard input, output, error.
+    sends its other end; it is closed when the command runs. Without a terminal three more: standard input, output,
+    error.
     """
 
     session: int

@@ -46,13 +46,14 @@ class AccountRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def account_of(run: Run, rules: AccountRules | None = None) -> Account | None:
-    """Return the account that the task runs as; ``None`` for that of the executor. Raises StartError if it cannot run here.
+    """Return the account that the task runs as; ``None`` for that of the executor. Raises StartError if it cannot run
+    here.
 
-    An executor that runs as root takes ``run_as``, else the account of the submitting user. Any other executor refuses a
-    ``run_as`` that is not its own account. It ignores the submitting user, whose name may differ between machines.
+    An executor that runs as root takes ``run_as``, else the account of the submitting user. Any other executor refuses
+    a ``run_as`` that is not its own account. It ignores the submitting user, whose name may differ between machines.
 
-    The user root of a root executor may use every account, as on the node itself. Tasks of other users run neither as root
-    nor as an account of the system, unless the rules allow it to their group.
+    The user root of a root executor may use every account, as on the node itself. Tasks of other users run neither as
+    root nor as an account of the system, unless the rules allow it to their group.
     """
     if os.geteuid() != 0:
         if run.run_as and run.run_as != own_name():

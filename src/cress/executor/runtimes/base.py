@@ -21,11 +21,12 @@ NO_SECRETS: Mapping[str, bytes] = MappingProxyType({})
 class Spawn(msgspec.Struct, frozen=True):
     """The order to start an attempt of a task; its output goes into files in ``folder`` (a path).
 
-    ``data`` is the directory that outlives the attempt (``CRESS_STATE``; empty: none); it exists. ``leads``: the program
-    leads a new session; else it stays in that of the caller, which is the stage. ``tells``: the program is a stage,
-    and reports its progress on descriptor 3. ``hands``: a descriptor that the stage gets as its descriptor 4 (-1: none).
-    ``account`` is that of the task; ``None``: that of the executor. ``secrets`` is the folder with the files of its secrets
-    (empty: none). No value of a secret is in here: orders are written to files on their way to a stage.
+    ``data`` is the directory that outlives the attempt (``CRESS_STATE``; empty: none); it exists. ``leads``: the
+    program leads a new session; else it stays in that of the caller, which is the stage. ``tells``: the program is a
+    stage, and reports its progress on descriptor 3. ``hands``: a descriptor that the stage gets as its descriptor 4
+    (-1: none). ``account`` is that of the task; ``None``: that of the executor. ``secrets`` is the folder with the
+    files of its secrets (empty: none). No value of a secret is in here: orders are written to files on their way to a
+    stage.
     """
 
     attempt: int
@@ -43,8 +44,8 @@ class Spawn(msgspec.Struct, frozen=True):
 
 
 class Rest(msgspec.Struct, frozen=True):
-    """The final state of an attempt: its usage, if it was counted, and in ``killed`` a sentence about processes that were
-    killed because memory ran out (empty: none).
+    """The final state of an attempt: its usage, if it was counted, and in ``killed`` a sentence about processes that
+    were killed because memory ran out (empty: none).
     """
 
     usage: Usage | None = None
@@ -56,7 +57,8 @@ class Runtime(Protocol):
 
     A program is identified by the pid of its first process, a child of the caller that leads a session. In a
     container the pid is still that of the node: ``/proc/PID/ns``, ``root`` and ``cgroup`` lead to where it is
-    (``inside.program`` finds it where a stage works in its place). A stage that spawns in a container must be a subreaper.
+    (``inside.program`` finds it where a stage works in its place). A stage that spawns in a container must be a
+    subreaper.
     """
 
     def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:

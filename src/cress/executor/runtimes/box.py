@@ -29,7 +29,8 @@ _NVIDIA = re.compile(r"/dev/nvidia\d+")
 _NVIDIA_TOO = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 NOTHING = AttemptDevices()
 _KERNEL = frozenset(
-    "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts devtmpfs efivarfs fusectl hugetlbfs mqueue nsfs proc "
+    "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts devtmpfs efivarfs fusectl hugetlbfs "
+    "mqueue nsfs proc "
     "pstore rpc_pipefs securityfs sysfs tracefs".split()
 )
 
@@ -50,11 +51,11 @@ def make_box(
 ) -> Box:
     """Return the sandbox of an attempt, made in ``folder``; ``root`` is the job's root folder, empty: the node's.
 
-    ``home`` is the executor's folder, of which only ``attempt`` is visible. ``writable`` are folders of the node. ``hidden``:
-    the task is not root, and may not be able to pass through the folders above ``home``, so these are replaced. ``secret`` are
-    folders of the node that are replaced by empty ones, wherever ``root`` shows them. ``devices`` are the devices of the
-    attempt; folders of other attempts on its disks are not visible. ``readable`` are folders of the node that the task may
-    read, wherever they are. Raises OSError if ``root`` is in a secret folder.
+    ``home`` is the executor's folder, of which only ``attempt`` is visible. ``writable`` are folders of the node.
+    ``hidden``: the task is not root, and may not be able to pass through the folders above ``home``, so these are
+    replaced. ``secret`` are folders of the node that are replaced by empty ones, wherever ``root`` shows them.
+    ``devices`` are the devices of the attempt; folders of other attempts on its disks are not visible. ``readable`` are
+    folders of the node that the task may read, wherever they are. Raises OSError if ``root`` is in a secret folder.
     """
     mounts = [Mount(target, mode=mode) for target, mode in _OWN]
     base = root or "/"
@@ -100,11 +101,12 @@ def _files(files: Sequence[str]) -> Iterator[str]:
 def bind_root(root: str, box: Box, account: Ids | None = None) -> None:
     """Mount the root file system where the engine expects it; in a process with private mounts.
 
-    ``account`` is the account of the task; if it may not enter and list ``root``, OSError. Inside the container this could not
-    be checked any more.
+    ``account`` is the account of the task; if it may not enter and list ``root``, OSError. Inside the container this
+    could not be checked any more.
 
-    The node's root is bound without /dev and other mounts in it, and is read-only before any engine sees it. A job's root folder
-    may lack folders for mounts: these are made in memory, beside binds of its contents, and nothing is written to it.
+    The node's root is bound without /dev and other mounts in it, and is read-only before any engine sees it. A job's
+    root folder may lack folders for mounts: these are made in memory, beside binds of its contents, and nothing is
+    written to it.
     """
     if not root.rstrip("/"):
         _bind("/", box.root)

@@ -50,7 +50,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Used(msgspec.Struct, frozen=True):
-    """Usage that a group has counted: ``cpu`` in µs, ``memory`` at the peak in bytes, processes killed because memory ran out."""
+    """Usage that a group has counted: ``cpu`` in µs, ``memory`` at the peak in bytes, processes killed because memory
+    ran out.
+    """
 
     cpu: int = 0
     memory: int = 0
@@ -58,7 +60,8 @@ class Used(msgspec.Struct, frozen=True):
 
 
 class Cgroups:
-    """The groups of one executor. ``first``: folders by controller of version 1; ``second``: the folder of version 2, if any.
+    """The groups of one executor. ``first``: folders by controller of version 1; ``second``: the folder of version 2,
+    if any.
 
     ``folders`` are those of all hierarchies, also those that only an engine uses.
     """
@@ -79,7 +82,9 @@ class Cgroups:
 
     @classmethod
     def find(cls, name: str, folder: str, also: tuple[str, ...] = ()) -> Cgroups:
-        """Find the hierarchies mounted here, for the executor ``name`` that works in ``folder``; ``also``: further controllers."""
+        """Find the hierarchies mounted here, for the executor ``name`` that works in ``folder``; ``also``: further
+        controllers.
+        """
         first: dict[str, str] = {}
         second = ""
         folders = []
@@ -115,7 +120,9 @@ class Cgroups:
         return True
 
     def _open(self, name: str = "") -> None:
-        """Make the executor's folder, and one in it, in all hierarchies; other executors may make and remove theirs meanwhile."""
+        """Make the executor's folder, and one in it, in all hierarchies; other executors may make and remove theirs
+        meanwhile.
+        """
         for place in self._used:
             for _ in range(_TRIES):
                 try:
@@ -289,7 +296,9 @@ _MISSING = {
 
 
 def device_of(path: str) -> str:
-    """Return the disk (major:minor) below a folder whose throughput can be limited; empty if there is none, as in memory."""
+    """Return the disk (major:minor) below a folder whose throughput can be limited; empty if there is none, as in
+    memory.
+    """
     number = os.stat(path).st_dev  # noqa: PTH116
     major, minor = os.major(number), os.minor(number)
     place = f"/sys/dev/block/{major}:{minor}"

@@ -30,8 +30,8 @@ PROCESS, CONTAINER, AUTO = RUNTIMES = ("process", "container", "auto")
 
 
 class Found(msgspec.Struct, frozen=True):
-    """``container`` is ``None`` if containers cannot be run, for the reason ``why``. ``unlimited`` are sentences about the limits
-    that do not hold in containers.
+    """``container`` is ``None`` if containers cannot be run, for the reason ``why``. ``unlimited`` are sentences about
+    the limits that do not hold in containers.
     """
 
     container: ContainerRuntime | None
@@ -49,7 +49,8 @@ def find(
     egress: str = "",
     secret: Sequence[str] = (),
 ) -> Found:
-    """Find the runtimes that work in this process, which has no threads and no other children; takes a hundredth of a second.
+    """Find the runtimes that work in this process, which has no threads and no other children; takes a hundredth of a
+    second.
 
     ``egress`` is the interface on which the egress of tasks may be limited, empty: none.
     """

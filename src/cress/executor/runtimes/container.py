@@ -1,8 +1,9 @@
 """Runtime ``container``: a sandbox for each attempt, made by an engine, with limits that hold.
 
-The engine makes a sandbox whose first process only sleeps, and leaves. The program is then started in it as a child of the
-supervisor, like any other program: so its exit status is exact, and errors of starting are reported alike.
-The state of a container is in ``DIR/containers/ATTEMPT``, where a new supervisor finds it; it is removed with the container.
+The engine makes a sandbox whose first process only sleeps, and leaves. The program is then started in it as a child of
+the supervisor, like any other program: so its exit status is exact, and errors of starting are reported alike.
+The state of a container is in ``DIR/containers/ATTEMPT``, where a new supervisor finds it; it is removed with the
+container.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ class _First(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ContainerRuntime(ProcessRuntime):
-    """A ``Runtime`` for root. ``home`` is the executor's folder; tasks may also write in ``writable``, and do not see ``secret``."""
+    """A ``Runtime`` for root.
+
+    ``home`` is the executor's folder; tasks may also write in ``writable``, and do not see ``secret``.
+    """
 
     where = "on this node, or not in containers there"
 

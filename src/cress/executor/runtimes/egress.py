@@ -1,7 +1,8 @@
 """Limits of the egress of tasks: a queue (HTB of ``tc``) on one interface of the node, with a class for each attempt.
 
-Packets find their class by their priority, which the control group ``net_prio`` gives to all sockets of an attempt: that needs no
-classifier in the kernel. This replaces the interface's queue, so it is done only if an operator has named the interface.
+Packets find their class by their priority, which the control group ``net_prio`` gives to all sockets of an attempt:
+that needs no classifier in the kernel. This replaces the interface's queue, so it is done only if an operator has named
+the interface.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ class Egress:
         self._cgroups = cgroups
 
     def begin(self) -> str:
-        """Set up the queue; return an empty text, or the reason why it cannot be. Packets without a class pass as before."""
+        """Set up the queue; return an empty text, or the reason why it cannot be.
+
+        Packets without a class pass as before.
+        """
         if not self._cgroups.has(CONTROLLER):
             return f"the control groups of {CONTROLLER} are not mounted"
         if f"qdisc htb {_QUEUE}" in _tc("qdisc", "show", "dev", self.device)[1]:

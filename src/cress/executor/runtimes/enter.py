@@ -27,8 +27,8 @@ Ids: TypeAlias = tuple[int, int, tuple[int, ...]]
 class Entrance(msgspec.Struct, frozen=True, kw_only=True):
     """Entry into a task: its namespaces, control groups and account.
 
-    ``pause`` is the first process of its container (0: there is none). ``procs_files`` are the files by which a process enters its
-    control groups. ``account`` is uid, gid and groups (``None``: no change).
+    ``pause`` is the first process of its container (0: there is none). ``procs_files`` are the files by which a process
+    enters its control groups. ``account`` is uid, gid and groups (``None``: no change).
     """
 
     pause: int = 0
@@ -71,7 +71,9 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
             os.close(fd)
 
     def step_down(self) -> None:
-        """In the child, last of all: change to the account for good, and in a container drop the rights that no task has."""
+        """In the child, last of all: change to the account for good, and in a container drop the rights that no task
+        has.
+        """
         uid, gid, groups = self.account or (os.getuid(), os.getgid(), ())
         if self.other_account:
             linux.new_session_keyring()
@@ -94,7 +96,9 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def keep_out() -> None:
-    """Before root enters what belongs to a task: load no more code from files, and close the /proc entries of this process."""
+    """Before root enters what belongs to a task: load no more code from files, and close the /proc entries of this
+    process.
+    """
     sys.meta_path[:] = [BuiltinImporter, FrozenImporter]
     linux.not_dumpable()
 

@@ -102,7 +102,9 @@ def not_dumpable() -> None:
 
 
 def new_session_keyring() -> None:
-    """Leave the session keyring of the parent, whose keys this process could use, whoever owns them, for an empty one."""
+    """Leave the session keyring of the parent, whose keys this process could use, whoever owns them, for an empty
+    one.
+    """
     number = _KEYCTL.get(os.uname().machine)
     if number is not None and _libc.syscall(ctypes.c_long(number), ctypes.c_long(_JOIN_SESSION_KEYRING), None) < 0:
         error = ctypes.get_errno()
@@ -122,7 +124,10 @@ class _FilterProgram(ctypes.Structure):
 
 
 def bound_capabilities(kept: Iterable[int]) -> None:
-    """Drop all capabilities but ``kept`` from the bounding set, for this process and its children. Before the account changes."""
+    """Drop all capabilities but ``kept`` from the bounding set, for this process and its children.
+
+    Before the account changes.
+    """
     kept = set(kept)
     _libc.prctl(_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)  # unknown to old kernels, which have none
     for number in range(_CAPABILITIES):

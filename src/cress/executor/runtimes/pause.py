@@ -2,7 +2,8 @@
 
 A program as process 1 would not hear SIGTERM unless it handles it, and would have to reap orphans. A root directory
 that a job brings may lack any file of the node, so this one is a program of 30 instructions at most, generated
-here for the processor: ``sigaction(SIGCHLD, SIG_IGN)``, then ``pause`` in a loop. If SIGCHLD is ignored, the kernel reaps.
+here for the processor: ``sigaction(SIGCHLD, SIG_IGN)``, then ``pause`` in a loop. If SIGCHLD is ignored, the kernel
+reaps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The system call filter of containers: calls that no task needs, and through which kernels were broken, are refused.
 
-A list of refused calls, in the spirit of Docker's profile (github.com/moby/profiles). The first process of a container gets
-it from the engine; programs and ``cress exec`` install it themselves, since they enter a container that exists.
+A list of refused calls, in the spirit of Docker's profile (github.com/moby/profiles). The first process of a container
+gets it from the engine; programs and ``cress exec`` install it themselves, since they enter a container that exists.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ _INSTRUCTION = struct.Struct("=HBBI")
 def program(machine: str) -> bytes:
     """Return the filter for a processor, named as by ``uname``; empty if it is not supported.
 
-    Calls of another architecture than those of the processor do not exist. ``clone3`` does not either, since its flags are
-    in memory, where a filter cannot look: C libraries use ``clone`` then.
+    Calls of another architecture than those of the processor do not exist. ``clone3`` does not either, since its flags
+    are in memory, where a filter cannot look: C libraries use ``clone`` then.
     """
     columns = _OF_MACHINE.get(machine, ())
     if not columns:
@@ -133,7 +133,10 @@ def _part(column: int) -> list[tuple[int, int, int, int]]:
 
 
 def install() -> None:
-    """Filter the calls of this process and its children from now on; it must have given up new privileges. Raises OSError."""
+    """Filter the calls of this process and its children from now on; it must have given up new privileges.
+
+    Raises OSError.
+    """
     code = program(os.uname().machine)
     if code:
         buffer = ctypes.create_string_buffer(code, len(code))

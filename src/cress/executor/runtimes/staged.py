@@ -1,4 +1,6 @@
-"""Attempts with files or outputs: a stage is started, which fetches the files, runs the program and saves the outputs."""
+"""Attempts with files or outputs: a stage is started, which fetches the files, runs the program and saves the
+outputs.
+"""
 
 from __future__ import annotations
 

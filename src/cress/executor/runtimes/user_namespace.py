@@ -1,7 +1,7 @@
 """A user namespace for the program of a container, in which every account has the number that it has outside.
 
-So files belong to whom they belong, but rights that the program might gain by an error are none over the node. For accounts other
-than root: ports below 1024 belong to the network, which is the node's.
+So files belong to whom they belong, but rights that the program might gain by an error are none over the node. For
+accounts other than root: ports below 1024 belong to the network, which is the node's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def prepare() -> None:
 
 
 def enter_new() -> None:
-    """Enter a new user namespace, with all rights in it and none outside. OSError: it cannot be made, and nothing has changed.
+    """Enter a new user namespace, with all rights in it and none outside. OSError: it cannot be made, and nothing has
+    changed.
 
     A child makes it, since only a process outside may write its maps.
     """

@@ -9,7 +9,9 @@ from distributed.deploy.adaptive import Adaptive
 
 
 class LeaseAdaptive(Adaptive):
-    """Dask's rules, for workers that come ``processes`` at a time: a target is rounded up to whole leases, and whole leases are closed."""
+    """Dask's rules, for workers that come ``processes`` at a time: a target is rounded up to whole leases, and whole
+    leases are closed.
+    """
 
     def __init__(self, cluster: Any = None, *, processes: int = 1, **options: Any) -> None:
         self.processes = processes

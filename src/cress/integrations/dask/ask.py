@@ -29,7 +29,8 @@ STOP_GRACE = "30s"
 class Ask:
     """One lease: ``cores`` and ``memory`` (bytes) for all its ``processes`` together, and the program in it.
 
-    ``keys`` are further ones of the request, ``options`` those of ``distributed.Worker``, ``tls`` the files of its ``Security``; ``death_timeout`` in seconds (``None``: never).
+    ``keys`` are further ones of the request, ``options`` those of ``distributed.Worker``, ``tls`` the files of its
+    ``Security``; ``death_timeout`` in seconds (``None``: never).
     """
 
     workload: str

@@ -45,11 +45,13 @@ _TLS = ("tls_ca_file", "tls_worker_cert", "tls_worker_key")
 class CressCluster(SpecCluster):
     """A Dask cluster on Cress: the Dask scheduler runs here, each lease of the cluster holds ``processes`` workers.
 
-    ``cores`` and ``memory`` are those of one lease, ``group``, ``job_extra`` and further keywords the keys of its request (``priority=``, ``requirement=``, ``min_time=``, ``term=`` …),
-    ``env`` its environment. ``python`` runs the workers; it needs ``cress[dask]`` of this version. ``death_timeout``: how long a worker looks for the scheduler. ``host`` or
-    ``interface``: where the scheduler listens; nodes must reach it. ``lend_after``: a lease whose workers have had no tasks for so long is idle, so that others may borrow it; ``None``: never.
-    ``url`` and ``token``, or ``data``, name the center, as for ``cress.Client``. The other keywords are those of ``SpecCluster``; ``worker_options`` and ``scheduler_options`` those of
-    ``distributed.Worker`` and ``distributed.Scheduler``.
+    ``cores`` and ``memory`` are those of one lease, ``group``, ``job_extra`` and further keywords the keys of its
+    request (``priority=``, ``requirement=``, ``min_time=``, ``term=`` …), ``env`` its environment. ``python`` runs the
+    workers; it needs ``cress[dask]`` of this version. ``death_timeout``: how long a worker looks for the scheduler.
+    ``host`` or ``interface``: where the scheduler listens; nodes must reach it. ``lend_after``: a lease whose workers
+    have had no tasks for so long is idle, so that others may borrow it; ``None``: never. ``url`` and ``token``, or
+    ``data``, name the center, as for ``cress.Client``. The other keywords are those of ``SpecCluster``;
+    ``worker_options`` and ``scheduler_options`` those of ``distributed.Worker`` and ``distributed.Scheduler``.
 
     Raises ``InputError``, ``NoCenter`` and ``ClientError``: of a request that the center refuses at once too.
     """
@@ -142,7 +144,9 @@ class CressCluster(SpecCluster):
     def scale(  # type: ignore[override]  # as Dask's own: its bases do not agree
         self, n: int = 0, memory: str | None = None, cores: float | None = None, *, jobs: int = 0
     ) -> NoOpAwaitable | None:
-        """Have ``n`` workers, or ``jobs`` leases, or leases with so much memory or so many cores together; whichever are the most."""
+        """Have ``n`` workers, or ``jobs`` leases, or leases with so much memory or so many cores together; whichever
+        are the most.
+        """
         for field, value in (("n", n), ("jobs", jobs), ("cores", cores or 0)):
             if value < 0:
                 raise InputError(f"{value} is less than nothing", hint="0 or more", field=field)
@@ -182,7 +186,8 @@ class CressCluster(SpecCluster):
         maximum_jobs: int | None = None,
         **more: Any,
     ) -> Adaptive:
-        """Have as many workers as the tasks need, between ``minimum`` and ``maximum``, or between so many leases (``minimum_jobs``, ``maximum_jobs``), cores or so much memory.
+        """Have as many workers as the tasks need, between ``minimum`` and ``maximum``, or between so many leases
+        (``minimum_jobs``, ``maximum_jobs``), cores or so much memory.
 
         Further keywords are those of ``distributed.Adaptive``. Raises ``InputError``.
         """

@@ -43,7 +43,8 @@ class Holder:
         self.client = AsyncClient(url, token, data=data, patience=math.inf)
         self.closing = asyncio.Event()
         self._heard = heard
-        # The requests that are not over, as far as is known, and the names of all that were ever made: a workload may have others too.
+        # The requests that are not over, as far as is known, and the names of all that were ever made: a workload may
+        # have others too.
         self._held: dict[int, LeaseView] = {}
         # What was heard of requests before their answers came.
         self._early: dict[int, LeaseView] = {}
@@ -109,7 +110,9 @@ class Holder:
         await self.client.close()
 
     async def _over(self, left: list[LeaseView]) -> None:
-        """Wait until no lease is left; give those back whose requests were given up while the center was away, and have arrived nevertheless."""
+        """Wait until no lease is left; give those back whose requests were given up while the center was away, and have
+        arrived nevertheless.
+        """
         while left:
             for view in left:
                 if view.state != "stopping" and view.job is not None:

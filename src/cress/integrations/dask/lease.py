@@ -24,8 +24,8 @@ class Owner(Protocol):
 
 
 class WorkerLease(ProcessInterface):
-    """A lease with its workers. ``view`` is the last that was heard of it; ``joined``: a worker in it has reached the scheduler; ``taken`` is the attempt that the center
-    last wanted back.
+    """A lease with its workers. ``view`` is the last that was heard of it; ``joined``: a worker in it has reached the
+    scheduler; ``taken`` is the attempt that the center last wanted back.
 
     It is started when it is asked for; its workers come when the center can give it.
     """

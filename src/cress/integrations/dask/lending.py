@@ -21,13 +21,16 @@ logger = logging.getLogger(__name__)
 EVERY = 0.5
 # Cores of a worker without tasks, for its connections.
 IDLE_CORES = 0.1
-# Memory of such a worker: what its process has, and so much more; in steps, so that the center does not hear of each megabyte.
+# Memory of such a worker: what its process has, and so much more; in steps, so that the center does not hear of each
+# megabyte.
 SPARE = 1.25
 STEP = 64 * 2**20
 
 
 class Lending(SchedulerPlugin):
-    """Tells the center that a lease whose workers have had no tasks for ``after`` seconds is idle, and that it is not when tasks come."""
+    """Tells the center that a lease whose workers have had no tasks for ``after`` seconds is idle, and that it is not
+    when tasks come.
+    """
 
     def __init__(
         self, scheduler: Scheduler, holder: Holder, leases: Callable[[], Iterable[WorkerLease]], after: float
@@ -37,7 +40,8 @@ class Lending(SchedulerPlugin):
         self._leases = leases
         self._after = after
         self._news = asyncio.Event()
-        # By worker: the lease that lends. By lease: since when it has no tasks, and what it was told to use, if not all.
+        # By worker: the lease that lends. By lease: since when it has no tasks, and what it was told to use, if not
+        # all.
         self._lenders: dict[str, WorkerLease] = {}
         self._since: dict[WorkerLease, float] = {}
         self._told: dict[WorkerLease, tuple[int | None, int]] = {}
@@ -66,7 +70,9 @@ class Lending(SchedulerPlugin):
             self._news.clear()
 
     async def _look(self) -> None:
-        """Report the leases that have become idle or busy; what could not be reported is found again by the next look."""
+        """Report the leases that have become idle or busy; what could not be reported is found again by the next
+        look.
+        """
         now, reports = asyncio.get_running_loop().time(), []
         workers = {str(each.name): each for each in self._scheduler.workers.values()}
         held = [each for each in self._leases() if each.view is not None and each.view.state == "held"]

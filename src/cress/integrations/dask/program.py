@@ -1,8 +1,9 @@
 """The program that runs in a lease: Dask workers that leave in good order when the lease is taken.
 
-``python -m cress.integrations.dask.program JSON``, with what ``Ask.command`` writes. A worker that is told to stop (SIGTERM) has the rest of its grace for moving its data: the cluster
-retires it, and if nothing is heard from there, it asks the Dask scheduler itself. Its exit code is 0, as it is when the scheduler is gone: then the lease is over.
-1: the scheduler was not reached.
+``python -m cress.integrations.dask.program JSON``, with what ``Ask.command`` writes. A worker that is told to stop
+(SIGTERM) has the rest of its grace for moving its data: the cluster retires it, and if nothing is heard from there, it
+asks the Dask scheduler itself. Its exit code is 0, as it is when the scheduler is gone: then the lease is over. 1: the
+scheduler was not reached.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ PAUSE = 0.5
 
 
 class LeaseWorker(Worker):
-    """A worker that does not wait for its tasks when it closes: nobody would get their results, and others wait for its lease."""
+    """A worker that does not wait for its tasks when it closes: nobody would get their results, and others wait for its
+    lease.
+    """
 
     async def close(self, *args: Any, **options: Any) -> str | None:  # type: ignore[override]  # its bases do not agree
         """Close the worker."""
@@ -87,7 +90,9 @@ async def _retire(worker: Worker) -> None:
 
 
 async def several(given: Mapping[str, Any]) -> int:
-    """Run several workers, each in a process of its own; if one fails, the others leave, and its exit code is returned."""
+    """Run several workers, each in a process of its own; if one fails, the others leave, and its exit code is
+    returned.
+    """
     processes = [
         await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "cress.integrations.dask.program", json.dumps({**given, "names": [name]}))

@@ -7,14 +7,16 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-# Seconds between two tries, while there is no other worker that could take the data; seconds before the end at which it is given up.
+# Seconds between two tries, while there is no other worker that could take the data; seconds before the end at which it
+# is given up.
 PAUSE, MARGIN = 0.5, 0.2
 
 
 async def retire(scheduler: Any, names: Collection[str], *, until: float, close: bool) -> bool:
     """Retire workers: no new tasks, their data to other workers, then they are closed; return whether all of them were.
 
-    As long as no other worker can take the data, it is tried again ``until`` this moment (seconds since the epoch); then they are closed if ``close`` says so.
+    As long as no other worker can take the data, it is tried again ``until`` this moment (seconds since the epoch);
+    then they are closed if ``close`` says so.
     """
     while True:
         there = [each.address for each in scheduler.workers.values() if str(each.name) in names]

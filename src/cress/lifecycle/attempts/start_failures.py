@@ -3,8 +3,9 @@
 The task is tried again while its node rests, so that another node gets it; without another node it is failed at once. A
 program that then runs elsewhere is evidence against the nodes where it did not: one with enough of it, from more than
 one job, takes nothing any more until somebody has looked at it. What starts nowhere is its job's own mistake, and a job
-none of whose programs ever ran is failed as a whole: a typo in an array of a million must not march over a cluster. Where
-the node says that it is its own lack of room, on a disk for one, no job is blamed: its tasks wait until there is room.
+none of whose programs ever ran is failed as a whole: a typo in an array of a million must not march over a cluster.
+Where the node says that it is its own lack of room, on a disk for one, no job is blamed: its tasks wait until there is
+room.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Cron jobs: a run at each moment of the wall clock that the expression names, as far as its last run lets it.
 
 The next moment is kept in the wall clock's time, and a timer on the machine's clock stands where that will be; when the
-wall clock is set the timer moves. A moment is over once: what comes after it is looked for from it, or from the time that
-the wall clock shows by then, whichever is later, so a clock that is put back makes no run twice. A clock that is put back
-by more than ``CORRECTION`` was wrong before, and what it shows now counts, as in Debian's cron.
+wall clock is set the timer moves. A moment is over once: what comes after it is looked for from it, or from the time
+that the wall clock shows by then, whichever is later, so a clock that is put back makes no run twice. A clock that is
+put back by more than ``CORRECTION`` was wrong before, and what it shows now counts, as in Debian's cron.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dags: their steps came in the same submit and wait for each other by themselves; here is what they come to.
 
-A step that can never start since the one before it did *not* fail (a clean-up after failures) was not needed, and with it
-all that only it leads to: a dag is no less a success for that.
+A step that can never start since the one before it did *not* fail (a clean-up after failures) was not needed, and with
+it all that only it leads to: a dag is no less a success for that.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ def why(context: Context, family: Family, now: int) -> str:
 
 
 def result(family: Family) -> tuple[JobState, tuple[int, int, int]]:
-    """Return the state of a dag that is over, with the numbers of steps that succeeded, failed and were cancelled (or not needed)."""
+    """Return the state of a dag that is over, with the numbers of steps that succeeded, failed and were cancelled (or
+    not needed).
+    """
     counts = family.succeeded, family.failed, family.cancelled
     needless = len(family.state.needless) if isinstance(family.state, DagState) else 0
     if family.cancelling:

@@ -1,7 +1,8 @@
 """Databases: services whose tasks have an identity. Each life of a task is a member of its own.
 
-The next life is made when the one before it is over, and so known to be gone: at most one of each is alive. It is bound to
-the node where the task ran last, with its directory, as long as that is a node of the cluster and not away for too long.
+The next life is made when the one before it is over, and so known to be gone: at most one of each is alive. It is bound
+to the node where the task ran last, with its directory, as long as that is a node of the cluster and not away for too
+long.
 """
 
 from __future__ import annotations
@@ -106,7 +107,9 @@ def node_changed(context: Context, name: str) -> None:
 
 
 def _may_begin(context: Context, family: Family, state: ReplicaState, index: int) -> bool:
-    """Return whether the next life of an index may be made: not during a backoff, and the first life only after lower indices are ready."""
+    """Return whether the next life of an index may be made: not during a backoff, and the first life only after lower
+    indices are ready.
+    """
     if context.timers.get(AGAIN, timer_name(family, index)) is not None:
         return False
     if index in state.ran or not index:

@@ -1,10 +1,10 @@
 """Moments of cron expressions: when one comes next, when it came last, on clocks that are put forward and back.
 
-Five fields (minute, hour, day of the month, month, day of the week) or ``@hourly`` and the like, read by cronsim as Debian's
-cron reads them: where both days are given, one of them is enough. An expression with fixed minutes and hours ("2:30 every
-day") comes once a day: where clocks skip the time, at the first moment after the gap; where they repeat it, the first time.
-One whose minutes or hours begin with ``*`` follows real time: it comes whenever clocks show such a time, twice if they do
-so twice.
+Five fields (minute, hour, day of the month, month, day of the week) or ``@hourly`` and the like, read by cronsim as
+Debian's cron reads them: where both days are given, one of them is enough. An expression with fixed minutes and hours
+("2:30 every day") comes once a day: where clocks skip the time, at the first moment after the gap; where they repeat
+it, the first time. One whose minutes or hours begin with ``*`` follows real time: it comes whenever clocks show such a
+time, twice if they do so twice.
 
 All is computed on local times without a zone, in which cronsim knows no exceptions, and turned into UTC here.
 """

@@ -65,7 +65,8 @@ def due(context: Context, family: Family, kind: str, index: int) -> None:
 
 
 def never_ready(context: Context, family: Family) -> tuple[str, int]:
-    """Return why the newest version would be rolled back if there was one to go back to, and the failures of that task in a row.
+    """Return why the newest version would be rolled back if there was one to go back to, and the failures of that task
+    in a row.
 
     An empty reason: nothing speaks against it.
     """

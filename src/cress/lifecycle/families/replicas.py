@@ -83,7 +83,10 @@ def why(context: Context, family: Family, now: int) -> str:
         if waits:
             return f"task {index}: {waits}"
     for index, node in sorted(state_of(family).lost.items()):
-        return f"task {index} was lost with node {node} and is not replaced (job_failure: false); `cress scale` replaces it"
+        return (
+            f"task {index} was lost with node {node} and is not replaced (job_failure: false); `cress scale` "
+            "replaces it"
+        )
     return ""
 
 

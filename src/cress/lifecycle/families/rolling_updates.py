@@ -1,8 +1,9 @@
 """Rolling updates: a new version replaces the old one member by member, or is rolled back.
 
-Of a service at most ``max_unavailable`` members are out at once; those that are not ready go first, and those that only wait
-for a node all at once: they have nothing to lose. Of a database it is one, from the highest index down. A member of a new
-version that never gets ready is proof against it: the last version that was ready as a whole comes back, in the same way.
+Of a service at most ``max_unavailable`` members are out at once; those that are not ready go first, and those that only
+wait for a node all at once: they have nothing to lose. Of a database it is one, from the highest index down. A member
+of a new version that never gets ready is proof against it: the last version that was ready as a whole comes back, in
+the same way.
 """
 
 from __future__ import annotations
@@ -124,7 +125,8 @@ def _replace(context: Context, family: Family, index: int) -> None:
 
 
 def _take_out(context: Context, family: Family, plan: Service, state: ReplicaState) -> None:
-    # Who was taken out and waits for a node, not only since this step, because one that waited before got its room, is no loss.
+    # Who was taken out and waits for a node, not only since this step, because one that waited before got its room, is
+    # no loss.
     waiting = 0
     if state.gained:
         lives = (context.jobs.get(family.members.get(index, 0)) for index in state.out)

@@ -55,7 +55,10 @@ def member_over(context: Context, family: Family, member: LiveJob, record: JobRe
 
 
 def tend(context: Context, family: Family) -> None:
-    """As many members as are wanted, no more; and on with an update. What one step should not take waits for the next."""
+    """As many members as are wanted, no more; and on with an update.
+
+    What one step should not take waits for the next.
+    """
     changed = replica_status.take(context, family)
     begun = len(changed) if context.as_version_5 else MOST_AT_ONCE - context.unsettled.members
     room = begun
@@ -103,7 +106,9 @@ def updated(context: Context, family: Family, before: Job) -> None:
 
 
 def wall_stepped(context: Context, family: Family) -> None:
-    """The wall clock was set: the next moment of the timetable is due at another time, has passed, or is another one."""
+    """The wall clock was set: the next moment of the timetable is due at another time, has passed, or is another
+    one.
+    """
     if 0 < replicas.state_of(family).moment <= context.utc:
         _count(context, family)
         context.unsettled.touched[family.job.id] = None

@@ -1,4 +1,5 @@
-"""Deadlines of jobs that are alive: a look at their forecasts now and then, and what people are told of them, each once.
+"""Deadlines of jobs that are alive: a look at their forecasts now and then, and what people are told of them, each
+once.
 
 A dag is watched as a whole: the deadlines of its steps are its own, less what is behind them.
 """
@@ -23,7 +24,8 @@ from cress.model.outlook import Outlook, Promise
 from cress.model.records import JobRecord, JobState
 from cress.model.times import HOUR, NEVER, SECOND
 
-# After its submit a job is looked at when the scheduler has decided, then when so much of its slack is used up, but not too
+# After its submit a job is looked at when the scheduler has decided, then when so much of its slack is used up, but not
+# too
 # soon or too late. Times (µs) are rounded, so that jobs share a step, which looks at no more than some.
 FIRST, LEAST, MOST, GRID = SECOND, 10 * SECOND, HOUR, 10 * SECOND
 PART = 8
@@ -47,7 +49,9 @@ def watch(context: Context, job: Job) -> None:
 
 
 def due(context: Context, kind: str, number: int) -> str:
-    """Act when the deadline of a job has come, or the time of a look at it; return why the job is to be cancelled, empty if it is not."""
+    """Act when the deadline of a job has come, or the time of a look at it; return why the job is to be cancelled,
+    empty if it is not.
+    """
     owner = context.jobs.get(number) or context.families.get(number)
     if owner is None:
         return ""
@@ -157,7 +161,9 @@ def _gives_up(context: Context, job: Job) -> bool:
 
 
 def _look_for_loss(context: Context, job: Job) -> str:
-    """Return why a job is to be cancelled if it cannot meet its deadline even if it starts now, else empty, and look again later."""
+    """Return why a job is to be cancelled if it cannot meet its deadline even if it starts now, else empty, and look
+    again later.
+    """
     family = context.families.get(job.id)
     ahead: Mapping[int, Behind | None] = {job.id: None} if family is None else behind_steps(context, family)
     latest = min((context.core.latest_start(number, behind) for number, behind in ahead.items()), default=NEVER)

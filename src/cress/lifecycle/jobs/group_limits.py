@@ -1,4 +1,5 @@
-"""Limits of groups on what is submitted (design note 0031): closed groups, numbers of jobs, sizes and time limits of one job.
+"""Limits of groups on what is submitted (design note 0031): closed groups, numbers of jobs, sizes and time limits of
+one job.
 
 They hold when jobs come; a limit that is lowered later ends nothing. A run of a cron job comes when it is made.
 """
@@ -12,7 +13,8 @@ from operator import itemgetter
 
 import msgspec
 
-from cress.core.jobs import GroupState, dominant_share
+from cress.core.charges import dominant_share
+from cress.core.jobs import GroupState
 from cress.core.tree.amounts import Amounts
 from cress.lifecycle.context import Context
 from cress.lifecycle.jobs.deadlines import shown
@@ -34,7 +36,9 @@ _MOST_TOLD = 5
 
 
 def with_limit(context: Context, jobs: Sequence[Job]) -> list[Job]:
-    """The jobs of a submit; one without a time limit gets that of its group (``model.groups.limits.given_time_limit``)."""
+    """The jobs of a submit; one without a time limit gets that of its group
+    (``model.groups.limits.given_time_limit``).
+    """
     return [_with_limit(context, job) for job in jobs]
 
 
@@ -140,7 +144,10 @@ def check_new(context: Context, jobs: Sequence[Job], leaving: int = 0) -> None:
 
 
 def problem(context: Context, job: Job, leaving: int = 0) -> str:
-    """Return why a run of a cron job cannot be made for the limits of its group; empty if it can. It replaces so many that are ``leaving``."""
+    """Return why a run of a cron job cannot be made for the limits of its group; empty if it can.
+
+    It replaces so many that are ``leaving``.
+    """
     try:
         check_new(context, [job], leaving)
         check_job(context, job)

@@ -1,4 +1,6 @@
-"""Leases that holders outside have of the cluster: their terms, what they use by themselves, how they are given back."""
+"""Leases that holders outside have of the cluster: their terms, what they use by themselves, how they are given
+back.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def _lease(context: Context, number: int) -> LiveJob:
     raise NotAccepted(f"lease {number} is over", hint="see `cress leases`")
 
 
-# --- terms -------------------------------------------------------------------------------------------------------------
+# --- terms ------------------------------------------------------------------------------------------------------------
 
 
 def set_term(context: Context, job: LiveJob) -> None:
@@ -68,7 +70,7 @@ def _workload(job: LiveJob) -> tuple[str, str, str]:
     return job.job.group or DEFAULT_GROUP, job.job.workload, job.job.user
 
 
-# --- use ---------------------------------------------------------------------------------------------------------------
+# --- use --------------------------------------------------------------------------------------------------------------
 
 
 def begin(context: Context, attempt: LiveAttempt) -> None:
@@ -91,7 +93,8 @@ def _use(context: Context, job: LiveJob, word: UseLease) -> None:
             raise InputError(f"more {name} than the lease has", hint="see `cress leases`", field="amounts")
     if attempt.id not in context.core.pool.leases:
         raise NotAccepted(
-            f"lease {job.job.id}.{word.task} has no idle parts: it has a whole disk, or the policy of its group plans ahead"
+            f"lease {job.job.id}.{word.task} has no idle parts: it has a whole disk, or the policy of its "
+            "group plans ahead"
         )
     _tell(context, attempt.id, amounts)
     _note(context, attempt, f"uses {format_vector(amounts, dimensions)}", stopping=False)
@@ -101,7 +104,7 @@ def _tell(context: Context, lease: int, amounts: tuple[int, ...]) -> None:
     context.observe(LeaseUsed(lease, context.core.dimensions.padded(amounts)))
 
 
-# --- ends --------------------------------------------------------------------------------------------------------------
+# --- ends -------------------------------------------------------------------------------------------------------------
 
 
 def _release(context: Context, job: LiveJob, word: ReleaseLeases) -> None:
@@ -127,7 +130,9 @@ def _release(context: Context, job: LiveJob, word: ReleaseLeases) -> None:
 
 
 def reclaims(context: Context, fact: Stop, attempt: LiveAttempt) -> bool:
-    """Note why a task stops that gives back what it borrowed, or a lease that is idle; return whether it is one of these."""
+    """Note why a task stops that gives back what it borrowed, or a lease that is idle; return whether it is one of
+    these.
+    """
     job, known = context.jobs[attempt.job], context.core.attempts[attempt.id]
     if job.ending or job.job.gang:
         return False

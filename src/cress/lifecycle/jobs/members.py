@@ -20,8 +20,8 @@ def make(
 ) -> LiveJob | None:
     """A new member of a family, as ``job`` says, with a new id; it waits from now on, or is held with its family.
 
-    Its run is that of ``template``, or the family's. It starts when the jobs ``behind`` are over, which are alive. ``None``
-    if the scheduler refuses it; then the family says why.
+    Its run is that of ``template``, or the family's. It starts when the jobs ``behind`` are over, which are alive.
+    ``None`` if the scheduler refuses it; then the family says why.
     """
     number = context.next_job
     after = tuple((each, Condition.ANY) for each in behind)
@@ -62,7 +62,10 @@ def of(context: Context, family: Family) -> list[LiveJob]:
 
 
 def alive(context: Context, family: Family) -> dict[int, LiveJob]:
-    """Return the members that are alive by their indices. One that ended in the step under way may be in ``family.members`` still."""
+    """Return the members that are alive by their indices.
+
+    One that ended in the step under way may be in ``family.members`` still.
+    """
     jobs = context.jobs
     return {index: jobs[number] for index, number in sorted(family.members.items()) if number in jobs}
 

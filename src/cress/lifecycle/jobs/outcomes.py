@@ -75,6 +75,8 @@ def place_of(job: LiveJob, attempt: LiveAttempt) -> int:
 
 
 def backoff(first: int, failures: int, most: int) -> int:
-    """The wait before a task is tried again that failed ``failures`` times before: doubled each time, at most ``most``."""
+    """The wait before a task is tried again that failed ``failures`` times before: doubled each time, at most
+    ``most``.
+    """
     # A number of more than 63 bits is of no use to anybody, and slow to make.
     return min(first << min(failures, 63), most)

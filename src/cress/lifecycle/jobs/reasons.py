@@ -20,7 +20,10 @@ _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s"))
 
 
 def reason(context: Context, number: int, now: int | None = None) -> str:
-    """Return why tasks of a job wait; empty when none does. ``now`` (µs, the machine's clock) if it is later than the step."""
+    """Return why tasks of a job wait; empty when none does.
+
+    ``now`` (µs, the machine's clock) if it is later than the step.
+    """
     job = context.jobs.get(number)
     veto = context.core.veto(number)
     if job is None or veto is None:

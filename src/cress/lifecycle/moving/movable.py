@@ -26,7 +26,10 @@ def candidates(context: Context) -> Candidates:
 
 
 def why_not(context: Context, attempt: LiveAttempt, spare: dict[int, int] | None = None) -> Stays | None:
-    """Return why a task is not moved, ``None`` if it may be. ``spare`` has, by the id of a service, how many tasks of it may be at once; it is filled."""
+    """Return why a task is not moved, ``None`` if it may be.
+
+    ``spare`` has, by the id of a service, how many tasks of it may be at once; it is filled.
+    """
     why = why_it_stays(context.core, context.core.attempts[attempt.id])
     if why is not None:
         return why

@@ -1,4 +1,6 @@
-"""Plans from the state of a machine: for whom room may be made, and the plan itself, made on a copy that is used up by it."""
+"""Plans from the state of a machine: for whom room may be made, and the plan itself, made on a copy that is used up by
+it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ _FOR_ROOM = frozenset({Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.DRAINI
 HOUR_OF_WORK = 1000 * HOUR
 
 
-# The waiting units that a round which begins by itself tries to make room for, all different, and the jobs that it looks at for them.
+# The waiting units that a round which begins by itself tries to make room for, all different, and the jobs that it
+# looks at for them.
 MOST_TRIED, MOST_LOOKED_AT = 2, 200
 
 
@@ -61,7 +64,10 @@ def made(context: Context, wanted: Wanted) -> Plan:
 
 
 def made_by_itself(context: Context, copy: Scheduler) -> Plan:
-    """Return the plan of a round that begins by itself: room for a unit that waits for it, else all goals. ``copy`` of the context's scheduler is used up."""
+    """Return the plan of a round that begins by itself: room for a unit that waits for it, else all goals.
+
+    ``copy`` of the context's scheduler is used up.
+    """
     found, budget = candidates(context), budget_of(copy.options)
     for job in list(_that_wait_for_room(copy)):
         plan = plan_place(copy, found, job.job.id, budget)
@@ -71,7 +77,9 @@ def made_by_itself(context: Context, copy: Scheduler) -> Plan:
 
 
 def _that_wait_for_room(core: Scheduler) -> Iterator[JobEntry]:
-    """Yield the first jobs whose next units wait for room, in the order of groups and in that of their jobs; of jobs alike the first."""
+    """Yield the first jobs whose next units wait for room, in the order of groups and in that of their jobs; of jobs
+    alike the first.
+    """
     guarantees = Guarantees(core.groups, core.cluster)
     seen: set[int] = set()
     jobs = (job for group in core.groups.in_order() for job in group.policy)
@@ -90,7 +98,8 @@ def _that_wait_for_room(core: Scheduler) -> Iterator[JobEntry]:
 def waiting_unit(context: Context, number: int) -> int:
     """Return the job with the unit for which room may be made: itself, or of a service the first member that waits.
 
-    Raises InputError for a job that there never was, NotAccepted for one that waits for nothing, or for something else than room.
+    Raises InputError for a job that there never was, NotAccepted for one that waits for nothing, or for something else
+    than room.
     """
     job = _live(context, number)
     core = context.core
@@ -120,13 +129,19 @@ def waiting_unit(context: Context, number: int) -> int:
         )
     if entry.shape.kinds:
         raise NotAccepted(
-            f"job {number} is a gang of parts that ask for different amounts, and moves make room for tasks that are all alike",
+            (
+                f"job {number} is a gang of parts that ask for different amounts, and moves make room for tasks "
+                "that are all alike"
+            ),
             hint="it starts as soon as its parts have room: " + why,
             field="for",
         )
     if Guarantees(core.groups, core.cluster).forbid(entry):
         raise NotAccepted(
-            f"job {number} is larger than the quota of group {entry.group.name}, and what other groups may demand leaves no room for it",
+            (
+                f"job {number} is larger than the quota of group {entry.group.name}, and what other groups may "
+                "demand leaves no room for it"
+            ),
             hint="a larger quota, or a smaller job",
             field="for",
         )

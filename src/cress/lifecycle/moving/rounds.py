@@ -1,7 +1,7 @@
 """Rounds: moves are made one after the other, each when the one before has arrived; what fails ends the round.
 
-A step is promised by the scheduler (claims of the targets, stops of the tasks) and noted in the row of the round in one step of the machine, so
-a center that takes over goes on with it.
+A step is promised by the scheduler (claims of the targets, stops of the tasks) and noted in the row of the round in one
+step of the machine, so a center that takes over goes on with it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def _changed(what: str) -> NotAccepted:
 
 
 def _with_job_last(context: Context, moves: Sequence[Move]) -> tuple[tuple[Move, ...], int]:
-    """Return the moves with those that make room for a job in one step at the end, and their number: one task of each service at most."""
+    """Return the moves with those that make room for a job in one step at the end, and their number: one task of each
+    service at most.
+    """
     seen: set[int] = set()
     early: list[Move] = []
     late: list[Move] = []
@@ -115,7 +117,7 @@ def _next_step(each: Round) -> tuple[Move, ...]:
     return each.left if each.job and len(each.left) <= each.together else each.left[:1]
 
 
-# --- bringing on ---------------------------------------------------------------------------------------------------------
+# --- bringing on ------------------------------------------------------------------------------------------------------
 
 
 def tend(context: Context) -> None:

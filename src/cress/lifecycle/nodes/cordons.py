@@ -1,4 +1,6 @@
-"""Reasons that keep new tasks off a node: an operator's cordon, a rest after failed starts, an executor that is away."""
+"""Reasons that keep new tasks off a node: an operator's cordon, a rest after failed starts, an executor that is
+away.
+"""
 
 from __future__ import annotations
 

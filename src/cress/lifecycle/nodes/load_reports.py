@@ -1,8 +1,9 @@
 """The filter of load reports: the machine is told those that say something new (design note 0007).
 
-Executors report every few seconds, and every input of the machine is logged and replayed. So a report comes in only when
-one of its parts is in another tenth than what the machine knows, and not just beyond the border; or when the node would be
-overloaded by it and is not, or the other way round. Which is so at exactly the thresholds of ``core.overload``.
+Executors report every few seconds, and every input of the machine is logged and replayed. So a report comes in only
+when one of its parts is in another tenth than what the machine knows, and not just beyond the border; or when the node
+would be overloaded by it and is not, or the other way round. Which is so at exactly the thresholds of
+``core.overload``.
 """
 
 from __future__ import annotations

@@ -34,7 +34,9 @@ def reported_of(node: LiveNode) -> Node:
 
 
 def describe(context: Context, node: LiveNode, reported: Node) -> bool:
-    """Take over what the executor of a node reports, under what is set of it; return whether the node is another one now."""
+    """Take over what the executor of a node reports, under what is set of it; return whether the node is another one
+    now.
+    """
     settings = settings_of(node)
     now = with_settings(reported, settings, context.core.dimensions)
     kept = None if settings == NOTHING_SET else reported

@@ -1,4 +1,6 @@
-"""Deadlines of jobs that are submitted: moments of the wall clock from times, and those of the steps of dags (design note 0023)."""
+"""Deadlines of jobs that are submitted: moments of the wall clock from times, and those of the steps of dags (design
+note 0023).
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,8 @@ def behind_of_submit(context: Context, jobs: Sequence[Job]) -> dict[int, Behind]
 def resolved(jobs: Sequence[Job], utc: int) -> list[Job]:
     """Return the jobs of one submit with the moments of their deadlines.
 
-    A step of a dag gets the latest moment at which it may end: that of the dag, less the longest chain of time limits behind it.
+    A step of a dag gets the latest moment at which it may end: that of the dag, less the longest chain of time limits
+    behind it.
     """
     found = [timed(job, utc) for job in jobs]
     if not any(isinstance(job.plan, Dag) and job.deadline for job in found):

@@ -249,7 +249,9 @@ def check_job(context: Context, job: Job, hopeless: Hopeless | None = None) -> N
 
 
 def _check_bounds(context: Context, job: Job) -> None:
-    """Raise ``NotAccepted`` for a job whose task, or gang, is beyond a MaxQuota by itself, or beyond what others lend at most."""
+    """Raise ``NotAccepted`` for a job whose task, or gang, is beyond a MaxQuota by itself, or beyond what others lend
+    at most.
+    """
     bound = context.core.never_within_bounds(job)
     if bound is not None:
         amount = partial(say_amount, context.core, bound.measure)
@@ -257,7 +259,8 @@ def _check_bounds(context: Context, job: Job) -> None:
         if not bound.group:
             keeping = " and ".join(f"group {name} {amount(kept)}" for name, kept in bound.keeping)
             raise NotAccepted(
-                f"{what} for {amount(bound.asks)}, more than the quota of its group; the cluster has {amount(bound.most)}, of which "
+                f"{what} for {amount(bound.asks)}, more than the quota of its group; the cluster has "
+                f"{amount(bound.most)}, of which "
                 f"other groups keep a part for themselves (Lendable): {keeping}",
                 hint="a smaller job, or another group",
                 field="resource",

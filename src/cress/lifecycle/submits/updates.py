@@ -21,7 +21,10 @@ def scale(context: Context, word: Scale) -> None:
     family = _alive(context, word.job)
     if not isinstance(family.job.plan, (Service, Database)):
         raise NotAccepted(
-            f"job {word.job} is a {family.job.type.value}{' job' * isinstance(family.job.plan, Cron)}, which has no task count to change",
+            (
+                f"job {word.job} is a {family.job.type.value}{' job' * isinstance(family.job.plan, Cron)}, which "
+                "has no task count to change"
+            ),
             hint="services and databases have one",
         )
     if word.tasks < 0:
@@ -44,13 +47,19 @@ def update(context: Context, word: Update) -> tuple[int, ...]:
     if type(spec.plan) is not type(before.plan) or isinstance(spec.plan, Dag):
         what = spec.type.value if type(spec.plan) is not type(before.plan) else "other dag"
         raise NotAccepted(
-            f"job {word.job} is a {before.type.value}{' job' * isinstance(before.plan, Cron)}, it cannot become a {what}",
+            (
+                f"job {word.job} is a {before.type.value}{' job' * isinstance(before.plan, Cron)}, it cannot "
+                f"become a {what}"
+            ),
             hint=f"`cress cancel {word.job}` first",
             field="type",
         )
     if (spec.group or DEFAULT_GROUP, spec.name) != (before.group or DEFAULT_GROUP, before.name):
         raise NotAccepted(
-            f"job {word.job} is {before.name} of group {before.group or DEFAULT_GROUP}; an update cannot change name or group",
+            (
+                f"job {word.job} is {before.name} of group {before.group or DEFAULT_GROUP}; an update cannot "
+                "change name or group"
+            ),
             hint="submit a new job under the other name",
             field="name",
         )

@@ -27,8 +27,9 @@ class ReplicaState(Row, tag="Kept", kw_only=True):
     ``failed_version`` its number, and ``failed_member`` the job that was the proof against it;
     ``updating``: the newest was not ready as a whole yet.
     ``out`` are the indices that an update took out while they had an attempt, ``parked`` those that it took while they
-    waited for a node, both until they are ready; ``gained`` are those of the latter that are ready now. ``failures`` are counted in a row, ``proven`` is the template of the last
-    version that was ready there; ``ends`` says how a task failed last. ``moment`` (wall clock, µs) is the next one of the timetable; 0: none.
+    waited for a node, both until they are ready; ``gained`` are those of the latter that are ready now. ``failures``
+    are counted in a row, ``proven`` is the template of the last version that was ready there; ``ends`` says how a task
+    failed last. ``moment`` (wall clock, µs) is the next one of the timetable; 0: none.
 
     Of a service with ``job_failure: false``: ``lost`` are the tasks that were lost with a node, which nothing replaces.
     Of a database: ``ran`` is the template of the last life, ``nodes`` where it ran, ``moved`` why it may go elsewhere.
@@ -55,9 +56,9 @@ class ReplicaState(Row, tag="Kept", kw_only=True):
 class CronState(Row, tag="Clockwork", kw_only=True):
     """The state of a cron job. Its moments are wall clock, in µs; 0: none.
 
-    All until ``seen`` are over. ``last`` is the moment of the last run that was made, the job ``last_job``; ``owed`` the
-    last one that was missed while it was held. Counts: of ``runs`` that were made, of moments ``skipped`` because a run was
-    not over, or for limits of its group (``refused``: why the last one was), and of those that were ``missed``.
+    All until ``seen`` are over. ``last`` is the moment of the last run that was made, the job ``last_job``; ``owed``
+    the last one that was missed while it was held. Counts: of ``runs`` that were made, of moments ``skipped`` because a
+    run was not over, or for limits of its group (``refused``: why the last one was), and of those that were ``missed``.
     """
 
     seen: int = 0
@@ -84,7 +85,8 @@ State: TypeAlias = ReplicaState | CronState | DagState
 class Family(Row, kw_only=True):
     """A job with a plan, and its members: the ids of their jobs by index, of those that are alive.
 
-    ``job`` is what is wanted now, with its id; ``template`` the id of its run, ``version`` how often it was changed, from
+    ``job`` is what is wanted now, with its id; ``template`` the id of its run, ``version`` how often it was changed,
+    from
     1. Times are wall clock in µs; ``started`` is 0 until something of it ran. The counts are of members that are over.
     ``unmet`` are the jobs that must be over before it begins, and how.
     """

@@ -1,7 +1,8 @@
-"""The living jobs of each group, and of each user in it: an index that follows from the jobs, for limits (design note 0031).
+"""The living jobs of each group, and of each user in it: an index that follows from the jobs, for limits (design note
+0031).
 
-What has tasks of its own counts: a batch job or array, a lease, a service or database with all its tasks, a run of a cron job, a step of a dag. Cron
-jobs and dags themselves do not count.
+What has tasks of its own counts: a batch job or array, a lease, a service or database with all its tasks, a run of a
+cron job, a step of a dag. Cron jobs and dags themselves do not count.
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ MOST_ROUNDS = 20
 class Round(Row, kw_only=True):
     """Moves that are made one after the other, by the word of the user ``by`` (empty: by the option ``rebalance``).
 
-    Times are wall clock in µs; ``ended`` is 0 while it is under way. For the waiting unit ``job``, which starts on ``place``, the last ``together`` moves
-    are one step. ``stopping`` is by whom it is to end after the step under way, ``problem`` why it ended before all was done. ``skipped`` are
-    moves of tasks that ended by themselves before their turn came.
+    Times are wall clock in µs; ``ended`` is 0 while it is under way. For the waiting unit ``job``, which starts on
+    ``place``, the last ``together`` moves are one step. ``stopping`` is by whom it is to end after the step under way,
+    ``problem`` why it ended before all was done. ``skipped`` are moves of tasks that ended by themselves before their
+    turn came.
     """
 
     begun: int

@@ -19,13 +19,13 @@ AWAY = "its executor is not connected"
 class LiveAttempt(Row, kw_only=True):
     """An attempt that was decided and has not ended. Times are wall clock in µs; ``started`` is 0 until it runs.
 
-    ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang``, ``moved``, ``drained``, ``reclaimed``, ``released`` or ``unhealthy``; empty if
-    it was not; ``halted_for`` is the reason as a sentence, where there is more to say. ``grace`` goes with it, in µs; ``None``: what
-    the job says; ``halted_at`` is when, of a lease. ``ports`` are its numbers: those of the job in their order, then those of ``Port = …`` clauses.
-    ``devices`` are those of the node that it has.
-    ``leader`` is the job that it was started together with after a failure of their node. ``ready_at`` (the machine's clock)
-    is since when it is ready, of a service or database; ``unwell`` what its last failed check came to.
-    ``chosen`` and ``kept`` are why its node was, as in ``Start``.
+    ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang``, ``moved``, ``drained``,
+    ``reclaimed``, ``released`` or ``unhealthy``; empty if it was not; ``halted_for`` is the reason as a sentence, where
+    there is more to say. ``grace`` goes with it, in µs; ``None``: what the job says; ``halted_at`` is when, of a lease.
+    ``ports`` are its numbers: those of the job in their order, then those of ``Port = …`` clauses. ``devices`` are
+    those of the node that it has. ``leader`` is the job that it was started together with after a failure of their
+    node. ``ready_at`` (the machine's clock) is since when it is ready, of a service or database; ``unwell`` what its
+    last failed check came to. ``chosen`` and ``kept`` are why its node was, as in ``Start``.
     """
 
     id: int
@@ -51,13 +51,13 @@ class LiveAttempt(Row, kw_only=True):
 class LiveJob(Row, kw_only=True):
     """A job with tasks that wait or run. Counts are of tasks, ``preempted`` of attempts; times as in ``LiveAttempt``.
 
-    A job that is ``cancelling`` or ``failing`` ends as a whole, for ``reason``. ``failed_as`` is the outcome that all its
-    failed tasks have in common, else ``FAILED``; ``None`` before the first. ``held_by`` is the user who holds it.
+    A job that is ``cancelling`` or ``failing`` ends as a whole, for ``reason``. ``failed_as`` is the outcome that all
+    its failed tasks have in common, else ``FAILED``; ``None`` before the first. ``held_by`` is the user who holds it.
     ``unmet`` are the jobs that must be over first, and how. ``failures`` are counted by task (by -1 for a gang, which
     fails as a whole), ``unstarted`` by task since a program of it ran, ``start_failures`` until the first one ran;
     ``suspects`` are the nodes where a program of it could not be started since one ran. ``hosts``, of a gang, are where
-    the tasks that were started together are, in their order. Of a member of a family: ``template`` is the job whose run is
-    its own (0: it has its own), ``index`` its place; ``kept``, of a service or database, is the plan of its version.
+    the tasks that were started together are, in their order. Of a member of a family: ``template`` is the job whose run
+    is its own (0: it has its own), ``index`` its place; ``kept``, of a service or database, is the plan of its version.
     """
 
     job: Job
@@ -116,12 +116,14 @@ class LiveJob(Row, kw_only=True):
 class LiveNode(Row, kw_only=True):
     """A node that registered at some time.
 
-    ``cordoned`` is an operator's word, with ``reason``; ``draining``: it is to get empty too, by the word of the user ``drained_by``. ``rest`` is why the machine
-    itself keeps tasks off it for a while. ``failures`` are the programs in a row that could not be started there and ran
-    elsewhere, of the jobs ``failed_jobs`` (two are kept), and ``rests`` how often it rested meanwhile. ``terms`` and ``local`` as in
-    ``NodeJoined``. ``away_since`` (µs, the machine's clock): since when its executor is not connected. ``ports`` are those that somebody listens on who is not a task of the cluster, in order.
-    ``load`` is what was measured there, as far as the core knows. ``node`` is what holds: ``reported``, as its executor describes it, with the settings
-    of the last of the ``revisions`` over it. Where nothing is set, ``reported`` is ``None``.
+    ``cordoned`` is an operator's word, with ``reason``; ``draining``: it is to get empty too, by the word of the user
+    ``drained_by``. ``rest`` is why the machine itself keeps tasks off it for a while. ``failures`` are the programs in
+    a row that could not be started there and ran elsewhere, of the jobs ``failed_jobs`` (two are kept), and ``rests``
+    how often it rested meanwhile. ``terms`` and ``local`` as in ``NodeJoined``. ``away_since`` (µs, the machine's
+    clock): since when its executor is not connected. ``ports`` are those that somebody listens on who is not a task of
+    the cluster, in order. ``load`` is what was measured there, as far as the core knows. ``node`` is what holds:
+    ``reported``, as its executor describes it, with the settings of the last of the ``revisions`` over it. Where
+    nothing is set, ``reported`` is ``None``.
     """
 
     node: Node

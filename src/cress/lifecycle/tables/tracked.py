@@ -1,11 +1,11 @@
 """Rows and tables that note what is written in them, whoever writes it.
 
-A ``Journal`` belongs to one set of tables. What is in these is attached to it: rows, the rows and dicts in their fields. Every
-write to something that is attached is noted as a path, so no handler can forget to say what it changed. Values that could be
-changed unseen (lists, sets, dicts that are not attached) are not taken as values of fields.
+A ``Journal`` belongs to one set of tables. What is in these is attached to it: rows, the rows and dicts in their
+fields. Every write to something that is attached is noted as a path, so no handler can forget to say what it changed.
+Values that could be changed unseen (lists, sets, dicts that are not attached) are not taken as values of fields.
 
-The journal holds no row and rows hold only the journal: there are no circles of references, which msgspec's structs, not
-always known to the garbage collector, could never leave again.
+The journal holds no row and rows hold only the journal: there are no circles of references, which msgspec's structs,
+not always known to the garbage collector, could never leave again.
 """
 
 from __future__ import annotations

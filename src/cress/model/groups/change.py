@@ -46,7 +46,10 @@ def canonical(keyword: str) -> str:
 
 
 def changed(group: Group, values: Values, groups: Iterable[Group], *, accounting: str, dimensions: Dimensions) -> Group:
-    """Return a group with other values of these keywords, beside the other ``groups``. Raises InputError(s), each with its keyword as the field."""
+    """Return a group with other values of these keywords, beside the other ``groups``.
+
+    Raises InputError(s), each with its keyword as the field.
+    """
     texts = {plain_key(keyword): (keyword, text) for keyword, text in _texts(group, accounting, dimensions)}
     for keyword, value in values:
         name = canonical(keyword)

@@ -47,7 +47,8 @@ def check_quotas(
     file: str = "",
     lines: Mapping[str, int] | None = None,
 ) -> QuotaCheck:
-    """Compare the quotas with the configured cluster: the total ``capacity`` of ``node_count`` nodes; ``nodes`` are these, for quotas per kind of node.
+    """Compare the quotas with the configured cluster: the total ``capacity`` of ``node_count`` nodes; ``nodes`` are
+    these, for quotas per kind of node.
 
     A quota above it, also in a window of the timetable that is ever in force, is an error; a moment of the week at
     which all quotas together are above it is a warning, one for each thing that is short. ``file`` and ``lines``
@@ -128,7 +129,9 @@ _SERVERS = "servers"
 
 
 def _totals(capacity: ResourceVector, node_count: int, accounting: str, dimensions: Dimensions) -> dict[str, _Total]:
-    """Return the totals in the unit of scalar quotas (``servers`` or ``cores``) and, for vector quotas, in each dimension."""
+    """Return the totals in the unit of scalar quotas (``servers`` or ``cores``) and, for vector quotas, in each
+    dimension.
+    """
     totals = {
         name: _Total(name, amount, describe_measure(amount, name, dimensions))
         for name, amount in zip(dimensions.names, capacity, strict=True)

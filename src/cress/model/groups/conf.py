@@ -1,7 +1,8 @@
 """``Group.conf``: reading and writing the file of groups (G).
 
-Blocks of ``Keyword: value`` lines with blank lines between them, one for each group and one for the time zone, ``#`` comments; keywords, policies and units in any
-case. Reading finds every mistake of the file before it complains, and a file with a mistake yields nothing.
+Blocks of ``Keyword: value`` lines with blank lines between them, one for each group and one for the time zone, ``#``
+comments; keywords, policies and units in any case. Reading finds every mistake of the file before it complains, and a
+file with a mistake yields nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Contradictions in what groups say: amounts and times that could never hold beside others.
 
-They are refused where somebody writes them. What was accepted before goes on: the core checks only what it relies on (``tree.problems``).
+They are refused where somebody writes them. What was accepted before goes on: the core checks only what it relies on
+(``tree.problems``).
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ def _default_times(groups: Sequence[Group]) -> Iterator[Problem]:
             longest = above.limits.time_limit
             if longest is not None and default > longest:
                 allowed = format_duration(longest)
-                what = f"{format_duration(default)} of group {group.name} is longer than MaxTimeLimit of group {above.name}, {allowed}"
+                what = (
+                    f"{format_duration(default)} of group {group.name} is longer than MaxTimeLimit of group "
+                    f"{above.name}, {allowed}"
+                )
                 yield Problem(group.name, DEFAULT_TIME, what, f"at most {allowed}")
                 break
             above = by_name.get(above.parent)

@@ -69,7 +69,9 @@ def parse_limit(keyword: str, text: str, accounting: str, dimensions: Dimensions
 
 
 def limit_values(limits: Limits, accounting: str, dimensions: Dimensions) -> dict[str, str]:
-    """Return the keywords of the limits that are set, with their values as text, in the order in which they are written."""
+    """Return the keywords of the limits that are set, with their values as text, in the order in which they are
+    written.
+    """
     values: dict[str, str] = {}
     for key in LIMIT_KEYS:
         value = getattr(limits, key.field)
@@ -96,9 +98,11 @@ def check_limits(limits: Limits) -> None:
 
 
 def given_time_limit(path: Iterable[Limits]) -> int | None:
-    """Return the time limit (µs) of a job that gives none, from the limits of its group and of each above it, innermost first.
+    """Return the time limit (µs) of a job that gives none, from the limits of its group and of each above it, innermost
+    first.
 
-    That is the nearest default, else the smallest of the longest that are allowed, and never more than that; None: no group says any.
+    That is the nearest default, else the smallest of the longest that are allowed, and never more than that; None: no
+    group says any.
     """
     limits = list(path)
     defaults = [each.default_time_limit for each in limits if each.default_time_limit is not None]

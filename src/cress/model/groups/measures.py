@@ -1,6 +1,7 @@
 """Measures of quotas: a dimension, or a dimension on nodes of one kind, written ``gpu(A100)`` (design note 0034).
 
-The kind of a node is that of its devices of the dimension (the attribute ``GPUModel``, ``FPGAModel`` …), else its label ``NodeType``.
+The kind of a node is that of its devices of the dimension (the attribute ``GPUModel``, ``FPGAModel`` …), else its label
+``NodeType``.
 """
 
 from __future__ import annotations

@@ -116,7 +116,10 @@ def format_moment(minute_of_week: int) -> str:
 
 
 def _parse_guarantee(text: str, accounting: str, dimensions: Dimensions) -> Quota:
-    """Parse a quota of a moment. Raises InputError also if kinds of nodes have more of a dimension together than it has in all."""
+    """Parse a quota of a moment.
+
+    Raises InputError also if kinds of nodes have more of a dimension together than it has in all.
+    """
     quota = _parse_quota(text, accounting, dimensions)
     amounts = dict(quota.amounts)
     kinds: dict[str, list[str]] = {}
@@ -159,7 +162,10 @@ def _parse_quota(text: str, accounting: str, dimensions: Dimensions, *, zero: bo
 
 
 def _parse_measures(text: str, dimensions: Dimensions) -> tuple[tuple[str, int], ...]:
-    """Return the amounts above 0 of a vector by measure: dimensions in their order, then kinds of nodes. Raises InputError."""
+    """Return the amounts above 0 of a vector by measure: dimensions in their order, then kinds of nodes.
+
+    Raises InputError.
+    """
     if text.startswith("<") != text.endswith(">"):
         raise InputError(f"{text!r} has only one angle bracket", hint="<40,160G,gpu(A100)=8>")
     inner = text[1:-1] if text.startswith("<") else text

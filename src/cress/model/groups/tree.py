@@ -94,7 +94,9 @@ def with_levels(groups: Iterable[Group]) -> list[tuple[int, Group]]:
 
 
 def weeks_of(groups: Iterable[Group]) -> dict[str, Week]:
-    """Return the quotas of all groups over a plain week; without one of its own a group has the sum of those below it."""
+    """Return the quotas of all groups over a plain week; without one of its own a group has the sum of those below
+    it.
+    """
     groups = list(groups)
     children = children_of(groups)
     weeks: dict[str, Week] = {}
@@ -134,7 +136,9 @@ def amounts_of(quota: Quota) -> tuple[tuple[str, int], ...]:
 
 
 def problems(groups: Sequence[Group], *, accounting: str, dimensions: Dimensions) -> list[Problem]:
-    """Return what is wrong with the tree of these groups: places first; quotas are looked at once all places are right."""
+    """Return what is wrong with the tree of these groups: places first; quotas are looked at once all places are
+    right.
+    """
     by_name = {group.name: group for group in groups}
     found = [each for group in groups if (each := _misplaced(group, by_name))]
     if found:
@@ -190,7 +194,9 @@ def _misplaced(group: Group, by_name: Mapping[str, Group]) -> Problem | None:
 
 
 def _mixed(groups: Sequence[Group], by_name: Mapping[str, Group], inner: frozenset[str]) -> list[Problem]:
-    """Return the groups whose amounts are of another sort: in a tree all are numbers, or name the same dimensions; kinds of nodes may differ."""
+    """Return the groups whose amounts are of another sort: in a tree all are numbers, or name the same dimensions;
+    kinds of nodes may differ.
+    """
     kinds: dict[str, tuple[str, ...]] = {}
     for group in groups:
         if group.quota != NO_QUOTA:
@@ -243,7 +249,10 @@ class _Over:
 
 
 def _first_over(week: Week, most: Week, *, bound: bool = False) -> _Over | None:
-    """Return the first amount of the week that is more than it may be. A ``bound`` leaves open the kinds of nodes that it does not name."""
+    """Return the first amount of the week that is more than it may be.
+
+    A ``bound`` leaves open the kinds of nodes that it does not name.
+    """
     moments = sorted({moment for moment, _ in (*week, *most)})
     for moment in moments:
         has, may = dict(amounts_of(quota_in(week, moment))), dict(amounts_of(quota_in(most, moment)))

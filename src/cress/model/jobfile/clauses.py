@@ -1,7 +1,7 @@
 """Keys about nodes as texts of the constraint language (design note 0005, docs/constraints.md).
 
-Only their outer form is read here: a key such as ``network_adjacent`` becomes the clause that it stands for. The language
-reads the rest, each text by itself, so that a mistake is told with the key that it was made in.
+Only their outer form is read here: a key such as ``network_adjacent`` becomes the clause that it stands for. The
+language reads the rest, each text by itself, so that a mistake is told with the key that it was made in.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import msgspec
 from cress.model.errors import InputError
 from cress.model.jobfile.values import as_text, as_word, raise_all, shown, truth
 
-# Characters of one text, as in the language (which counts those outside of lists once more); texts in a list; nodes in one.
+# Characters of one text, as in the language (which counts those outside of lists once more); texts in a list; nodes in
+# one.
 MAX_CHARACTERS = 65_536
 MAX_TEXTS = 2000
 MAX_NODES = 5_000

@@ -1,4 +1,6 @@
-"""Deadlines in job files: a time from the submission on, or a moment, in the zone of the cluster unless it names another."""
+"""Deadlines in job files: a time from the submission on, or a moment, in the zone of the cluster unless it names
+another.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
 
 
 class Deadline(msgspec.Struct, frozen=True):
-    """A deadline as written: ``within`` so many µs of the submission, the ``moment`` (µs since the epoch), or what ``clocks`` of the cluster show."""
+    """A deadline as written: ``within`` so many µs of the submission, the ``moment`` (µs since the epoch), or what
+    ``clocks`` of the cluster show.
+    """
 
     within: int = 0
     moment: int = 0

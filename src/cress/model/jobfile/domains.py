@@ -1,4 +1,5 @@
-"""Keys about domains, the values of an attribute: ``spread``, ``away_from``, ``near``, ``within``, and the labels of a job.
+"""Keys about domains, the values of an attribute: ``spread``, ``away_from``, ``near``, ``within``, and the labels of a
+job.
 
 Each becomes a clause of the requirement, such as ``spread(zone, 2) && f(x) = (Waittime > 5min)`` (docs/constraints.md).
 """

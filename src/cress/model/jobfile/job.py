@@ -49,8 +49,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One submitted job: what the scheduler sees of it, and how to run it. Both ids are 0: the center assigns them.
 
     ``behind`` are the jobs of the same submit on which it depends, by name; ``parse_jobs`` turns them into places.
-    ``clauses`` and ``ranks`` (one at most) become ``requirement`` and ``rank`` of the job once the language has read them.
-    ``part_clauses`` and ``part_ranks`` are those of its parts.
+    ``clauses`` and ``ranks`` (one at most) become ``requirement`` and ``rank`` of the job once the language has read
+    them. ``part_clauses`` and ``part_ranks`` are those of its parts.
     ``clocks`` is its deadline as clocks of the cluster show it, where that was given without a zone.
     ``place`` is its place in the submit: ``jobs[2]``, ``jobs[0].steps.load``.
     """

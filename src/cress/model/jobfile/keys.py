@@ -1,7 +1,8 @@
 """The table of job file keys.
 
-One row holds everything about a key: its values (schema and parser), the types of jobs in which it may stand, the structs
-that its value goes into, and its line in the documentation. Parser, JSON Schema, defaults and documentation are made from it.
+One row holds everything about a key: its values (schema and parser), the types of jobs in which it may stand, the
+structs that its value goes into, and its line in the documentation. Parser, JSON Schema, defaults and documentation are
+made from it.
 """
 
 from __future__ import annotations
@@ -82,9 +83,10 @@ ALIASES = {
 class Key(msgspec.Struct, frozen=True):
     """One key of job files.
 
-    ``read`` parses a value, or raises ``InputError``; keys without it are read together with others (``job.py``, ``dag.py``).
-    ``into``: the structs that have the value as a field, whose default is the field's. ``types``: the types of jobs that
-    may have the key; ``step``: steps of dags may have it too. ``about`` and ``default`` are Markdown.
+    ``read`` parses a value, or raises ``InputError``; keys without it are read together with others (``job.py``,
+    ``dag.py``). ``into``: the structs that have the value as a field, whose default is the field's. ``types``: the
+    types of jobs that may have the key; ``step``: steps of dags may have it too. ``about`` and ``default`` are
+    Markdown.
     """
 
     name: str
@@ -115,322 +117,616 @@ def minimum(value: object) -> int:
 
 TABLE = (
     Key(
-        "command", COMMAND, values.command, into=RUN,
+        "command",
+        COMMAND,
+        values.command,
+        into=RUN,
         about="a list: the program and its arguments, as they are; or one text, which `/bin/sh -c` runs",
         default="–",
     ),
     Key(
-        "name", {"type": ["string", "integer"], "maxLength": MAX_NAME_LENGTH}, values.name, into=JOB_AND_RUN, step=False,
+        "name",
+        {"type": ["string", "integer"], "maxLength": MAX_NAME_LENGTH},
+        values.name,
+        into=JOB_AND_RUN,
+        step=False,
         about="letters, digits, `.`, `_`, `-`, at most 128; several jobs may have the same",
         default="that of the program",
     ),
     Key(
-        "type", words(*(each.value for each in JobType)), step=False,
-        about="`batch`, `service`, `database`, `cron` or `dag`: [all but the first](jobs.md#types-of-jobs) have keys of their own",
+        "type",
+        words(*(each.value for each in JobType)),
+        step=False,
+        about=(
+            "`batch`, `service`, `database`, `cron` or `dag`: [all but the first](jobs.md#types-of-jobs) have "
+            "keys of their own"
+        ),
         default="`batch`",
     ),
     Key(
-        "group", TEXT, values.group, into=JOB_AND_RUN, step=False,
+        "group",
+        TEXT,
+        values.group,
+        into=JOB_AND_RUN,
+        step=False,
         about="the group that the job counts for",
         default="`default`",
     ),
     Key(
-        "tasks", ARRAY,
+        "tasks",
+        ARRAY,
         about="copies of the program, 1 to 10,000,000; each has its number in `CRESS_TASK_INDEX`, from 0",
         default="1",
     ),
     Key(
-        "resource", RESOURCE,
+        "resource",
+        RESOURCE,
         about="what one task needs: `<cpu, memory, network, disk>`, other dimensions by name",
         default="`<1, 512M>`",
     ),
     Key(
-        "priority", {"anyOf": [{"type": "integer", "minimum": -MAX_PRIORITY, "maximum": MAX_PRIORITY}, {"type": "string"}]}, values.priority, into=JOB,
+        "priority",
+        {"anyOf": [{"type": "integer", "minimum": -MAX_PRIORITY, "maximum": MAX_PRIORITY}, {"type": "string"}]},
+        values.priority,
+        into=JOB,
         about="higher goes first, in groups whose policy looks at it; -1,000,000 to 1,000,000",
         default="0",
     ),
     Key(
-        "time_limit", DURATION, values.time_limit, into=JOB_AND_RUN,
+        "time_limit",
+        DURATION,
+        values.time_limit,
+        into=JOB_AND_RUN,
         about="a task that runs longer is stopped: `90s`, `30min`, `1h30m`; a plain number is seconds",
         default="none",
     ),
     Key(
-        "deadline", DURATION, types=ENDING, step=False,
-        about="when all tasks should have ended: a time from the submission on (`6h`), or a moment (`2026-12-01 18:00` in the zone of the cluster, `2026-12-01 18:00 +02:00`, `… Europe/Berlin`); of a cron job a time from the start of each run on, of a dag [its steps get theirs from it](jobs.md#deadlines)",
+        "deadline",
+        DURATION,
+        types=ENDING,
+        step=False,
+        about=(
+            "when all tasks should have ended: a time from the submission on (`6h`), or a moment (`2026-12-01 "
+            "18:00` in the zone of the cluster, `2026-12-01 18:00 +02:00`, `… Europe/Berlin`); of a cron job a "
+            "time from the start of each run on, of a dag [its steps get theirs from it](jobs.md#deadlines)"
+        ),
         default="none",
     ),
     Key(
-        "environment", {"type": "object", "additionalProperties": TEXT}, values.environment, into=RUN,
+        "environment",
+        {"type": "object", "additionalProperties": TEXT},
+        values.environment,
+        into=RUN,
         about="variables; names that begin with `CRESS_` are Cress's own",
         default="none",
     ),
     Key(
-        "secrets", SECRETS, secrets.secrets, into=RUN,
-        about="[secrets](secrets.md) of the user or group: `{DB_PASSWORD: db}` as a variable, `{key.pem: {secret: db, as: file}}` or `[db]` as a file in the folder `CRESS_SECRETS`",
+        "secrets",
+        SECRETS,
+        secrets.secrets,
+        into=RUN,
+        about=(
+            "[secrets](secrets.md) of the user or group: `{DB_PASSWORD: db}` as a variable, `{key.pem: {secret: "
+            "db, as: file}}` or `[db]` as a file in the folder `CRESS_SECRETS`"
+        ),
         default="none",
     ),
     Key(
-        "directory", PATH, values.directory, into=RUN,
+        "directory",
+        PATH,
+        values.directory,
+        into=RUN,
         about="where the tasks start, an absolute path",
-        default="the current one of `cress submit`; for services, databases and cron jobs the directory of the file; with `files` a new one for each attempt",
+        default=(
+            "the current one of `cress submit`; for services, databases and cron jobs the directory of the file; "
+            "with `files` a new one for each attempt"
+        ),
     ),
     Key(
-        "max_running", count(1, MAX_TASKS), types=ENDING,
-        about="the maximum number of tasks that run at once; `tasks: 100%10` is the same as `tasks: 100`, `max_running: 10`",
+        "max_running",
+        count(1, MAX_TASKS),
+        types=ENDING,
+        about=(
+            "the maximum number of tasks that run at once; `tasks: 100%10` is the same as `tasks: 100`, "
+            "`max_running: 10`"
+        ),
         default="any number",
     ),
     Key(
-        "gang", CLAUSE_GANG, values.gang, into=JOB, types=ENDING,
-        about="`true`: all tasks start at once, or none; `issue_as_whole` is a synonym. With f(x) [it may start in part](jobs.md#gangs-that-start-in-part) later: `4 && f(x) = (Waittime > 5min)`",
+        "gang",
+        CLAUSE_GANG,
+        values.gang,
+        into=JOB,
+        types=ENDING,
+        about=(
+            "`true`: all tasks start at once, or none; `issue_as_whole` is a synonym. With f(x) [it may start in "
+            "part](jobs.md#gangs-that-start-in-part) later: `4 && f(x) = (Waittime > 5min)`"
+        ),
         default="`false`",
     ),
     Key(
-        "parts", PARTS, types=frozenset({BATCH, CRON}),
-        about="a gang of [several kinds of tasks](jobs.md#gangs-with-parts): by name their `tasks`, and `resource`, `command`, `requirement` and `rank` where they differ from the job's: `{driver: {command: ./driver}, workers: {tasks: 8, resource: \"<8, 32G>\", command: ./worker}}`. All start at once, or none",
+        "parts",
+        PARTS,
+        types=frozenset({BATCH, CRON}),
+        about=(
+            "a gang of [several kinds of tasks](jobs.md#gangs-with-parts): by name their `tasks`, and "
+            "`resource`, `command`, `requirement` and `rank` where they differ from the job's: `{driver: "
+            '{command: ./driver}, workers: {tasks: 8, resource: "<8, 32G>", command: ./worker}}`. All start at '
+            "once, or none"
+        ),
         default="none",
     ),
     Key(
-        "stop_grace", DURATION, values.stop_grace, into=JOB_AND_RUN,
+        "stop_grace",
+        DURATION,
+        values.stop_grace,
+        into=JOB_AND_RUN,
         about="the time between SIGTERM and SIGKILL when a task is stopped, at most 1h",
         default="`5s`",
     ),
     Key(
-        "on_partition", words(*(each.value for each in OnPartition)), values.on_partition, into=JOB_AND_RUN,
-        about="what happens to a task whose node cannot reach the center for a minute (option `term`): `stop` (the node stops it and it runs elsewhere) or `keep` (it continues, and nothing replaces it until the node is back or an operator runs `cress nodes forget`)",
+        "on_partition",
+        words(*(each.value for each in OnPartition)),
+        values.on_partition,
+        into=JOB_AND_RUN,
+        about=(
+            "what happens to a task whose node cannot reach the center for a minute (option `term`): `stop` (the "
+            "node stops it and it runs elsewhere) or `keep` (it continues, and nothing replaces it until the "
+            "node is back or an operator runs `cress nodes forget`)"
+        ),
         default="`stop`",
     ),
     Key(
-        "retries", count(0, MAX_RETRIES), values.retries, into=JOB, types=ENDING,
-        about="how often a failed task (exit code, time limit) is retried, at most 1,000; tasks that were preempted or lost with their node are always retried, and do not count",
+        "retries",
+        count(0, MAX_RETRIES),
+        values.retries,
+        into=JOB,
+        types=ENDING,
+        about=(
+            "how often a failed task (exit code, time limit) is retried, at most 1,000; tasks that were "
+            "preempted or lost with their node are always retried, and do not count"
+        ),
         default="0",
     ),
     Key(
-        "backoff", DURATION, values.backoff, into=JOB,
+        "backoff",
+        DURATION,
+        values.backoff,
+        into=JOB,
         about="the wait before a retry, doubled each time up to the option `backoff_most`; at most 1d",
         default="`10s`",
     ),
     Key(
-        "hold", TRUTH, truth("it waits until it is released"), into=JOB,
+        "hold",
+        TRUTH,
+        truth("it waits until it is released"),
+        into=JOB,
         about="`true`: the job waits until it is released",
         default="`false`",
     ),
     Key(
-        "after", AFTER,
-        about="jobs that must end first: ids, or names of jobs of the same submit. A list if each must succeed, or a mapping, such as `{12: any, prepare: ok}`, with `ok`, `any` (however it ends) or `failed` (a task of it failed). A job whose condition can no longer be met is cancelled",
+        "after",
+        AFTER,
+        about=(
+            "jobs that must end first: ids, or names of jobs of the same submit. A list if each must succeed, or "
+            "a mapping, such as `{12: any, prepare: ok}`, with `ok`, `any` (however it ends) or `failed` (a task "
+            "of it failed). A job whose condition can no longer be met is cancelled"
+        ),
         default="none",
     ),
     Key(
-        "requirement", TEXTS, clauses.requirement, into=CLAUSES,
-        about="a condition that the node must satisfy: `GCC >= 4.5 && Memory >= 8G`; of a list all must hold ([the language](constraints.md))",
+        "requirement",
+        TEXTS,
+        clauses.requirement,
+        into=CLAUSES,
+        about=(
+            "a condition that the node must satisfy: `GCC >= 4.5 && Memory >= 8G`; of a list all must hold ([the "
+            "language](constraints.md))"
+        ),
         default="none",
     ),
     Key(
-        "rank", TEXT, clauses.rank, into=RANK,
+        "rank",
+        TEXT,
+        clauses.rank,
+        into=RANK,
         about="a score that orders these nodes, highest first: `0.5 * CPU + 0.5 * IdleNetwork`",
         default="none",
     ),
     Key(
-        "nodes", TEXTS, clauses.nodes, into=CLAUSES,
+        "nodes",
+        TEXTS,
+        clauses.nodes,
+        into=CLAUSES,
         about="run only on these nodes: names and addresses, `[web-1, 192.168.1.2-8]`",
         default="all",
     ),
     Key(
-        "data_locality", TEXTS, clauses.data_locality, into=CLAUSES,
-        about="nodes that have the data, in the form of `nodes`; or the path of the data, or `hdfs://namenode:8020/logs` ([data](data.md))",
+        "data_locality",
+        TEXTS,
+        clauses.data_locality,
+        into=CLAUSES,
+        about=(
+            "nodes that have the data, in the form of `nodes`; or the path of the data, or "
+            "`hdfs://namenode:8020/logs` ([data](data.md))"
+        ),
         default="none",
     ),
     Key(
-        "network_adjacent", CLAUSE_TRUTH, clauses.network_adjacent, into=CLAUSES,
-        about="`true`: all tasks run on one rack or on neighbouring racks, together with other jobs of the same `application`",
+        "network_adjacent",
+        CLAUSE_TRUTH,
+        clauses.network_adjacent,
+        into=CLAUSES,
+        about=(
+            "`true`: all tasks run on one rack or on neighbouring racks, together with other jobs of the same "
+            "`application`"
+        ),
         default="`false`",
     ),
     Key(
-        "job_dependency", TEXTS, clauses.job_dependency, into=CLAUSES,
-        about="run only on nodes where this job runs: its name, `group/name` of another group; `depended_job` is a synonym",
+        "job_dependency",
+        TEXTS,
+        clauses.job_dependency,
+        into=CLAUSES,
+        about=(
+            "run only on nodes where this job runs: its name, `group/name` of another group; `depended_job` is a "
+            "synonym"
+        ),
         default="none",
     ),
     Key(
-        "exclusive_disk", CLAUSE_TRUTH, clauses.exclusive_disk, into=CLAUSES,
+        "exclusive_disk",
+        CLAUSE_TRUTH,
+        clauses.exclusive_disk,
+        into=CLAUSES,
         about="`true`: each task gets a whole disk",
         default="`false`",
     ),
     Key(
-        "ports", PORTS,
-        about="a number, `dynamic` (a free port is chosen), or several by name: `{http: 8080, admin: dynamic}`; `port` is a synonym. Tasks find them in `CRESS_PORT` (the first) and `CRESS_PORT_name`, other programs with `cress resolve`",
+        "ports",
+        PORTS,
+        about=(
+            "a number, `dynamic` (a free port is chosen), or several by name: `{http: 8080, admin: dynamic}`; "
+            "`port` is a synonym. Tasks find them in `CRESS_PORT` (the first) and `CRESS_PORT_name`, other "
+            "programs with `cress resolve`"
+        ),
         default="none",
     ),
     Key(
-        "dynamic_port", TRUTH,
+        "dynamic_port",
+        TRUTH,
         about="`true`: the same as `ports: dynamic`",
         default="`false`",
     ),
     Key(
-        "max_per_node", count(1, MAX_TASKS), values.tasks, into=JOB,
+        "max_per_node",
+        count(1, MAX_TASKS),
+        values.tasks,
+        into=JOB,
         about="the maximum number of tasks of the job on one node",
         default="any number",
     ),
     Key(
-        "max_per_rack", count(1, MAX_TASKS), values.tasks, into=JOB,
+        "max_per_rack",
+        count(1, MAX_TASKS),
+        values.tasks,
+        into=JOB,
         about="the maximum number of tasks of the job on one rack",
         default="any number",
     ),
     Key(
-        "spread", SPREAD, domains.spread, into=CLAUSES,
-        about="tasks are [spread over the values of an attribute](constraints.md#spread) of the nodes: `zone`, `{by: zone, most_skew: 2}`, `{by: zone, targets: {a: 50%, b: 30%}}`; several in a list. With `soft: true`, `soft: 5min` or f(x) a preference, at once or later",
+        "spread",
+        SPREAD,
+        domains.spread,
+        into=CLAUSES,
+        about=(
+            "tasks are [spread over the values of an attribute](constraints.md#spread) of the nodes: `zone`, "
+            "`{by: zone, most_skew: 2}`, `{by: zone, targets: {a: 50%, b: 30%}}`; several in a list. With `soft: "
+            "true`, `soft: 5min` or f(x) a preference, at once or later"
+        ),
         default="none",
     ),
     Key(
-        "away_from", OF_JOBS, domains.away_from, into=CLAUSES,
-        about="on no node, or with `by: rack` in no rack, where tasks of [these jobs](constraints.md#near-and-away) run: a name (`db`, `web-*`), labels (`tier=db`), `self`, or `{jobs: db, by: zone, soft: 5min}`; several in a list",
+        "away_from",
+        OF_JOBS,
+        domains.away_from,
+        into=CLAUSES,
+        about=(
+            "on no node, or with `by: rack` in no rack, where tasks of [these "
+            "jobs](constraints.md#near-and-away) run: a name (`db`, `web-*`), labels (`tier=db`), `self`, or "
+            "`{jobs: db, by: zone, soft: 5min}`; several in a list"
+        ),
         default="none",
     ),
     Key(
-        "near", OF_JOBS, domains.near, into=CLAUSES,
+        "near",
+        OF_JOBS,
+        domains.near,
+        into=CLAUSES,
         about="only on nodes, or with `by: zone` in zones, where a task of these jobs runs; as `away_from`",
         default="none",
     ),
     Key(
-        "within", WITHIN, domains.within, into=CLAUSES,
-        about="all tasks [within one value of an attribute](constraints.md#topology): `switch`, or `[{by: switch, soft: 10min}, zone]`; a gang goes to the tightest one",
+        "within",
+        WITHIN,
+        domains.within,
+        into=CLAUSES,
+        about=(
+            "all tasks [within one value of an attribute](constraints.md#topology): `switch`, or `[{by: switch, "
+            "soft: 10min}, zone]`; a gang goes to the tightest one"
+        ),
         default="none",
     ),
     Key(
-        "labels", LABELS, domains.labels, into=JOB,
+        "labels",
+        LABELS,
+        domains.labels,
+        into=JOB,
         about="labels of the job, by which other jobs select it: `{tier: db}`; in conditions `Job.Labels.tier`",
         default="none",
     ),
     Key(
-        "licences", LICENCES, licences.licences, into=JOB,
-        about="[licences of the cluster](licences.md) that each task takes while it runs: `matlab`, `matlab=2`, or `{matlab: 1, ansys: 2}`; `licence`, `license` and `licenses` are synonyms",
+        "licences",
+        LICENCES,
+        licences.licences,
+        into=JOB,
+        about=(
+            "[licences of the cluster](licences.md) that each task takes while it runs: `matlab`, `matlab=2`, or "
+            "`{matlab: 1, ansys: 2}`; `licence`, `license` and `licenses` are synonyms"
+        ),
         default="none",
     ),
     Key(
-        "tolerates", TEXTS, values.tolerates, into=JOB,
-        about="names by which nodes repel jobs and which do not keep this one off ([nodes that choose](constraints.md#nodes-that-choose)): `gpu`, `[gpu, spot]`",
+        "tolerates",
+        TEXTS,
+        values.tolerates,
+        into=JOB,
+        about=(
+            "names by which nodes repel jobs and which do not keep this one off ([nodes that "
+            "choose](constraints.md#nodes-that-choose)): `gpu`, `[gpu, spot]`"
+        ),
         default="none",
     ),
     Key(
-        "application", {"type": ["string", "integer"], "maxLength": MAX_NAME_LENGTH}, values.name, into=JOB,
+        "application",
+        {"type": ["string", "integer"], "maxLength": MAX_NAME_LENGTH},
+        values.name,
+        into=JOB,
         about="a name shared by jobs of one group that belong together",
         default="none",
     ),
     Key(
-        "workload", {"type": ["string", "integer"], "maxLength": MAX_NAME_LENGTH}, values.name, into=JOB,
-        about="the framework of the group that the job belongs to: its tasks start in what earlier ones of the workload left idle, which is kept for `lease_idle`",
+        "workload",
+        {"type": ["string", "integer"], "maxLength": MAX_NAME_LENGTH},
+        values.name,
+        into=JOB,
+        about=(
+            "the framework of the group that the job belongs to: its tasks start in what earlier ones of the "
+            "workload left idle, which is kept for `lease_idle`"
+        ),
         default="none",
     ),
     Key(
-        "job_failure", TRUTH, truth("its tasks run again when their node is lost"), into=JOB, types=ENDING | {SERVICE},
-        about="`false`: a task that is lost with its node counts as failed and is not retried; one of a service [is not replaced](services.md#tasks-that-are-lost)",
+        "job_failure",
+        TRUTH,
+        truth("its tasks run again when their node is lost"),
+        into=JOB,
+        types=ENDING | {SERVICE},
+        about=(
+            "`false`: a task that is lost with its node counts as failed and is not retried; one of a service "
+            "[is not replaced](services.md#tasks-that-are-lost)"
+        ),
         default="`true`",
     ),
     Key(
-        "movable", TRUTH, truth("its tasks may be stopped and begin anew on another node"), into=JOB, types=ENDING | {SERVICE},
-        about="`true`: tasks may be stopped and begin anew on another node, [to free nodes and devices or to make room](rebalance.md); not of a gang. Tasks of a service are movable unless this is `false`",
+        "movable",
+        TRUTH,
+        truth("its tasks may be stopped and begin anew on another node"),
+        into=JOB,
+        types=ENDING | {SERVICE},
+        about=(
+            "`true`: tasks may be stopped and begin anew on another node, [to free nodes and devices or to make "
+            "room](rebalance.md); not of a gang. Tasks of a service are movable unless this is `false`"
+        ),
         default="`false`",
     ),
     Key(
-        "runtime", words(*RUNTIMES), values.runtime, into=RUN,
+        "runtime",
+        words(*RUNTIMES),
+        values.runtime,
+        into=RUN,
         about="how tasks run: `process` or `container` ([containers](containers.md))",
         default="the executor's",
     ),
     Key(
-        "root", PATH, values.directory, into=RUN,
+        "root",
+        PATH,
+        values.directory,
+        into=RUN,
         about="the directory on the node that becomes the root file system of the container",
         default="that of the node, read-only",
     ),
     Key(
-        "pids", count(1, MAX_PIDS), values.pids, into=RUN,
+        "pids",
+        count(1, MAX_PIDS),
+        values.pids,
+        into=RUN,
         about="the maximum number of processes in a container",
         default="the executor's",
     ),
     Key(
-        "run_as", WORD, values.run_as, into=RUN,
+        "run_as",
+        WORD,
+        values.run_as,
+        into=RUN,
         about="the account on the node under which tasks run",
         default="the user's, where the executor is root",
     ),
     Key(
-        "files", file_list(files.FILE_KEYS, "source", "path"), files.files, into=RUN,
+        "files",
+        file_list(files.FILE_KEYS, "source", "path"),
+        files.files,
+        into=RUN,
         about="files fetched before the program starts: `{path: address}`, or a list of `{source, path, mode, unpack}`",
         default="none",
     ),
     Key(
-        "outputs", file_list(files.OUTPUT_KEYS, "path", "to"), files.outputs, into=RUN,
+        "outputs",
+        file_list(files.OUTPUT_KEYS, "path", "to"),
+        files.outputs,
+        into=RUN,
         about="files saved when the program has succeeded: `{path: address}`, or a list of `{path, to}`",
         default="none",
     ),
     Key(
-        "job_token", TRUTH, truth("tasks get a token for the API of the center, for their own job"), into=RUN,
-        about="`true`: tasks find a [token for their own job](users.md#tokens-of-jobs) in `CRESS_TOKEN`, and the center in `CRESS_URL`",
+        "job_token",
+        TRUTH,
+        truth("tasks get a token for the API of the center, for their own job"),
+        into=RUN,
+        about=(
+            "`true`: tasks find a [token for their own job](users.md#tokens-of-jobs) in `CRESS_TOKEN`, and the "
+            "center in `CRESS_URL`"
+        ),
         default="`false`",
     ),
     Key(
-        "log_size", SIZE, values.log_size, into=RUN,
+        "log_size",
+        SIZE,
+        values.log_size,
+        into=RUN,
         about="how much of the end of stdout and of stderr is kept, each",
         default="the executor's",
     ),
     Key(
-        "log_copy", WORD, files.address, into=RUN,
+        "log_copy",
+        WORD,
+        files.address,
+        into=RUN,
         about="the address to which both are copied at the end",
         default="none",
     ),
     Key(
-        "ready", CHECK, checks.check, into=RUN, types=KEPT, step=False,
+        "ready",
+        CHECK,
+        checks.check,
+        into=RUN,
+        types=KEPT,
+        step=False,
         about="the readiness check of a task",
     ),
     Key(
-        "alive", CHECK, checks.check, into=RUN, types=KEPT, step=False,
+        "alive",
+        CHECK,
+        checks.check,
+        into=RUN,
+        types=KEPT,
+        step=False,
         about="the liveness check of a task",
     ),
     Key(
-        "ready_after", DURATION, checks.duration(0, checks.MOST_WAIT), into=FAMILY, types=KEPT, step=False,
+        "ready_after",
+        DURATION,
+        checks.duration(0, checks.MOST_WAIT),
+        into=FAMILY,
+        types=KEPT,
+        step=False,
         about="without a check: the time after its start at which a task counts as ready",
     ),
     Key(
-        "minimum", count(0, MAX_TASKS), minimum, into=JOB, types=frozenset({SERVICE}), step=False,
+        "minimum",
+        count(0, MAX_TASKS),
+        minimum,
+        into=JOB,
+        types=frozenset({SERVICE}),
+        step=False,
         about="the number of tasks that are never preempted",
     ),
     Key(
-        "max_unavailable", count(1, MAX_TASKS), values.tasks, into=FAMILY, types=frozenset({SERVICE}), step=False,
+        "max_unavailable",
+        count(1, MAX_TASKS),
+        values.tasks,
+        into=FAMILY,
+        types=frozenset({SERVICE}),
+        step=False,
         about="the maximum number of tasks that are unavailable because of an update",
     ),
     Key(
-        "update_timeout", DURATION, checks.duration(checks.LEAST_WAIT, checks.MOST_WAIT), into=FAMILY, types=KEPT, step=False,
+        "update_timeout",
+        DURATION,
+        checks.duration(checks.LEAST_WAIT, checks.MOST_WAIT),
+        into=FAMILY,
+        types=KEPT,
+        step=False,
         about="the time after which a new version that is not ready is rolled back",
     ),
     Key(
-        "timetable", TIMETABLE, families.timetable, into=FAMILY, types=frozenset({SERVICE}), step=False,
+        "timetable",
+        TIMETABLE,
+        families.timetable,
+        into=FAMILY,
+        types=frozenset({SERVICE}),
+        step=False,
         about="task counts, and the cron expressions from which they hold",
     ),
     Key(
-        "zone", WORD, families.zone, into=FAMILY, types=frozenset({SERVICE, CRON}), step=False,
+        "zone",
+        WORD,
+        families.zone,
+        into=FAMILY,
+        types=frozenset({SERVICE, CRON}),
+        step=False,
         about="the time zone of `when` or of the timetable",
     ),
     Key(
-        "move_after", DURATION, checks.duration(0, checks.MOST_WAIT), into=FAMILY, types=frozenset({DATABASE}), step=False,
+        "move_after",
+        DURATION,
+        checks.duration(0, checks.MOST_WAIT),
+        into=FAMILY,
+        types=frozenset({DATABASE}),
+        step=False,
         about="the time after which a task moves to another node when its node is away",
     ),
     Key(
-        "when", WORD, families.expression, into=FAMILY, types=frozenset({CRON}), step=False,
+        "when",
+        WORD,
+        families.expression,
+        into=FAMILY,
+        types=frozenset({CRON}),
+        step=False,
         about="a cron expression: minute hour day month weekday",
     ),
     Key(
-        "overlap", words(*(each.value for each in Overlap)), families.overlap, into=FAMILY, types=frozenset({CRON}), step=False,
+        "overlap",
+        words(*(each.value for each in Overlap)),
+        families.overlap,
+        into=FAMILY,
+        types=frozenset({CRON}),
+        step=False,
         about="what happens when the previous run has not ended",
     ),
     Key(
-        "missed", words(*(each.value for each in Missed)), families.missed, into=FAMILY, types=frozenset({CRON}), step=False,
+        "missed",
+        words(*(each.value for each in Missed)),
+        families.missed,
+        into=FAMILY,
+        types=frozenset({CRON}),
+        step=False,
         about="what happens to runs that were missed",
     ),
     Key(
-        "steps", STEPS, types=frozenset({DAG}), step=False,
+        "steps",
+        STEPS,
+        types=frozenset({DAG}),
+        step=False,
         about="the steps by name, each with the keys of a batch job",
     ),
     Key(
-        "continue", TRUTH, types=frozenset(),
+        "continue",
+        TRUTH,
+        types=frozenset(),
         about="the steps behind this one start however it ends",
     ),
-)  # fmt: skip
+)
 BY_NAME = {key.name: key for key in TABLE}
 KEYS = tuple(BY_NAME)
 # What a dag says for all of its steps.

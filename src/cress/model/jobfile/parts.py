@@ -24,7 +24,9 @@ _NO_COMMAND: tuple[str, ...] = ()
 
 
 class PartSpec(msgspec.Struct, frozen=True):
-    """One part as submitted; ``clauses`` and ``ranks`` become its requirement and rank once the language has read them, ``None``: those of the job."""
+    """One part as submitted; ``clauses`` and ``ranks`` become its requirement and rank once the language has read them,
+    ``None``: those of the job.
+    """
 
     part: JobPart
     run: RunPart

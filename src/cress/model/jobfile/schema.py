@@ -1,7 +1,7 @@
 """JSON Schema (2020-12) of job files, made from the table of keys, for editors and programs that write job files.
 
-It says which keys there are and what their values look like. What it refuses is refused when it is read too; the language
-of constraints, moments of clocks and what a cluster has are for the center to say.
+It says which keys there are and what their values look like. What it refuses is refused when it is read too; the
+language of constraints, moments of clocks and what a cluster has are for the center to say.
 """
 
 from __future__ import annotations

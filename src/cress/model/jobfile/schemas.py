@@ -18,7 +18,15 @@ MAX_STEPS = 1_000
 
 TEXT: Schema = {"type": ["string", "integer"]}
 WORD: Schema = {"type": "string", "minLength": 1}
-TRUTH: Schema = {"anyOf": [{"type": "boolean"}, {"type": "string", "pattern": "^\\s*([Tt][Rr][Uu][Ee]|[Yy][Ee][Ss]|[Oo][Nn]|[Ff][Aa][Ll][Ss][Ee]|[Nn][Oo]|[Oo][Ff][Ff])\\s*$"}]}  # fmt: skip
+TRUTH: Schema = {
+    "anyOf": [
+        {"type": "boolean"},
+        {
+            "type": "string",
+            "pattern": "^\\s*([Tt][Rr][Uu][Ee]|[Yy][Ee][Ss]|[Oo][Nn]|[Ff][Aa][Ll][Ss][Ee]|[Nn][Oo]|[Oo][Ff][Ff])\\s*$",
+        },
+    ]
+}
 CLAUSE_TRUTH: Schema = {"type": ["boolean", "string"]}
 CLAUSE_GANG: Schema = {"anyOf": [*TRUTH["anyOf"], {"type": "string", "pattern": "&&"}]}
 DURATION: Schema = {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": "[0-9]"}]}
@@ -47,7 +55,12 @@ ARRAY: Schema = {"anyOf": [*count(1, MAX_TASKS)["anyOf"], _ARRAY]}
 
 def words(*known: str) -> Schema:
     """One of these words, with or without capitals."""
-    return {"anyOf": [{"enum": list(known)}, {"type": "string", "pattern": f"^\\s*({'|'.join(map(_any_case, known))})\\s*$"}]}  # fmt: skip
+    return {
+        "anyOf": [
+            {"enum": list(known)},
+            {"type": "string", "pattern": f"^\\s*({'|'.join(map(_any_case, known))})\\s*$"},
+        ]
+    }
 
 
 def mapping(keys: dict[str, Schema], *required: str) -> Schema:

@@ -1,4 +1,6 @@
-"""The jobs of one submit, read together: several job files, dags with their steps, jobs that depend on each other by name."""
+"""The jobs of one submit, read together: several job files, dags with their steps, jobs that depend on each other by
+name.
+"""
 
 from __future__ import annotations
 

@@ -143,7 +143,9 @@ def resource(value: object, dimensions: Dimensions) -> ResourceVector:
             amounts = (re.findall(r"<[^<>]*>", value) or ["<1,2G>"])[0]
             raise InputError(
                 f"{shown(value)}: what a task takes cannot be relaxed",
-                hint=f"{amounts} here; a clause that can be is one of `requirement`: Resource = {amounts} && f(x) = (…)",
+                hint=(
+                    f"{amounts} here; a clause that can be is one of `requirement`: Resource = {amounts} && f(x) = (…)"
+                ),
             )
     request = parse_vector(value, dimensions)
     if not any(request):

@@ -1,8 +1,8 @@
 """The commit loop: steps the machine, has the step stored, and only then lets its effects out.
 
 A driver asks ``next`` what to do, does it, and reports the result; the answers are effects to carry out in order.
-When a commit fails the machine is ahead of the store: every caller is refused, and the state is loaded again. When a step
-fails because of an input, that input is set aside, and all others go on.
+When a commit fails the machine is ahead of the store: every caller is refused, and the state is loaded again. When a
+step fails because of an input, that input is set aside, and all others go on.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class Call:
     """An input, and the receiver of its reply.
 
     ``runs`` go with the jobs of a ``Submit``, in their order. ``then`` is called with the reply once it is stored,
-    before any order of the step goes out, and never if it is not stored; the effects that it returns are carried out. ``caller`` gets
-    the reply by ``Answer``, after the orders, or by ``Refuse``.
+    before any order of the step goes out, and never if it is not stored; the effects that it returns are carried out.
+    ``caller`` gets the reply by ``Answer``, after the orders, or by ``Refuse``.
     """
 
     input: Input
@@ -94,9 +94,9 @@ class Call:
 class Opened(msgspec.Struct, kw_only=True):
     """A machine that continues from the stored state, and the amount that was read.
 
-    ``records`` is the log of the store, without events; ``number`` counts the records of the cluster, up to the last of these.
-    ``cluster`` is the id of the cluster, empty before its first epoch. ``stepped``: an older release wrote the snapshot, or
-    records without facts; they were converted and stepped through, and a snapshot has to take their place.
+    ``records`` is the log of the store, without events; ``number`` counts the records of the cluster, up to the last of
+    these. ``cluster`` is the id of the cluster, empty before its first epoch. ``stepped``: an older release wrote the
+    snapshot, or records without facts; they were converted and stepped through, and a snapshot has to take their place.
     """
 
     machine: Machine
@@ -156,9 +156,9 @@ class CommitLoop:
 
     ``problem`` is the reason why nothing can be stored, else empty. ``cluster`` is the id of the cluster,
     ``number`` that of the last record. ``present`` are the sessions that hold the name of their node, ``joined`` those
-    of them that were welcomed. When nothing can be stored they move to ``terms_only``, where those join them that connect
-    meanwhile: their terms are confirmed, so that what runs goes on, and they get no orders. ``read_run`` reads a run from the store, ``save_clock`` returns the data from which the clock can
-    continue (machine time, wall clock).
+    of them that were welcomed. When nothing can be stored they move to ``terms_only``, where those join them that
+    connect meanwhile: their terms are confirmed, so that what runs goes on, and they get no orders. ``read_run`` reads
+    a run from the store, ``save_clock`` returns the data from which the clock can continue (machine time, wall clock).
     """
 
     machine: Machine
@@ -220,7 +220,9 @@ class CommitLoop:
         return True
 
     def when_stored(self, reader: object) -> list[Effect]:
-        """Have a reader answered once all that it can have seen by now is stored, or refused if that is never stored."""
+        """Have a reader answered once all that it can have seen by now is stored, or refused if that is never
+        stored.
+        """
         if not self._ahead:
             return [Answer(reader, ())]
         if self._loading or self._rebuilding or self._aside:
@@ -289,7 +291,9 @@ class CommitLoop:
         return (yield from self._unless_given_up(self._commit(now, utc, self._calls), now))
 
     def _unless_given_up(self, step: Slices[Commit], now: int) -> Slices[Work]:
-        """Go on with a step unless it is given up at a pause: its callers are refused then, and it must not be stored."""
+        """Go on with a step unless it is given up at a pause: its callers are refused then, and it must not be
+        stored.
+        """
         before = self._given_up
         while True:
             try:
@@ -409,8 +413,9 @@ class CommitLoop:
     def defect(self, why: str) -> list[Effect]:
         """Note that a step failed, and not because of the disk: find the input that causes it, and set that aside.
 
-        Each input of the step is tried again, alone; one that fails once more is the cause. Nothing of the step is stored, so the stored
-        state is read again each time, in the same epoch: executors stay connected, and other inputs wait.
+        Each input of the step is tried again, alone; one that fails once more is the cause. Nothing of the step is
+        stored, so the stored state is read again each time, in the same epoch: executors stay connected, and other
+        inputs wait.
         """
         calls, self._calls, self._round = self._calls, [], None
         if not calls or self._loading:
@@ -466,7 +471,10 @@ class CommitLoop:
         return [Refuse(reader, why) for reader in readers]
 
     def step_back(self, why: str) -> list[Effect]:
-        """Give no orders and take no input any more, since another center is in charge. The stored state can be read."""
+        """Give no orders and take no input any more, since another center is in charge.
+
+        The stored state can be read.
+        """
         self.problem = self._replaced = why
         waiting, self._queue = self._queue, []
         refused = [Refuse(call.caller, why) for call in waiting if call.caller is not None]
@@ -523,8 +531,8 @@ class CommitLoop:
     def began(self, opened: Opened) -> list[Effect]:
         """Continue with a state that was loaded and whose epoch has begun.
 
-        Executors that were connected before register anew. In the new state their terms have begun again, so what was granted
-        meanwhile is covered.
+        Executors that were connected before register anew. In the new state their terms have begun again, so what was
+        granted meanwhile is covered.
         """
         self.restored(opened.machine)
         self.events = opened.events

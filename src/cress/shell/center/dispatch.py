@@ -63,7 +63,9 @@ def _launches(epoch: int, launches: list[Launch], live: LiveNode | None, run_of:
 
 
 def _is_known(run: Run, version: Version) -> bool:
-    """Return whether an executor runs such a job rightly: an older one would start a program without its secrets, or the same one for all parts."""
+    """Return whether an executor runs such a job rightly: an older one would start a program without its secrets, or
+    the same one for all parts.
+    """
     return (not run.needs_material or version >= MATERIAL_SINCE) and (not run.parts or version >= PARTS_SINCE)
 
 

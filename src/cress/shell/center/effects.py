@@ -22,8 +22,8 @@ class Session:
     ``terms``: its tasks run from term to term; ``granted`` is the end of the last term, on the center's clock (0: none
     yet). ``leaving``: no more terms are granted. ``rack`` is the rack that the executor itself names. Nothing is sent
     over a session that is ``closed``. ``dialect`` has the version of the protocol that the executor speaks.
-    ``has_sent_token``: instead of a proof that it knows the token. ``certified`` are the nodes that the executor's certificate
-    stands for; None: it has proven that it knows the token, and may speak for any node.
+    ``has_sent_token``: instead of a proof that it knows the token. ``certified`` are the nodes that the executor's
+    certificate stands for; None: it has proven that it knows the token, and may speak for any node.
     """
 
     __slots__ = (
@@ -135,7 +135,9 @@ class Ping:
 
 @dataclass(frozen=True, slots=True)
 class AskEpoch:
-    """Read the newest epoch from the store, since an executor names a newer one; answered with ``Sessions.compared``."""
+    """Read the newest epoch from the store, since an executor names a newer one; answered with
+    ``Sessions.compared``.
+    """
 
     session: Session
 
@@ -181,7 +183,10 @@ class Supply:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Keep an input that makes each step fail, for those who look into it; it is not tried again. ``why`` is the error."""
+    """Keep an input that makes each step fail, for those who look into it; it is not tried again.
+
+    ``why`` is the error.
+    """
 
     input: Input
     why: str

@@ -1,7 +1,7 @@
 """The latest events in little memory: encoded in parts, all but the newest.
 
-As objects they would be hundreds of thousands, made at as many moments among the objects of jobs: small ones that stay keep the
-memory of large numbers that are gone from being given back.
+As objects they would be hundreds of thousands, made at as many moments among the objects of jobs: small ones that stay
+keep the memory of large numbers that are gone from being given back.
 """
 
 from __future__ import annotations

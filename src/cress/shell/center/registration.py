@@ -30,8 +30,8 @@ def node_of(
 ) -> Node:
     """Return the node that an executor offers. Raises InputError.
 
-    ``racks`` by node are for executors that do not name their own. ``warnings`` lists the parts that are left out, and names in
-    ``accepts`` that mean nothing yet.
+    ``racks`` by node are for executors that do not name their own. ``warnings`` lists the parts that are left out, and
+    names in ``accepts`` that mean nothing yet.
     """
     warnings = [] if warnings is None else warnings
     if not isinstance(hello, Hello):
@@ -70,7 +70,9 @@ def node_of(
 
 
 def undeclared(hello: FromAgent | None, dimensions: Dimensions) -> tuple[str, ...]:
-    """Return the kinds of resources that an executor offers and the cluster does not know yet, as far as it can have them."""
+    """Return the kinds of resources that an executor offers and the cluster does not know yet, as far as it can have
+    them.
+    """
     if not isinstance(hello, Hello):
         return ()
     new: tuple[str, ...] = ()

@@ -48,7 +48,9 @@ def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None
 
 
 def new_runs(calls: Sequence[tuple[Input, Sequence[Run]]], step: Step) -> Slices[tuple[list[Run], dict[int, int]]]:
-    """Return the accepted runs of a step's inputs with their ids, and the families of new templates by id; in slices."""
+    """Return the accepted runs of a step's inputs with their ids, and the families of new templates by id; in
+    slices.
+    """
     runs: list[Run] = []
     templates: dict[int, int] = {}
     for place, ((what, each), reply) in enumerate(zip(calls, step.replies, strict=True)):

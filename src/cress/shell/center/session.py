@@ -134,7 +134,8 @@ class Sessions:
                     hint="`cress executor` of its release proves that it knows the token, and never sends it",
                 )
             warnings.append(
-                f"the executor of node {message.name} (protocol {message.speaks[0]}) gives the token to whatever listens "
+                f"the executor of node {message.name} (protocol {message.speaks[0]}) gives the token to "
+                "whatever listens "
                 "on the center's port; upgrade it, and make a new token when the last one is upgraded"
             )
         if message.cluster and self.loop.cluster and message.cluster != self.loop.cluster:
@@ -169,7 +170,8 @@ class Sessions:
                 session,
                 NotAccepted(
                     f"the executor's directory names the epoch {hello.epoch}, and by its store this center (epoch "
-                    f"{loop.epoch}) is the newest one: the directory is damaged, something else was taken for the center, "
+                    f"{loop.epoch}) is the newest one: the directory is damaged, something else was taken for "
+                    "the center, "
                     "or an old copy of the store was put in place",
                     hint="stop the executor and its supervisor, move its directory away and start it again; copies of "
                     "the store are put in place by `cress store restore`, which goes on behind all epochs",

@@ -1,4 +1,7 @@
-"""Signed requests at the center: sessions of clients, and each request accepted once. Times and random bytes are given."""
+"""Signed requests at the center: sessions of clients, and each request accepted once.
+
+Times and random bytes are given.
+"""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class Agent:
         self._only_if_idle = False
         self._code = OK
 
-    # --- sessions ------------------------------------------------------------------------------------------------------
+    # --- sessions -----------------------------------------------------------------------------------------------------
 
     def begin(self) -> list[Effect]:
         """Begin a session now, unless one is under way."""
@@ -201,8 +201,8 @@ class Agent:
     def center_unproven(self, why: str, remedy: str = PROOF_REMEDY) -> list[Effect]:
         """End the session: what listens at the center's address has not proven that it is the center.
 
-        An executor that belongs to no cluster yet ends: its token or its bundle is probably the wrong one. Any other goes
-        on trying, since nothing that an impostor does may end it.
+        An executor that belongs to no cluster yet ends: its token or its bundle is probably the wrong one. Any other
+        goes on trying, since nothing that an impostor does may end it.
         """
         sentence = f"what listens at {self._center} is not this executor's center: {why}; "
         sentence += f"nothing was told to it. {remedy}"
@@ -244,7 +244,7 @@ class Agent:
         """Note that the node's offer has changed: the next session sends it."""
         return self._end() if self.phase is Phase.REGISTERED else []
 
-    # --- messages ------------------------------------------------------------------------------------------------------
+    # --- messages -----------------------------------------------------------------------------------------------------
 
     def from_center(self, message: bytes) -> list[Effect]:
         """Take a message of the center: pass it on, or obey it."""
@@ -279,7 +279,9 @@ class Agent:
         return effects if data is None else [*effects, ToSupervisor(data)]
 
     def from_supervisor(self, message: bytes) -> list[Effect]:
-        """Take a message of the supervisor for the center; it waits behind others and until the center has answered the hello."""
+        """Take a message of the supervisor for the center; it waits behind others and until the center has answered the
+        hello.
+        """
         self._reports.append(message)
         return self._tell_reports()
 
@@ -314,7 +316,7 @@ class Agent:
         data = self._above.encode(message)
         return [] if data is None else [ToCenter(data)]
 
-    # --- time ----------------------------------------------------------------------------------------------------------
+    # --- time ---------------------------------------------------------------------------------------------------------
 
     def next_due(self) -> int | None:
         """Return the time of the next ``tick``."""
@@ -345,7 +347,7 @@ class Agent:
         self._due["data"] = self.now + self._data_every
         return [LookAtData()]
 
-    # --- leaving -------------------------------------------------------------------------------------------------------
+    # --- leaving ------------------------------------------------------------------------------------------------------
 
     def leave(self, grace: int, *, keep: bool) -> list[Effect]:
         """Leave; ``keep``: the tasks go on, else the supervisor stops each with its grace, at most this one."""
@@ -378,7 +380,7 @@ class Agent:
         self._due.clear()
         return [Close(), Exit(code)]
 
-    # --- the steps -----------------------------------------------------------------------------------------------------
+    # --- the steps ----------------------------------------------------------------------------------------------------
 
     def _answered(self, answer: FromCenter) -> list[Effect]:
         """Handle the center's answer to a hello."""

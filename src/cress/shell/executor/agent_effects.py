@@ -69,7 +69,9 @@ class Ordered(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """These reports are being sent to the center: begin to check attempts that have started, and stop checking those that have ended."""
+    """These reports are being sent to the center: begin to check attempts that have started, and stop checking those
+    that have ended.
+    """
 
     reports: tuple[Report, ...]
 

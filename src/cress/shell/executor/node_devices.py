@@ -15,8 +15,8 @@ from cress.model.node import DISK_KIND, Allocated, Device
 class AttemptDevices(msgspec.Struct, frozen=True):
     """Devices of one attempt: ``allocated`` as decided; ``kinds`` are the kinds of devices that its node has.
 
-    ``folders`` are its own, on its disks; ``files`` are those of its other devices; ``covered`` are the folders on all disks of the
-    node in which attempts have theirs.
+    ``folders`` are its own, on its disks; ``files`` are those of its other devices; ``covered`` are the folders on all
+    disks of the node in which attempts have theirs.
     """
 
     # The name on the way to a stage; see Spawn.

@@ -47,10 +47,11 @@ class Deadline(_Record, frozen=True):
 
 
 class Intent(_Record, frozen=True):
-    """The intent to start an attempt as ``launch`` says, durable before the start. ``limit`` and ``grace`` are microseconds.
+    """The intent to start an attempt as ``launch`` says, durable before the start. ``limit`` and ``grace`` are
+    microseconds.
 
-    ``keep``: it continues after the end of the executor's term. Of each of its streams the last ``log_size`` bytes are kept
-    (0: the executor's default). ``folders`` are its folders on disks.
+    ``keep``: it continues after the end of the executor's term. Of each of its streams the last ``log_size`` bytes are
+    kept (0: the executor's default). ``folders`` are its folders on disks.
     """
 
     launch: Launch
@@ -130,7 +131,8 @@ class Entry:
 
 
 class Known:
-    """The state after the records so far: attempts under way, ends that are not durable in the center yet, attempts that are over.
+    """The state after the records so far: attempts under way, ends that are not durable in the center yet, attempts
+    that are over.
 
     ``running`` and ``ends`` are by attempt, in the order in which they came in. ``until`` and ``term`` as in
     ``Deadline``.

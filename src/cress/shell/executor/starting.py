@@ -42,8 +42,8 @@ class StageFailure(msgspec.Struct, frozen=True):
 class LaunchContext(msgspec.Struct, frozen=True):
     """The place of an attempt: its node, ports, devices and peers.
 
-    ``ports`` are its numbers, in the order of the job's ports; ``address`` and ``rack`` those of the node; ``hosts``: where
-    the tasks of its gang are, in their order; ``devices`` are its share of the node's.
+    ``ports`` are its numbers, in the order of the job's ports; ``address`` and ``rack`` those of the node; ``hosts``:
+    where the tasks of its gang are, in their order; ``devices`` are its share of the node's.
     """
 
     ports: tuple[int, ...] = ()

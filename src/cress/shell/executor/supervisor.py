@@ -55,7 +55,10 @@ class Journal(Protocol):
 
 
 class Driver(Protocol):
-    """Actions that the loop asks of its driver. ``spawn``, ``signal``, ``sweep``, ``fit`` and ``say`` as in ``ProcessDriver``."""
+    """Actions that the loop asks of its driver.
+
+    ``spawn``, ``signal``, ``sweep``, ``fit`` and ``say`` as in ``ProcessDriver``.
+    """
 
     def spawn(self, task: Task) -> int:
         """See ``ProcessDriver``."""
@@ -118,7 +121,9 @@ class Supervisor(ProcessDriver):
         self.manager.now, self.manager.utc = now, utc
 
     def connect(self, inventory: Inventory) -> None:
-        """Greet an agent that has connected; ``inventory`` has the facts that do not change while the supervisor runs."""
+        """Greet an agent that has connected; ``inventory`` has the facts that do not change while the supervisor
+        runs.
+        """
         self.connected = True
         # The inventory has all reports: those collected in this turn would be sent twice.
         self._reports = []
@@ -183,7 +188,9 @@ class Supervisor(ProcessDriver):
                 self.over = True
 
     def _ask(self) -> None:
-        """Ask for the start material that attempts wait for; without an agent that knows this message, the next one is asked."""
+        """Ask for the start material that attempts wait for; without an agent that knows this message, the next one is
+        asked.
+        """
         if self._wanted and self.connected and self._dialect.version >= MATERIAL_SINCE:
             self._send(AskMaterial(epoch=self.journal.known.epoch, attempts=tuple(self._wanted)))
         self._wanted = []
@@ -203,7 +210,7 @@ class Supervisor(ProcessDriver):
         dues = (self.manager.next_due(), self._last_words, self._retry_at)
         return min((due for due in dues if due is not None), default=None)
 
-    # --- operations of the task manager --------------------------------------------------------------------------------
+    # --- operations of the task manager -------------------------------------------------------------------------------
 
     def write(self, records: list[Record]) -> None:
         """See ``ProcessDriver``."""

@@ -62,7 +62,10 @@ class Stage(Enum):
 
 
 class Task:
-    """An attempt that is under way. Times are the task manager's clock; ``at`` is the wall clock. All in microseconds."""
+    """An attempt that is under way.
+
+    Times are the task manager's clock; ``at`` is the wall clock. All in microseconds.
+    """
 
     __slots__ = (
         "adopted",
@@ -135,7 +138,10 @@ class ProcessDriver(Protocol):
         """Send a signal to all processes of the attempt."""
 
     def sweep(self, task: Task, *, kill: bool) -> bool:
-        """Find the processes of the attempt that outlive its first one, and kill them. Return True if there are none."""
+        """Find the processes of the attempt that outlive its first one, and kill them.
+
+        Return True if there are none.
+        """
 
     def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
         """Use these devices of the node from now on, and remove unused folders from its disks."""
@@ -174,7 +180,10 @@ class TaskManager:
     # --- recovery ----------------------------------------------------------------------------------------------------
 
     def resume(self, boot: str) -> list[int]:
-        """Recover from the journal of an earlier supervisor. Return the attempts for which ``adopt`` or ``lost`` must be called."""
+        """Recover from the journal of an earlier supervisor.
+
+        Return the attempts for which ``adopt`` or ``lost`` must be called.
+        """
         open_ones = []
         for attempt, entry in list(self.known.running.items()):
             if entry.boot != boot:

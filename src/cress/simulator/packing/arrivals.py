@@ -9,7 +9,9 @@ from cress.simulator.workload import Workload
 
 
 def arrivals(work: Workload, seed: int, share: float) -> list[int]:
-    """Return the positions of the pods as they arrive, until they ask for ``share`` of the GPUs; at least the whole list, sorted by name before."""
+    """Return the positions of the pods as they arrive, until they ask for ``share`` of the GPUs; at least the whole
+    list, sorted by name before.
+    """
     rng = np.random.default_rng(seed)
     gpu = work.cluster.dimensions.index[GPU]
     asks = np.array(work.requests, dtype=np.int64)[work.request_index, gpu]

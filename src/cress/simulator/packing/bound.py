@@ -1,8 +1,9 @@
 """An upper bound of what any placement of some pods could allocate of the GPUs: a relaxation without nodes.
 
-Take any set S of GPU models. Pods that may only use models of S allocate on those nodes no more than the cores (or memory) of those nodes let them,
-taken in the order of GPUs per core, the last one in part; nor than their GPUs can hold of the parts that are asked for (``patterns``). The other pods
-allocate at most what they ask for. Each such sum is a bound, so the least of them is one. For all models together S is the whole cluster.
+Take any set S of GPU models. Pods that may only use models of S allocate on those nodes no more than the cores (or
+memory) of those nodes let them, taken in the order of GPUs per core, the last one in part; nor than their GPUs can hold
+of the parts that are asked for (``patterns``). The other pods allocate at most what they ask for. Each such sum is a
+bound, so the least of them is one. For all models together S is the whole cluster.
 """
 
 from __future__ import annotations

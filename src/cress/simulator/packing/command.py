@@ -39,7 +39,8 @@ def seeds_of(text: str) -> tuple[int, ...]:
 def settings_of(options: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Return a label and the options of each setting that is compared.
 
-    One for each ``node_order``, and for each value of another option that is given several times; all other options hold for all.
+    One for each ``node_order``, and for each value of another option that is given several times; all other options
+    hold for all.
     """
     values: dict[str, list[str]] = {}
     for each in [*options, *([] if any(_key(each) == ORDER for each in options) else [DEFAULT])]:

@@ -15,7 +15,8 @@ from cress.simulator.packing.measured import measured, shape_counts
 from cress.simulator.series import Steps
 from cress.simulator.workload import Workload
 
-# Looks at the devices while jobs are submitted, about; of those afterwards every other one is dropped above the most, and they become half as frequent.
+# Looks at the devices while jobs are submitted, about; of those afterwards every other one is dropped above the most,
+# and they become half as frequent.
 LOOKS, MOST_LOOKS = 200, 128
 
 
@@ -30,7 +31,8 @@ class Moment:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceUse:
-    """Allocated and unusable devices over time, as shares of the ``count`` devices; the means are from ``start`` to ``until`` (µs of the trace).
+    """Allocated and unusable devices over time, as shares of the ``count`` devices; the means are from ``start`` to
+    ``until`` (µs of the trace).
 
     **unusable**: idle, and the next task could not use it, by the most frequent shapes of the workload.
     """
@@ -66,7 +68,9 @@ def allocated_devices(core: Scheduler) -> list[list[int]]:
 
 
 class DeviceLog:
-    """Looks at the devices of a scheduler while it runs, about ``LOOKS`` times while jobs are submitted, then less and less often."""
+    """Looks at the devices of a scheduler while it runs, about ``LOOKS`` times while jobs are submitted, then less and
+    less often.
+    """
 
     def __init__(self, core: Scheduler, workload: Workload, submit: Sequence[int]) -> None:
         self._core = core
@@ -137,7 +141,9 @@ class DeviceLog:
 
 
 def device_log(core: Scheduler, workload: Workload, jobs: Sequence[int]) -> DeviceLog | None:
-    """Return a log for a run of the jobs at these positions, in order; ``None`` unless nodes count devices one by one and a job asks for them."""
+    """Return a log for a run of the jobs at these positions, in order; ``None`` unless nodes count devices one by one
+    and a job asks for them.
+    """
     dimensions = [workload.cluster.dimensions.index[kind] for kind in counted_kinds(workload)]
     if not jobs or not any(request[k] for request in workload.requests for k in dimensions):
         return None

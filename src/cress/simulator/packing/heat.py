@@ -9,8 +9,18 @@ from cress.model.node import Node
 
 # From idle to full, in tenths; a full device stands out from one that has some left.
 SHADES = (
-    "#e1e5ea", "#dbe9f6", "#cfe2f3", "#b8d4ed", "#9ec5e6", "#82b4de", "#66a3d5", "#4b91cb", "#337fbf", "#f0b36a", "#174f82",
-)  # fmt: skip
+    "#e1e5ea",
+    "#dbe9f6",
+    "#cfe2f3",
+    "#b8d4ed",
+    "#9ec5e6",
+    "#82b4de",
+    "#66a3d5",
+    "#4b91cb",
+    "#337fbf",
+    "#f0b36a",
+    "#174f82",
+)
 IDLE, FULL = 0, 10
 WIDTH, CELL, TALL, GAP, LABEL = 1120, 5, 5, 12, 74
 # The least height of a model, for its label of two lines.
@@ -18,7 +28,9 @@ LEAST = 35
 
 
 def shade(allocated: int) -> int:
-    """Return the shade of a device: 0 idle, 10 full, 9 from 700 thousandths on (what is left is hard to use), else by tenths."""
+    """Return the shade of a device: 0 idle, 10 full, 9 from 700 thousandths on (what is left is hard to use), else by
+    tenths.
+    """
     if allocated <= 0:
         return IDLE
     if allocated >= 1000:

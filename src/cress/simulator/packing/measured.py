@@ -1,4 +1,6 @@
-"""The measure of fragments: what of the idle devices the next task could not use, by the shapes of the whole workload."""
+"""The measure of fragments: what of the idle devices the next task could not use, by the shapes of the whole
+workload.
+"""
 
 from __future__ import annotations
 

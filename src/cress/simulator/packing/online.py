@@ -1,4 +1,6 @@
-"""``cress simulate openb --online``: orders of nodes compared on a full cluster where pods come and go: how long they wait, what is allocated."""
+"""``cress simulate openb --online``: orders of nodes compared on a full cluster where pods come and go: how long they
+wait, what is allocated.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,9 @@ WHOLE_GPU = 1000
 class Figures:
     """Figures of one run after the warm-up: shares of the GPUs, waits in seconds; ``whole``: of pods with whole GPUs.
 
-    A pod that has not started when the stream ends has waited until then; ``waiting`` of them. ``moved`` are the pods that were stopped to begin anew
-    elsewhere, ``moved_lost_gpu_h`` the GPU hours that this lost, which count as allocated.
+    A pod that has not started when the stream ends has waited until then; ``waiting`` of them. ``moved`` are the pods
+    that were stopped to begin anew elsewhere, ``moved_lost_gpu_h`` the GPU hours that this lost, which count as
+    allocated.
     """
 
     seed: int

@@ -1,4 +1,7 @@
-"""The page of a cluster where pods come and go: the table, devices over time, and the heat maps. One file, without scripts."""
+"""The page of a cluster where pods come and go: the table, devices over time, and the heat maps.
+
+One file, without scripts.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,12 @@ from cress.simulator.packing.page import STYLE
 
 
 def write_page(
-    path: Path, summary: dict[str, Any], rows: Sequence[Sequence[str]], nodes: Sequence[Node], uses: Sequence[DeviceUse | None]
-) -> None:  # fmt: skip
+    path: Path,
+    summary: dict[str, Any],
+    rows: Sequence[Sequence[str]],
+    nodes: Sequence[Node],
+    uses: Sequence[DeviceUse | None],
+) -> None:
     """Write the page with these rows of the table; ``uses`` are the devices of the first run of each order."""
     with whole_file(path) as file:
         file.write(page(summary, rows, nodes, uses).encode())
@@ -31,15 +38,24 @@ def page(
     seeds = [each["seed"] for each in summary["orders"][0]["seeds"]]
     name = escape(Path(summary["pods"]).name)
     note = (
-        f"{len(nodes):,} nodes, policy {summary['policy']}, {len(seeds)} seed{'s' * (len(seeds) > 1)}; random pods of the list arrive at random and run as long as in it, "
-        f"so that they ask for {100 * summary['load']:g} % of the GPUs in the long run. Measured: {summary['days']:g} d after {summary['warm_up_days']:g} d of warm-up."
+        f"{len(nodes):,} nodes, policy {summary['policy']}, {len(seeds)} seed{'s' * (len(seeds) > 1)}; random "
+        "pods of the list arrive at random and run as long as in it, "
+        f"so that they ask for {100 * summary['load']:g} % of the GPUs in the long run. Measured: "
+        f"{summary['days']:g} d after {summary['warm_up_days']:g} d of warm-up."
     )
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>",
         f"<title>Waits and packing of {name}</title><style>{STYLE}</style><main>",
         f"<h1>Waits and packing of {name}</h1><p>{escape(note)}</p>",
-        f"<section><h2>Waits and allocation</h2><p>Means over the seeds. Offered: what the pods would take if none waited. A pod that has not started at the end has waited until then.</p>{_table(rows)}</section>",
-        f"<section><h2>Over time</h2><p>Seed {seeds[0]}; across: days from the beginning of the warm-up. Colours as in the table.</p>{_curves(summary, uses)}</section>",
+        (
+            "<section><h2>Waits and allocation</h2><p>Means over the seeds. Offered: what the pods would take if "
+            "none waited. A pod that has not started at the end has waited until "
+            f"then.</p>{_table(rows)}</section>"
+        ),
+        (
+            f"<section><h2>Over time</h2><p>Seed {seeds[0]}; across: days from the beginning of the warm-up. "
+            f"Colours as in the table.</p>{_curves(summary, uses)}</section>"
+        ),
     ]
     for each, use in zip(summary["orders"], uses, strict=True):
         if use is None:
@@ -49,7 +65,9 @@ def page(
             for moment in use.moments
         ]
         parts.append(
-            f"<section><h2>Devices of the nodes, {escape(each['order'])}</h2><p>A node is a column, a cell one of its GPUs; grouped by model, nodes with most GPUs first, among these the fullest; seed {seeds[0]}.</p>"
+            f"<section><h2>Devices of the nodes, {escape(each['order'])}</h2><p>A node is a column, a cell "
+            "one of its GPUs; grouped by model, nodes with most GPUs first, among these the fullest; seed "
+            f"{seeds[0]}.</p>"
             f"{legend()}{''.join(drawn)}</section>"
         )
     return "\n".join([*parts, "</main></html>"]) + "\n"

@@ -1,4 +1,7 @@
-"""The page of a packing: the table, curves over what arrived, and the devices of all nodes as a heat map. One file, without scripts."""
+"""The page of a packing: the table, curves over what arrived, and the devices of all nodes as a heat map.
+
+One file, without scripts.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ table { border-collapse: collapse; width: 100%; font-size: 14px; } th, td { padd
 th:first-child, td:first-child { text-align: left; } .best { font-weight: 680; } svg { display: block; width: 100%; height: auto; }
 .dot { display: inline-block; width: 9px; height: 9px; border-radius: 50%; margin-right: 7px; }
 .three { display: grid; grid-template-columns: repeat(auto-fit, minmax(320px, 1fr)); gap: 18px; }
-"""
+"""  # noqa: E501
 
 
 def write_page(path: Path, summary: dict[str, Any], nodes: Sequence[Node], runs: Sequence[PackingRun]) -> None:
@@ -36,13 +39,22 @@ def page(summary: dict[str, Any], nodes: Sequence[Node], runs: Sequence[PackingR
     """Return the page."""
     seeds = summary["orders"][0]["seeds"]
     name = Path(summary["pods"]).name
-    note = f"{len(nodes):,} nodes, {len(seeds)} seed{'s' * (len(seeds) > 1)}; pods arrive until they ask for {100 * summary['arrive']:.0f} % of the GPUs, and stay. One that fits nowhere is skipped."
+    note = (
+        f"{len(nodes):,} nodes, {len(seeds)} seed{'s' * (len(seeds) > 1)}; pods arrive until they ask for "
+        f"{100 * summary['arrive']:.0f} % of the GPUs, and stay. One that fits nowhere is skipped."
+    )
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>",
         f"<title>Packing of {escape(name)}</title><style>{STYLE}</style><main>",
         f"<h1>Packing of {escape(name)}</h1><p>{escape(note)}</p>",
-        f"<section><h2>Allocated at the end</h2><p>Percents of all GPUs. The bound is what no placement of the arrived pods can exceed.</p>{_table(summary)}</section>",
-        f"<section><h2>While pods arrive</h2><p>Means over the seeds; across: GPUs asked for so far, % of all. Colours as in the table.</p>{_curves(summary)}</section>",
+        (
+            "<section><h2>Allocated at the end</h2><p>Percents of all GPUs. The bound is what no placement of "
+            f"the arrived pods can exceed.</p>{_table(summary)}</section>"
+        ),
+        (
+            "<section><h2>While pods arrive</h2><p>Means over the seeds; across: GPUs asked for so far, % of "
+            f"all. Colours as in the table.</p>{_curves(summary)}</section>"
+        ),
         *_heat(nodes, runs),
         "</main></html>",
     ]
@@ -89,7 +101,9 @@ def _heat(nodes: Sequence[Node], runs: Sequence[PackingRun]) -> list[str]:
     for run in runs:
         drawn = [f"<h3>{percent} % arrived</h3>{heat_map(nodes, devices)}" for percent, devices in run.heat.items()]
         parts.append(
-            f"<section><h2>Devices of the nodes, {escape(run.label)}</h2><p>A node is a column, a cell one of its GPUs; "
-            f"grouped by model, nodes with most GPUs first, among these the fullest; seed {run.seed}.</p>{legend()}{''.join(drawn)}</section>"
+            f"<section><h2>Devices of the nodes, {escape(run.label)}</h2><p>A node is a column, a cell one of "
+            "its GPUs; "
+            "grouped by model, nodes with most GPUs first, among these the fullest; seed "
+            f"{run.seed}.</p>{legend()}{''.join(drawn)}</section>"
         )
     return parts

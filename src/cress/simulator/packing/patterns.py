@@ -1,9 +1,10 @@
 """An upper bound by patterns: what single GPUs can hold of the parts that pods ask for, whatever the nodes are.
 
-A pattern is a set of parts that one GPU holds at once (470 + 470). The relaxation uses a fractional number of patterns, at most one on each GPU, and no part
-more often than it arrived; a pod with several GPUs is as many whole parts. Nodes, cores, memory and models are left out. The linear program is solved by column
-generation (Gilmore and Gomory): its next pattern is the best filling of a GPU with parts at their present prices. Any prices that are not negative
-bound it from above (weak duality), so rounding errors and an early end make the bound weaker, never wrong.
+A pattern is a set of parts that one GPU holds at once (470 + 470). The relaxation uses a fractional number of patterns,
+at most one on each GPU, and no part more often than it arrived; a pod with several GPUs is as many whole parts. Nodes,
+cores, memory and models are left out. The linear program is solved by column generation (Gilmore and Gomory): its next
+pattern is the best filling of a GPU with parts at their present prices. Any prices that are not negative bound it from
+above (weak duality), so rounding errors and an early end make the bound weaker, never wrong.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ CLOSE = 1e-9
 
 
 def most_by_patterns(parts: Mapping[int, int], devices: int) -> int:
-    """Return a bound, in thousandths of GPUs, for so many parts of each size (1 to 1,000 thousandths) on so many GPUs."""
+    """Return a bound, in thousandths of GPUs, for so many parts of each size (1 to 1,000 thousandths) on so many
+    GPUs.
+    """
     sizes = np.array(sorted(size for size, number in parts.items() if number), np.int64)
     if not len(sizes) or not devices:
         return 0
@@ -44,7 +47,9 @@ def _bound(sizes: Ints, numbers: Ints, devices: int, prices: Floats) -> int:
 
 
 def fill(sizes: Ints, values: Ints | Floats) -> tuple[float, Ints]:
-    """Return the most value of parts that one GPU holds, and how many of each size that takes: an unbounded knapsack, exact for whole values."""
+    """Return the most value of parts that one GPU holds, and how many of each size that takes: an unbounded knapsack,
+    exact for whole values.
+    """
     worth: list[float] = values.tolist()
     best: list[float] = [0] * (WHOLE + 1)
     chosen = [-1] * (WHOLE + 1)
@@ -65,7 +70,8 @@ def fill(sizes: Ints, values: Ints | Floats) -> tuple[float, Ints]:
 
 
 def _prices(sizes: Ints, numbers: Ints, devices: int) -> Floats:
-    """Return the prices of the parts at the best solution of the linear program, about: the revised simplex method, with patterns as columns.
+    """Return the prices of the parts at the best solution of the linear program, about: the revised simplex method,
+    with patterns as columns.
 
     Rows are the parts, at most ``numbers`` of each, and the GPUs. It begins with nothing placed.
     """

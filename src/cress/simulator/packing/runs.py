@@ -26,7 +26,9 @@ MOMENTS = (50, 90, 100)
 
 @dataclass
 class PackingRun:
-    """One run: at each percent arrived what was allocated (% of the GPUs), unusable (% of the idle GPUs) and failed (pods)."""
+    """One run: at each percent arrived what was allocated (% of the GPUs), unusable (% of the idle GPUs) and failed
+    (pods).
+    """
 
     label: str
     seed: int

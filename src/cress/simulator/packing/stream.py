@@ -1,8 +1,10 @@
-"""A steady stream of pods: a cluster as if it had run for ever, that is offered a stated part of its GPUs for some days.
+"""A steady stream of pods: a cluster as if it had run for ever, that is offered a stated part of its GPUs for some
+days.
 
-Pods are random ones of the list, with its own run times, and arrive at random, independently (a Poisson process), as many as it takes to ask for
-that part of the GPUs. Few pods that run for months ask for most of the GPU time of a list, so an empty cluster would take months to fill: the
-stream begins with the pods that run already in the long run. Such a one is met in proportion to its run time, and at any point of it.
+Pods are random ones of the list, with its own run times, and arrive at random, independently (a Poisson process), as
+many as it takes to ask for that part of the GPUs. Few pods that run for months ask for most of the GPU time of a list,
+so an empty cluster would take months to fill: the stream begins with the pods that run already in the long run. Such a
+one is met in proportion to its run time, and at any point of it.
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ from cress.simulator.workload import NO_LIMIT, Floats, Workload
 
 
 def stream(work: Workload, seed: int, load: float, span: int) -> Workload:
-    """Return pods that arrive until ``span`` (µs) and ask for ``load`` of the GPUs all the time, after those that run at 0.
+    """Return pods that arrive until ``span`` (µs) and ask for ``load`` of the GPUs all the time, after those that run
+    at 0.
 
-    Run times end with the stream where they would go on: nothing changes before, since no pod starts before it arrives. Raises ``InputError``.
+    Run times end with the stream where they would go on: nothing changes before, since no pod starts before it arrives.
+    Raises ``InputError``.
     """
     rng = np.random.default_rng(seed)
     asks = gpus(work)

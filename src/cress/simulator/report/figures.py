@@ -24,7 +24,17 @@ MOST_PANELS = 24
 PANELS_IN_ROW = 4
 
 HOUR, DAY = 3_600_000_000, 86_400_000_000
-DURATIONS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 21_600: "6 h", 86_400: "1 d", 864_000: "10 d", 8_640_000: "100 d"}  # fmt: skip
+DURATIONS = {
+    1: "1 s",
+    10: "10 s",
+    60: "1 min",
+    600: "10 min",
+    3600: "1 h",
+    21_600: "6 h",
+    86_400: "1 d",
+    864_000: "10 d",
+    8_640_000: "100 d",
+}
 
 
 class TimeAxis:
@@ -96,10 +106,17 @@ def _bands(choice: str, labels: Sequence[str], analyses: Sequence[Analysis], axi
         }  # fmt: skip
         layout["annotations"].append(
             {
-                "text": f"<b>{label}</b>   mean {mean:.1%}", "xref": "paper", "yref": "paper", "x": 0, "y": round(top, 4),
-                "xanchor": "left", "yanchor": "bottom", "showarrow": False, "policy": row,
+                "text": f"<b>{label}</b>   mean {mean:.1%}",
+                "xref": "paper",
+                "yref": "paper",
+                "x": 0,
+                "y": round(top, 4),
+                "xanchor": "left",
+                "yanchor": "bottom",
+                "showarrow": False,
+                "policy": row,
             }
-        )  # fmt: skip
+        )
     layout["xaxis"] = {**axis.layout(), "anchor": f"y{count}" if count > 1 else "y"}
     return {"data": traces, "layout": layout}
 
@@ -175,18 +192,31 @@ def tightness(labels: Sequence[str], analyses: Sequence[Analysis]) -> Figure:
         shares = [counts.total.missed_share, *(counts.by_tightness[name].missed_share for name in kinds)]
         traces.append(
             {
-                "type": "bar", "x": ["all", *kinds], "y": [round(share, 5) for share in shares], "policy": i, "name": label,
+                "type": "bar",
+                "x": ["all", *kinds],
+                "y": [round(share, 5) for share in shares],
+                "policy": i,
+                "name": label,
                 "text": [f"{share:.0%}" if share >= 0.095 else f"{share:.1%}" for share in shares],
-                "textposition": "outside", "cliponaxis": False, "hovertemplate": "%{x}: %{y:.1%}",
+                "textposition": "outside",
+                "cliponaxis": False,
+                "hovertemplate": "%{x}: %{y:.1%}",
             }
-        )  # fmt: skip
+        )
     highest = max((max(trace["y"]) for trace in traces), default=0.0)
     axis = {
         "title": {"text": "deadlines missed"},
         "tickformat": ".0%",
         "range": [0, max(0.02, min(1.05, highest * 1.12))],
     }
-    layout = {"height": 380, "showlegend": len(labels) > 1, "barmode": "group", "bargap": 0.25, "yaxis": axis, "xaxis": {"type": "category"}}  # fmt: skip
+    layout = {
+        "height": 380,
+        "showlegend": len(labels) > 1,
+        "barmode": "group",
+        "bargap": 0.25,
+        "yaxis": axis,
+        "xaxis": {"type": "category"},
+    }
     return {"data": traces, "layout": layout}
 
 
@@ -247,7 +277,10 @@ def fragments(labels: Sequence[str], analyses: Sequence[Analysis], axis: TimeAxi
 
 
 def group_shares(labels: Sequence[str], analyses: Sequence[Analysis], axis: TimeAxis) -> tuple[Figure, int]:
-    """One small panel a group: its share of the cluster in each run, and its quota dashed. Also how many were left out."""
+    """One small panel a group: its share of the cluster in each run, and its quota dashed.
+
+    Also how many were left out.
+    """
     quotas = {
         name: series.quota.mean(analyses[0].start, analyses[0].end) for name, series in analyses[0].groups.items()
     }

@@ -116,7 +116,10 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
 def write_report(
     path: Path, workload: Workload, results: Sequence[Result], request: Request, more: Sequence[Section] = ()
 ) -> None:
-    """Write the page, with ``more`` sections at its head. Raises ``InputError`` when plotly is not installed or the file cannot be written."""
+    """Write the page, with ``more`` sections at its head.
+
+    Raises ``InputError`` when plotly is not installed or the file cannot be written.
+    """
     script = plotly_script().read_bytes()
     text = (HERE / "page.html").read_text(encoding="utf-8")
     labels = [result.run.label for result in results]

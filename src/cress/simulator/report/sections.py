@@ -39,10 +39,14 @@ def day_section(labels: Sequence[str], days: Sequence[DayMeasures | None]) -> Se
             y = [round(value, 5) for value in values.tolist()]
             traces.append(
                 {
-                    "x": hours, "y": [*y, y[-1]], "policy": i, "name": f"{label}, {name}",
-                    "line": {"shape": "hv", "width": 2 if name == "reserved" else 1.6, "dash": dash}, "hovertemplate": "%{x}:00: %{y:.1%}",
+                    "x": hours,
+                    "y": [*y, y[-1]],
+                    "policy": i,
+                    "name": f"{label}, {name}",
+                    "line": {"shape": "hv", "width": 2 if name == "reserved" else 1.6, "dash": dash},
+                    "hovertemplate": "%{x}:00: %{y:.1%}",
                 }
-            )  # fmt: skip
+            )
     peak = found[0][2].peak
     layout = {
         "height": 360, "showlegend": True,
@@ -88,10 +92,15 @@ def packing_section(
     if not traces:
         return None
     layout = {
-        "height": 320, "showlegend": True,
+        "height": 320,
+        "showlegend": True,
         "xaxis": axis.layout(),
-        "yaxis": {"title": {"text": "share of the devices"}, "tickformat": ".0%", "range": [0, min(1.02, 1.1 * highest + 0.01)]},
-    }  # fmt: skip
+        "yaxis": {
+            "title": {"text": "share of the devices"},
+            "tickformat": ".0%",
+            "range": [0, min(1.02, 1.1 * highest + 0.01)],
+        },
+    }
     html = (HERE / "packing.html").read_text(encoding="utf-8")
     html = html.replace("@@count@@", f"{count:,}").replace("@@maps@@", "".join(maps))
     return Section(html, {"packing": {"data": traces, "layout": layout}})

@@ -20,11 +20,15 @@ TICKS = 10  # numbers on the axis, about
 HIGHEST = 3  # the plot ends at so many times the wait that is allowed: what is far above says nothing
 
 
-def section(found: SizePlan, compared: Sequence[Comparison], table: tuple[list[str], list[tuple[str, list[str]]]]) -> Section:  # fmt: skip
+def section(
+    found: SizePlan, compared: Sequence[Comparison], table: tuple[list[str], list[tuple[str, list[str]]]]
+) -> Section:
     """Return the section, with the table that the command prints."""
     labels, rows = table
     apart = 1 if found.parts else 0
-    heads = "".join(f'<th class="number"><i class="dot p{i % 8}"></i>{escape(label)}</th>' for i, label in enumerate(labels))  # fmt: skip
+    heads = "".join(
+        f'<th class="number"><i class="dot p{i % 8}"></i>{escape(label)}</th>' for i, label in enumerate(labels)
+    )
     body = "".join(
         f"<tr><td>{escape(name)}</td>" + "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells) + "</tr>"
         for name, cells in rows
@@ -58,20 +62,38 @@ def _trials(found: SizePlan, compared: Sequence[Comparison], apart: int) -> Figu
         trials = one.shared.trials
         traces.append(
             {
-                "x": [trial.size for trial in trials], "y": [round(trial.figures.wait_p95 / MINUTE, 3) for trial in trials],
-                "policy": i * (1 + apart) + apart, "name": one.shared.result.run.label, "markers": True,
-                "line": {"width": 1.6}, "hovertemplate": f"%{{x}} {found.scaling.unit}: %{{y:.3~g}} min",
+                "x": [trial.size for trial in trials],
+                "y": [round(trial.figures.wait_p95 / MINUTE, 3) for trial in trials],
+                "policy": i * (1 + apart) + apart,
+                "name": one.shared.result.run.label,
+                "markers": True,
+                "line": {"width": 1.6},
+                "hovertemplate": f"%{{x}} {found.scaling.unit}: %{{y:.3~g}} min",
             }
-        )  # fmt: skip
+        )
     layout: Figure = {
-        "height": 340, "showlegend": True, "xaxis": {"title": {"text": found.scaling.unit}, "zeroline": False, "tickformat": ",d", "dtick": max(1, -(-(max(sizes) - min(sizes)) // TICKS))},
+        "height": 340,
+        "showlegend": True,
+        "xaxis": {
+            "title": {"text": found.scaling.unit},
+            "zeroline": False,
+            "tickformat": ",d",
+            "dtick": max(1, -(-(max(sizes) - min(sizes)) // TICKS)),
+        },
         "yaxis": {"title": {"text": "wait, 95th percentile (min)"}, "rangemode": "tozero"},
-    }  # fmt: skip
+    }
     if limit is not None:
         high = limit / MINUTE
         traces.append(
-            {"x": [min(sizes), max(sizes)], "y": [high, high], "policy": -1, "name": "allowed", "line": {"width": 1.4, "dash": "dash"}, "hovertemplate": "%{y:.3~g} min"}
-        )  # fmt: skip
+            {
+                "x": [min(sizes), max(sizes)],
+                "y": [high, high],
+                "policy": -1,
+                "name": "allowed",
+                "line": {"width": 1.4, "dash": "dash"},
+                "hovertemplate": "%{y:.3~g} min",
+            }
+        )
         highest = max(trial.figures.wait_p95 / MINUTE for one in compared for trial in one.shared.trials)
         layout["yaxis"]["range"] = [0, round(max(high * 1.1, min(highest * 1.05, high * HIGHEST)), 4)]
     return {"data": traces, "layout": layout}

@@ -22,8 +22,9 @@ WAIT_PERCENTILE = 95
 class Criteria:
     """Criteria of a size; one that is ``None`` does not count.
 
-    ``wait_p95`` is the largest 95th percentile of the waits (µs), ``missed`` the largest share of missed deadlines, ``short`` the largest share of the
-    task time that a service or database wants and may lack. Always: every job that ends by itself ends.
+    ``wait_p95`` is the largest 95th percentile of the waits (µs), ``missed`` the largest share of missed deadlines,
+    ``short`` the largest share of the task time that a service or database wants and may lack. Always: every job that
+    ends by itself ends.
     """
 
     wait_p95: int | None = DEFAULT_WAIT
@@ -50,7 +51,10 @@ class Criteria:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Figures of one simulation. ``wait_p95`` is in µs, the largest of all parts; ``short`` is that of the worst service, 0 without services."""
+    """Figures of one simulation.
+
+    ``wait_p95`` is in µs, the largest of all parts; ``short`` is that of the worst service, 0 without services.
+    """
 
     unfinished: int
     wait_p95: int
@@ -75,7 +79,7 @@ class Part:
     jobs: Bools
 
 
-def by_group(names: tuple[str, ...], group_of: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Part, ...]:  # fmt: skip
+def by_group(names: tuple[str, ...], group_of: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Part, ...]:
     """The jobs of each group that has any, by the names and positions that ``groups.place`` found."""
     return tuple(Part(name, group_of == i) for i, name in enumerate(names) if (group_of == i).any())
 
@@ -88,7 +92,11 @@ def by_type(workload: Workload) -> tuple[Part, ...]:
     if workload.family_index is not None:
         step = np.array([bool(name) for name in workload.family_names])[workload.family_index]
         kind[step & (kind == "batch")] = "dag"
-    return tuple(Part(name, np.asarray(kind == name)) for name in ("service", "database", "batch", "dag", "cron") if (kind == name).any())  # fmt: skip
+    return tuple(
+        Part(name, np.asarray(kind == name))
+        for name in ("service", "database", "batch", "dag", "cron")
+        if (kind == name).any()
+    )
 
 
 def stuck_in(run: Run) -> Bools:

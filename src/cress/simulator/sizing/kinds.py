@@ -49,7 +49,8 @@ def place_of(node: Node) -> Place:
 
 
 class Scaling(Protocol):
-    """A way to make a cluster of a size; ``unit`` is what is counted, ``least`` the smallest size, ``given`` that of the cluster as it was given.
+    """A way to make a cluster of a size; ``unit`` is what is counted, ``least`` the smallest size, ``given`` that of
+    the cluster as it was given.
 
     ``most`` is the largest size that is simulated. ``places`` are those of the nodes that vary.
     """

@@ -1,4 +1,6 @@
-"""The output of a sizing, for people and programs: the table, ``size.json``, the tables of the found clusters and the report."""
+"""The output of a sizing, for people and programs: the table, ``size.json``, the tables of the found clusters and the
+report.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,9 @@ def rows_of(found: SizePlan, compared: Sequence[Comparison]) -> tuple[list[str],
     if criteria.missed is not None:
         rows.append(("deadlines missed", [f"{max(each.missed for each in some):.2%}" for some in figures]))
     if any("services_short_worst" in day for day in days):
-        rows.append(("task time that the worst service lacked", [f"{max(each.short for each in some):.3%}" for some in figures]))  # fmt: skip
+        rows.append(
+            ("task time that the worst service lacked", [f"{max(each.short for each in some):.3%}" for some in figures])
+        )
     rows += _day_rows(found, days)
     lost = [result.analysis.summary["lost_work_share"] for result in results]
     if any(lost):
@@ -109,7 +113,9 @@ def _day_rows(found: SizePlan, days: Sequence[dict[str, float]]) -> Rows:
     words = ("reserved",) if workload.use is None else ("reserved", "used")
     rows: Rows = []
     if end - start >= DAY:
-        rows += [(f"cores {word} in the peak, {peak}", [f"{day[f'{word}_peak_mean']:.1%}" for day in days]) for word in words]  # fmt: skip
+        rows += [
+            (f"cores {word} in the peak, {peak}", [f"{day[f'{word}_peak_mean']:.1%}" for day in days]) for word in words
+        ]
     over = " over the day" if rows else ""
     return rows + [(f"cores {word}{over}", [f"{day[f'{word}_day_mean']:.1%}" for day in days]) for word in words]
 

@@ -18,7 +18,8 @@ SEPARATE = ("", GROUP, TYPE)
 
 @dataclass(frozen=True, kw_only=True)
 class SizeRequest:
-    """The arguments of a sizing. ``run`` are those of the simulations; ``node_resource`` is the vector of the nodes, ``vary`` the kind that varies.
+    """The arguments of a sizing. ``run`` are those of the simulations; ``node_resource`` is the vector of the nodes,
+    ``vary`` the kind that varies.
 
     ``separate`` says which jobs get clusters of their own for the comparison; empty: none.
     """
@@ -32,7 +33,10 @@ class SizeRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class SizePlan:
-    """The workload, how its cluster is scaled, and the parts of the jobs; nothing has run yet. ``groups`` are as they were given."""
+    """The workload, how its cluster is scaled, and the parts of the jobs; nothing has run yet.
+
+    ``groups`` are as they were given.
+    """
 
     request: SizeRequest
     plan: Plan
@@ -55,9 +59,11 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Sized:
-    """The size that a cluster needs under one policy, the number of nodes of each kind, the trials, and the simulation of that size.
+    """The size that a cluster needs under one policy, the number of nodes of each kind, the trials, and the simulation
+    of that size.
 
-    ``part`` is the name of the jobs that have it to themselves; empty: it is shared by all. ``positions`` are these jobs.
+    ``part`` is the name of the jobs that have it to themselves; empty: it is shared by all. ``positions`` are these
+    jobs.
     """
 
     policy: str
@@ -77,7 +83,9 @@ class Sized:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One policy: the shared cluster, the clusters of the parts, and these as if they were one cluster; the last two are empty without a comparison."""
+    """One policy: the shared cluster, the clusters of the parts, and these as if they were one cluster; the last two
+    are empty without a comparison.
+    """
 
     shared: Sized
     parts: tuple[Sized, ...] = ()

@@ -57,7 +57,8 @@ def _most_occupied(result: Result, own: Ints, places: int) -> list[int]:
     node = np.concatenate([attempts.node, attempts.node])
     time = np.concatenate([attempts.start, attempts.end])
     change = np.repeat(np.array([1, -1], dtype=np.int64), len(attempts))
-    # By node, then time, starts before ends: the running sum is the number of attempts on the node, as each ends with 0.
+    # By node, then time, starts before ends: the running sum is the number of attempts on the node, as each ends with
+    # 0.
     order = np.lexsort((-change, time, node))
     node, time, change = node[order], time[order], change[order]
     count = np.cumsum(change)

@@ -1,8 +1,9 @@
 """The search for the least size that passes a test which costs a simulation.
 
-More nodes do not always help a scheduler: a size may pass by chance, and the next one fail. So a size is only taken if the ``beyond`` sizes after
-it pass too. The search doubles its steps from a guess until one size fails and a larger one passes, then halves the interval; where one of the
-sizes beyond fails, it goes on above that. What it returns is *stable*: it and the next ``beyond`` sizes pass, and the size below fails.
+More nodes do not always help a scheduler: a size may pass by chance, and the next one fail. So a size is only taken if
+the ``beyond`` sizes after it pass too. The search doubles its steps from a guess until one size fails and a larger one
+passes, then halves the interval; where one of the sizes beyond fails, it goes on above that. What it returns is
+*stable*: it and the next ``beyond`` sizes pass, and the size below fails.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ class OutOfReach(Exception):
 class Search:
     """A search among the sizes from ``least`` to ``most``.
 
-    ``passes`` tries a size. ``is_hopeless`` is asked about a size that failed: if it is true, no larger size is tried. ``most`` is tried at least once
-    where nothing smaller passes.
+    ``passes`` tries a size. ``is_hopeless`` is asked about a size that failed: if it is true, no larger size is tried.
+    ``most`` is tried at least once where nothing smaller passes.
     """
 
     passes: Callable[[int], bool]

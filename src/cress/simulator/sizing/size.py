@@ -1,4 +1,6 @@
-"""A sizing from beginning to end: read, search the least cluster under each policy, and compare it with separate clusters."""
+"""A sizing from beginning to end: read, search the least cluster under each policy, and compare it with separate
+clusters.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ T = TypeVar("T")
 
 
 def read_criteria(wait_p95: str, missed: str, short: str) -> Criteria:
-    """Read the criteria from the texts of their options; the waits count by default, unless there is another one. Raises ``InputError``."""
+    """Read the criteria from the texts of their options; the waits count by default, unless there is another one.
+
+    Raises ``InputError``.
+    """
     wait = _read(parse_duration, wait_p95, "--wait-p95") if wait_p95 else None if missed else DEFAULT_WAIT
     return Criteria(
         wait_p95=wait,
@@ -119,7 +124,9 @@ def _scaling(request: SizeRequest, workload: Workload) -> Scaling:
 
 
 def _check_runnable(found: SizePlan) -> None:
-    """Raise ``InputError`` if a task fits on no node, however many there are: further nodes are as these, in their racks."""
+    """Raise ``InputError`` if a task fits on no node, however many there are: further nodes are as these, in their
+    racks.
+    """
     ready, scaling = found.plan, found.scaling
     if isinstance(scaling, Processors):
         return
@@ -133,7 +140,10 @@ def _check_runnable(found: SizePlan) -> None:
         more = f"; {others:,} other job{'s' * (others > 1)} fit{'s' * (others == 1)} on none either" if others else ""
         kind = "a kind of node for which that holds" if clauses else "a larger kind of node"
         raise InputError(
-            f"job {workload.ids[i]} fits on no node, however many there are: {clauses or f'a task asks for {asks}'}{more}",
+            (
+                f"job {workload.ids[i]} fits on no node, however many there are: "
+                f"{clauses or f'a task asks for {asks}'}{more}"
+            ),
             hint=f"{kind}, or a trace without it",
             file=ready.request.trace,
             line=int(workload.line[i]),
@@ -223,7 +233,8 @@ def _size(
         rejected = result.run.rejected
         if not rejected.any():
             return is_ample(result, scaling, spare)
-        # A gang for which all nodes together are too few: a node for each of its tasks of every kind and in every rack is enough.
+        # A gang for which all nodes together are too few: a node for each of its tasks of every kind and in every rack
+        # is enough.
         ample = min(int(workload.tasks[rejected].max()) * max(1, scaling.given), scaling.most)
         return ample <= size or bool((rejected & run.never_fits(ready_for(ample), choice)).any())
 
@@ -247,7 +258,8 @@ def _size(
 
 
 def fitted_groups(found: SizePlan, cluster: Cluster, *, alone: bool = False) -> tuple[Group, ...]:
-    """Return the groups with quotas that this cluster can provide: as they are, at most all of it; ``alone``: all of it.
+    """Return the groups with quotas that this cluster can provide: as they are, at most all of it; ``alone``: all of
+    it.
 
     Without a file of groups equal quotas were dealt to those of the trace: they grow and shrink with the cluster.
     """
@@ -262,13 +274,22 @@ def fitted_groups(found: SizePlan, cluster: Cluster, *, alone: bool = False) -> 
     if any(group.parent for group in groups):
         # What is in a group is a part of its quota, however small the cluster.
         return groups
-    if len({group.quota for group in groups}) == 1 and not any(group.windows for group in groups) and plan.request.groups is None:  # fmt: skip
+    if (
+        len({group.quota for group in groups}) == 1
+        and not any(group.windows for group in groups)
+        and plan.request.groups is None
+    ):
         return tuple(changed(group, quota=Quota(scalar=max(1, whole // len(groups)))) for group in groups)
 
     def fitted(quota: Quota) -> Quota:
         if quota.amounts:
             wholes = [total_of(name, cluster.nodes, cluster.dimensions) for name, _ in quota.amounts]
-            return Quota(amounts=tuple((name, max(1, min(amount, most))) for (name, amount), most in zip(quota.amounts, wholes, strict=True)))  # fmt: skip
+            return Quota(
+                amounts=tuple(
+                    (name, max(1, min(amount, most)))
+                    for (name, amount), most in zip(quota.amounts, wholes, strict=True)
+                )
+            )
         return Quota(scalar=max(1, min(quota.scalar, whole)))
 
     return tuple(
@@ -282,7 +303,9 @@ def fitted_groups(found: SizePlan, cluster: Cluster, *, alone: bool = False) -> 
 
 
 def _kept_apart(found: SizePlan) -> int:
-    """Return in how many ways nodes may stand empty while others wait, each on as many as were given at most: quotas that are not lent, reservations."""
+    """Return in how many ways nodes may stand empty while others wait, each on as many as were given at most: quotas
+    that are not lent, reservations.
+    """
     workload = found.plan.workload
     return sum(group.lendable is not None for group in workload.groups) + bool(workload.cluster.reservations)
 
@@ -304,13 +327,17 @@ def _first_guess(workload: Workload, scaling: Scaling) -> int:
 
 
 def _out_of_reach(found: SizePlan, label: str, last: Trial, result: Result) -> InputError:
-    """Return the error about a workload for which no size is enough, or none of those that are tried; ``result`` is the last simulation."""
+    """Return the error about a workload for which no size is enough, or none of those that are tried; ``result`` is the
+    last simulation.
+    """
     figures, scaling = last.figures, found.scaling
     what, hint = [], "a weaker criterion, or more of what else jobs wait for: licences, limits of groups"
     if figures.unfinished:
         i = int(np.flatnonzero(stuck_in(result.run))[0])
         refused = result.run.history.refusals.get(i)
-        what.append(f"job {result.run.workload.ids[i]} " + (f"is refused ({refused})" if refused else "still does not run"))  # fmt: skip
+        what.append(
+            f"job {result.run.workload.ids[i]} " + (f"is refused ({refused})" if refused else "still does not run")
+        )
         hint = "`cress simulate` tells more; a trace without it"
     elif "waits" in last.unmet:
         what.append(f"the 95th percentile of the waits is {format_duration(figures.wait_p95)}")

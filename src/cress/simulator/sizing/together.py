@@ -59,7 +59,14 @@ def _history(n: int, parts: Sequence[Sized]) -> History:
         ends[positions] = history.ends
         refusals |= {int(positions[i]): reason for i, reason in history.refusals.items()}
         own = history.attempts
-        found = {"job": positions[own.job], "task": own.task, "node": own.node + nodes, "start": own.start, "end": own.end, "how": own.how}  # fmt: skip
+        found = {
+            "job": positions[own.job],
+            "task": own.task,
+            "node": own.node + nodes,
+            "start": own.start,
+            "end": own.end,
+            "how": own.how,
+        }
         for name, column in found.items():
             columns.setdefault(name, []).append(column)
         if history.services is not None:

@@ -19,8 +19,8 @@ from cress.simulator.workload import Cluster, Workload
 class Format:
     """A format: the module that reads it, imported when it is needed, and the suffixes of its files.
 
-    With ``columns`` it is a table that is recognised by these names in its first line. With ``sized`` the reader chooses the
-    number of nodes by the load.
+    With ``columns`` it is a table that is recognised by these names in its first line. With ``sized`` the reader
+    chooses the number of nodes by the load.
     """
 
     module: str
@@ -50,10 +50,12 @@ MOST_HEADER = 100_000
 
 
 def load_workload(source: str, cluster: Cluster | None, seed: int, load: float | None = None) -> Workload:
-    """The workload of a file, or a generated one: ``generated`` or ``generated:jobs=1000,load=0.9,…``, ``frameworks`` or ``mixed``.
+    """The workload of a file, or a generated one: ``generated`` or ``generated:jobs=1000,load=0.9,…``, ``frameworks``
+    or ``mixed``.
 
-    ``cluster`` is that of ``--cluster``; formats that bring none need it. ``load`` is that of ``--load``: where the trace does not
-    say how many nodes there are, there are so many; else the times between submissions are scaled. Raises ``InputError``.
+    ``cluster`` is that of ``--cluster``; formats that bring none need it. ``load`` is that of ``--load``: where the
+    trace does not say how many nodes there are, there are so many; else the times between submissions are scaled.
+    Raises ``InputError``.
     """
     name, _, parameters = source.partition(":")
     if name in GENERATORS:

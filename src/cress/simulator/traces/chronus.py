@@ -1,8 +1,10 @@
-"""Training jobs with deadlines, in the format of the Chronus simulator (SoCC'21), which published jobs of Microsoft's Philly clusters so.
+"""Training jobs with deadlines, in the format of the Chronus simulator (SoCC'21), which published jobs of Microsoft's
+Philly clusters so.
 
-One job a row: ``job_id,user,num_gpu,submit_time,duration,expect_time_list,job_type,…``. Times are minutes; the user is a virtual
-cluster, which becomes a group with a quota by its demand; a job should have ended ``expect_time_list`` after its submission. The scheduler of
-that work knows how long jobs run, so run times are time limits. Without ``--cluster`` there are nodes of eight GPUs, as many as the load asks for.
+One job a row: ``job_id,user,num_gpu,submit_time,duration,expect_time_list,job_type,…``. Times are minutes; the user is
+a virtual cluster, which becomes a group with a quota by its demand; a job should have ended ``expect_time_list`` after
+its submission. The scheduler of that work knows how long jobs run, so run times are time limits. Without ``--cluster``
+there are nodes of eight GPUs, as many as the load asks for.
 """
 
 from __future__ import annotations

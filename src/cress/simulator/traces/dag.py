@@ -1,11 +1,13 @@
 """Batch jobs of Alibaba's cluster-trace-v2018 as dags: one JSON object a line, also gzipped.
 
-``{"job": "j_1", "tasks": [{"name": "R2_1", "instances": 3, "start_time": 9, …}, …]}``. A task of the trace becomes a job, a step
-of its dag, with one task for each instance. The numbers in its name say what it comes after: ``J5_2_4`` is number 5, after 2
-and 4; a name without numbers comes after nothing. The dag is submitted when its first task started in the trace.
+``{"job": "j_1", "tasks": [{"name": "R2_1", "instances": 3, "start_time": 9, …}, …]}``. A task of the trace becomes a
+job, a step of its dag, with one task for each instance. The numbers in its name say what it comes after: ``J5_2_4`` is
+number 5, after 2 and 4; a name without numbers comes after nothing. The dag is submitted when its first task started in
+the trace.
 
-``cpu_requested`` is hundredths of a core, ``mem_requested`` hundredths of a machine's memory, ``actual_duration`` the mean
-run time of an instance in seconds; ``expected_duration``, from the task's first start to its last end, is the time limit.
+``cpu_requested`` is hundredths of a core, ``mem_requested`` hundredths of a machine's memory, ``actual_duration`` the
+mean run time of an instance in seconds; ``expected_duration``, from the task's first start to its last end, is the time
+limit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Generated frameworks that share a cluster: ``frameworks:count=2,nodes=20,load=1,…``.
 
-Each framework is a group with an equal quota, whose jobs name one workload: it keeps the leases that its tasks leave for a while. It is
-given applications, at random moments and of different sizes: stages one after the other, each an array of equal short tasks, as Spark,
-Dask or Tez run them. The size of the tasks differs from stage to stage, so that a task seldom fills the lease in which it runs.
+Each framework is a group with an equal quota, whose jobs name one workload: it keeps the leases that its tasks leave
+for a while. It is given applications, at random moments and of different sizes: stages one after the other, each an
+array of equal short tasks, as Spark, Dask or Tez run them. The size of the tasks differs from stage to stage, so that a
+task seldom fills the lease in which it runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Attributes of generated nodes and constraints of generated jobs: versions, hardware, racks, spread, adjacency, ports."""
+"""Attributes of generated nodes and constraints of generated jobs: versions, hardware, racks, spread, adjacency,
+ports.
+"""
 
 from __future__ import annotations
 

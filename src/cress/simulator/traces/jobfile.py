@@ -1,7 +1,7 @@
 """Jobs as in job files, with the times that a simulation needs: a YAML file with a list ``jobs``.
 
-Each entry has the keys of a job file (docs/jobs.md) and those of ``SIMULATED``; a ``command`` is not needed, and not run.
-``after`` names other jobs of the file. A dag becomes one job for each of its steps.
+Each entry has the keys of a job file (docs/jobs.md) and those of ``SIMULATED``; a ``command`` is not needed, and not
+run. ``after`` names other jobs of the file. A dag becomes one job for each of its steps.
 """
 
 from __future__ import annotations
@@ -196,7 +196,9 @@ class _Reader:
         )
 
     def _deadlines(self, dags: Sequence[int | None]) -> Ints | None:
-        """When each job should have ended, a step of a dag with what is behind it; ``None`` if no job has a deadline."""
+        """When each job should have ended, a step of a dag with what is behind it; ``None`` if no job has a
+        deadline.
+        """
         jobs = [spec.job for spec in self._specs]
         behind = longest_behind(jobs)
         found = np.full(len(dags), NO_LIMIT, dtype=np.int64)

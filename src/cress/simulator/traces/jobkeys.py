@@ -1,4 +1,6 @@
-"""Keys of job files in traces: a cell or an entry says the same as the key of a job that is submitted (docs/jobs.md)."""
+"""Keys of job files in traces: a cell or an entry says the same as the key of a job that is submitted
+(docs/jobs.md).
+"""
 
 from __future__ import annotations
 
@@ -94,6 +96,16 @@ def template_of_spec(spec: JobSpec, dimensions: Dimensions, licences: Mapping[st
     if unknown:
         raise InputError(f"there is no licence {unknown[0]!r}", hint="licences: in the cluster file", field="licences")
     return replace(
-        job, id=0, group="", request=job.request if job.parts else (), name="", user="", tasks=1, gang=False, priority=0, time_limit=None,
-        within=job.within if job.type is JobType.CRON else 0, deadline=0,
-    )  # fmt: skip
+        job,
+        id=0,
+        group="",
+        request=job.request if job.parts else (),
+        name="",
+        user="",
+        tasks=1,
+        gang=False,
+        priority=0,
+        time_limit=None,
+        within=job.within if job.type is JobType.CRON else 0,
+        deadline=0,
+    )

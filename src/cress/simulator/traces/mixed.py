@@ -1,8 +1,9 @@
 """A mixed workload on a cluster of its own: ``mixed:nodes=40,night=0.4,…``.
 
-Services whose task counts follow the hour of day, with surges, and databases; beside them arrays of batch tasks, dags and cron jobs. All
-of them reserve more than they use. Half of the groups have the services and databases, the other half everything else. The quotas follow the
-hour of day: each group of services is guaranteed what its services want, and some headroom.
+Services whose task counts follow the hour of day, with surges, and databases; beside them arrays of batch tasks, dags
+and cron jobs. All of them reserve more than they use. Half of the groups have the services and databases, the other
+half everything else. The quotas follow the hour of day: each group of services is guaranteed what its services want,
+and some headroom.
 """
 
 from __future__ import annotations

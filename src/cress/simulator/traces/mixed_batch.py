@@ -55,11 +55,15 @@ def add_arrays(rows: Rows, rng: np.random.Generator, chosen: Parameters, work: f
         submit = _moment(rng, chosen.days, OFFICE, chosen.office)
         group = names[i % chosen.groups]
         i += 1
-        rows.add(f"array{i}", group, cores=cores, memory=memory, tasks=tasks, use=chosen.batch_use, submit=submit, run=run)  # fmt: skip
+        rows.add(
+            f"array{i}", group, cores=cores, memory=memory, tasks=tasks, use=chosen.batch_use, submit=submit, run=run
+        )
 
 
 def add_dags(rows: Rows, rng: np.random.Generator, chosen: Parameters, work: float) -> None:
-    """Add dags of steps one after the other until they reserve so many core seconds; the last one is the first above."""
+    """Add dags of steps one after the other until they reserve so many core seconds; the last one is the first
+    above.
+    """
     shapes, names = _Shapes(rng, chosen), names_of("batch", chosen.groups)
     i = 0
     while work > 0:
@@ -87,7 +91,8 @@ def add_dags(rows: Rows, rng: np.random.Generator, chosen: Parameters, work: flo
 def add_crons(rows: Rows, rng: np.random.Generator, chosen: Parameters, work: float) -> None:
     """Add cron jobs that run once a day or each hour and reserve so many core seconds together, about.
 
-    The shares of those that run by night are of their work. Run time and size are drawn; the number of tasks follows from the work.
+    The shares of those that run by night are of their work. Run time and size are drawn; the number of tasks follows
+    from the work.
     """
     names = names_of("batch", chosen.groups)
     count = CRONS * chosen.groups

@@ -12,7 +12,8 @@ from cress.simulator.traces.parameters import parse_parameters
 class Parameters:
     """Parameters of a mixed workload.
 
-    ``services``, ``databases``, ``dags`` and ``cron`` are shares of the reserved core hours; batch arrays are the rest. The ``…_use`` are used / reserved.
+    ``services``, ``databases``, ``dags`` and ``cron`` are shares of the reserved core hours; batch arrays are the rest.
+    The ``…_use`` are used / reserved.
     """
 
     nodes: int = 40
@@ -41,7 +42,18 @@ class Parameters:
     tasks: float = 3.0  # tasks of an array, on average
 
 
-SHARES = {"services", "databases", "dags", "cron", "night", "service_use", "database_use", "batch_use", "office", "nightly"}  # fmt: skip
+SHARES = {
+    "services",
+    "databases",
+    "dags",
+    "cron",
+    "night",
+    "service_use",
+    "database_use",
+    "batch_use",
+    "office",
+    "nightly",
+}
 FROM_ZERO = {"spread", "surges", "apart", "peak"}
 
 
@@ -50,7 +62,11 @@ def parse(text: str) -> Parameters:
     chosen = parse_parameters("mixed", text, Parameters(), SHARES, FROM_ZERO)
     place = f"mixed:{text}"
     if chosen.services + chosen.databases + chosen.dags + chosen.cron > 1 + 1e-9:
-        raise InputError("the shares of services, databases, dags and cron are more than 1 together", hint="services=0.5,databases=0.05", file=place)  # fmt: skip
+        raise InputError(
+            "the shares of services, databases, dags and cron are more than 1 together",
+            hint="services=0.5,databases=0.05",
+            file=place,
+        )
     if not chosen.peak < 24:
         raise InputError(f"{chosen.peak:g} is not an hour of day", hint="peak=20", file=place, field="peak")
     if chosen.surge < 1:

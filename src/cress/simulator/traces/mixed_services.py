@@ -27,7 +27,8 @@ def names_of(kind: str, count: int) -> list[str]:
 
 
 def day_curve(chosen: Parameters, peak: float) -> Floats:
-    """Return the wanted tasks of each hour ``[24]`` as a share of the highest number: a wave that is highest at ``peak``.
+    """Return the wanted tasks of each hour ``[24]`` as a share of the highest number: a wave that is highest at
+    ``peak``.
 
     The count of an hour is that of its busiest moment.
     """
@@ -38,7 +39,9 @@ def day_curve(chosen: Parameters, peak: float) -> Floats:
 
 
 def add_services(rows: Rows, rng: np.random.Generator, chosen: Parameters, work: float) -> Floats:
-    """Add services that reserve so many core seconds without their surges; return the cores that each group wants in each hour ``[groups, 24]``."""
+    """Add services that reserve so many core seconds without their surges; return the cores that each group wants in
+    each hour ``[groups, 24]``.
+    """
     names = names_of("services", chosen.groups)
     count = chosen.groups * chosen.applications
     curves = np.array([day_curve(chosen, each) for each in chosen.peak + chosen.apart * rng.standard_normal(count)])
@@ -68,12 +71,16 @@ def add_services(rows: Rows, rng: np.random.Generator, chosen: Parameters, work:
     return wanted
 
 
-def _changes(rng: np.random.Generator, chosen: Parameters, usual: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[tuple[int, int]]:  # fmt: skip
+def _changes(
+    rng: np.random.Generator, chosen: Parameters, usual: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> list[tuple[int, int]]:
     """Return the changes of one service's task count after its start: each hour, and when a surge begins and ends."""
     end = chosen.days * DAY_HOURS * HOUR
     begins = np.sort(rng.integers(0, end, rng.poisson(chosen.surges * chosen.days)))
     long = round(chosen.surge_hours * HOUR)
-    moments = sorted({0, *range(HOUR, end, HOUR), *begins.tolist(), *(each for each in (begins + long).tolist() if each < end)})  # fmt: skip
+    moments = sorted(
+        {0, *range(HOUR, end, HOUR), *begins.tolist(), *(each for each in (begins + long).tolist() if each < end)}
+    )
     found: list[tuple[int, int]] = []
     before = int(usual[0])
     for time in moments:
@@ -109,10 +116,16 @@ def add_databases(rows: Rows, chosen: Parameters, work: float) -> Floats:
 
 
 def groups_of(chosen: Parameters, wanted: Floats, constant: Floats, total: int) -> tuple[Group, ...]:
-    """Return the groups. What a group of services is guaranteed changes each hour with what they want; the others have a small quota."""
+    """Return the groups.
+
+    What a group of services is guaranteed changes each hour with what they want; the others have a small quota.
+    """
     found = []
     for name, hours, fixed in zip(names_of("services", chosen.groups), wanted, constant.tolist(), strict=True):
-        quotas = [Quota(scalar=max(1, min(total // 1000, round(each))) * 1000) for each in (hours * chosen.headroom + fixed).tolist()]  # fmt: skip
+        quotas = [
+            Quota(scalar=max(1, min(total // 1000, round(each))) * 1000)
+            for each in (hours * chosen.headroom + fixed).tolist()
+        ]
         windows = tuple(
             QuotaWindow(days=EVERY_DAY, start=hour * 60, end=(hour + 1) * 60 % (DAY_HOURS * 60), quota=quota)
             for hour, quota in enumerate(quotas)

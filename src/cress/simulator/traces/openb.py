@@ -1,7 +1,8 @@
 """The GPU cluster of Alibaba's cluster-trace-gpu-v2023: its nodes with their GPUs one by one, its lists of pods.
 
 Nodes: ``sn,cpu_milli,memory_mib,gpu,model``. Pods: ``name,cpu_milli,memory_mib,num_gpu,gpu_milli`` and, in most lists,
-``gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time`` (seconds). Each pod becomes a row of a table of jobs.
+``gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time`` (seconds). Each pod becomes a row of a table of
+jobs.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ def is_pods(header: Sequence[str]) -> bool:
 
 
 def load_nodes(text: str, file: str) -> Cluster:
-    """The cluster of this list: every GPU is a device, its model an attribute. Raises ``InputError`` for every mistake."""
+    """The cluster of this list: every GPU is a device, its model an attribute.
+
+    Raises ``InputError`` for every mistake.
+    """
     dimensions = Dimensions((GPU,))
     reader = csv.DictReader(text.splitlines())
     nodes: list[Node] = []
@@ -135,7 +139,10 @@ def _times(pods: Columns, lines: list[int], notes: TraceNotes) -> Columns:
 
 
 def _between(first: str, last: str) -> str:
-    """Return the seconds between two times; -1, unknown, without an end. A cell that is not a time is returned for the table's reader to report."""
+    """Return the seconds between two times; -1, unknown, without an end.
+
+    A cell that is not a time is returned for the table's reader to report.
+    """
     if not last:
         return "-1"
     wrong = next((each for each in (first, last) if not (each.isascii() and each.isdigit() and len(each) < 13)), "")

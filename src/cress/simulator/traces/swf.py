@@ -101,7 +101,9 @@ def _numbers(lines: list[bytes], numbers: list[int], notes: TraceNotes) -> tuple
 
 @dataclass(frozen=True)
 class _Feedback:
-    """The columns that few logs fill, by line: the number of the preceding job, and the lines with a think time or with requested memory."""
+    """The columns that few logs fill, by line: the number of the preceding job, and the lines with a think time or with
+    requested memory.
+    """
 
     preceding: dict[int, int]
     think: frozenset[int]

@@ -41,7 +41,10 @@ def make_policy(group: Group, options: Options, fit: Fit) -> Policy[J]:
     if options.backfill != "easy":
         does = "starts" if options.backfill == "off" else "plans"
         raise InputError(
-            f"backfill={options.backfill} {does} every job in the order of submission, by the limits that users request",
+            (
+                f"backfill={options.backfill} {does} every job in the order of submission, by the limits that "
+                "users request"
+            ),
             hint="backfill=easy, or estimates=requested and backfill_order=submit",
             field=group.name,
         )

@@ -69,7 +69,9 @@ class BackfillPolicy(Policy[J]):
             place += 1
 
     def _offered_in(self, places: Iterable[int], head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
-        """Yield the jobs at these positions, in this order, that may be offered behind ``head``; for orders that are not that of the queue."""
+        """Yield the jobs at these positions, in this order, that may be offered behind ``head``; for orders that are
+        not that of the queue.
+        """
         offered = None if self._covers_all() else {job.key for job in self.looked_at()}
         for place in places:
             job = self.queue.at(place)

@@ -36,7 +36,8 @@ class Policy(Generic[J]):
 
     def __init__(self) -> None:
         self.queue: Queue[J] = Queue()
-        # Set by the cycle when the job that ``later`` yielded last was passed over for its user or group: that says nothing of jobs like it.
+        # Set by the cycle when the job that ``later`` yielded last was passed over for its user or group: that says
+        # nothing of jobs like it.
         self.spared = False
         # The time at which keys were computed, and the first one at which one of them may change.
         self.now = 0
@@ -115,7 +116,9 @@ class Policy(Generic[J]):
         return found, len(found) if len(found) < MOST_AHEAD else len(self)
 
     def head_is_overdue(self) -> bool:
-        """Return whether the head must not be delayed by a wrong estimate any more; only for policies that are ``timed``."""
+        """Return whether the head must not be delayed by a wrong estimate any more; only for policies that are
+        ``timed``.
+        """
         return False
 
     def head(self) -> J | None:
@@ -140,7 +143,8 @@ class Policy(Generic[J]):
         return job is self.head()
 
     def outranks(self, job: J, other: J, start: int) -> bool:
-        """Return whether ``job`` has a higher priority than a task of ``other`` that started at ``start``, before the job came.
+        """Return whether ``job`` has a higher priority than a task of ``other`` that started at ``start``, before the
+        job came.
 
         A task that started while the job waited was put before it by the policy: to stop it would undo that decision.
         """
@@ -150,7 +154,8 @@ class Policy(Generic[J]):
         """Take over the quota of the group, in its measures."""
 
     def count_lacking(self, fit: Fit, counts: Ints) -> None:
-        """Add to ``counts``, per dimension, the jobs that are offered in this pass and the next ones and lack it everywhere.
+        """Add to ``counts``, per dimension, the jobs that are offered in this pass and the next ones and lack it
+        everywhere.
 
         At most ``MOST_PENDING`` of a queue are looked at.
         """

@@ -21,9 +21,10 @@ _SCALE = 120
 class CapacityPolicy(Policy[J]):
     """Policy that offers every user's head; FIFO inside a user.
 
-    A user's share is the part of the group's quota that the user uses, in the measure with the largest part, divided by the user's weight;
-    equal users go by name. ``limit_factor`` > 0 bounds it: that many times the user's part of the quota, which is divided among
-    the users with waiting or running jobs by their weights. A user who uses nothing may always start one unit.
+    A user's share is the part of the group's quota that the user uses, in the measure with the largest part, divided by
+    the user's weight; equal users go by name. ``limit_factor`` > 0 bounds it: that many times the user's part of the
+    quota, which is divided among the users with waiting or running jobs by their weights. A user who uses nothing may
+    always start one unit.
     """
 
     offers_more = True

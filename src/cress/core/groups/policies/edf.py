@@ -13,8 +13,8 @@ def _measures(job: QueuedJob) -> tuple[int, ...]:
 class EdfPolicy(UrgencyPolicy[J]):
     """Policy that offers all jobs by deadline.
 
-    Those that cannot meet it any more, even if they take as small a part of their time limit as one of ten such runs, come last with ``late`` best_effort; with
-    ``urgent`` that does not matter, as in EDF by the book.
+    Those that cannot meet it any more, even if they take as small a part of their time limit as one of ten such runs,
+    come last with ``late`` best_effort; with ``urgent`` that does not matter, as in EDF by the book.
     """
 
     by_deadline = True

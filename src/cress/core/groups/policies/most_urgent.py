@@ -23,7 +23,8 @@ _CHANGED = -1
 class MostUrgent:
     """Search for the first job of a queue, and until when it is that.
 
-    ``late`` is the urgency of a job that cannot meet its deadline any more. With ``by_deadline`` the order of all others is that of their deadlines.
+    ``late`` is the urgency of a job that cannot meet its deadline any more. With ``by_deadline`` the order of all
+    others is that of their deadlines.
     """
 
     def __init__(self, late: float, *, by_deadline: bool) -> None:
@@ -64,7 +65,8 @@ class MostUrgent:
         return int(change_of_blocks(*self._order(queue, now), self._heads, self._changes, head))
 
     def that_fit(self, queue: RankedQueue[J], durations: Ints, bound: Ints, rows: Ints, now: int) -> Iterator[int]:
-        """Yield the positions of jobs whose shape fits somewhere and whose duration is below the bound of its row, in their order.
+        """Yield the positions of jobs whose shape fits somewhere and whose duration is below the bound of its row, in
+        their order.
 
         Bounds may fall meanwhile. Only after ``find`` for the queue as it is.
         """

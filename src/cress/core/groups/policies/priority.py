@@ -37,7 +37,8 @@ class PriorityPolicy(Policy[J]):
     def outranks(self, job: J, other: J, start: int) -> bool:
         """Return whether ``job`` has a higher priority than a task of ``other`` that started at ``start``.
 
-        The task keeps the points that it had gained by waiting: else ageing would put it first only to be preempted at once.
+        The task keeps the points that it had gained by waiting: else ageing would put it first only to be preempted at
+        once.
         """
         gained = self._ageing * max(0, start - other.submitted)
         return (job.job.priority - other.job.priority) * _STEP * HOUR > gained

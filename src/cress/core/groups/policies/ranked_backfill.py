@@ -1,4 +1,6 @@
-"""BackFill by estimates: another order than that of submission, and ends that earlier runs predict (design note 0022)."""
+"""BackFill by estimates: another order than that of submission, and ends that earlier runs predict (design note
+0022).
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,11 @@ def _measures(job: QueuedJob) -> tuple[int, ...]:
 class RankedBackfill(BackfillPolicy[J]):
     """EASY backfill whose order is that of ``backfill_order``: with ``expansion_factor`` that of the head too.
 
-    A job that is overdue is the head in that order; in the others the head is overdue some time after it was submitted. While
-    the head is overdue no estimate counts (``Cycle``), so nothing that starts then can delay it.
+    A job that is overdue is the head in that order; in the others the head is overdue some time after it was submitted.
+    While the head is overdue no estimate counts (``Cycle``), so nothing that starts then can delay it.
 
-    The order is that of the moment at which something happened last: time alone changes it only when a job becomes overdue, so
-    what is decided does not depend on how often a decision is asked for.
+    The order is that of the moment at which something happened last: time alone changes it only when a job becomes
+    overdue, so what is decided does not depend on how often a decision is asked for.
     """
 
     timed = True
@@ -131,9 +133,18 @@ class RankedBackfill(BackfillPolicy[J]):
         if len(queue) == 1:
             return
         places = candidates(
-            queue.rows, queue.limits, GAP, queue.values, self._by_estimates(), self._by_factor, queue.first, queue.end, self.now,
-            self._bound, self._fit.cluster.rows,
-        )  # fmt: skip
+            queue.rows,
+            queue.limits,
+            GAP,
+            queue.values,
+            self._by_estimates(),
+            self._by_factor,
+            queue.first,
+            queue.end,
+            self.now,
+            self._bound,
+            self._fit.cluster.rows,
+        )
         if len(places):
             yield from self._offered_in(places.tolist(), head, memo)
 

@@ -13,7 +13,9 @@ FIXED = ("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/pr
 
 
 class Mount(msgspec.Struct, frozen=True):
-    """A mount at ``target``: a folder of the node, or (no ``source``) a private one in memory with the permissions ``mode``."""
+    """A mount at ``target``: a folder of the node, or (no ``source``) a private one in memory with the permissions
+    ``mode``.
+    """
 
     target: str
     source: str = ""
@@ -25,9 +27,9 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     """The description of a sandbox that is made in ``folder``, which only the executor may enter.
 
     ``root`` is the folder of its root file system; ``bound``: it is bound read-only already, and has all folders
-    for mounts. ``mounts`` come in their order, after ``/proc``, ``/dev`` and ``/sys``. ``pause`` is the program of its first
-    process, which finds ``environment``. ``group`` is the path of its control groups. ``devices`` are files of the node in /dev
-    that are in the sandbox too.
+    for mounts. ``mounts`` come in their order, after ``/proc``, ``/dev`` and ``/sys``. ``pause`` is the program of its
+    first process, which finds ``environment``. ``group`` is the path of its control groups. ``devices`` are files of
+    the node in /dev that are in the sandbox too.
     """
 
     folder: str
@@ -55,7 +57,8 @@ class Engine(Protocol):
     name: str
 
     def command(self, box: Box) -> list[str]:
-        """Prepare, and return the command to execute. Called in the process that becomes the engine, with private mounts.
+        """Prepare, and return the command to execute. Called in the process that becomes the engine, with private
+        mounts.
 
         The engine ends when the sandbox exists, or is killed then; the first process goes on in both cases.
         """

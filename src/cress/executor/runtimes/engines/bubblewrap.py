@@ -1,4 +1,7 @@
-"""bubblewrap: a small engine. It would stay as the parent of the first process, which is not needed, so it is killed."""
+"""bubblewrap: a small engine.
+
+It would stay as the parent of the first process, which is not needed, so it is killed.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,10 @@ from cress.executor.runtimes.engines.base import Box
 
 
 class Runc:
-    """See ``Engine``. It makes control groups in every hierarchy, in the same places as ours, and they are removed with ours."""
+    """See ``Engine``.
+
+    It makes control groups in every hierarchy, in the same places as ours, and they are removed with ours.
+    """
 
     name = "runc"
 

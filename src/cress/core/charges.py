@@ -1,0 +1,29 @@
+"""Charges: the cores that a task counts for in its group, or the share of the dimension that it needs most."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from cress.model.resources import ResourceVector
+
+MILLION = 1_000_000
+
+
+@lru_cache(maxsize=4096)
+def core_share(request: ResourceVector, capacity: ResourceVector) -> int:
+    """Return the cores (in thousandths) that a task takes of a node: those it asks for, or as large a part of them as
+    of what it asks most of.
+
+    A task with all of the memory leaves nothing of the node, however few cores it has (design note 0014). Rounded up.
+    """
+    cores = capacity[0]
+    shares = (-(-amount * cores // total) for amount, total in zip(request, capacity, strict=True) if amount and total)
+    return max(request[0], max(shares, default=0))
+
+
+def dominant_share(request: ResourceVector, capacity: ResourceVector) -> int:
+    """Return the maximum over the dimensions of request / capacity, in millionths, rounded up (G's key resource)."""
+    return max(
+        (-(-amount * MILLION // total) for amount, total in zip(request, capacity, strict=True) if amount and total),
+        default=0,
+    )
