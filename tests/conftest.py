@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
+from tests.budget import Budget
 from tests.examples import LONGER, USUAL
 from tests.servers.postgresql import PostgreSql
 from tests.servers.zookeeper import Ensemble
@@ -44,6 +45,12 @@ providers._get_local_constants = Constants
 # tests are to obey it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure every test."""
+    config.pluginmanager.register(Budget(), "budget")
+
 
 NO_TRACES = "CRESS_TRACES is not set: point it to the folder of the real traces to run this"
 
