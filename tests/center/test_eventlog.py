@@ -100,7 +100,7 @@ LIVES = st.lists(st.tuples(st.integers(0, 12), ENDS, st.integers(0, 2_000), ZERO
 
 
 @given(lives=LIVES, snapshot=st.integers(2, 9), new_file=st.booleans())
-@examples(15)
+@examples(5)
 def test_what_was_committed_is_there_once_after_any_crash(
     lives: list[tuple[int, str, int, int]], snapshot: int, new_file: bool
 ) -> None:

@@ -41,20 +41,20 @@ CONSTRAINED = {**CONSTRAINED, "use": 5}
 PLACED = {**PLACED, "use": 5}
 
 
-@examples(30)
+@examples(10)
 @given(settings_of_any_kind(**LENDING), operations(EVERYTHING))
 def test_whatever_happens_every_invariant_holds(setting: Setting, story: list[Operation]) -> None:
     Player(setting).play(story)
 
 
 # Each costs four times as much as others, and what it checks is checked without loans too.
-@examples(12)
+@examples(4)
 @given(settings_of_any_kind(**LENDING, constrained=True, placed=True), operations(PLACED))
 def test_with_constraints_and_devices_too(setting: Setting, story: list[Operation]) -> None:
     Player(setting).play(story)
 
 
-@examples(20)
+@examples(7)
 @given(settings_of_any_kind(**LENDING), operations(EVERYTHING), st.booleans())
 def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[Operation], often: bool) -> None:
     player = Player(setting, check=False)
@@ -64,7 +64,7 @@ def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[O
         player.play([operation])
 
 
-@examples(20)
+@examples(7)
 @given(settings_of_any_kind(**LENDING, constrained=True), operations(CONSTRAINED))
 def test_a_follower_is_in_the_same_state(setting: Setting, story: list[Operation]) -> None:
     Followed(setting).play(story)

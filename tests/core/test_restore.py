@@ -25,7 +25,7 @@ from tests.core.settings import (
     settings_of_any_kind,
 )
 from tests.core.stories import Player, sent_away
-from tests.examples import examples
+from tests.examples import fixed
 
 
 def in_the_middle_of(core: Scheduler) -> set[str]:
@@ -55,7 +55,7 @@ def test_restored_at_any_moment_it_goes_on_alike() -> None:
     seen: Counter[str] = Counter()
 
     # Enough stories to come by everything that is listed below.
-    @examples(60)
+    @fixed(40)
     # Only some groups with BackFill plan, and only one order of nodes rotates, so these come more often.
     @given(
         setting=st.one_of(

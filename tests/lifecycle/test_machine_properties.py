@@ -37,7 +37,7 @@ from cress.model.records import JobState
 from cress.model.reports import Cause, Report
 from cress.model.times import SECOND
 from cress.model.vectors import parse_vector
-from tests.examples import examples
+from tests.examples import fixed
 from tests.lifecycle.builders import DIMENSIONS, World, ended, group, job, node, started
 
 NODES = ("n1", "n2")
@@ -256,7 +256,7 @@ def under_way(machine: Machine) -> set[str]:
 def test_histories() -> None:
     """No task runs twice; a restored machine and a replayed log say the same; in the end everything is over."""
 
-    @examples(100)
+    @fixed(50)
     @given(seed=st.integers(0, 100_000), cut=st.integers(1, 60))
     def check(seed: int, cut: int) -> None:
         history(seed, cut)
