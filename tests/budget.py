@@ -1,9 +1,9 @@
 """A budget for each test: what is slow is made faster or marked ``long``; and a table of where the time of a run went.
 
 A test without the mark may take as many seconds of processor (of its process and of the programs that it waited for)
-and of time as ``BUDGET`` says. Its own fixtures count, those that it shares with others do not. Machines differ, and other
-programs run beside it. So the budget of a test that is above it becomes wider: by what a fixed piece of work takes more
-than ``REFERENCE``, and its time by what the processors were asked for.
+and of time as ``BUDGET`` says. Its own fixtures count, those that it shares with others do not. Machines differ, and
+other programs run beside it. So the budget of a test that is above it becomes wider: by what a fixed piece of work
+takes more than ``REFERENCE``, and its time by what the processors were asked for.
 """
 
 from __future__ import annotations
