@@ -22,7 +22,7 @@ import pytest
 REFERENCE = 0.010  # seconds of the piece of work, on the machine for which the budget is meant
 EXCEPTIONS = Path(__file__).with_name("over_budget.txt")
 # What each test of the last run took: seconds of processor, seconds, name.
-TIMES = Path("build/test-times.json")
+TIMES = Path("build") / f"test-times-{os.environ.get('TEST_POOL', 'all')}.json"
 _PROPERTY = "spent"
 _SHOWN = 15
 

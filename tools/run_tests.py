@@ -32,18 +32,16 @@ def main(arguments: list[str]) -> int:
     """Run both pools, print what they print line by line, and one last line for both; return the exit code."""
     if any(Path(each.partition("::")[0]).exists() for each in arguments if not each.startswith("-")):
         # Some files alone.
-        return subprocess.call(_command(2, arguments, "some"), cwd=ROOT)
+        return subprocess.call(_command(2, arguments), cwd=ROOT)
     workers = int(os.environ.get("WORKERS") or 2 * (os.cpu_count() or 1))
     if not workers:
-        return subprocess.call(_command(0, arguments, "all"), cwd=ROOT)
-    others = sorted(
-        each.name for each in (ROOT / "tests").iterdir() if each.name not in COMPUTING and _has_tests(each)
-    )
+        return subprocess.call(_command(0, arguments), cwd=ROOT)
+    others = sorted(each.name for each in (ROOT / "tests").iterdir() if each.name not in COMPUTING and _has_tests(each))
     begun = time.monotonic()
     computing = max(1, (os.cpu_count() or 1) // 2)
     pools = [
-        _Pool(_command(computing, [*arguments, *(f"tests/{name}" for name in COMPUTING)], "computing")),
-        _Pool(_command(workers, [*arguments, *(f"tests/{name}" for name in others)], "waiting")),
+        _Pool("computing", computing, [*arguments, *(f"tests/{name}" for name in COMPUTING)]),
+        _Pool("waiting", workers, [*arguments, *(f"tests/{name}" for name in others)]),
     ]
     codes = [pool.wait() for pool in pools]
     counts: Counter[str] = sum((pool.counts for pool in pools), Counter())
@@ -63,17 +61,23 @@ def _order(kind: str) -> int:
     return ("failed", "error", "errors", "passed").index(kind) if kind in ("failed", "error", "errors", "passed") else 9
 
 
-def _command(workers: int, arguments: list[str], pool: str) -> list[str]:
-    start = [sys.executable, "-m", "pytest", "-n", str(workers), "--dist", "worksteal"]
-    return [*start, "-o", f"cache_dir=.pytest_cache/{pool}", *arguments]
+def _command(workers: int, arguments: list[str]) -> list[str]:
+    return [sys.executable, "-m", "pytest", "-n", str(workers), "--dist", "worksteal", *arguments]
 
 
 class _Pool:
     """One pytest, whose lines are printed as they come; its last line is kept for the sum."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, name: str, workers: int, arguments: list[str]) -> None:
         self.counts: Counter[str] = Counter()
-        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self._process = subprocess.Popen(
+            _command(workers, [*arguments, "-o", f"cache_dir=.pytest_cache/{name}"]),
+            cwd=ROOT,
+            env={**os.environ, "TEST_POOL": name},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         assert self._process.stdout is not None
         self._reader = threading.Thread(target=self._print, args=(self._process.stdout,))
         self._reader.start()
