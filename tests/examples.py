@@ -10,8 +10,11 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import TypeVar
 
 from hypothesis import settings
+
+T = TypeVar("T")
 
 USUAL, LONGER = 10, 30
 _ROOT = Path(__file__).resolve().parents[1]
@@ -28,7 +31,7 @@ def fixed(count: int) -> settings:
     """Return the setting of stories of which a test counts what they came by: ``count`` that are the same for ever in
     the usual profile, and ``LONGER`` times as many, others each time, in a long run.
     """
-    return settings(examples(count), derandomize=settings().max_examples == USUAL)
+    return settings(examples(count), derandomize=usual(True, False))
 
 
 def seed() -> int:
@@ -41,3 +44,8 @@ def seed() -> int:
         cwd=_ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return int(asked.stdout.strip()[:8] or "0", 16)
+
+
+def usual(push: T, long: T) -> T:
+    """Return how much is tried on a push, or in a long run."""
+    return push if settings().max_examples == USUAL else long

@@ -104,6 +104,8 @@ class Account:
         self.foreign: dict[str, ResourceVector] = {}
         self.waiting: dict[int, set[int]] = {}
         self.cancelled: set[int] = set()
+        # What was idle in the leases of each group before what is decided now.
+        self.idle_before: dict[str, list[int]] = {}
         self.on_hold: set[int] = set()
         self.behind: dict[int, int] = {}
         # Tasks that are tried again, and not before that time.
@@ -242,7 +244,11 @@ class Account:
         told = {each: self.running[each].told for each in together}
         for each in together:
             self.running[each].told = False
-        used = with_idle(self.used(group, core, leaving=False), group, core)
+        tasks = self.used(group, core, leaving=False)
+        # What the same answer takes of leases later still counted when this was decided.
+        before = self.idle_before.get(group, [0] * len(tasks))
+        now_used = with_idle(tasks, group, core)
+        used = [max(have, own + idle) for have, own, idle in zip(now_used, tasks, before, strict=True)]
         for each in together:
             self.running[each].told = told[each]
         assert any(have > limit for have, limit in zip(used, quota, strict=True)), f"{group} is not above its quota"
@@ -331,6 +337,11 @@ class Account:
         for job in started:
             if self.jobs[job].gang:
                 assert not self.waiting[job], f"{len(self.waiting[job])} tasks of gang {job} were left behind"
+
+    def note_idle(self, core: Scheduler) -> None:
+        """Take note of what is idle in the leases of each group, before the core decides."""
+        groups = {lease.workload.group for lease in core.pool.leases.values()}
+        self.idle_before = {each.name: with_idle([0] * len(each.quota), each.name, core) for each in groups}
 
     def follow_leases(self, core: Scheduler) -> None:
         """Take over what the holders of leases use themselves; the invariants of the core check the rest."""

@@ -159,6 +159,7 @@ class Player:
         while more:
             rounds += 1
             assert rounds < 2_000, f"it does not come to rest: {self.answers[-1][-4:]}"
+            self.account.note_idle(self.core)
             answer = self.core.decide(self.now, self.budget)
             more = answer.more
             for twin in self.twins:
