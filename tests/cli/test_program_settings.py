@@ -10,15 +10,22 @@ import msgspec
 import pytest
 import typer
 
+from cress.center.settings import Oidc
 from cress.center.settings import Settings as CenterSettings
+from cress.cli.center import center_fields
+from cress.cli.executor import executor_fields
 from cress.cli.main import app
 from cress.cli.program_options import given_arguments
 from cress.cli.programs import command_of
+from cress.cli.up import center_arguments
 from cress.executor.settings import Settings as ExecutorSettings
+from cress.model.access import Role, Visibility
 from cress.model.program_settings.center_settings import CENTER_SETTINGS
 from cress.model.program_settings.executor_settings import EXECUTOR_SETTINGS
 from cress.model.program_settings.setting import CENTER, EXECUTOR, UP, Setting, ValueType
 from cress.model.program_settings.table import TABLE, settings_of
+from cress.model.resources import Dimensions
+from cress.model.times import DAY, HOUR, MINUTE
 from tools import settings_tables
 
 # What `cress up` decides itself, or what needs several machines. A new setting is in `cress up`, or gets a line here.
@@ -48,6 +55,7 @@ OTHER_FIELDS = {
 }
 OF = {CENTER: CENTER_SETTINGS, EXECUTOR: EXECUTOR_SETTINGS}
 SHARED = [(program, each) for program in OF for each in OF[program] if UP in each.programs]
+EXECUTOR_DEFAULTS = ExecutorSettings(name="n", directory=Path("d"), center_url="ws://c", token="")
 NEEDED = {CENTER: [], EXECUTOR: ["--center", "ws://c:1"]}
 
 
@@ -89,6 +97,19 @@ def test_fields_of_the_structs_are_rows_with_the_same_default(program: str, stru
         if setting.needed or field in ("port", "executor_port"):  # any free port, unless the command says which
             continue
         assert setting.value(setting.unset) == defaults[field], field
+
+
+def test_defaults_have_the_units_of_the_structs() -> None:
+    center, executor = CenterSettings(data=Path("d")), EXECUTOR_DEFAULTS
+    assert (center.host, center.port, center.executor_port, center.dns_domain) == ("127.0.0.1", 0, 0, "cress")
+    kept = (center.keep_history, center.keep_usage, center.keep_events, center.keep_events_size, center.data_age)
+    assert kept == (90 * DAY, 1100 * DAY, 30 * DAY, 2**30, 10 * MINUTE)
+    assert (center.visibility, center.dimensions) == (Visibility.ALL, Dimensions())
+    oidc = Oidc(issuer="https://id", client_id="cress")
+    assert (oidc.claim, oidc.domain, oidc.role, oidc.life) == ("email", "", Role.USER, 12 * HOUR)
+    assert (executor.keep_logs, executor.keep_logs_size, executor.log_size) == (7 * 86_400.0, 2**30, 64 * 2**20)
+    assert (executor.ports, executor.runtime) == ((20_000, 32_767), "process")
+    assert (executor.judged, executor.discover) == (True, True)
 
 
 @pytest.mark.parametrize("setting", TABLE, ids=lambda each: f"{each.programs[0]}-{each.name}")
@@ -144,6 +165,32 @@ def test_up_hands_on_nothing_that_was_not_given_and_a_default_that_was() -> None
     assert given_arguments(CENTER_SETTINGS, UP, context, context.params) == []
     context = up("--visibility", "all", "--dns-domain", "cress")
     assert given_arguments(CENTER_SETTINGS, UP, context, context.params, but={"dns-domain"}) == ["--visibility", "all"]
+
+
+def test_up_lets_any_namenode_be_asked_where_only_its_user_submits() -> None:
+    def arguments(*given: str) -> list[str]:
+        context = up(*given)
+        return center_arguments(context, context.params)
+
+    assert arguments() == ["--webhdfs", "any"]
+    assert arguments("--socket", "s", "--data", "d", "--port", "1") == ["--socket", "s"]
+    assert arguments("--webhdfs", "a=http://a") == ["--webhdfs", "a=http://a"]
+    assert arguments("--dimension", "gpu", "--socket", "s") == ["--socket", "s", "--dimension", "gpu"]
+
+
+def test_settings_that_are_read_together(tmp_path: Path) -> None:
+    words = ["--dns-domain", "lab", "--licence", "matlab=2", "--oidc-issuer", "https://id", "--oidc-client-id", "me"]
+    fields = center_fields(CENTER, command_of(CENTER).make_context(CENTER, ["--config", "", *words]).params)
+    assert (fields["dns"], fields["dns_domain"], fields["licence"]) == (None, "lab", (("matlab", 2),))
+    assert fields["oidc"] == Oidc(issuer="https://id", client_id="me")
+    file = tmp_path / "devices.yaml"
+    file.write_text("devices: {gpu: [{id: a}]}\ndata: ['/data/a*']\n")
+    words = ["--center", "ws://c", "--writable", str(tmp_path), "--hide", "/usr", "--allow-scheme", "https"]
+    words += ["--devices", str(file), "--data-path", "/sets/*"]
+    fields = executor_fields(EXECUTOR, command_of(EXECUTOR).make_context(EXECUTOR, ["--config", "", *words]).params)
+    assert (fields["writable"], fields["hide"]) == ((str(tmp_path),), ("/usr",))
+    assert (fields["sources"].schemes, fields["data"]) == (("https",), ("/data/a*", "/sets/*"))
+    assert (len(fields["devices"]), fields["told"]) == (1, ("gpu",))
 
 
 def test_a_value_that_is_wrong_names_its_option() -> None:

@@ -184,9 +184,8 @@ def test_settings_of_center_and_executors_reach_them(home: Cluster) -> None:
     url = json.loads((home.data / "center.json").read_text())["url"]
     told = httpx.get(f"{url}/v1/login", verify=trusted).json()
     assert told == {"issuer": "https://id.example.com", "client_id": "me", "scope": "openid email"}
-    with up.client() as client:
-        with pytest.raises(Refused, match="gpu, by which node1 repels"):
-            client.submit([script(home, "true")])
+    with up.client() as client, pytest.raises(Refused, match="gpu, by which node1 repels"):
+        client.submit([script(home, "true")])
     assert up.stop()[0] == 0
 
 

@@ -47,12 +47,6 @@ def up(*, ctx: typer.Context, **given: Any) -> None:
     with told("up", "center"):
         given["dimension"] = _declared(given)
         check(given)
-        of_center = given_arguments(CENTER_SETTINGS, UP, ctx, given, but={"data", "host", "port", "dimension"})
-        for each in given["dimension"]:
-            of_center += ["--dimension", each]
-        if given["socket"] is None and not given["webhdfs"]:
-            # One user, the owner of this machine: any namenode may be asked.
-            of_center += ["--webhdfs", "any"]
         setup = LocalSetup(
             data=data_directory(given["data"]),
             host=given["host"],
@@ -60,7 +54,7 @@ def up(*, ctx: typer.Context, **given: Any) -> None:
             executors=given["executors"],
             resource=given["node_resource"],
             racks=_racks(given["racks"], given["executors"]),
-            center=of_center,
+            center=center_arguments(ctx, given),
             executor=given_arguments(EXECUTOR_SETTINGS, UP, ctx, given),
         )
         # Asked to stop is asked to stop, by whichever signal.
@@ -84,6 +78,17 @@ def up(*, ctx: typer.Context, **given: Any) -> None:
             raise typer.Exit(error.code) from None
         finally:
             cluster.stop()
+
+
+def center_arguments(ctx: typer.Context, given: Mapping[str, Any]) -> list[str]:
+    """Return the arguments of the center beside those that every local cluster gives it."""
+    arguments = given_arguments(CENTER_SETTINGS, UP, ctx, given, but={"data", "host", "port", "dimension"})
+    for each in given["dimension"] or ():
+        arguments += ["--dimension", each]
+    if given["socket"] is None and not given["webhdfs"]:
+        # One user, the owner of this machine: any namenode may be asked.
+        arguments += ["--webhdfs", "any"]
+    return arguments
 
 
 def check(given: Mapping[str, Any]) -> None:
