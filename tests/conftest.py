@@ -24,14 +24,20 @@ settings.register_profile(
     deadline=None,
     # What failed elsewhere is found by its seed, not by a file that only one machine has.
     database=None,
-    # Not the last one, which explains a failure after many more runs: a story takes too long for that.
-    phases=(Phase.explicit, Phase.generate, Phase.target, Phase.shrink),
+    # What fails is told at once. Making it smaller takes minutes for a story: ``--hypothesis-profile=shrink`` does that.
+    phases=(Phase.explicit, Phase.generate, Phase.target),
     suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "shrink",
+    parent=settings.get_profile("default"),
+    phases=(Phase.explicit, Phase.generate, Phase.target, Phase.shrink),
 )
 settings.register_profile(
     "long",
     parent=settings.get_profile("default"),
     max_examples=LONGER * USUAL,
+    phases=tuple(Phase),
     # What it finds comes again by ``@reproduce_failure`` with what is printed.
     print_blob=True,
 )

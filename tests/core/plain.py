@@ -12,7 +12,6 @@ from cress.model.events import TaskAdopted
 from cress.model.group import SchedPolicy
 from cress.model.job import Job, JobType
 from cress.model.node import Allocated, Load, Node
-from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 
 NEVER = 2**61
@@ -126,7 +125,7 @@ class Account:
         self.loads.pop(name, None)
         self.busy.pop(name, None)
 
-    def measure(self, name: str, load: Load | None, options: Options) -> None:
+    def measure(self, name: str, load: Load | None, core: Scheduler) -> None:
         """What is measured on a node now (docs/load.md); nothing of it is left when the node is lost."""
         self.loads.pop(name, None)
         before = self.busy.pop(name, set())
@@ -136,7 +135,11 @@ class Account:
         busy = self.busy[name] = set()
         if not self.nodes[name].judged:
             return
-        capacity, held = self.nodes[name].capacity, self.held(name)
+        capacity, held, options = self.nodes[name].capacity, self.held(name), core.options
+        for lease in core.pool.leases.values():
+            # The account does not know idle parts of leases, which are promised like tasks.
+            if lease.idle and core.cluster.names[lease.node] == name:
+                held = plus(held, lease.idle_amounts())
         promised = 1000 * held[0] // capacity[0] if capacity[0] else 0
         left, limit, least = capacity[1] - held[1], round(1000 * options.overload_cpu), options.overload_memory
         if limit and "cpu" in before and load.cpu > limit - 100 and load.cpu > promised:
