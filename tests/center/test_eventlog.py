@@ -201,12 +201,13 @@ def test_a_gap_in_the_log_begins_a_new_file(tmp_path: Path) -> None:
 def test_a_disk_that_is_full_costs_the_center_nothing_and_the_log_a_gap_at_most(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "events")
     log.open(0, [], lambda: STATE, utc=DAY)
-    fd, log._fd = log._fd, os.open("/dev/full", os.O_WRONLY)
+    assert log._file
+    fd, log._file.fd = log._file.fd, os.open("/dev/full", os.O_WRONLY)
     log.append(b"one")
     assert not log.sync()
     assert "No space left" in log.problem
-    os.close(log._fd)
-    log._fd = fd
+    os.close(log._file.fd)
+    log._file.fd = fd
     log.append(b"two")
     assert log.sync()
     assert log.problem == ""
