@@ -71,7 +71,9 @@ def test_whole_numbers(text: str, number: int) -> None:
     assert read(f"a: '{text}'") == {"a": text}
 
 
-@pytest.mark.parametrize("text", ["1.5", "1e3", "_1", "0b1", "0xg", "-x", "+", "1:30", ".inf", "12-1"])
+@pytest.mark.parametrize(
+    "text", ["1.5", "1e3", "_1", "0b1", "0xg", "0x_", "9" * 5000, "-x", "+", "1:30", ".inf", "12-1"]
+)
 def test_everything_else_stays_as_it_is_written(text: str) -> None:
     assert read(f"a: {text}") == {"a": text}
 

@@ -29,7 +29,8 @@ _TRUTHS = frozenset(word for each in ("true", "false") for word in (each, each.c
 _OLD = ("yes", "no", "on", "off", *("y", "n"))
 _OLD_TRUTHS = frozenset(word for each in _OLD for word in (each, each.capitalize(), each.upper())) | _TRUTHS
 _NUMBER_BEGINS = frozenset("+-0123456789")
-_NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*|0x[0-9a-fA-F_]+|0o[0-7_]+)")
+# Longer ones are no amounts of anything, and stay text.
+_NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]{0,30}|0x[0-9a-fA-F][0-9a-fA-F_]{0,30}|0o[0-7][0-7_]{0,30})")
 _BASES = {"0x": 16, "0o": 8}
 # Texts with a tag of their own in other readers; here they are what is written.
 _TEXTS = ("str", "int", "float", "bool", "timestamp", "value", "merge")
@@ -44,7 +45,7 @@ class Node:
 
     __slots__ = ("line", "literal", "tag", "value")
 
-    def __init__(self, tag: str, value: Any, line: int, *, literal: bool = False) -> None:
+    def __init__(self, tag: str, value: Any, line: int, literal: bool) -> None:
         self.tag = tag
         self.value = value
         self.line = line
@@ -144,11 +145,11 @@ def _composed(yaml: Any, events: Iterator[Any]) -> Iterator[Node]:
     for event in events:
         kind = type(event)
         if kind is scalar:
-            node = Node(_tag(event, truths), event.value, event.start_mark.line + 1, literal=event.style == "|")
+            node = Node(_tag(event, truths), event.value, event.start_mark.line + 1, event.style == "|")
         elif kind is mapping or kind is sequence:
             word = "map" if kind is mapping else "seq"
             tag = event.tag if event.tag and event.tag != "!" else TAG + word
-            node = Node(tag, None, event.start_mark.line + 1)
+            node = Node(tag, None, event.start_mark.line + 1, False)
             if event.anchor:
                 anchors[event.anchor] = node
             stack.append(items)
@@ -247,24 +248,29 @@ class ValueMaker:
         self._count += 1
         if self._count > self._most or depth > DEEPEST:
             raise InputError(f"is too much for {self._what}", hint="fewer aliases and levels", line=node.line)
-        if is_kind(node, "map"):
-            return self._mapping(node, depth, texts=texts)
-        if is_kind(node, "seq"):
-            items = LinedList(node.line)
-            for each in node.value:
-                items.append(self._value(each, depth + 1, texts=texts))
-                items.lines.append(each.line)
-            return items
+        if isinstance(node.value, list):
+            return self._inner(node, depth, texts=texts)
         kind = node.tag.removeprefix(TAG)
         if kind == "null":
             return None
         if kind == "bool" and not texts:
             return str(node.value).lower() in {"true", "yes", "on", "y"}
-        if kind not in _TEXTS or not isinstance(node.value, str):
-            raise InputError(f"{kind or 'its tag'} means nothing here", hint="texts and numbers", line=node.line)
+        if kind not in _TEXTS:
+            raise _unknown(node)
         if kind == "int" and self._numbers and not texts and _NUMBER.fullmatch(node.value):
             return int(node.value.replace("_", ""), _BASES.get(node.value.lstrip("+-")[:2], 10))
         return joined(node.value)
+
+    def _inner(self, node: Node, depth: int, *, texts: bool) -> Any:
+        if is_kind(node, "map"):
+            return self._mapping(node, depth, texts=texts)
+        if not is_kind(node, "seq"):
+            raise _unknown(node)
+        items = LinedList(node.line)
+        for each in node.value:
+            items.append(self._value(each, depth + 1, texts=texts))
+            items.lines.append(each.line)
+        return items
 
     def _mapping(self, node: Node, depth: int, *, texts: bool) -> LinedMapping:
         found = LinedMapping(node.line)
@@ -293,6 +299,11 @@ class ValueMaker:
                     found[key] = value
                     found.lines[key] = more.lines[key]
         return found
+
+
+def _unknown(node: Node) -> InputError:
+    kind = node.tag.removeprefix(TAG) or "its tag"
+    return InputError(f"{kind} means nothing here", hint="texts and numbers", line=node.line)
 
 
 def read_mapping(text: str, file: str, hint: str) -> LinedMapping | None:
@@ -347,6 +358,6 @@ def paths_of(value: object, path: str = "") -> Iterator[tuple[str, int]]:
 
 def joined(text: str) -> str:
     """Return a text in which characters that JSON writes as two escapes are the one that is meant."""
-    if not any("\ud800" <= each <= "\udfff" for each in text):
+    if text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
