@@ -253,6 +253,21 @@ def test_damage_in_the_middle_is_told_with_its_place(tmp_path: Path) -> None:
         read(tmp_path / "00000009.events")
 
 
+def test_what_is_damaged_in_the_newest_file_comes_from_the_store_again(tmp_path: Path) -> None:
+    records = [b"one" * 20, b"two" * 20, b"three" * 20]
+    log = EventLog(tmp_path / "events")
+    log.open(0, [], lambda: STATE, utc=DAY)
+    for record in records:
+        log.append(record)
+    log.close()
+    (path,) = files(tmp_path / "events")
+    path.write_bytes(path.read_bytes().replace(b"twotwo", b"twotow"))
+    log.open(3, records, lambda: STATE, utc=DAY)
+    assert not log.gap
+    log.close()
+    assert _all_records(tmp_path) == list(enumerate(records, 1))
+
+
 def test_records_that_are_read_are_those_that_were_written(tmp_path: Path) -> None:
     async def story(_: Committer, store: SqliteStore) -> list[bytes]:
         return [unpack(entry).record for entry in store.load().records]

@@ -248,6 +248,7 @@ def test_where_nothing_can_be_cut_off_the_next_frame_is_written_over_it(
     disk.room = 10**6
     file.append(b"kept")
     os.close(fd)
+    assert path.read_bytes().startswith(LINE + framed(b"kept"))
     assert payloads_of(read(path.read_bytes())) == [b"kept"]
 
 

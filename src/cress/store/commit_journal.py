@@ -93,7 +93,8 @@ def read_commits(path: Path) -> Commits | None:
         return None
     first = beginning.at if beginning.version > 1 else -1
     for frame in frames_of(data, beginning):
-        if frame.start != found.end or not _add(found, frame, first=frame.start == first):
+        # Behind damage no frame has the link that is expected.
+        if not _add(found, frame, first=frame.start == first):
             break
         found.end, found.check = frame.end, frame.check
     return found if found.end > first else None
