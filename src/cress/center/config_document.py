@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cress.center.licence_file import counts_of
-from cress.center.yaml_file import Mistakes, document, is_empty, is_kind
+from cress.center.yaml_file import Mistakes
+from cress.formats.yaml_text import Node, document, is_empty, is_kind
 from cress.model.errors import InputError, InputErrors, Note
 from cress.model.groups.conf import MAX_CHARACTERS, ParsedGroups, parse_groups
 from cress.model.jobfile.licences import Licences, amount, named
@@ -71,7 +72,7 @@ def parse_document(text: str, file: str, *, dimensions: Dimensions, accounting: 
     return Document(options, licences, groups)
 
 
-def _options(node: Any, wrong: _Wrong) -> Options | None:
+def _options(node: Node, wrong: _Wrong) -> Options | None:
     if is_empty(node):
         return Options()
     if not is_kind(node, "map"):
@@ -99,15 +100,15 @@ def _options(node: Any, wrong: _Wrong) -> Options | None:
     return None
 
 
-def _groups(node: Any, file: str, dimensions: Dimensions, accounting: str) -> ParsedGroups:
+def _groups(node: Node, file: str, dimensions: Dimensions, accounting: str) -> ParsedGroups:
     if is_empty(node) or node.value == "":
         return ParsedGroups((), file=file)
-    first = int(node.start_mark.line) + 1
+    first = node.line
     if not isinstance(node.value, str):
         hint = "groups: | and below it, indented, the blocks of Group.conf (docs/groups.md)"
         raise InputError("is not a text", hint=hint, file=file, line=first, field="groups")
     # Only a literal text has the lines of the document.
-    literal = node.style == "|"
+    literal = node.literal
 
     def line(number: int) -> int:
         return first + number if literal else first

@@ -3,16 +3,14 @@
 A file begins with the state before its first record. It is written after the store and synced before a snapshot
 empties the store's own log, so the store still has every record that the file loses in a crash; ``open`` puts it back.
 
-A file is a sequence of frames: length and CRC-32 of what follows (both 4 bytes, little-endian), then msgpack. The first
-frame is a ``Header``, every other one a record as in ``lifecycle.record``.
+A file is a framed file. The first frame is a ``Header``, every other one a record as in ``lifecycle.record``, both in
+msgpack.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import struct
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -20,18 +18,18 @@ from typing import BinaryIO
 import msgspec
 
 import cress
+from cress.formats.framed import BARE, Beginning, FileFormat, Frame, FramedFile, Older, frames
 from cress.lifecycle.record import MAJOR, Record, decode_record
 from cress.model.errors import InputError
 from cress.model.times import DAY
 
 EVENTS, SUFFIX = "events", ".events"
-FORMAT = 1
+# Files of version 1 are frames without a first line and marks.
+FORMAT = FileFormat("events", 2, (Older(1, b"", 0, BARE),))
 # A new file is begun when the last one is this old or this large, at the next snapshot.
 FILE_AGE, FILE_SIZE = DAY, 16 * 2**20
 # Records that could not be written wait here up to so many bytes; beyond that a new file begins, after a gap.
 MOST_PENDING = 64 * 2**20
-
-_FRAME = struct.Struct("<II")
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +56,7 @@ class EventFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         with _told(path), path.open("rb") as file:
-            first = next(_frames(file, path), None)
+            first = next(_payloads(file, path), None)
         try:
             self.header = msgspec.msgpack.decode(first or b"", type=Header)
         except msgspec.MsgspecError:
@@ -75,9 +73,9 @@ class EventFile:
     def raw(self) -> Iterator[tuple[int, bytes]]:
         """Yield the encoded records with their numbers."""
         with _told(self.path), self.path.open("rb") as file:
-            frames = _frames(file, self.path)
-            next(frames, None)
-            yield from enumerate(frames, self.header.before + 1)
+            payloads = _payloads(file, self.path)
+            next(payloads, None)
+            yield from enumerate(payloads, self.header.before + 1)
 
 
 def read(path: Path) -> EventFile:
@@ -138,8 +136,7 @@ class EventLog:
         self.number = 0
         self._zone = zone
         self._file_age, self._file_size = file_age, file_size
-        self._fd = -1
-        self._size = 0
+        self._file: FramedFile | None = None
         self._created = 0
         self._pending: list[bytes] = []
         self._waiting = 0
@@ -158,9 +155,9 @@ class EventLog:
         try:
             last = self._resume()
             self.gap = self._gap(last, number - len(records), number)
-            if last is not None and number - len(records) <= last <= number:
+            if last is not None and self._file is not None and number - len(records) <= last <= number:
                 for record in records[len(records) - (number - last) :]:
-                    self._write(record)
+                    self._file.append(record)
             else:
                 self._begin(memoryview(state()), utc, _Mark(number, 0, []))
         except OSError as error:
@@ -203,11 +200,11 @@ class EventLog:
 
     def sync(self) -> bool:
         """Make everything durable; False when some could not be written, so the store's log must stay."""
-        if self._lost:
+        if self._lost or self._file is None:
             return True
         try:
             self._flush()
-            os.fsync(self._fd)
+            os.fsync(self._file.fd)
         except OSError as error:
             self._failed(error)
             return False
@@ -250,7 +247,7 @@ class EventLog:
         known = files(self.folder)
         name = f"{int(known[-1].stem) + 1 if known else 1:08d}{SUFFIX}"
         header = Header(
-            format=FORMAT,
+            format=FORMAT.version,
             release=cress.__version__,
             machine=MAJOR,
             zone=self._zone,
@@ -261,14 +258,16 @@ class EventLog:
         fresh = self.folder / f".{name}"
         fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            size = _write_header(fd, header, state)
-            size = _write_all(fd, size, b"".join(map(_framed, mark.behind)))
+            file = FramedFile(fd)
+            file.write(FORMAT.first_line)
+            _append_header(file, header, state)
+            file.append(*mark.behind)
             os.fsync(fd)
-            if mark.behind and not self._lost:
+            if mark.behind and not self._lost and self._file is not None:
                 # Each record is in one file only. Until the new file has its name, the store has them too.
-                os.ftruncate(self._fd, mark.size or 0)
-                os.fsync(self._fd)
-                self._size, self._pending = mark.size or 0, list(mark.behind)
+                self._file.cut(mark.size or 0)
+                os.fsync(self._file.fd)
+                self._pending = list(mark.behind)
                 self._waiting = sum(map(len, mark.behind))
             fresh.rename(self.folder / name)
             _sync_folder(self.folder)
@@ -276,15 +275,19 @@ class EventLog:
             os.close(fd)
             raise
         self.close()
-        self._fd, self._size, self._created = fd, size, utc
+        self._file, self._created = file, utc
         self._pending, self._waiting = [], 0
         self._lost, self.problem = False, ""
 
     def close(self) -> None:
         """Close the file; without a close nothing is lost."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self._file is not None:
+            os.close(self._file.fd)
+            self._file = None
+
+    @property
+    def _size(self) -> int:
+        return 0 if self._file is None else self._file.end
 
     def _resume(self) -> int | None:
         """Open the newest file after its last whole record; return that record's number, None if it cannot be
@@ -295,85 +298,74 @@ class EventLog:
         if not known:
             return None
         with known[-1].open("rb") as file:
-            frames = _frames(file, known[-1], strict=False)
+            beginning = FORMAT.beginning(file)
+            whole = _up_to_damage(file, beginning)
+            first = next(whole, None)
+            if first is None:
+                return None
             try:
-                header = msgspec.msgpack.decode(next(frames, b""), type=Header)
+                header = msgspec.msgpack.decode(first.payload, type=Header)
             except msgspec.MsgspecError:
                 return None
-            last = header.before + sum(1 for _ in frames)
-            whole = file.tell()
-        if header.machine != MAJOR or header.zone != self._zone or header.release != cress.__version__:
+            last, end = header.before, first.end
+            for frame in whole:
+                last, end = last + 1, frame.end
+        # Records of two versions do not stand in one file.
+        old = beginning.version != FORMAT.version
+        if old or header.machine != MAJOR or header.zone != self._zone or header.release != cress.__version__:
             self._other_release = True
             return None
-        self._fd = os.open(known[-1], os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        os.ftruncate(self._fd, whole)
-        self._size, self._created = whole, header.created
+        self._file = FramedFile(os.open(known[-1], os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
+        self._file.cut(end)
+        self._created = header.created
         self._pending, self._waiting = [], 0
         self._lost, self.problem = False, ""
         return last
 
     def _flush(self) -> None:
-        if self._pending:
-            self._write(*self._pending)
+        if self._pending and self._file is not None:
+            self._file.append(*self._pending)
             self._pending, self._waiting = [], 0
-
-    def _write(self, *records: bytes) -> None:
-        """Write all of these frames, or none."""
-        self._size = _write_all(self._fd, self._size, b"".join(map(_framed, records)))
 
     def _failed(self, error: OSError) -> None:
         self.problem = f"the event log in {self.folder} cannot be written: {error.strerror}"
 
 
-def _write_header(fd: int, header: Header, state: memoryview) -> int:
-    """Write the first frame of a file, without a copy of the state; return the offset after it."""
+def _append_header(file: FramedFile, header: Header, state: memoryview) -> None:
+    """Append the first frame of a file, without a copy of the state."""
     head = msgspec.msgpack.encode(header)
     # The state is the last field, empty so far: its length and its bytes take the place of that.
     assert head.endswith(b"\xc4\x00")
-    head = head[:-2] + b"\xc6" + len(state).to_bytes(4, "big")
-    check = zlib.crc32(state, zlib.crc32(head))
-    at = _write_all(fd, 0, _FRAME.pack(len(head) + len(state), check) + head)
-    return _write_all(fd, at, state)
+    file.append_pieces(head[:-2] + b"\xc6" + len(state).to_bytes(4, "big"), state)
 
 
-def _framed(data: bytes) -> bytes:
-    return _FRAME.pack(len(data), zlib.crc32(data)) + data
+def _payloads(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Yield what the whole frames hold, up to a record that a crash left half-written.
 
-
-def _write_all(fd: int, at: int, data: bytes | memoryview) -> int:
-    """Write at an offset; return the offset after it. On an error the file keeps its length."""
-    view, end = memoryview(data), at
-    try:
-        while view:
-            count = os.pwrite(fd, view, end)
-            view, end = view[count:], end + count
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.ftruncate(fd, at)
-        raise
-    return end
-
-
-def _frames(file: BinaryIO, path: Path, *, strict: bool = True) -> Iterator[bytes]:
-    """Yield the whole frames; afterwards the file stands after the last of them.
-
-    An incomplete frame is the end. A damaged one that is not the last is an error, if ``strict``.
+    Raises InputError where a frame in the middle is damaged.
     """
-    size = os.fstat(file.fileno()).st_size
-    at = 0
-    while True:
-        head = file.read(_FRAME.size)
-        length, check = _FRAME.unpack(head) if len(head) == _FRAME.size else (0, 1)
-        end = at + _FRAME.size + length
-        data = file.read(length) if end <= size else b""
-        # Lost power can leave zeros: they would be whole frames of nothing, whose CRC is 0.
-        if not length or len(data) < length or zlib.crc32(data) != check:
-            if strict and end < size and len(head) == _FRAME.size and head.strip(b"\0"):
-                raise InputError(f"is damaged at byte {at}", hint="what comes before can be read", file=str(path))
-            file.seek(at)
+    beginning = FORMAT.beginning(file)
+    end = beginning.at
+    for frame in _frames(file, beginning):
+        if frame.start > end:
+            raise InputError(f"is damaged at byte {end}", hint="what comes before can be read", file=str(path))
+        end = frame.end
+        yield frame.payload
+
+
+def _up_to_damage(file: BinaryIO, beginning: Beginning) -> Iterator[Frame]:
+    """Yield the whole frames that stand before any damage."""
+    end = beginning.at
+    for frame in _frames(file, beginning):
+        if frame.start > end:
             return
-        at = end
-        yield data
+        end = frame.end
+        yield frame
+
+
+def _frames(file: BinaryIO, beginning: Beginning) -> Iterator[Frame]:
+    """Yield the whole frames; none of a file of a newer release."""
+    return frames(file, beginning) if beginning.version <= FORMAT.version else iter(())
 
 
 @contextlib.contextmanager

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cress.center.yaml_file import Mistakes, document, is_empty, is_kind, read_text
+from cress.center.yaml_file import Mistakes, read_text
+from cress.formats.yaml_text import document, is_empty, is_kind
 from cress.lifecycle.inputs import SetLicences
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences, amount, named

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from cress.center.yaml_file import document, is_empty, is_kind, read_text
+from cress.center.yaml_file import read_text
+from cress.formats.yaml_text import document, is_empty, is_kind
 from cress.model.distances import Distance, parse_distances
 from cress.model.errors import InputError, InputErrors
 from cress.model.units import closest
@@ -59,7 +60,7 @@ class _Reader:
         self.distances: tuple[Distance, ...] = ()
 
     def wrong(self, node: Any, field: str, what: str, hint: str) -> None:
-        line = int(node.start_mark.line) + 1
+        line = node.line
         self.errors.append(InputError(what, hint=hint, file=self.file, line=line, field=field))
 
     def read(self, whole: Any) -> None:
