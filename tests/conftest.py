@@ -24,7 +24,7 @@ settings.register_profile(
     deadline=None,
     # What failed elsewhere is found by its seed, not by a file that only one machine has.
     database=None,
-    # What fails is told at once. Making it smaller takes minutes for a story: ``--hypothesis-profile=shrink`` does that.
+    # What fails is told at once. Making a story smaller takes minutes: ``--hypothesis-profile=shrink`` does that.
     phases=(Phase.explicit, Phase.generate, Phase.target),
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -21,7 +21,19 @@ from typing import IO
 
 ROOT = Path(__file__).resolve().parents[1]
 # The folders of tests/ that compute; all others wait.
-COMPUTING = ("core", "faults", "house", "language", "lifecycle", "model", "protocol", "simulator", "store", "upgrade")
+COMPUTING = (
+    "core",
+    "faults",
+    "formats",
+    "house",
+    "language",
+    "lifecycle",
+    "model",
+    "protocol",
+    "simulator",
+    "store",
+    "upgrade",
+)
 # What pytest returns when no test was chosen.
 NONE_CHOSEN = 5
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?)")
