@@ -17,7 +17,7 @@ BOUNDS = {
     "methods of the largest class, with those that it inherits": 225,
     "lines of the longest function": 197,
     "lines of code that are wider than 120 columns": 98,
-    "tests above their budget": 0,
+    "tests above their budget": 33,
 }
 # A bound may be above what is counted by this share of it.
 SLACK = 0.05
