@@ -234,7 +234,7 @@ def center(
             data_age=duration_of(data_age, "--data-age"),
         )
         if check:
-            from cress.center.store_maintenance import check_address
+            from cress.center.keeping.store_maintenance import check_address
 
             parse_assignments(settings.options)
             if store:

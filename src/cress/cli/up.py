@@ -143,12 +143,12 @@ def up(
             except InputError as error:
                 raise InputError(str(error), field="--node-resource") from None
         if topology is not None:
-            from cress.center.topology import read_topology
+            from cress.center.files.topology import read_topology
 
             read_topology(topology)
         licences_of(licence, licences)
         if licences is not None:
-            from cress.center.licence_file import read_licences
+            from cress.center.files.licence_file import read_licences
 
             read_licences(licences)
         account_rules_of(map_user, root_group)
