@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.center import event_log as eventlog
-from cress.center.committer import Committer
-from cress.center.event_log import EventLog, files, prune, read
+from cress.center.committing.committer import Committer
+from cress.center.keeping import event_log as eventlog
+from cress.center.keeping.event_log import EventLog, files, prune, read
 from cress.center.settings import Settings
 from cress.core.state import promised_state
 from cress.lifecycle.follower import Follower

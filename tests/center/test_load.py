@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from cress.center import logs
 from cress.center.api import timeouts as patience
 from cress.center.api.timeouts import TimedProtocol, close_overdue
-from cress.center.asgi import Receive, Scope, Send
+from cress.center.executors import logs
+from cress.center.web.asgi import Receive, Scope, Send
 from cress.lifecycle.inputs import NodeLeft
 from cress.protocol.messages import Launches
 from cress.store.sqlite import SqliteStore

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cress.center.store_migration import migrate
+from cress.center.keeping.store_migration import migrate
 from cress.client import connect
 from cress.client.http import Client
 from cress.model.errors import InputError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.center.topology import parse_topology, read_topology
+from cress.center.files.topology import parse_topology, read_topology
 from cress.model.errors import InputError
 from cress.protocol.messages import Launches, Refused, Welcome
 from tests.center.program import Center, eventually, run_to_end

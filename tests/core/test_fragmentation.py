@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.center.show.jobs import why_chosen
+from cress.center.views.jobs import why_chosen
 from cress.core.kernels.filling import fill_values
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Preempt, Start

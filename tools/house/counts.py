@@ -15,8 +15,8 @@ from pathlib import Path
 BOUNDS = {
     "class names that stand more than once": 100,
     "methods of the largest class, with those that it inherits": 225,
-    "lines of the longest function": 197,
-    "lines of code that are wider than 120 columns": 98,
+    "lines of the longest function": 182,
+    "lines of code that are wider than 120 columns": 93,
     "tests above their budget": 33,
 }
 # A bound may be above what is counted by this share of it.

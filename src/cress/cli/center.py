@@ -64,7 +64,7 @@ def center(
             return
         settings = Settings(**center_fields(CENTER, given), parent_pipe=parent_pipe)
         if check:
-            from cress.center.store_maintenance import check_address
+            from cress.center.keeping.store_maintenance import check_address
 
             parse_assignments(settings.options)
             if settings.store:

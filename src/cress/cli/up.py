@@ -104,11 +104,11 @@ def check(given: Mapping[str, Any]) -> None:
         except InputError as error:
             raise InputError(str(error), field="--node-resource") from None
     if given["topology"] is not None:
-        from cress.center.topology import read_topology
+        from cress.center.files.topology import read_topology
 
         read_topology(given["topology"])
     if given["licences"] is not None:
-        from cress.center.licence_file import read_licences
+        from cress.center.files.licence_file import read_licences
 
         read_licences(given["licences"])
     executor_fields(UP, given)

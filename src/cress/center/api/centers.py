@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from cress.center.access.rights import Action
 from cress.center.api.bodies import reply
 from cress.center.api.context import demand
-from cress.center.leadership import Leadership
+from cress.center.leading.leadership import Leadership
 from cress.protocol.leadership import CentersPage, CenterView, HandedOver
 
 router = APIRouter(prefix="/v1")

@@ -14,7 +14,7 @@ from cress.center.access.tokens import fresh_join, has_digest
 from cress.center.api.bodies import JoinBody, JoinTokenBody, read, reply
 from cress.center.api.context import caller_of, committer_of, demand, note
 from cress.center.api.errors import NotFound
-from cress.center.asgi import address_of
+from cress.center.web.asgi import address_of
 from cress.lifecycle.inputs import AddJoinToken, RevokeJoinToken, UseJoinToken
 from cress.lifecycle.join_tokens import check_use, uses
 from cress.model.access import MOST_NAME, JoinToken, Role, checked_name

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of, sees_number
-from cress.center.show.licences import licences_page
+from cress.center.views.licences import licences_page
 from cress.protocol.licenceviews import LicencesPage
 
 router = APIRouter(prefix="/v1")
