@@ -1,7 +1,7 @@
 """A center that shares its store with others: it leads or stands by.
 
-Driven in virtual time as ``center/leading/standby.py``, ``center/committing/leader_term.py``,
-``center/leading/leadership.py`` and ``center/committing/committer.py`` drive theirs with asyncio and threads; what they call is the program's.
+Driven in virtual time as ``standby.py``, ``leadership.py`` (``center/leading``), ``leader_term.py`` and ``committer.py``
+(``center/committing``) drive theirs with asyncio and threads; what they call is the program's.
 """
 
 from __future__ import annotations

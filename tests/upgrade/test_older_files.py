@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.center import event_log
+from cress.center.keeping import event_log
 from cress.center.keeping.event_log import EventLog, files, read
 from cress.executor import journal
 from cress.executor.journal import Journal
