@@ -1,7 +1,7 @@
 """A center that shares its store with others: it leads or stands by.
 
-Driven in virtual time as ``standby.py``, ``leadership.py`` (``center/leading``), ``leader_term.py`` and ``committer.py``
-(``center/committing``) drive theirs with asyncio and threads; what they call is the program's.
+Driven in virtual time as ``standby.py`` and ``leadership.py`` in ``center/leading``, ``leader_term.py`` and
+``committer.py`` in ``center/committing`` drive theirs with asyncio and threads; what they call is the program's.
 """
 
 from __future__ import annotations
