@@ -586,3 +586,15 @@ def test_observe_names_the_same_victims_as_the_real_thing() -> None:
     observed = full(*tasks, cpu=7, preemption="observe")
     observed.submit(wants(4)).decide()
     assert observed.would_be_victims() == real.victims() == ["p3"]
+
+
+def test_what_is_claimed_does_not_count_on_tasks_that_should_have_ended() -> None:
+    """Nobody knows when an overdue task ends: what starts beside a claim leaves it the room that its victims bring."""
+    world = World(group("rich", 1), group("poor", 15), nodes=nodes(1, cpu=8), preemption="on", cooling=0)
+    world.run(job("late").cpu(2).limit(5).group("rich"), job("victim").cpu(4).limit(5).group("rich"))
+    world.wait(10).submit(job("it").cpu(6).group("poor")).decide()
+    assert [each.job for each in world.told.values()] == [world.ids["victim"]]
+    world.submit(job("small").cpu(2).limit(100).group("poor")).decide()
+    assert world.ids["small"] not in {each.job for each in world.running.values()}
+    world.yield_victims()
+    assert [world.names[each.job] for each in world.running.values()] == ["late", "it"]

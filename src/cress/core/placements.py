@@ -19,7 +19,7 @@ from cress.core.groups.limits import Bound, kept_for_others, over_max
 from cress.core.groups.policies.queue import MOST_PENDING
 from cress.core.groups.running_limits import head_of, limit_reached, within
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry, Rights
-from cress.core.kernels.holding import FREE, NONE, count_lacks_of_rows
+from cress.core.kernels.holding import FIRST_END, FREE, NONE, count_lacks_of_rows
 from cress.core.ledger import Ledger
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import Room, gang_room
@@ -61,6 +61,9 @@ class Placements(Ledger):
         self._decided: list[Decision] = []
         # Job → the last time at which a claim of it was made and dropped at once, in this run.
         self.dropped_at: dict[int, int] = {}
+        self.timeline.claimed = self._claimed_late
+        # What that returned last, and the state for which.
+        self._late: tuple[tuple[int, int, int, int], dict[int, Ints]] = ((-1, -1, 0, 0), {})
         # What starts now starts because its unit is due.
         self._due_starts = False
         self._quota_only = options.behind_blocked == "quota_only"
@@ -604,6 +607,33 @@ class Placements(Ledger):
         if claim.reservation.start == self.now:
             self.dropped_at[claim.job.job.id] = self.now
         self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
+
+    def _claimed_late(self) -> dict[int, Ints]:
+        """Return, per node on which claims wait for tasks that should have ended, what stopping tasks will free less
+        what is claimed.
+        """
+        state = (self.pass_number, self.now, len(self.claims), len(self.leaving))
+        if self._late[0] == state:
+            return self._late[1]
+        nodes, k = self.cluster.nodes, self.cluster.k_count
+        found: dict[int, Ints] = {
+            f: np.zeros(k, np.int64)
+            for claim in self.claims
+            for f, _ in claim.reservation.nodes
+            if nodes[f, FIRST_END] <= self.now
+        }
+        for claim in self.claims if found else ():
+            for f, amounts in claim.needs().items():
+                if f in found:
+                    found[f] -= amounts
+        for attempt in self.leaving.values() if found else ():
+            if attempt.node in found:
+                found[attempt.node] += self.freed_by(attempt)
+                for part in attempt.parts:
+                    if part.lease is None:
+                        found[attempt.node] += part.amounts
+        self._late = (state, found)
+        return found
 
     def _beside_reservations(self, claim: ClaimEntry) -> bool:
         """Return whether a claimed unit that starts now leaves what is reserved in advance for others."""

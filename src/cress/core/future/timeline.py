@@ -5,14 +5,14 @@ Reservations, backfill, conservative plans and expected starts all ask this one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from cress.core.future.together import RoomAt
 from cress.core.jobs import Reservation
 from cress.core.kernels import timeline as loops
-from cress.core.kernels.holding import END, NODE, NONE
+from cress.core.kernels.holding import END, FREE, NODE, NONE
 from cress.core.kernels.timeline import ASKER, B_AMOUNTS, B_END, B_FORCE
 from cress.core.placing.fit import Fit
 from cress.core.placing.gangs import by_domains, gang_room
@@ -58,6 +58,9 @@ class Timeline:
         self._booked: Ints | None = None
         # Brings bookings up to date that follow what runs; ``None`` if there are none.
         self.prepare: Callable[[], None] | None = None
+        # Per node on which claims wait for tasks that should have ended by now: the amounts that stopping tasks will
+        # free, less those that are claimed. Nobody knows when the overdue tasks end, so claims do not count on them.
+        self.claimed: Callable[[], dict[int, Ints]] = dict
 
     # --- bookings ------------------------------------------------------------------------------------------
 
@@ -153,20 +156,26 @@ class Timeline:
         cluster, view = self.cluster, self._seen_by(asker)
         # Room for a gang is counted by its requests, so these must hold for each of its tasks.
         ask = shape.ask if shape.size == 1 else np.zeros_like(shape.ask)
-        return loops.block_booked(  # type: ignore[no-any-return]
-            self.booked,
-            cluster.lack[shape.row],
-            shape.request_array,
-            ask,
-            duration,
-            now,
-            cluster.nodes,
-            cluster.leases,
-            self.table,
-            view,
-            cluster.k_count,
-            cluster.blocked,
-        )
+        lack, blocked = cluster.lack[shape.row], cluster.blocked
+        count: int = loops.block_booked(
+            self.booked, lack, shape.request_array, ask, duration, now, cluster.nodes, cluster.leases, self.table, view,
+            cluster.k_count, blocked,
+        )  # fmt: skip
+        for f, copies in self._beside_claims(shape):
+            if copies < 1 and lack[f] == 0 and not blocked[f]:
+                blocked[f] = 1
+                count += 1
+        return count
+
+    def _beside_claims(self, shape: Shape) -> Iterator[tuple[int, int]]:
+        """Yield nodes where claims wait for tasks that should have ended, and the copies of the shape that leave these
+        claims their room.
+        """
+        wanted = shape.request_array > 0
+        for f, coming in self.claimed().items():
+            room = self.cluster.nodes[f, FREE : FREE + self.cluster.k_count] + coming
+            left = room[wanted] // shape.request_array[wanted]
+            yield f, max(0, int(left.min())) if len(left) else shape.size
 
     def copies_now(self, shape: Shape, duration: int, most: int, now: int, asker: int = 0) -> Ints:
         """Return the copies of the shape per node that may start now for ``duration``, up to ``most`` in all."""
@@ -196,6 +205,11 @@ class Timeline:
         cluster, view = self.cluster, self._seen_by(asker)
         if caps is None:
             caps = self.fit.caps(shape)
+        beside = list(self._beside_claims(shape)) if t == now else []
+        if beside:
+            caps = caps.copy() if len(caps) else np.full(cluster.node_count, most, np.int64)
+            for f, copies in beside:
+                caps[f] = min(caps[f], copies)
         out = np.zeros(cluster.node_count, np.int64)
         loops.total_copies_at(
             t, shape.request_array, shape.ask, cluster.lack[shape.row], caps, duration, most, now, cluster.nodes,
