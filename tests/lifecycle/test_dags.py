@@ -149,7 +149,10 @@ def test_held_no_further_step_starts_until_it_is_released() -> None:
     flow.world.hold(flow.number)
     flow.world.finish(flow.ids["load"])
     assert flow.runs == ""
-    assert flow.world.machine.reason(flow.ids["sum"]) == "it is held by eve"
+    assert (
+        flow.world.machine.reason(flow.ids["sum"])
+        == f"held by eve until it is released (cress release {flow.ids['sum']})"
+    )
     flow.world.hold(flow.number, held=False)
     assert flow.runs == "plot sum"
 

@@ -339,7 +339,7 @@ def test_a_target_that_is_cordoned_ends_the_round_and_the_task_runs_elsewhere() 
     [
         (lambda _: 99, "there is no job 99"),
         (lambda site: site.submit(job(1))[0], "does not wait"),
-        (lambda site: site.submit(job(1, hold=True))[0], "does not wait for room: it is held"),
+        (lambda site: site.submit(job(1, hold=True))[0], "does not wait for room: held by ann until it is released"),
         (lambda site: site.begin(service(1)), "does not wait: all its tasks run"),
     ],
 )

@@ -20,7 +20,7 @@ def test_a_held_job_waits_and_what_runs_of_it_goes_on() -> None:
     world.join("n1", cpus=2)
     (number,) = world.submit(job(4))
     assert not world.hold(number, by="bob").halts
-    assert world.machine.reason(number) == "it is held by bob"
+    assert world.machine.reason(number) == f"held by bob until it is released (cress release {number})"
     assert not world.report("n1", ended(1)).launches
     assert launched(world.hold(number, held=False)) == [(number, 2, "n1")]
     assert not world.machine.jobs[number].held
@@ -31,7 +31,7 @@ def test_a_job_can_be_submitted_held() -> None:
     world.join("n1")
     (number,) = world.submit(job(hold=True))
     assert not world.last.launches
-    assert world.machine.reason(number) == "it is held by ann"
+    assert world.machine.reason(number) == f"held by ann until it is released (cress release {number})"
     assert launched(world.hold(number, held=False)) == [(number, 0, "n1")]
 
 
@@ -198,7 +198,7 @@ def test_without_a_node_that_takes_tasks_the_reason_says_so(away: bool) -> None:
         world.leave("n1")
         assert world.machine.reason(number) == "no executor is connected"
     else:
-        assert world.machine.reason(number) == "no node takes tasks at the moment; n1: new disk"
+        assert world.machine.reason(number) == "every node is closed to new tasks; n1: new disk"
 
 
 def test_a_deadline_in_the_past_is_refused() -> None:
