@@ -165,7 +165,7 @@ def test_the_client_has_them_all(center: Center) -> None:
         id = client.submit([{"command": ["true"], "tasks": 2}]).jobs[0].id
         assert client.task(id, 1).index == 1
         node = client.drain("n1", 60, "why")
-        assert node.reason.startswith("draining: why; what still runs is stopped in ")
+        assert node.reason.startswith("draining: why; running tasks are stopped in ")
         assert node.drained_at is not None
         assert client.state().now < node.drained_at < client.state().now + 60
         assert client.hold(id).held

@@ -78,15 +78,15 @@ REFUSED_PLANS: tuple[tuple[dict[str, str], int, str], ...] = (
     ({"for": "1"}, 409, "job 1 does not wait: all that is left of it runs"),
     ({"for": "2"}, 409, "does not wait for room: held by "),
     ({"for": "1", "goal": "nodes"}, 422, "goes with no job"),
-    ({"goal": "racks"}, 422, "'racks' is no goal"),
+    ({"goal": "racks"}, 422, "'racks' is not a goal"),
     ({"moves": "0"}, 422, ""),
 )
 REFUSED_ROUNDS: tuple[tuple[dict[str, Any], int, str], ...] = (
     ({}, 422, "moves"),
     ({"moves": []}, 422, "there is nothing to move"),
     ({"moves": [{"attempt": 77, "to": "n1"}]}, 409, "attempt 77 has ended"),
-    ({"moves": [{"attempt": 1, "to": "n9"}]}, 422, "node 'n9' is no target"),
-    ({"moves": [{"attempt": 1, "to": "n1"}]}, 422, "node 'n1' is no target"),
+    ({"moves": [{"attempt": 1, "to": "n9"}]}, 422, "node 'n9' is not a valid target"),
+    ({"moves": [{"attempt": 1, "to": "n1"}]}, 422, "node 'n1' is not a valid target"),
     ({"moves": [{"attempt": 1}]}, 422, "to"),
     ({"moves": [{"attempt": 1, "to": "n1"}], "job": 1}, 409, "does not wait"),
 )

@@ -300,7 +300,7 @@ def test_a_job_that_waits_is_cancelled_when_it_cannot_meet_its_deadline_any_more
     known(made, HOUR)
     (held,) = made.submit(job(within=3 * HOUR, time_limit=2 * HOUR, hold=True))
     assert cancelled(made, 2 * HOUR - MINUTE) == []
-    assert cancelled(made, 2 * HOUR + MINUTE) == [(held, "its deadline cannot be met any more")]
+    assert cancelled(made, 2 * HOUR + MINUTE) == [(held, "the deadline can no longer be met")]
     assert all_told(made, 4 * HOUR) == []
 
 
@@ -339,4 +339,4 @@ def test_a_task_that_failed_and_waits_again_is_given_up_too() -> None:
     made.step(after=70 * MINUTE)
     made.finish(number, 1)
     # It could still fail until the deadline.
-    assert cancelled(made, 100 * MINUTE) == [(number, "its deadline cannot be met any more")]
+    assert cancelled(made, 100 * MINUTE) == [(number, "the deadline can no longer be met")]

@@ -297,8 +297,8 @@ def test_a_round_by_itself_loses_no_more_than_it_may_for_a_unit_that_waits() -> 
     [
         ({"attempt": 99}, "the cluster has changed"),
         ({"node": "n2"}, "does not run on node n2 any more"),
-        ({"to": "n9"}, "node 'n9' is no target"),
-        ({"to": "n1"}, "node 'n1' is no target"),
+        ({"to": "n9"}, "node 'n9' is not a valid target"),
+        ({"to": "n1"}, "node 'n1' is not a valid target"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_changes_nothing(change: dict[str, Any], told: str) -> None:

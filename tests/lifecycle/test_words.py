@@ -48,7 +48,7 @@ def test_only_what_lives_can_be_held() -> None:
     world.cancel(number)
     assert "job 1 is ending" in world.refuse(Hold(job=number, held=True))
     world.finish(number)
-    assert "job 1 is over" in world.refuse(Hold(job=number, held=True))
+    assert "job 1 has ended" in world.refuse(Hold(job=number, held=True))
     assert "there is no job 7" in world.refuse(Hold(job=7, held=False))
 
 
@@ -75,14 +75,14 @@ def test_a_drained_node_is_empty_at_the_deadline_and_its_tasks_run_elsewhere() -
     world.run_all()
     world.join("n2")
     assert not world.step(Drain(name="n1", deadline=MINUTE, reason="new disk")).halts
-    assert _why(world, "n1") == "draining: new disk; what still runs is stopped in 1m"
+    assert _why(world, "n1") == "draining: new disk; running tasks are stopped in 1m"
     world.report("n1", ended(1))
     world.submit(job())
     assert [node for _, _, node in launched(world.last)] == ["n2"], "it takes no new tasks"
     deadline = world.now
     step = world.wake()
     assert (ids(step.halts), (world.now - deadline) // SECOND) == ([2], 59)
-    assert _why(world, "n1") == "draining: new disk; what still runs is being stopped"
+    assert _why(world, "n1") == "draining: new disk; running tasks are being stopped"
     step = world.report("n1", ended(2, -15, Cause.STOPPED))
     assert [(each.outcome, each.final) for each in step.attempts] == [(Outcome.PREEMPTED, False)]
     assert launched(step) == [(number, 1, "n2")]

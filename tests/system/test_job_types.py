@@ -72,7 +72,7 @@ def test_a_service_is_applied_scaled_updated_taken_back_and_cancelled(own: Clust
         assert again.returncode == 3
         assert "there is a service shop in group default already, job 1" in again.stderr
 
-        assert said(own.cress("scale", "shop", 3)) == ["job 1 (shop) is to have 3 tasks"]
+        assert said(own.cress("scale", "shop", 3)) == ["job 1 (shop) will have 3 tasks"]
         wait_until(lambda: ready() == (3, 3, 3), "three ready tasks")
         assert members < {task.job for task in client.tasks(1).tasks}
         assert said(own.cress("apply", "--dry-run", "shop.yaml")) == [

@@ -27,7 +27,7 @@ Examples:
   cress config check /etc/cress/center.toml --json
 
 \b
-Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center could be asked.
+Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center reachable.
 Keys, and the document of the cluster: docs/configuration.md.
 """
 

@@ -27,7 +27,7 @@ there. Exit codes: 0 signed in, 2 bad input, 3 not signed in, 130 interrupted.
 LOGOUT = """\
 \b
 The token is revoked at the center, and removed here.
-Exit codes: 0 signed out, 2 nobody is signed in, 3 the center could not be asked.
+Exit codes: 0 signed out, 2 nobody is signed in, 3 the center was not reachable.
 """
 
 Where = Annotated[

@@ -141,7 +141,7 @@ def simulate(
     nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="Of TRACE `openb`: the list of nodes.")] = None,
     arrive: Annotated[
         float,
-        typer.Option(min=0.01, max=10, help="Of TRACE `openb`: pods arrive until they ask for so many times the GPUs."),
+        typer.Option(min=0.01, max=10, help="Of TRACE `openb`: pods arrive until they ask for N times the GPUs."),
     ] = ARRIVE,
     online: Annotated[
         float | None,

@@ -16,9 +16,9 @@ from cress.cli.tables import facts
 EPILOG = """\
 \b
 Examples:
-  cress store check                      read everything, step through the log, say what is there
-  cress store backup /backup/monday.db   copy it, while the center runs
-  cress store restore /backup/monday.db  take it back, while no center runs; what was there is kept beside it
+  cress store check                      read everything, step through the log, report what it holds
+  cress store backup /backup/monday.db   copy it while the center runs
+  cress store restore /backup/monday.db  restore it while no center runs; the replaced store is kept beside it
   cress store secret --new               make a new secret, which centers and executors then need (docs/store.md)
   cress store migrate /srv/cress zookeeper://zk1,zk2,zk3/cress   move it to where several centers reach it
 

@@ -438,8 +438,8 @@ class Options:
             )
         if 4 * self.term_margin > self.term:
             raise InputError(
-                f"{format_duration(self.term_margin)} is too much of a term of {format_duration(self.term)}",
-                hint="at most a quarter of it",
+                f"{format_duration(self.term_margin)} is more than a quarter of term ({format_duration(self.term)})",
+                hint="at most a quarter of term",
                 field="term_margin",
             )
         if len({name for name, _ in self.initial_weights}) < len(self.initial_weights):

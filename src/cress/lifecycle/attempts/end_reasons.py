@@ -37,7 +37,7 @@ def left_for(context: Context, fact: Stop) -> str:
     kept = context.core.advance_reservations.by_name.get(fact.reservation)
     group = context.jobs[fact.job].job.group or DEFAULT_GROUP
     if kept is None or kept.spec.group == group:
-        return f"the time of reservation {fact.reservation} was over"
+        return f"reservation {fact.reservation} ended"
     if kept.spec.is_maintenance:
         return f"node {fact.node} is under maintenance ({fact.reservation})"
     return f"node {fact.node} is kept for reservation {fact.reservation} of group {kept.spec.group}"

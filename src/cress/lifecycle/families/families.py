@@ -112,7 +112,7 @@ def _check_hold(context: Context, number: int, *, held: bool) -> None:
     family = context.families.get(number)
     if family is not None:
         if family.cancelling:
-            raise NotAccepted(f"job {number} is ending", hint="only jobs that wait or run can be held or released")
+            raise NotAccepted(f"job {number} is ending", hint="only waiting or running jobs can be held or released")
         return
     job = context.jobs.get(number)
     if job is not None and job.kept is not None:

@@ -170,7 +170,7 @@ def _look_for_loss(context: Context, job: Job) -> str:
     if latest < context.now and _gives_up(context, job):
         context.timers.drop(LATE, str(job.id))
         _missed(context, job)
-        return "its deadline cannot be met any more"
+        return "the deadline can no longer be met"
     # What runs may be preempted, and wait then.
     again = context.now + min(MOST, max(LEAST, (job.deadline - context.utc) // PART))
     context.timers.set(LOST, str(job.id), min(latest + 1, again) if latest >= context.now else again)

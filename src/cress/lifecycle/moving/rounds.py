@@ -72,7 +72,9 @@ def _begin(context: Context, word: Rebalance) -> None:
         if attempt is None or (attempt.job, attempt.task, attempt.node) != (move.job, move.task, move.node):
             raise _changed(f"task {move.task} of job {move.job} does not run on node {move.node} any more")
         if move.to not in context.nodes or move.to == move.node:
-            raise InputError(f"node {move.to!r} is no target", hint="another node of the cluster", field="moves")
+            raise InputError(
+                f"node {move.to!r} is not a valid target", hint="another node of the cluster", field="moves"
+            )
     moves, together = word.moves, 0
     if word.job:
         if any(name not in context.nodes or count < 1 for name, count in word.place):
