@@ -56,7 +56,7 @@ def test_many_jobs_are_held_all_or_none() -> None:
     world = World()
     first, ending, last = world.submit(job(), job(), job(hold=True))
     site = world.machine
-    for gone, why in ((9, "there is no job 9; none was held"), (ending, "job 2 is over; none was held")):
+    for gone, why in ((9, "there is no job 9; none was held"), (ending, "job 2 has ended; none was held")):
         world.cancel(ending)
         assert why in world.refuse(Hold(job=last, held=True, more=(first, gone)))
         assert not site.jobs[first].held
