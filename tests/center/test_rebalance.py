@@ -75,7 +75,7 @@ def test_room_is_made_for_a_job_of_ones_own(center: Center) -> None:
 REFUSED_PLANS: tuple[tuple[dict[str, str], int, str], ...] = (
     ({"for": "99"}, 404, "there is no job 99"),
     ({"for": "web"}, 404, "there is no job web"),
-    ({"for": "1"}, 409, "job 1 does not wait: all that is left of it runs"),
+    ({"for": "1"}, 409, "job 1 does not wait: all its unfinished tasks run"),
     ({"for": "2"}, 409, "does not wait for room: held by "),
     ({"for": "1", "goal": "nodes"}, 422, "goes with no job"),
     ({"goal": "racks"}, 422, "'racks' is not a goal"),

@@ -20,7 +20,7 @@ CASES = {
     "job 7 fits, but would delay job 7 of group web": "job 7 fits, but would delay job 7 of group web",
     "preempted for job 5 (secret-name) of group web": "preempted for another job",
     "job 5 of group web is blocked, and group lab is not below its quota": "another job is blocked, and group lab is not below its quota",  # noqa: E501
-    "it starts on another node together with job 5 (a.b), on which it depends": "it starts on another node together with another job, on which it depends",  # noqa: E501
+    "restarts on another node together with job 5 (a.b), on which it depends": "restarts on another node together with another job, on which it depends",  # noqa: E501
     "on n1, beside jobs 5 and 7, which depend on job 7: x": "on n1, beside other jobs, which depend on job 7: x",
     "3 programs could not be started here and ran on other nodes, the last of job 5": "3 programs could not be started here and ran on other nodes, the last of another job",  # noqa: E501
     "there is no job web, did you mean webserver?": "there is no job web",

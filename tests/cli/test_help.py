@@ -28,7 +28,7 @@ Options:
 
 Commands:
   submit        Submit the jobs of one or more files, all or none.
-  run           Run a command on the cluster and show what it writes.
+  run           Run a command on the cluster and show its output.
   apply         Make services, databases and cron jobs what files say.
   validate      Check job files without a center.
   schema        Print the JSON Schema of job files.

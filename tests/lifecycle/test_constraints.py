@@ -144,7 +144,7 @@ def test_a_killed_task_takes_along_what_depends_on_it() -> None:
         "job 2 of group default, which depends on job 1, is being stopped on n1; then both start on another node"
     )
     (record,) = world.report("n1", ended(2, None, Cause.STOPPED)).attempts
-    assert record.error == "it starts on another node together with job 1 (a), on which it depends"
+    assert record.error == "restarts on another node together with job 1 (a), on which it depends"
     world.run_all()
     assert [each.node for name in ("a", "b") for each in resolve(world.machine, name)] == ["n3", "n3"]
 

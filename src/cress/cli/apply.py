@@ -82,7 +82,7 @@ def apply(
                     raise
                 left = [job.id for job in page.jobs if job.id not in ended and job.version is not None]
                 see = f"cress job {left[0]}" if len(left) == 1 else "cress jobs"
-                raise Interrupted(f"interrupted; what was applied goes on (see: {see})") from None
+                raise Interrupted(f"interrupted; the applied changes go on (see: {see})") from None
 
 
 def _line(job: AppliedJob, *, dry_run: bool, wait: bool) -> str:

@@ -41,7 +41,7 @@ def audit(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Show what was refused, and what was administered."""
+    """Show refused calls and administrative changes."""
     with told("audit"):
         from cress.client import access_calls
 

@@ -180,7 +180,7 @@ def revert(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Make the configuration what it was as revision N; this is a new revision."""
+    """Restore revision N of the configuration, as a new revision."""
     with told("config revert"):
         moves = pairs(move, "--move", "OLD=NEW")
         with connect(data) as client:

@@ -72,7 +72,7 @@ app = typer.Typer(cls=WithDefault, help="List groups, or change them.", epilog=E
 
 @app.command("list")
 def groups(columns: Columns = "", wide: Wide = False, as_json: Json = False, data: Data = None) -> None:
-    """List groups with their quotas and what they use."""
+    """List groups with their quotas and usage."""
     with told("groups"):
         with connect(data) as client:
             page = client.groups()

@@ -31,7 +31,7 @@ Examples:
 
 \b
 A lease is JOB.TASK of the job that holds it; those that the center keeps for a workload are @ATTEMPT.
-TASKS are those of the workload that run in it, LENT TO those of others, each with what it has.
+TASKS are tasks of the workload that run in it, LENT TO tasks of others, each with its resources.
 Columns: lease, state, workload, group, user, node, holds, uses, idle, tasks, lent-to, ends, reason; a narrow terminal
 leaves some out. Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center reachable.
 """
@@ -103,23 +103,24 @@ def request(
         typer.Argument(metavar="[COMMAND]...", help="A program of the framework that runs in each of them."),
     ] = None,
     count: Count = 1,
-    resource: Annotated[str, typer.Option(metavar="RESOURCE", help="What each lease has. Default: '<1, 512M>'.")] = "",
+    resource: Annotated[
+        str, typer.Option(metavar="RESOURCE", help="Resources of each lease. Default: '<1, 512M>'.")
+    ] = "",
     group: Annotated[str, typer.Option(metavar="GROUP", help="The group that they count for.")] = "",
     gang: Annotated[bool, typer.Option("--gang", help="Get all of them at once, or none.")] = False,
     require: Annotated[
         list[str] | None,
-        typer.Option(metavar="EXPR", help="What a node must be like; may be given several times, all must hold."),
+        typer.Option(metavar="EXPR", help="A condition on the node; may be given several times, all must hold."),
     ] = None,
     uses: Annotated[
         str,
         typer.Option(
-            metavar="RESOURCE", help="What the holder uses at first. Default: all with a COMMAND, else nothing."
+            metavar="RESOURCE",
+            help="Resources that the holder uses at first. Default: all with a COMMAND, else nothing.",
         ),
     ] = "",
     min_time: Annotated[str, typer.Option(metavar="DURATION", help="Time without preemption, such as 10min.")] = "",
-    term: Annotated[
-        str, typer.Option(metavar="DURATION", help="They end unless they are renewed within it. Default: 1min.")
-    ] = "",
+    term: Annotated[str, typer.Option(metavar="DURATION", help="Lifetime without a renewal. Default: 1min.")] = "",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -165,7 +166,7 @@ def watch(
 @app.command("use")
 def use(
     lease: Lease,
-    resource: Annotated[str, typer.Argument(metavar="RESOURCE", help="What the holder uses of it by itself.")],
+    resource: Annotated[str, typer.Argument(metavar="RESOURCE", help="Resources that the holder itself uses.")],
     as_json: Json = False,
     data: Data = None,
 ) -> None:

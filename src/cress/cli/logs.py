@@ -113,7 +113,7 @@ def _hint(view: JobView) -> None:
     """Say where the output of the version is that was rolled back: the present one is another."""
     service = view.service
     if service is not None and service.returned and service.returned_job is not None:
-        hint = f"`cress logs {view.id} --previous` shows what it wrote"
+        hint = f"`cress logs {view.id} --previous` shows its output"
         typer.echo(f"cress logs: {clean(service.returned_because)}; {hint}", err=True)
 
 

@@ -84,7 +84,7 @@ def nodes(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """List nodes with what they offer and what is used."""
+    """List nodes with their offered and used resources."""
     with told("nodes"):
         matching = bool(where or rank)
         if matching and name is not None:

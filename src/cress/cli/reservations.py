@@ -110,7 +110,7 @@ def reserve(
         str, typer.Option(metavar="WHAT", help="What started in it and outlasts it: keep (goes on) or stop.")
     ] = "keep",
     replace: Annotated[bool, typer.Option("--replace", help="Change the reservation of that name.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would be.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the reservation; make nothing.")] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:

@@ -118,7 +118,7 @@ def create(
     ] = None,
     node: Annotated[
         str,
-        typer.Option(metavar="PATTERN", help="With --join: for nodes of such names, such as 'gpu-*'. Default: any."),
+        typer.Option(metavar="PATTERN", help="With --join: only for nodes with names such as 'gpu-*'. Default: any."),
     ] = "",
     as_json: Json = False,
     data: Data = None,

@@ -64,7 +64,7 @@ def set_user(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Set the role of a user, and the groups that the user administers; both replace what was set."""
+    """Set the role of a user, and the groups that the user administers; both replace the earlier values."""
     with told("users set"):
         from cress.client import access_calls
 

@@ -22,7 +22,7 @@ _GANG = "another task of its gang ended; the gang starts again as a whole"
 def moved_with(leader: Job) -> str:
     """Return with which job an attempt moves to another node."""
     name = f" ({leader.name})" if leader.name else ""
-    return f"it starts on another node together with job {leader.counted_as}{name}, on which it depends"
+    return f"restarts on another node together with job {leader.counted_as}{name}, on which it depends"
 
 
 def preempted_for(context: Context, fact: Preempt) -> str:

@@ -108,7 +108,7 @@ def waiting_unit(context: Context, number: int) -> int:
     veto = core.veto(own)
     if veto is None:
         raise NotAccepted(
-            f"job {number} does not wait: all that is left of it runs",
+            f"job {number} does not wait: all its unfinished tasks run",
             hint="see `cress jobs --state waiting`",
             field="for",
         )
