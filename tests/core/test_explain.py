@@ -569,5 +569,6 @@ def test_temporary_reasons_say_until_when_as_clocks_show_it() -> None:
 
 def test_the_job_for_which_a_group_was_preempted_is_known_after_a_restart() -> None:
     world = cools_off()
-    again = Scheduler.restore(world.core.export())
-    assert sentence(again.veto(world.ids["waits"])) == world.why("waits")
+    again = Scheduler.restore(world.core.export()).veto(world.ids["waits"])
+    assert again == world.veto("waits")
+    assert again is not None and "for job 4 (" in sentence(again)
