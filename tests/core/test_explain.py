@@ -571,4 +571,5 @@ def test_the_job_for_which_a_group_was_preempted_is_known_after_a_restart() -> N
     world = cools_off()
     again = Scheduler.restore(world.core.export()).veto(world.ids["waits"])
     assert again == world.veto("waits")
-    assert again is not None and "for job 4 (" in sentence(again)
+    assert again is not None
+    assert "for job 4 (" in sentence(again)
