@@ -154,7 +154,7 @@ def test_a_drained_node_is_emptied(center: Center) -> None:
         executor.started(launch.attempt)
         node = center.post("/v1/nodes/n1/drain", {"deadline": 0.05, "reason": "new disk"})
         assert (node["state"], node["running"]) == ("cordoned", 1)
-        assert node["reason"].startswith("draining: new disk; what still runs is ")
+        assert node["reason"].startswith("draining: new disk; running tasks are ")
         assert executor.stops().stops[0].attempt == launch.attempt
         assert "deadline" in center.post("/v1/nodes/n1/drain", {"deadline": -1}, 422)["message"]
         assert "deadline" in center.post("/v1/nodes/n1/drain", {}, 422)["message"]
@@ -165,7 +165,7 @@ def test_the_client_has_them_all(center: Center) -> None:
         id = client.submit([{"command": ["true"], "tasks": 2}]).jobs[0].id
         assert client.task(id, 1).index == 1
         node = client.drain("n1", 60, "why")
-        assert node.reason.startswith("draining: why; what still runs is stopped in ")
+        assert node.reason.startswith("draining: why; running tasks are stopped in ")
         assert node.drained_at is not None
         assert client.state().now < node.drained_at < client.state().now + 60
         assert client.hold(id).held

@@ -85,7 +85,7 @@ def test_a_strict_submit_is_refused_if_the_deadline_cannot_be_met(center: Center
         ran(center, executor, 0.5)
         for query in ("?strict=true", "?strict=true&dry_run=true"):
             error = submit(center, 409, query, deadline="10min", time_limit="1h")
-            assert "deadline: cannot be met: it ends at" in error["message"]
+            assert "deadline: cannot be met: the job ends at" in error["message"]
         assert len(center.get("/v1/jobs")["jobs"]) == 1
         # A limit does not show that another job cannot be short.
         submit(center, 200, "?strict=true&dry_run=true", name="other", deadline="10min", time_limit="1h")
@@ -187,7 +187,7 @@ def test_a_deadline_at_risk_is_an_event(center: Center) -> None:
         # Nothing is known of the other one but its limit.
         ((number, text),) = risks(center).items()
         assert number == known
-        assert text.startswith("it cannot be met: it ends at 20")
+        assert text.startswith("the deadline cannot be met: the job ends at 20")
 
 
 def risks(center: Center) -> dict[int, str]:

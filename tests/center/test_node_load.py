@@ -37,7 +37,7 @@ def test_an_overloaded_node_takes_nothing_and_says_why(center: Center) -> None:
         assert of_node(center, "reason") == "cpu 97%, 300M of memory free"
         id = center.submit()
         reason = eventually(lambda: center.get(f"/v1/jobs/{id}")["reason"])
-        assert reason == "no node takes tasks at the moment; n1 is overloaded (cpu 97%, 300M of memory free)"
+        assert reason == "every node is closed to new tasks; n1 is overloaded (cpu 97%, 300M of memory free)"
         # Cpu alone would do now.
         executor.send(messages.Load(load=Load(cpu=500, free_memory=GIB)))
         eventually(lambda: of_node(center, "reason") == "1G of memory free")

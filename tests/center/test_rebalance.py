@@ -75,18 +75,18 @@ def test_room_is_made_for_a_job_of_ones_own(center: Center) -> None:
 REFUSED_PLANS: tuple[tuple[dict[str, str], int, str], ...] = (
     ({"for": "99"}, 404, "there is no job 99"),
     ({"for": "web"}, 404, "there is no job web"),
-    ({"for": "1"}, 409, "job 1 does not wait: all that is left of it runs"),
-    ({"for": "2"}, 409, "does not wait for room: it is held"),
+    ({"for": "1"}, 409, "job 1 does not wait: all its unfinished tasks run"),
+    ({"for": "2"}, 409, "does not wait for room: held by "),
     ({"for": "1", "goal": "nodes"}, 422, "goes with no job"),
-    ({"goal": "racks"}, 422, "'racks' is no goal"),
+    ({"goal": "racks"}, 422, "'racks' is not a goal"),
     ({"moves": "0"}, 422, ""),
 )
 REFUSED_ROUNDS: tuple[tuple[dict[str, Any], int, str], ...] = (
     ({}, 422, "moves"),
     ({"moves": []}, 422, "there is nothing to move"),
     ({"moves": [{"attempt": 77, "to": "n1"}]}, 409, "attempt 77 has ended"),
-    ({"moves": [{"attempt": 1, "to": "n9"}]}, 422, "node 'n9' is no target"),
-    ({"moves": [{"attempt": 1, "to": "n1"}]}, 422, "node 'n1' is no target"),
+    ({"moves": [{"attempt": 1, "to": "n9"}]}, 422, "node 'n9' is not a valid target"),
+    ({"moves": [{"attempt": 1, "to": "n1"}]}, 422, "node 'n1' is not a valid target"),
     ({"moves": [{"attempt": 1}]}, 422, "to"),
     ({"moves": [{"attempt": 1, "to": "n1"}], "job": 1}, 409, "does not wait"),
 )
@@ -105,7 +105,7 @@ def test_what_makes_no_sense_is_refused(center: Center) -> None:
             assert (answer.status_code, told in answer.text) == (status, True), (body, answer.text)
         assert center.get("/v1/rebalance/round")["number"] == 0
         assert center.http.delete("/v1/rebalance").status_code == 409
-        for value, told in (("sometimes", "no time"), ("5s", "too often"), ("61 * * * *", "61")):
+        for value, told in (("sometimes", "not a valid schedule"), ("5s", "too often"), ("61 * * * *", "61")):
             answer = center.http.put("/v1/config", json={"options": {"rebalance": value}})
             assert (answer.status_code, told in answer.text) == (422, True), answer.text
         assert center.get("/v1/config")["options"]["rebalance"] == "off"
@@ -121,7 +121,7 @@ def test_users_ask_for_their_own_jobs_only(center: Center) -> None:
         own = answer.json()["jobs"][0]["id"]
         assert ann.get("/v1/rebalance").status_code == 403
         assert ann.get("/v1/rebalance", params={"for": theirs}).status_code == 403
-        assert "it is held" in ann.get("/v1/rebalance", params={"for": own}).text
+        assert "held by ann until it is released" in ann.get("/v1/rebalance", params={"for": own}).text
         assert ann.post("/v1/rebalance", json={"moves": []}).status_code == 403
         assert ann.delete("/v1/rebalance").status_code == 403
         assert ann.get("/v1/rebalance/round").status_code == 200

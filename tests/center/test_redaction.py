@@ -16,12 +16,12 @@ from tests.center.program import Center, eventually
 from tests.center.test_users import submit, user_of
 
 CASES = {
-    "it fits, but would delay job 5 of group web": "it fits, but would delay another job",
-    "it fits, but would delay job 7 of group web": "it fits, but would delay job 7 of group web",
+    "job 7 fits, but would delay job 5 of group web": "job 7 fits, but would delay another job",
+    "job 7 fits, but would delay job 7 of group web": "job 7 fits, but would delay job 7 of group web",
     "preempted for job 5 (secret-name) of group web": "preempted for another job",
     "job 5 of group web is blocked, and group lab is not below its quota": "another job is blocked, and group lab is not below its quota",  # noqa: E501
-    "it starts on another node together with job 5 (a.b), on which it depends": "it starts on another node together with another job, on which it depends",  # noqa: E501
-    "on n1, beside jobs 5 and 7, which depend on it: x": "on n1, beside other jobs, which depend on it: x",
+    "restarts on another node together with job 5 (a.b), on which it depends": "restarts on another node together with another job, on which it depends",  # noqa: E501
+    "on n1, beside jobs 5 and 7, which depend on job 7: x": "on n1, beside other jobs, which depend on job 7: x",
     "3 programs could not be started here and ran on other nodes, the last of job 5": "3 programs could not be started here and ran on other nodes, the last of another job",  # noqa: E501
     "there is no job web, did you mean webserver?": "there is no job web",
     "waiting for job 5 (own), and 2 more": "waiting for job 5 (own), and 2 more",

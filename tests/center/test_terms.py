@@ -189,7 +189,7 @@ def test_a_node_that_an_operator_forgets_is_dead(center: Center) -> None:
         executor.started(launch.attempt)
         eventually(lambda: center.get("/v1/state")["tasks_running"] == 1)
         refused = center.post("/v1/nodes/n1/forget", status=409)
-        assert refused["message"].startswith("node n1 is connected, so it is not dead")
+        assert refused["message"].startswith("node n1 is connected, so it cannot be declared dead")
     eventually(lambda: center.get("/v1/nodes/n1")["state"] == "away")
     assert center.post("/v1/nodes/n1/forget")["running"] == 1
     assert center.get("/v1/nodes")["nodes"] == []

@@ -108,6 +108,6 @@ def test_a_submit_says_what_is_foreseen(tmp_path: Path) -> None:
         assert told.output.endswith(": fine\n")
         refused = CliRunner().invoke(app, ["submit", str(file), "--deadline", "10min", "--strict", *data])
         assert refused.exit_code == 3
-        assert "deadline: cannot be met: it ends at 20" in refused.output
+        assert "deadline: cannot be met: the job ends at 20" in refused.output
         late = CliRunner().invoke(app, ["submit", str(file), "--deadline", "10min", *data])
         assert (late.exit_code, "cannot be met: earliest end 20" in late.output) == (0, True)

@@ -28,7 +28,7 @@ Options:
 
 Commands:
   submit        Submit the jobs of one or more files, all or none.
-  run           Run a command on the cluster and show what it writes.
+  run           Run a command on the cluster and show its output.
   apply         Make services, databases and cron jobs what files say.
   validate      Check job files without a center.
   schema        Print the JSON Schema of job files.
@@ -41,7 +41,7 @@ Commands:
   hold          Let jobs wait until they are released.
   release       Let jobs start that were held.
   scale         Give a service or database another number of tasks.
-  resume        Run what did not succeed of a dag again.
+  resume        Run the unfinished steps of a dag again.
   groups        List groups, or change them.
   nodes         List nodes, keep tasks off them, or set labels and more.
   rebalance     Move running tasks to make room.
@@ -151,7 +151,7 @@ def test_every_verb_has_help(verb: str) -> None:
 
 def test_verbs_with_verbs_below_tell_the_options_of_the_one_that_is_meant_by_itself() -> None:
     told = cress("nodes", "-h").stdout
-    assert "Options of list, which is meant without a command:" in told
+    assert "Options of list (the default subcommand):" in told
     assert re.search(r"--where EXPR +Show which nodes satisfy this", told)
 
 

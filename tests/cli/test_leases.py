@@ -101,7 +101,7 @@ def test_leases_are_requested_used_and_released(tmp_path: Path) -> None:
             executor.launches(), executor.stops()
             executor.ended(attempt, cause=Cause.STOPPED, code=-15)
             assert watching.stdout.read() == "lease 1.0 of dask is over\n"
-        assert cress(center, "leases", "release", "1") == "lease 1 is over\n"
+        assert cress(center, "leases", "release", "1") == "lease 1 has ended\n"
 
 
 @pytest.mark.parametrize("words", [("request",), ("use", "1.0")])

@@ -101,7 +101,7 @@ def test_jobs_and_nodes_by_the_operators_words(center: Center) -> None:
             "nodes", "drain", "n1", "--deadline", "10m", "--reason", "new disk"
         )
         executor.ended(launch.attempt)
-    assert "only jobs that wait or run can be held" in said("hold", "1", code=3)
+    assert "only waiting or running jobs can be held" in said("hold", "1", code=3)
     assert "there is no job 9" in said("hold", "9", code=2)
     assert "there is no node 'n9'" in said("nodes", "drain", "n9", "--deadline", "1m", code=2)
     lines = said("events", "--job", "1").splitlines()

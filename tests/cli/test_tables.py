@@ -323,7 +323,7 @@ def test_load_and_data_of_one_node() -> None:
     view = NodeView(name="n1", state="up", load=BUSY, judged=False, data=tuple(f"/d/{i:03}" for i in range(1_000)))
     told = texts(nodes.about(view))
     assert told["Load"] == (
-        "cpu 95 %, memory 50 % (8.2G free), network 1 %, disk 71 %; not judged: it gets tasks whatever its load is"
+        "cpu 95 %, memory 50 % (8.2G free), network 1 %, disk 71 %; load is ignored on this node (--no-overload)"
     )
     assert told["Data"] == "/d/000, /d/001, /d/002, /d/003, /d/004 and 995 more"
     bare = texts(nodes.about(NodeView(name="n1", state="up", data=("/d",))))

@@ -99,7 +99,7 @@ def test_maintenance_keeps_everybody_off() -> None:
     assert world.nodes_of("other") == ["n2"]
     world.submit(job("next").group("b").limit("3h")).decide()
     assert world.why("next") == (
-        "node n1 is kept for maintenance patch from 2026-12-01 14:00 to 16:00; with a time limit of at most "
+        "node n1 is kept for maintenance patch from 2026-12-01 14:00 to 16:00; with a time_limit of at most "
         "2h it could start now"
     )
     world.wait(7200).decide()
@@ -325,7 +325,7 @@ def test_a_gang_waits_for_the_gap_and_starts_after_it() -> None:
     world.submit(job("gang").group("a").cpu(4).tasks(2).gang().limit("2h")).decide()
     assert world.started() == []
     assert world.why("gang") == (
-        "node n2 is kept for reservation exam of group b from 2026-12-01 13:00 to 14:00; with a time limit "
+        "node n2 is kept for reservation exam of group b from 2026-12-01 13:00 to 14:00; with a time_limit "
         "of at most 1h it could start now"
     )
     world.wait(7200).decide()
@@ -371,8 +371,8 @@ def test_a_task_of_many_days_meets_the_next_weekly_window() -> None:
     world.submit(job("ten").group("a").limit("10d"), job("hours").group("a").limit("2h")).decide()
     assert world.started() == ["hours"]
     assert world.why("ten") == (
-        "it fits in no time between the repetitions of patch, which leave 6d22h at most; with a shorter time "
-        "limit it could start"
+        "job 1 is longer than every gap between repetitions of reservation patch (6d22h at most); with a "
+        "time_limit of at most 2h it could start now"
     )
     world.finish("hours")
     for _ in range(3):
@@ -389,13 +389,12 @@ def test_a_shorter_limit_is_recommended_only_to_jobs_that_have_room() -> None:
     world.run(job("before").group("a").cpu(4).limit("1h"))
     world.submit(job("ten").group("b").cpu(2).limit("10d"), job("gang").group("b").tasks(2).gang().cpu(2).limit("10d"))
     world.decide()
-    short = (
-        "it fits in no time between the repetitions of patch, which leave 6d22h at most; it needs a shorter time limit"
-    )
-    assert [world.why("ten"), world.why("gang")] == [short, short]
+    short = "is longer than every gap between repetitions of reservation patch (6d22h at most); "
+    short += "it needs a shorter time_limit"
+    assert [world.why("ten"), world.why("gang")] == [f"job 2 {short}", f"job 3 {short}"]
     world.finish("before")
-    assert world.why("ten").endswith("; with a shorter time limit it could start")
-    assert world.why("gang").endswith("; with a shorter time limit it could start")
+    assert world.why("ten").endswith("; with a time_limit of at most 2h it could start now")
+    assert world.why("gang").endswith("; with a time_limit of at most 2h it could start now")
 
 
 def test_a_shorter_limit_is_not_recommended_while_all_devices_are_in_use() -> None:
@@ -405,7 +404,7 @@ def test_a_shorter_limit_is_not_recommended_while_all_devices_are_in_use() -> No
     keep(world, reservation("patch", "14:00", "16:00", "n1", days=(1,), zone="UTC"))
     world.run(job("before").group("a").has(gpu=4).limit("1h"))
     world.submit(job("ten").group("b").has(gpu=1).limit("10d")).decide()
-    assert world.why("ten").endswith("which leave 6d22h at most; it needs a shorter time limit")
+    assert world.why("ten").endswith("(6d22h at most); it needs a shorter time_limit")
 
 
 def test_a_gang_that_has_room_for_some_tasks_only_is_not_told_to_be_shorter() -> None:
@@ -415,7 +414,7 @@ def test_a_gang_that_has_room_for_some_tasks_only_is_not_told_to_be_shorter() ->
     world.submit(job("gang").group("a").tasks(2).gang().cpu(4).limit("3h")).decide()
     assert world.why("gang") == "node n2 is kept for reservation exam of group b from 2026-12-01 14:00 to 16:00"
     world.finish("before")
-    assert world.why("gang").endswith("; with a time limit of at most 2h it could start now")
+    assert world.why("gang").endswith("; with a time_limit of at most 2h it could start now")
 
 
 @pytest.mark.parametrize(
@@ -428,7 +427,7 @@ def test_limits_are_told_as_people_read_them(day: str, limit: str) -> None:
     keep(world, AdvanceReservation(name="exam", group="b", start=begin, end=begin + HOUR, places=(("n1", 1),)))
     world.submit(job("endless").group("a")).decide()
     assert world.why("endless").endswith(
-        f"; it has no time limit; with a time limit of at most {limit} it could start now"
+        f"; the job has no time limit; with a time_limit of at most {limit} it could start now"
     )
 
 

@@ -44,7 +44,7 @@ def test_a_job_and_its_dependants_start_again_on_one_node() -> None:
     assert made.running == {}
     assert units(made) == {"a": ["b", "c"]}
     assert made.veto("b").kind is Verdict.TOGETHER
-    assert "together with job 1" in made.why("b")
+    assert "starts again on one node with job 1" in made.why("b")
     made.add_node(node("n1").cpu(4)).decide()
     assert made.nodes_of("a") == made.nodes_of("b") == made.nodes_of("c") == ["n1"]
     assert {made.names[start.job]: start.ports for start in made.running.values()} == {"a": (), "b": (80,), "c": ()}
@@ -117,7 +117,7 @@ def test_what_no_node_holds_together_waits_for_one() -> None:
     made = world(A, B.cpu(6), n3=7)
     made.lose_node("n1").decide()
     assert made.running == {}
-    assert "together with job 2, which depends on it: no node of this cluster is large enough" in made.why("a")
+    assert "together with job 2, which depends on job 1: no node of this cluster is large enough" in made.why("a")
     made.change_node(node("n3").cpu(8)).decide()
     assert made.nodes_of("a") == made.nodes_of("b") == ["n3"]
 

@@ -46,9 +46,9 @@ def preempted(old_quota: int, new_tasks: int, mode: str, *, others_wait: bool = 
 @both_modes
 def test_a_preempted_group_takes_part_again_after_20_s_to_the_microsecond(mode: str) -> None:
     world = preempted(5, 5, mode)
-    assert (
-        world.why("old")
-        == "group old was preempted a short time ago; while others wait for room it starts nothing beyond its quota"
+    assert world.why("old") == (
+        "group old may start nothing beyond its quota while others wait for room: "
+        "its tasks were preempted for job 2 (cooling-off)"
     )
     assert world.core.next_wakeup() == 20 * SECOND
     world.wait(15, -1).decide()
@@ -369,7 +369,7 @@ def test_after_drain_after_a_node_is_kept_free_and_the_veto_says_so(mode: str) -
     world = hogged(mode)
     assert world.wake() == 10 * MINUTE
     world.submit(job("small").tasks(2).group("c")).decide()
-    assert world.why("wide") == "no known end makes room for it, so n1 is kept free for it"
+    assert world.why("wide") == "no running task is due to end in time; n1 is being kept free for job 3"
     assert world.nodes_of("small") == ["n2"]
     assert world.veto("small").kind is Verdict.RESERVED
     world.finish("h2")

@@ -170,11 +170,11 @@ WHY = {
     ),
     "a gang that no zone holds": (
         "aab", (of("it", 9, "within(Zone)").gang(),),
-        "all nodes of this cluster together are too small for all its tasks at once, with within(Zone)",
+        "all nodes of this cluster together are too small for all tasks of the gang at once, with within(Zone)",
     ),
     "a gang that no zone holds now": (
         "aab", (of("first", 2, 'Zone = "a"'), of("it", 8, "within(Zone)").gang()),
-        ("not enough nodes have enough free for all its tasks; there is room for some of them only, with "
+        ("not enough nodes have enough free for all tasks of the gang; there is room for some of them only, with "
             "within(Zone); without within(Zone) it would start"),
     ),
 }  # fmt: skip

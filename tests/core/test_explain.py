@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from cress.core.diagnostics.explain import sentence
 from cress.core.placing.vetoes import Verdict, Veto
+from cress.core.scheduler import Scheduler
 from cress.model.advance import AdvanceReservation
 from cress.model.events import AdvanceReserved, Outcome
 from cress.model.times import SECOND
@@ -311,7 +313,7 @@ SITUATIONS = [
         Verdict.RESERVED_AHEAD,
         (
             "node n1 is kept for reservation exam of group h from 2026-12-01 15:00 to 17:00; "
-            "with a time limit of at most 3h it could start now"
+            "with a time_limit of at most 3h it could start now"
         ),
     ),
     (its_node_is_reserved_now, Verdict.RESERVED_AHEAD, "node n1 is kept for reservation exam of group h until 13:00"),
@@ -319,40 +321,43 @@ SITUATIONS = [
         no_gap_is_long_enough,
         Verdict.NO_GAP,
         (
-            "it fits in no time between the repetitions of exam, which leave 22h at most; "
-            "with a shorter time limit it could start"
+            "job 1 is longer than every gap between repetitions of reservation exam (22h at most); "
+            "with a time_limit of at most 3h it could start now"
         ),
     ),
     (
         the_large_nodes_are_closed,
         Verdict.NO_NODE,
         (
-            "it waits for a node: of those that are large enough for it none takes tasks now "
-            "(2 cordoned, 1 away, 1 overloaded); large3 is overloaded (cpu 99%)"
+            "every node that could run job 1 is closed to new tasks (2 cordoned, 1 away, 1 "
+            "overloaded); large3 is overloaded (cpu 99%)"
         ),
     ),
-    (too_large, Verdict.NEVER, "no node of this cluster is large enough for it, even when empty"),
-    (somebody_holds_it, Verdict.HELD, "it is held"),
-    (some_of_its_tasks_run, Verdict.FULL, "as many tasks of it run as may at once"),
+    (too_large, Verdict.NEVER, "no node of this cluster is large enough for job 1, even when empty"),
+    (somebody_holds_it, Verdict.HELD, "held until it is released (cress release 1)"),
+    (some_of_its_tasks_run, Verdict.FULL, "limit reached: max_running = 2"),
     (another_comes_first, Verdict.AFTER, "waiting for job 1 of group g to end"),
-    (it_failed, Verdict.BACKOFF, "a task of it failed and is tried again later"),
-    (the_gang_failed, Verdict.BACKOFF, "a task of it failed and is tried again later"),
-    (no_node_takes_tasks, Verdict.NO_ROOM, "no node takes tasks at the moment"),
-    (room_is_made, Verdict.VICTIMS, "preempted tasks are making room for it on n1"),
+    (it_failed, Verdict.BACKOFF, "a task of job 1 failed and is retried later"),
+    (the_gang_failed, Verdict.BACKOFF, "a task of job 1 failed and is retried later"),
+    (no_node_takes_tasks, Verdict.NO_ROOM, "every node is closed to new tasks"),
+    (room_is_made, Verdict.VICTIMS, "preempted tasks are making room for job 2 on n1"),
     (
         gang_ends,
         Verdict.GANG_RUNS,
-        "some tasks of the gang still run; it starts again as a whole when they have ended",
+        "some tasks of the gang still run; the gang starts again as a whole when they have ended",
     ),
     (
         cools_off,
         Verdict.COOLING,
-        "group old was preempted a short time ago; while others wait for room it starts nothing beyond its quota",
+        (
+            "group old may start nothing beyond its quota while others wait for room: its tasks were "
+            "preempted for job 4 (cooling-off)"
+        ),
     ),
     (
         others_would_take_it_back,
         Verdict.OWED,
-        "it fits, but group g would be above its quota, and job 2 of group h could take the room back at once",
+        ("job 3 fits, but group g would be above its quota, and job 2 of group h could take the room back at once"),
     ),
     (held_to_its_quota, Verdict.QUOTA, "job 2 of group a is blocked, and group b is not below its quota"),
     (
@@ -360,28 +365,35 @@ SITUATIONS = [
         Verdict.QUOTA,
         "job 2 of group a is blocked, and group b is not below its quota",
     ),
-    (not_reached, Verdict.UNVISITED, "no pass has come to it yet"),
-    (user_at_his_limit, Verdict.USER_LIMIT, "its user has reached the limit of his share of group g"),
+    (not_reached, Verdict.UNVISITED, "not yet considered by the scheduler"),
+    (
+        user_at_his_limit,
+        Verdict.USER_LIMIT,
+        "user ann already uses the most that one user may in group g (user_limit_factor)",
+    ),
     (
         held_by_the_gate,
         Verdict.GATE,
-        "it would unbalance every node that it fits on, while another waiting job would balance one",
+        (
+            "starting job 4 now would leave unusable resources on every node, and another waiting job "
+            "fits better (balance_gate)"
+        ),
     ),
     (behind_another, Verdict.BEHIND, "the policy of group g puts job 3 of group g first"),
-    (planned, Verdict.PLANNED, "its start is planned; starting now would delay a job planned before it"),
-    (drained, Verdict.DRAINING, "no known end makes room for it, so n2 is kept free for it"),
+    (planned, Verdict.PLANNED, "job 3 is planned to start later; starting now would delay a job planned before job 3"),
+    (drained, Verdict.DRAINING, "no running task is due to end in time; n2 is being kept free for job 2"),
     (no_room, Verdict.NO_ROOM, "no node has enough free; of 2 nodes 1 lack cpu, 1 lack memory"),
     (
         no_room_together,
         Verdict.NO_ROOM_TOGETHER,
-        "not enough nodes have enough free for all its tasks; of 2 nodes 1 lack cpu",
+        "not enough nodes have enough free for all tasks of the gang; of 2 nodes 1 lack cpu",
     ),
     (
         room_for_some_of_a_gang,
         Verdict.NO_ROOM_TOGETHER,
-        "not enough nodes have enough free for all its tasks; there is room for some of them only",
+        "not enough nodes have enough free for all tasks of the gang; there is room for some of them only",
     ),
-    (beside_a_reservation, Verdict.RESERVED, "it fits, but would delay job 2 of group g"),
+    (beside_a_reservation, Verdict.RESERVED, "job 3 fits, but would delay job 2 of group g"),
     (
         no_node_is_as_it_asks,
         Verdict.NEVER_SATISFIED,
@@ -390,29 +402,28 @@ SITUATIONS = [
     (
         its_group_is_at_its_ceiling,
         Verdict.MAX_QUOTA,
-        "group g is at its MaxQuota of 4 cores: 3 cores used, this asks for 2 cores",
+        "group g is at its MaxQuota of 4 cores: 3 cores used, job 2 asks for 2 cores",
     ),
     (
         one_above_its_group_is_at_its_ceiling,
         Verdict.MAX_QUOTA,
-        "group all is at its MaxQuota of 4 cores: 4 cores used, this asks for 1 core",
+        "group all is at its MaxQuota of 4 cores: 4 cores used, job 2 asks for 1 core",
     ),
     (
         others_keep_what_is_free,
         Verdict.KEPT,
         (
-            "it asks for 1 core beyond the quota of its group, and others keep capacity for themselves: "
-            "group lab 5 cores"
+            "job 2 asks for 1 core beyond the quota of group g, and other groups do not lend what is "
+            "free (Lendable): group lab 5 cores"
         ),
     ),
     (
         the_guarantees_of_others_forbid_it,
         Verdict.FORBIDDEN,
         (
-            "it asks for 6 cores at once, beyond the quota of group g (3 cores), and the guarantees of other "
-            "groups leave "
-            "4 cores now; it starts when they leave enough, and jobs behind it go first until then; a smaller job or a "
-            "larger quota would start earlier"
+            "job 2 asks for 6 cores at once, beyond the quota of group g (3 cores), and the "
+            "guarantees of other groups leave 4 cores now; it starts when they leave enough, and jobs"
+            " behind it go first until then; to start earlier, ask for less or raise ResourceQuota"
         ),
     ),
     (
@@ -420,9 +431,13 @@ SITUATIONS = [
         Verdict.QUOTA,
         "job 2 of group a is blocked, and group all, in which group g is, is not below its quota",
     ),
-    (as_many_jobs_run_as_may, Verdict.RUNNING_LIMIT, "group g runs 2 of at most 2 jobs"),
-    (as_many_jobs_of_its_user_run_as_may, Verdict.RUNNING_LIMIT, "ann runs 1 of at most 1 job in group g"),
-    (a_licence_is_in_use, Verdict.LICENCE, "it waits for licence matlab: 3 of 3 in use"),
+    (as_many_jobs_run_as_may, Verdict.RUNNING_LIMIT, "group g runs 2 of at most 2 jobs (MaxRunningJobs)"),
+    (
+        as_many_jobs_of_its_user_run_as_may,
+        Verdict.RUNNING_LIMIT,
+        "ann runs 1 of at most 1 job in group g (MaxRunningJobsPerUser)",
+    ),
+    (a_licence_is_in_use, Verdict.LICENCE, "waiting for licence matlab: 3 of 3 in use"),
     (
         no_node_is_free_as_it_asks,
         Verdict.UNSATISFIED,
@@ -440,15 +455,14 @@ SITUATIONS = [
         starts_with_another,
         Verdict.TOGETHER,
         (
-            "it starts again together with job 1 of group g, on one node: together with job 2, which depends "
-            "on it: no node of this "
-            "cluster is large enough for it, even when empty"
+            "job 2 starts again on one node with job 1 of group g: together with job 2, which depends"
+            " on job 1: no node of this cluster is large enough for job 1, even when empty"
         ),
     ),
     (
         moves_with_another,
         Verdict.MOVING,
-        "job 2 of group g, which depends on it, is being stopped on n1, and both start on another node",
+        "job 2 of group g, which depends on job 1, is being stopped on n1; then both start on another node",
     ),
 ]
 
@@ -500,14 +514,16 @@ def test_a_gang_that_is_too_large_for_all_nodes_together_never_starts_and_the_se
     world.submit(job("gang").cpu(3).tasks(3).gang().group("g")).decide()
     veto = world.veto("gang")
     assert (veto.kind, veto.never) == (Verdict.NEVER_TOGETHER, True)
-    assert world.why("gang") == "all nodes of this cluster together are too small for all its tasks at once"
+    assert world.why("gang") == "all nodes of this cluster together are too small for all tasks of the gang at once"
 
 
 def test_whom_an_endless_job_must_not_delay_in_a_conservative_plan() -> None:
     world = World(group("g", 9, "BackFill").with_options(backfill="conservative"), nodes=nodes(1, cpu=4))
     world.run(job("runs").cpu(3).limit(50).group("g"))
     world.submit(job("planned").cpu(4).group("g"), job("endless").group("g")).decide()
-    assert world.why("endless") == f"it fits, but would delay job {world.ids['planned']} of group g"
+    assert world.why("endless") == (
+        f"job {world.ids['endless']} fits, but would delay job {world.ids['planned']} of group g"
+    )
 
 
 def test_never_becomes_not_now_when_a_large_enough_node_comes() -> None:
@@ -533,3 +549,27 @@ def test_a_veto_is_data() -> None:
     assert beside_a_reservation().veto("waits") == Veto(
         kind=Verdict.RESERVED, job=3, group="g", nodes=1, behind=2, behind_group="g"
     )
+
+
+def test_temporary_reasons_say_until_when_as_clocks_show_it() -> None:
+    def noon(situation: Callable[[], World]) -> str:
+        world = situation()
+        world.set_clock("2026-12-01T12:00:00+00:00")
+        return world.why("waits")
+
+    assert noon(cools_off) == (
+        "group old may start nothing beyond its quota until 12:00:20 while others wait for room: "
+        "its tasks were preempted for job 4 (cooling-off)"
+    )
+    assert noon(room_is_made) == "preempted tasks are making room for job 2 on n1 until 12:00:15"
+    assert noon(it_failed) == "a task of job 1 failed and is retried at 12:00:15"
+    assert noon(held_by_the_gate).endswith("(balance_gate, until 12:01 at the latest)")
+    assert noon(planned).startswith("job 3 is planned to start at 12:01; ")
+
+
+def test_the_job_for_which_a_group_was_preempted_is_known_after_a_restart() -> None:
+    world = cools_off()
+    again = Scheduler.restore(world.core.export()).veto(world.ids["waits"])
+    assert again == world.veto("waits")
+    assert again is not None
+    assert "for job 4 (" in sentence(again)

@@ -47,7 +47,7 @@ def test_each_licence_counts_for_itself_and_a_task_takes_all_of_its_own_or_none(
     w.submit(job("both").licences(matlab=1, ansys=1).group("g"), job("m").licences(matlab=1).group("g")).decide()
     assert started(w) == ["a", "m"]
     w.finish("a")
-    assert w.why("both") == "it waits for licence matlab: 1 of 1 in use"
+    assert w.why("both") == "waiting for licence matlab: 1 of 1 in use"
     w.finish("m")
     assert started(w)[-1] == "both"
 
@@ -56,7 +56,7 @@ def test_a_gang_takes_them_for_all_its_tasks_or_not_at_all() -> None:
     w = world(matlab=4)
     w.run(job("one").licences(matlab=1).group("g"))
     w.submit(job("gang").tasks(2).gang().licences(matlab=2).group("g")).decide()
-    assert w.why("gang") == "it waits for 4 of licence matlab: 1 of 4 in use"
+    assert w.why("gang") == "waiting for 4 of licence matlab: 1 of 4 in use"
     w.finish("one")
     assert started(w) == ["one", "gang", "gang"]
 
@@ -78,7 +78,7 @@ def test_more_licences_wake_who_waits_and_fewer_stop_nobody() -> None:
     w.licences(matlab=1).decide()
     assert len(w.running) == 3
     w.finish("a", 0)
-    assert w.why("a") == "it waits for licence matlab: 2 of 1 in use"
+    assert w.why("a") == "waiting for licence matlab: 2 of 1 in use"
     w.finish("a", 1, 2)
     assert [each.task for each in w.starts] == [0, 1, 2, 3]
 
@@ -87,7 +87,7 @@ def test_more_than_there_are_is_never_and_so_is_a_licence_that_is_not_there_unti
     w = world(matlab=2)
     w.submit(job("much").licences(matlab=3).group("g"), job("gang").tasks(3).gang().licences(matlab=1).group("g"))
     w.submit(job("other").licences(ansys=1).group("g")).decide()
-    assert w.why("much") == w.why("gang") == "it needs 3 of licence matlab, and there are 2"
+    assert w.why("much") == w.why("gang") == "3 of licence matlab are needed, but only 2 exist"
     assert w.why("other") == "there is no licence ansys"
     assert w.veto("much").never
     assert w.core.never_fits(w.state("gang").job)
@@ -99,7 +99,7 @@ def test_what_else_keeps_it_waiting_is_told_too() -> None:
     w = World(group("g", 9), nodes=nodes(2, cpu=9)).licences(matlab=1)
     w.run(job("a").ports(http=80).licences(matlab=1).group("g"))
     w.submit(job("b").ports(http=80).licences(matlab=1).group("g")).decide()
-    told = "it waits for licence matlab: 1 of 1 in use (of 2 nodes 1 do not satisfy Port = 80)"
+    told = "waiting for licence matlab: 1 of 1 in use (of 2 nodes 1 do not satisfy Port = 80)"
     assert w.why("b") == told
 
 
@@ -115,7 +115,7 @@ def test_a_preempted_task_gives_its_licence_back_with_its_end() -> None:
     w = World(group("old", 1), group("new", 9), nodes=nodes(1, cpu=2)).licences(matlab=3)
     w.run(job("a").tasks(2).licences(matlab=1).group("old"))
     w.wait(1000).submit(job("b").licences(matlab=2).group("new")).decide()
-    assert w.why("b") == "it waits for 2 of licence matlab: 2 of 3 in use"
+    assert w.why("b") == "waiting for 2 of licence matlab: 2 of 3 in use"
     w.submit(job("c").licences(matlab=1).group("new")).decide()
     w.yield_victims()
     assert started(w) == ["a", "a", "c"]
@@ -148,7 +148,7 @@ def test_what_starts_again_together_needs_the_licences_of_all_its_members() -> N
     w.lose_node("n1").licences(matlab=1).decide()
     # Together they need two, of which there is one: both wait.
     assert started(w) == ["db", "web"]
-    assert w.why("db") == "together with job 2, which depends on it: it waits for 2 of licence matlab: 0 of 1 in use"
+    assert w.why("db") == "together with job 2, which depends on job 1: waiting for 2 of licence matlab: 0 of 1 in use"
     w.licences(matlab=2).decide()
     assert started(w)[-2:] == ["db", "web"]
 

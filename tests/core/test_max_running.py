@@ -22,7 +22,7 @@ def test_no_more_run_at_once_than_may() -> None:
     world.decide()
     assert running(world) == 3
     assert world.veto("array").kind is Verdict.FULL
-    assert world.why("array") == "as many tasks of it run as may at once"
+    assert world.why("array") == "limit reached: max_running = 3"
     for _ in range(7):
         world.finish("array", min(start.task for start in world.running.values()))
         assert running(world) == 3

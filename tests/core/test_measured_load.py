@@ -133,7 +133,7 @@ def test_who_must_run_there_is_told_why_it_waits() -> None:
         world.load(f"n{i}", cpu=99)
     world.submit(job("any").group("h")).decide()
     assert world.why("any") == (
-        "no node takes tasks at the moment; "
+        "every node is closed to new tasks; "
         "6 nodes are overloaded: n1 (cpu 97%, 312M of memory free), n2 (cpu 92%), n3 (cpu 99%), …"
     )
     world.load("n1").load("n2").decide()
@@ -210,7 +210,7 @@ def test_what_victims_make_room_for_does_not_wait_for_an_overloaded_node() -> No
     world.load("n1", cpu=100)
     assert not world.core.claims
     world.yield_victims()
-    assert world.why("needs") == "no node takes tasks at the moment; n1 is overloaded (cpu 100%)"
+    assert world.why("needs") == "every node is closed to new tasks; n1 is overloaded (cpu 100%)"
     world.load("n1", cpu=70).decide()
     assert world.nodes_of("needs") == ["n1"]
 

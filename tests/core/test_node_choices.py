@@ -153,8 +153,8 @@ def test_a_gang_and_reservations_heed_it() -> None:
     gang = job("gang").tasks(6).cpu(1).gang().group("web").limit("1h")
     core.submit(gang).decide()
     assert core.why("gang") == (
-        "all nodes of this cluster together are too small for all its tasks at once (of 3 nodes 1 do not satisfy "
-        f"what n1 accepts: {LAB}, 1 do not satisfy tolerates: x, by which n3 repels)"
+        "all nodes of this cluster together are too small for all tasks of the gang at once (of 3 nodes "
+        f"1 do not satisfy what n1 accepts: {LAB}, 1 do not satisfy tolerates: x, by which n3 repels)"
     )
     core.run(gang.named("again").tolerates("x"))
     assert set(where(core, "again")) == {"n2", "n3"}

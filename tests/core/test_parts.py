@@ -153,13 +153,16 @@ WAITING = [
     (
         [job("driver").cpu(1), job("workers").cpu(3).tasks(3)],
         [job("other").cpu(4)],
-        "not enough nodes have enough free for all its tasks; of 3 nodes 1 lack cpu; part workers: 2 of 3 places",
+        (
+            "not enough nodes have enough free for all tasks of the gang; of 3 nodes 1 lack cpu; "
+            "part workers: 2 of 3 places"
+        ),
     ),
     (
         [job("driver").cpu(2).tasks(2), job("workers").cpu(3).tasks(2)],
         [job("a").cpu(3).tasks(2), job("b").cpu(2)],
         (
-            "not enough nodes have enough free for all its tasks; of 3 nodes 2 lack cpu; part driver: 1 of 2 "
+            "not enough nodes have enough free for all tasks of the gang; of 3 nodes 2 lack cpu; part driver: 1 of 2 "
             "places; part workers: 0 of 2 places"
         ),
     ),
@@ -167,15 +170,15 @@ WAITING = [
         [job("driver").cpu(3), job("workers").cpu(2).tasks(3)],
         [job("a").cpu(1).tasks(3).spread(per_node=1)],
         (
-            "not enough nodes have enough free for all its tasks; there is room for some of them only; each part "
-            "has room by itself, but not all of them together"
+            "not enough nodes have enough free for all tasks of the gang; there is room for some of them only; "
+            "each part has room by itself, but not all of them together"
         ),
     ),
     (
         [job("driver").cpu(2), job("workers").cpu(1).tasks(3).requires("Fast = True")],
         [job("a").cpu(2)],
         (
-            "not enough nodes have enough free for all its tasks; there is room for some of them only (of 3 "
+            "not enough nodes have enough free for all tasks of the gang; there is room for some of them only (of 3 "
             "nodes 2 do not satisfy Fast = True); part workers: 2 of 3 places"
         ),
     ),
@@ -195,11 +198,11 @@ def test_a_part_that_can_never_run_is_named() -> None:
     world = cluster()
     world.submit(job("train").parts(job("driver").cpu(2), job("workers").cpu(9).tasks(2))).decide()
     assert world.why("train") == (
-        "no node of this cluster is large enough for it, even when empty; it is part workers for which that holds"
+        "no node of this cluster is large enough for job 1, even when empty; this applies to part workers"
     )
     assert world.veto("train").never
     world.submit(job("wide").parts(job("driver").cpu(8).tasks(2), job("workers").cpu(7).tasks(2))).decide()
-    assert world.why("wide") == "all nodes of this cluster together are too small for all its tasks at once"
+    assert world.why("wide") == "all nodes of this cluster together are too small for all tasks of the gang at once"
 
 
 def test_a_group_below_its_quota_takes_room_for_all_parts_or_for_none() -> None:
@@ -208,7 +211,7 @@ def test_a_group_below_its_quota_takes_room_for_all_parts_or_for_none() -> None:
     world.submit(job("train").parts(job("driver").cpu(3), job("workers").cpu(2).tasks(2)).group("a")).decide()
     # Seven cores: no victim more.
     assert len(world.told) == 7
-    assert world.why("train") == "preempted tasks are making room for it on n1, n2"
+    assert world.why("train") == "preempted tasks are making room for job 2 on n1, n2"
     restored = world.core.clone()
     assert restored.validate() == []
     world.yield_victims()
@@ -270,7 +273,7 @@ def test_parts_wait_for_one_zone_and_say_so() -> None:
     world.submit(within()).decide()
     assert places(world, "train") == []
     assert world.why("train") == (
-        "not enough nodes have enough free for all its tasks; there is room for some of them only, "
+        "not enough nodes have enough free for all tasks of the gang; there is room for some of them only, "
         "with within(Zone); without within(Zone) it would start"
     )
     world.finish("y")
@@ -282,7 +285,7 @@ def test_parts_that_no_zone_could_hold_never_run() -> None:
     world.submit(within()).decide()
     assert world.veto("train").never
     assert world.why("train") == (
-        "all nodes of this cluster together are too small for all its tasks at once, with within(Zone)"
+        "all nodes of this cluster together are too small for all tasks of the gang at once, with within(Zone)"
     )
 
 
@@ -348,7 +351,7 @@ def test_licences_are_taken_for_all_tasks_together() -> None:
     world = World(group("default", 100), nodes=nodes(2, cpu=8)).licences(matlab=3)
     world.run(job("other").cpu(1).licences(matlab=1))
     world.submit(job("train").parts(job("driver").cpu(1), job("workers").cpu(2).tasks(2)).licences(matlab=1)).decide()
-    assert world.why("train") == "it waits for 3 of licence matlab: 1 of 3 in use"
+    assert world.why("train") == "waiting for 3 of licence matlab: 1 of 3 in use"
     world.finish("other")
     assert len(places(world, "train")) == 3
 
@@ -372,8 +375,8 @@ def test_a_gang_that_no_known_end_frees_has_nodes_drained_for_it() -> None:
     assert "before" in world.started()
     world.wait(61).decide()
     world.submit(job("small").cpu(1)).decide()
-    assert world.why("train") == "no known end makes room for it, so n2, n1 is kept free for it"
-    assert world.why("small") == "it fits, but would delay job 2 of group default"
+    assert world.why("train") == "no running task is due to end in time; n2, n1 are being kept free for job 2"
+    assert world.why("small") == "job 4 fits, but would delay job 2 of group default"
     world.finish("endless").extend(world.finish("before"))
     assert [task for task, _ in places(world, "train")] == [0, 1, 2, 3]
 

@@ -193,7 +193,7 @@ def test_user_limit_factor_bounds_every_user(factor: str, weights: dict[str, int
     world.submit(*arrays("ann", "bob")).decide()
     assert shares(world) == expected
     if factor != "0":
-        assert world.why("of ann") == "its user has reached the limit of his share of group g"
+        assert world.why("of ann") == "user ann already uses the most that one user may in group g (user_limit_factor)"
 
 
 def test_a_user_who_comes_narrows_the_limit_of_the_others_and_who_goes_widens_it() -> None:

@@ -49,7 +49,7 @@ def test_only_tasks_of_strictly_lower_priority_yield(policy: str, low: int, high
     world.wait(100).submit(of_ours("high", high, cpu=4)).decide()
     assert world.victims() == victims
     if victims:
-        assert world.why("high") == "preempted tasks are making room for it on n1"
+        assert world.why("high") == "preempted tasks are making room for job 2 on n1"
         world.yield_victims()
         assert world.jobs_running() == ["high"]
         assert world.state("low").waiting == 1

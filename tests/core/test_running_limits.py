@@ -41,7 +41,7 @@ def test_as_many_jobs_of_a_group_run_as_may(policy: str) -> None:
     world = limited(policy, running=2)
     world.submit(*(of("ann", f"j{i}") for i in range(4))).decide()
     assert world.jobs_running() == ["j0", "j1"]
-    assert world.why("j2") == world.why("j3") == "group g runs 2 of at most 2 jobs"
+    assert world.why("j2") == world.why("j3") == "group g runs 2 of at most 2 jobs (MaxRunningJobs)"
     world.wait(1).finish("j0")
     assert world.jobs_running() == ["j1", "j2"]
 
@@ -51,8 +51,8 @@ def test_the_jobs_of_another_user_go_on(policy: str) -> None:
     world = limited(policy, running_per_user=1)
     world.submit(of("ann", "a1"), of("ann", "a2"), of("ann", "a3"), of("bob", "b1"), of("bob", "b2")).decide()
     assert world.jobs_running() == ["a1", "b1"]
-    assert world.why("a2") == "ann runs 1 of at most 1 job in group g"
-    assert world.why("b2") == "bob runs 1 of at most 1 job in group g"
+    assert world.why("a2") == "ann runs 1 of at most 1 job in group g (MaxRunningJobsPerUser)"
+    assert world.why("b2") == "bob runs 1 of at most 1 job in group g (MaxRunningJobsPerUser)"
     world.wait(1).finish("b1")
     assert world.jobs_running() == ["a1", "b2"]
 
@@ -64,7 +64,7 @@ def test_a_job_that_runs_starts_its_other_tasks(policy: str) -> None:
     assert world.jobs_running() == ["array"] * 8
     world.wait(1).finish("array", 0, 1)
     assert world.jobs_running() == ["array"] * 8
-    assert world.why("later") == "group g runs 1 of at most 1 job"
+    assert world.why("later") == "group g runs 1 of at most 1 job (MaxRunningJobs)"
 
 
 def test_all_tasks_of_a_service_are_one_job() -> None:
@@ -72,7 +72,7 @@ def test_all_tasks_of_a_service_are_one_job() -> None:
     tasks = [job(f"web{i}").group("g").member_of(7) for i in range(3)]
     world.submit(*tasks, job("batch").group("g")).decide()
     assert world.jobs_running() == ["web0", "web1", "web2"]
-    assert world.why("batch") == "group g runs 1 of at most 1 job"
+    assert world.why("batch") == "group g runs 1 of at most 1 job (MaxRunningJobs)"
     assert world.state("web0").job.type is JobType.SERVICE
 
 
@@ -92,7 +92,7 @@ def test_a_limit_of_none_stops_all_new_jobs() -> None:
     world = limited("FIFO", running=0)
     world.submit(of("ann", "one")).decide()
     assert world.jobs_running() == []
-    assert world.why("one") == "group g runs 0 of at most 0 jobs"
+    assert world.why("one") == "group g runs 0 of at most 0 jobs (MaxRunningJobs)"
     assert world.core.next_wakeup() is None
 
 
@@ -101,7 +101,7 @@ def test_a_limit_that_is_lowered_ends_nothing() -> None:
     world.run(*(of("ann", f"j{i}") for i in range(3))).submit(of("ann", "j3"))
     world.apply(group("g", 8).limits(running=1), group("other", 8)).decide()
     assert world.jobs_running() == ["j0", "j1", "j2"]
-    assert world.why("j3") == "group g runs 3 of at most 1 job"
+    assert world.why("j3") == "group g runs 3 of at most 1 job (MaxRunningJobs)"
     for name in ("j0", "j1"):
         world.wait(1).finish(name)
         assert "j3" not in world.jobs_running()
@@ -123,12 +123,12 @@ def test_what_is_claimed_counts_and_is_dropped_when_the_limit_falls() -> None:
     world.run(job("greedy").group("other").tasks(4))
     world.submit(of("ann", "first").cpu(2), of("ann", "second").cpu(1)).decide()
     assert len(world.core.claims) == 1
-    assert world.why("second") == "group g runs 1 of at most 1 job"
+    assert world.why("second") == "group g runs 1 of at most 1 job (MaxRunningJobs)"
     world.apply(group("g", 4).limits(running=0), group("other", 1)).decide()
     assert world.core.claims == []
     world.wait(1).yield_victims()
     assert "first" not in world.jobs_running()
-    assert world.why("first") == "group g runs 0 of at most 0 jobs"
+    assert world.why("first") == "group g runs 0 of at most 0 jobs (MaxRunningJobs)"
 
 
 def test_jobs_that_move_to_another_group_take_its_places() -> None:
@@ -136,7 +136,7 @@ def test_jobs_that_move_to_another_group_take_its_places() -> None:
     world.run(job("one").group("old"), job("two").group("old"))
     world.apply(group("new", 4).limits(running=2), moves={"old": "new"})
     world.submit(job("three").group("new")).decide()
-    assert world.why("three") == "group new runs 2 of at most 2 jobs"
+    assert world.why("three") == "group new runs 2 of at most 2 jobs (MaxRunningJobs)"
 
 
 def test_a_restored_scheduler_counts_the_same() -> None:
@@ -180,7 +180,7 @@ def test_all_jobs_of_the_groups_below_count_for_the_limit_of_a_group_that_holds_
     world = in_one(policy, running=2)
     world.submit(*(job(f"{name}{i}").group(name).limit(60) for i in range(2) for name in "abc")).decide()
     assert world.jobs_running() == ["a0", "b0", "c0", "c1"]
-    assert world.why("a1") == world.why("b1") == "group lab runs 2 of at most 2 jobs"
+    assert world.why("a1") == world.why("b1") == "group lab runs 2 of at most 2 jobs (MaxRunningJobs)"
     world.wait(1).finish("b0")
     assert len(world.jobs_running()) == 4, "one of the two that waited has the place"
     world.finish("a0")
@@ -191,7 +191,7 @@ def test_a_user_has_places_in_all_groups_below_together() -> None:
     world = in_one(running_per_user=1)
     world.submit(*(job(f"{name}-{user}").group(name).user(user) for user in ("ann", "bob") for name in "ab")).decide()
     assert world.jobs_running() == ["a-ann", "b-bob"]
-    assert world.why("a-bob") == "bob runs 1 of at most 1 job in group lab"
+    assert world.why("a-bob") == "bob runs 1 of at most 1 job in group lab (MaxRunningJobsPerUser)"
     world.finish("b-bob")
     assert world.jobs_running() == ["a-ann", "a-bob"]
 
@@ -203,8 +203,8 @@ def test_the_limit_of_a_group_and_of_the_one_that_holds_it_both_hold() -> None:
     )  # fmt: skip
     world.submit(*(job(f"{name}{i}").group(name) for i in range(4) for name in "ab")).decide()
     assert world.jobs_running() == ["a0", "b0", "b1"]
-    assert world.why("a1") == "group a runs 1 of at most 1 job"
-    assert world.why("b2") == "group lab runs 3 of at most 3 jobs"
+    assert world.why("a1") == "group a runs 1 of at most 1 job (MaxRunningJobs)"
+    assert world.why("b2") == "group lab runs 3 of at most 3 jobs (MaxRunningJobs)"
 
 
 def test_what_is_claimed_in_one_group_counts_for_the_others_and_a_raised_limit_lets_them_start() -> None:
@@ -215,7 +215,7 @@ def test_what_is_claimed_in_one_group_counts_for_the_others_and_a_raised_limit_l
     assert world.victims() == ["fill"]
     world.submit(job("small").group("b")).decide()
     assert world.jobs_running() == ["fill"]
-    assert world.why("small") == "group lab runs 1 of at most 1 job"
+    assert world.why("small") == "group lab runs 1 of at most 1 job (MaxRunningJobs)"
     world.apply(group("lab", 0).limits(running=2), *groups).decide()
     assert world.jobs_running() == ["fill", "small"]
 

@@ -77,9 +77,8 @@ def test_without_a_node_for_both_what_runs_goes_on() -> None:
     assert made.nodes_of("b") == ["n1"]
     assert stops(made) == []
     assert made.why("a") == (
-        "together with job 2, which depends on it and runs on n1: it waits for a node: of those that are "
-        "large enough for "
-        "it none takes tasks now (1 cordoned)"
+        "together with job 2, which depends on job 1 and runs on n1: "
+        "every node that could run job 1 is closed to new tasks (1 cordoned)"
     )
     made.cordon("n1", "").decide()
     assert made.nodes_of("a") == ["n1"]
@@ -91,10 +90,9 @@ def test_both_wait_and_say_why_if_no_node_could_ever_hold_them() -> None:
     made.add_node(OLD).lose_node("n1").decide()
     assert made.running == {}
     never = "no node of this cluster could ever satisfy GCC >= 4.5 (1 of 1 nodes do not)"
-    assert made.why("a") == f"together with job 2, which depends on it: {never}"
+    assert made.why("a") == f"together with job 2, which depends on job 1: {never}"
     assert made.why("b") == (
-        "it starts again together with job 1 of group g, on one node: together with job 2, which depends on "
-        f"it: {never}"
+        f"job 2 starts again on one node with job 1 of group g: together with job 2, which depends on job 1: {never}"
     )
 
 

@@ -102,12 +102,12 @@ def test_a_gang_is_told_what_binds_its_tasks() -> None:
     gang = job("it").tasks(6).gang().group("g")
     core.submit(gang.spread(per_node=3, per_rack=3)).decide()
     assert core.why("it") == (
-        "not enough nodes have enough free for all its tasks; there is room for some of them only,"
+        "not enough nodes have enough free for all tasks of the gang; there is room for some of them only,"
         " with at most 3 of its tasks on one node and at most 3 of its tasks in one rack"
     )
     core.submit(gang.named("large").requires("NetworkAdjacent = True").spread(per_node=2)).decide()
     assert core.why("large") == (
-        "all nodes of this cluster together are too small for all its tasks at once,"
+        "all nodes of this cluster together are too small for all tasks of the gang at once,"
         " with NetworkAdjacent = True and at most 2 of its tasks on one node"
     )
 

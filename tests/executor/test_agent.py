@@ -269,8 +269,8 @@ def test_a_wrong_token_ends_an_executor_that_belongs_to_no_cluster_yet(start: St
     code, said = start(token="wrong").ended()
     assert code == 3
     assert said.splitlines()[-1].endswith(
-        f"what listens at ws://127.0.0.1:{above.port} is not this executor's center: its proof is not made with this "
-        "executor's token; nothing was told to it. Give this executor the token of the center's data "
+        f"the server at ws://127.0.0.1:{above.port} is not this executor's center: "
+        "wrong cluster or wrong token; nothing was sent to it. Give this executor the token of the center's data "
         "directory, or find "
         "out what listens there"
     )

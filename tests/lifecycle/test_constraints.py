@@ -97,9 +97,9 @@ def test_what_broke_together_starts_again_together_and_says_so_meanwhile() -> No
     world.step(NodeDead(name="n1"))
     # There is room for one of them, not for both.
     assert [each.job for each in world.machine.attempts.values()] == [other]
-    why = "together with job 2, which depends on it: no node has enough free; of 1 nodes 1 lack cpu"
+    why = "together with job 2, which depends on job 1: no node has enough free; of 1 nodes 1 lack cpu"
     assert world.machine.reason(1) == why
-    assert world.machine.reason(2) == f"it starts again together with job 1 of group default, on one node: {why}"
+    assert world.machine.reason(2) == f"job 2 starts again on one node with job 1 of group default: {why}"
     world.finish(other)
     world.run_all()
     assert [each.node for name in ("a", "b") for each in resolve(world.machine, name)] == ["n2", "n2"]
@@ -118,9 +118,9 @@ def test_a_drain_leaves_both_until_its_deadline_and_stops_them_together() -> Non
     assert not world.report("n1", ended(1, None, Cause.STOPPED)).launches
     assert not world.report("n1", ended(2, None, Cause.STOPPED)).launches
     assert world.machine.reason(1) == (
-        "together with job 2, which depends on it: it waits for a node: of those that are large enough for "
-        "it none takes tasks "
-        "now (1 cordoned)"
+        "together with job 2, which depends on job 1: every node that could run job 1 "
+        "is closed to new tasks "
+        "(1 cordoned)"
     )
     world.join("n3")
     world.run_all()
@@ -141,10 +141,10 @@ def test_a_killed_task_takes_along_what_depends_on_it() -> None:
     # n3 has room for both.
     assert [each.attempt for each in world.join("n3").halts] == [2]
     assert world.machine.reason(1) == (
-        "job 2 of group default, which depends on it, is being stopped on n1, and both start on another node"
+        "job 2 of group default, which depends on job 1, is being stopped on n1; then both start on another node"
     )
     (record,) = world.report("n1", ended(2, None, Cause.STOPPED)).attempts
-    assert record.error == "it starts on another node together with job 1 (a), on which it depends"
+    assert record.error == "restarts on another node together with job 1 (a), on which it depends"
     world.run_all()
     assert [each.node for name in ("a", "b") for each in resolve(world.machine, name)] == ["n3", "n3"]
 

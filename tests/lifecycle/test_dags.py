@@ -149,7 +149,10 @@ def test_held_no_further_step_starts_until_it_is_released() -> None:
     flow.world.hold(flow.number)
     flow.world.finish(flow.ids["load"])
     assert flow.runs == ""
-    assert flow.world.machine.reason(flow.ids["sum"]) == "it is held by eve"
+    assert (
+        flow.world.machine.reason(flow.ids["sum"])
+        == f"held by eve until it is released (cress release {flow.ids['sum']})"
+    )
     flow.world.hold(flow.number, held=False)
     assert flow.runs == "plot sum"
 
@@ -219,7 +222,7 @@ def test_only_a_dag_that_is_over_is_resumed_and_by_one_at_a_time() -> None:
     flow = Flow(DIAMOND)
     world, number = flow.world, flow.number
     again = dag("sum", "mail: sum", resumed=number)
-    assert f"job {number} is not over (a dag can be resumed when all its steps are over)" in world.refuse(
+    assert f"job {number} has not ended (a dag can be resumed when all its steps have ended)" in world.refuse(
         Submit(jobs=again)
     )
     world.finish(flow.ids["load"])

@@ -52,7 +52,7 @@ def test_the_next_life_is_another_member_on_the_same_node(
     assert (record.outcome, record.final) == (outcome, True)
     if wait:
         how = "" if code is None else f" (exit code {code})"
-        assert site.machine.reason(number) == f"task 1: it ended{how} and is restarted in 10s"
+        assert site.machine.reason(number) == f"task 1: ended{how} and is restarted in 10s"
     assert waits_for_restart(site, number, 1) == pytest.approx(wait, abs=0.1)
     assert site.members(number)[1].job.id != before
     assert site.nodes(number)[1] == home

@@ -169,7 +169,7 @@ def test_the_text_says_by_which_estimate_a_deadline_is_at_risk() -> None:
     made.submit(job(within=90 * MINUTE, time_limit=4 * HOUR))
     made.step(after=2 * SECOND)
     ((_, _, text),) = told(made)
-    assert text == "by the mean of earlier runs it ends at 2023-11-15 00:40 UTC: 76% of such runs miss it"
+    assert text == "by the mean of earlier runs the job ends at 2023-11-15 00:40 UTC: 76% of such runs miss it"
 
 
 def test_the_risk_comes_up_while_a_job_waits() -> None:
@@ -234,7 +234,7 @@ def test_a_strict_submit_changes_nothing_when_it_is_refused() -> None:
     made = world()
     known(made, 2 * HOUR)
     text = made.refuse(Submit(jobs=(job(), job(within=HOUR, time_limit=3 * HOUR)), strict=True))
-    assert text.startswith("jobs[1].deadline: cannot be met: it ends at 2023-11-15 00:13 UTC at the earliest")
+    assert text.startswith("jobs[1].deadline: cannot be met: the job ends at 2023-11-15 00:13 UTC at the earliest")
     assert made.machine.jobs == {}
     made.step(Submit(jobs=(job(within=3 * HOUR, time_limit=2 * HOUR),), strict=True))
     assert len(made.machine.jobs) == 1
@@ -269,7 +269,7 @@ def test_a_strict_dag_is_refused_by_the_shortest_runs_on_its_critical_path() -> 
         known(made, HOUR, step.name)
     due = [msgspec.structs.replace(whole, within=hours * MINUTE) for hours in (115, 125)]
     text = made.refuse(Submit(jobs=(due[0], *steps), strict=True))
-    assert "deadline: cannot be met: it ends at 2023-11-15 00:13 UTC at the earliest" in text
+    assert "deadline: cannot be met: the job ends at 2023-11-15 00:13 UTC at the earliest" in text
     made.step(Submit(jobs=(due[1], *steps), strict=True))
     assert len(made.machine.jobs) == 2
 
@@ -300,7 +300,7 @@ def test_a_job_that_waits_is_cancelled_when_it_cannot_meet_its_deadline_any_more
     known(made, HOUR)
     (held,) = made.submit(job(within=3 * HOUR, time_limit=2 * HOUR, hold=True))
     assert cancelled(made, 2 * HOUR - MINUTE) == []
-    assert cancelled(made, 2 * HOUR + MINUTE) == [(held, "its deadline cannot be met any more")]
+    assert cancelled(made, 2 * HOUR + MINUTE) == [(held, "the deadline can no longer be met")]
     assert all_told(made, 4 * HOUR) == []
 
 
@@ -339,4 +339,4 @@ def test_a_task_that_failed_and_waits_again_is_given_up_too() -> None:
     made.step(after=70 * MINUTE)
     made.finish(number, 1)
     # It could still fail until the deadline.
-    assert cancelled(made, 100 * MINUTE) == [(number, "its deadline cannot be met any more")]
+    assert cancelled(made, 100 * MINUTE) == [(number, "the deadline can no longer be met")]

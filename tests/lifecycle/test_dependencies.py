@@ -147,6 +147,6 @@ def test_a_held_job_whose_turn_has_come_is_held() -> None:
     world = World()
     world.join("n1")
     first, then = world.submit(job(), job(after=after(-1), hold=True))
-    assert world.machine.reason(then) == "it is held by ann"
+    assert world.machine.reason(then) == f"held by ann until it is released (cress release {then})"
     assert not world.finish(first).launches
     assert launched(world.hold(then, held=False)) == [(then, 0, "n1")]

@@ -54,7 +54,7 @@ TOO_MANY = [
         {"jobs": 2},
         (in_lab(), in_lab(), in_lab()),
         (
-            f"group: group lab has 0 of at most 2 jobs that wait or run, and 3 more were to come ({WAIT}: MaxJobs "
+            f"group: group lab has 0 of at most 2 jobs that wait or run, and 3 more were submitted ({WAIT}: MaxJobs "
             "of group lab)"
         ),
     ),
@@ -63,7 +63,7 @@ TOO_MANY = [
         {"jobs_per_user": 1},
         (in_lab(user="bob"), in_lab(), in_lab()),
         (
-            f"group: ann has in group lab 0 of at most 1 jobs that wait or run, and 2 more were to come ({WAIT}: "
+            f"group: ann has in group lab 0 of at most 1 jobs that wait or run, and 2 more were submitted ({WAIT}: "
             "MaxJobsPerUser of group lab)"
         ),
     ),
@@ -81,7 +81,7 @@ TOO_MANY = [
         {"jobs": 2},
         dag(3),
         (
-            f"group: group lab has 0 of at most 2 jobs that wait or run, and 3 more were to come ({WAIT}: MaxJobs "
+            f"group: group lab has 0 of at most 2 jobs that wait or run, and 3 more were submitted ({WAIT}: MaxJobs "
             "of group lab)"
         ),
     ),
@@ -96,7 +96,7 @@ TOO_MANY = [
         {"size": 3000},
         (in_lab(4),),
         (
-            "tasks: it asks for 4 cores at once, more than the 3 cores that a job of group lab may use (fewer "
+            "tasks: the job asks for 4 cores at once, more than the 3 cores that a job of group lab may use (fewer "
             "tasks, or max_running, or ask an admin: MaxJobSize of group lab)"
         ),
     ),
@@ -105,7 +105,7 @@ TOO_MANY = [
         {"amounts": (("memory", 2 << 30),)},
         (in_lab(3),),
         (
-            "tasks: it asks for memory 3G at once, more than the memory 2G that a job of group lab may use "
+            "tasks: the job asks for memory 3G at once, more than the memory 2G that a job of group lab may use "
             "(fewer tasks, or max_running, or ask an admin: MaxJobSize of group lab)"
         ),
     ),
@@ -215,7 +215,7 @@ def test_a_run_of_a_cron_job_that_finds_the_group_full_or_closed_is_skipped_and_
     family = made.machine.families[number]
     assert isinstance(family.state, CronState)
     assert (family.state.runs, family.state.skipped) == (0, 1)
-    assert made.machine.reason(number).startswith("its last run was skipped: group lab has 1 of at most 1 jobs")
+    assert made.machine.reason(number).startswith("last run skipped: group lab has 1 of at most 1 jobs")
     made.finish(other)
     assert skipped(made, 1) == []
     assert family.state.runs == 1
@@ -227,7 +227,7 @@ def test_a_run_of_a_cron_job_that_finds_the_group_full_or_closed_is_skipped_and_
     made.step(SetGroup(name="lab", values=(("Submit", "open"),), by="eve"))
     assert skipped(made, 1) == []
     assert family.state.runs == 2
-    assert made.machine.reason(number).startswith("its next run is due")
+    assert made.machine.reason(number).startswith("next run at ")
 
 
 def test_a_run_that_replaces_another_needs_no_place_of_its_own() -> None:

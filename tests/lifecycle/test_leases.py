@@ -157,7 +157,7 @@ def test_terms_begin_anew_when_a_center_takes_over() -> None:
         (UseLease(job=1, task=0, amounts=cores(5)), "more cpu than the lease has"),
         (UseLease(job=1, task=1, amounts=cores(1)), "lease 1.1 is not held now"),
         (RenewLeases(job=2), "job 2 is not a lease"),
-        (RenewLeases(job=9), "lease 9 is over"),
+        (RenewLeases(job=9), "lease 9 has ended"),
         (ReleaseLeases(job=1, tasks=(1,)), "lease 1.1 is not held now"),
     ],
 )

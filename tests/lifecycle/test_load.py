@@ -118,7 +118,7 @@ def test_a_node_whose_tasks_end_is_judged_by_what_is_left_although_its_load_is_t
     assert not news(world, busy)
     (late,) = world.submit(job())
     assert launched(world.last) == []
-    assert world.machine.reason(late) == "no node takes tasks at the moment; n1 is overloaded (cpu 100%)"
+    assert world.machine.reason(late) == "every node is closed to new tasks; n1 is overloaded (cpu 100%)"
     world.step(LoadReported(name="n1", load=CALM))
     assert launched(world.last) == [(late, 0, "n1")]
 
@@ -137,7 +137,7 @@ def test_a_node_that_leaves_takes_its_load_with_it() -> None:
         world.step(NodeJoined(node=world.machine.nodes["n1"].node, boot="b"))
         (number,) = world.submit(job())
         assert launched(world.last) == [], "it may be as busy as it was"
-        assert world.machine.reason(number) == "no node takes tasks at the moment; n1 is overloaded (cpu 100%)"
+        assert world.machine.reason(number) == "every node is closed to new tasks; n1 is overloaded (cpu 100%)"
         copy = Machine.restore(world.machine.export())
         assert copy.core.cluster.overloaded == ["cpu 100%"]
         assert copy.export() == world.machine.export()

@@ -242,7 +242,10 @@ def test_a_node_that_comes_back_with_less_than_its_tasks_hold_gets_new_ones_when
     shrunk = world.join("n1", cpus=2, reports=tuple(started(number) for number in (1, 2, 3, 4)))
     assert launched(shrunk) == []
     assert world.machine.nodes["n1"].node == node("n1", 2)
-    assert world.machine.reason(2) == "no node takes tasks at the moment; n1: its tasks hold more than it offers"
+    assert (
+        world.machine.reason(2)
+        == "every node is closed to new tasks; n1: overcommitted: its tasks use more than it offers"
+    )
     world.machine = Machine.restore(world.machine.export())
     assert launched(world.report("n1", ended(1), ended(2))) == []
     assert launched(world.report("n1", ended(3))) == [(2, 0, "n1")]

@@ -297,8 +297,8 @@ def test_a_round_by_itself_loses_no_more_than_it_may_for_a_unit_that_waits() -> 
     [
         ({"attempt": 99}, "the cluster has changed"),
         ({"node": "n2"}, "does not run on node n2 any more"),
-        ({"to": "n9"}, "node 'n9' is no target"),
-        ({"to": "n1"}, "node 'n1' is no target"),
+        ({"to": "n9"}, "node 'n9' is not a valid target"),
+        ({"to": "n1"}, "node 'n1' is not a valid target"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_changes_nothing(change: dict[str, Any], told: str) -> None:
@@ -339,7 +339,7 @@ def test_a_target_that_is_cordoned_ends_the_round_and_the_task_runs_elsewhere() 
     [
         (lambda _: 99, "there is no job 99"),
         (lambda site: site.submit(job(1))[0], "does not wait"),
-        (lambda site: site.submit(job(1, hold=True))[0], "does not wait for room: it is held"),
+        (lambda site: site.submit(job(1, hold=True))[0], "does not wait for room: held by ann until it is released"),
         (lambda site: site.begin(service(1)), "does not wait: all its tasks run"),
     ],
 )

@@ -241,9 +241,7 @@ def test_a_drain_with_a_deadline_goes_on_in_the_center_that_takes_over(successor
     world.step(Restarted(epoch=2), after=4 * MINUTE)
     assert not world.join("n1", reports=(started(1),)).halts
     there = world.machine.nodes["n1"]
-    assert why_closed(world.machine, there, world.now).startswith(
-        "draining: new disk; what still runs is stopped in 6m"
-    )
+    assert why_closed(world.machine, there, world.now).startswith("draining: new disk; running tasks are stopped in 6m")
     world.submit(job())
     assert not launched(world.last)
     while not world.wake().halts:

@@ -110,7 +110,7 @@ def test_a_service_never_gives_up_and_says_when_it_tries_again() -> None:
         site.die(number, 0, None, Cause.NOT_STARTED, "no such file")
         waits_for_restart(site, number)
     site.die(number, 0, 1)
-    assert site.machine.reason(number) == "task 0: it ended (exit code 1) and is restarted in 1m"
+    assert site.machine.reason(number) == "task 0: ended (exit code 1) and is restarted in 1m"
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_held_nothing_new_starts_and_what_runs_goes_on() -> None:
     site.die(number, 0, cause=Cause.UNKNOWN)
     site.scale(number, 3)
     assert site.up(number) == [1]
-    assert site.machine.reason(number) == "it is held by eve"
+    assert site.machine.reason(number) == f"held by eve until it is released (cress release {number})"
     site.hold(number, held=False)
     site.obey()
     assert site.up(number) == [0, 1, 2]

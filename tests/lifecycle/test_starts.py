@@ -37,7 +37,7 @@ def test_a_task_is_failed_after_three_tries_and_the_record_says_why() -> None:
             world.wake()
     (record,) = world.cannot_start(3).jobs
     assert (record.state, record.failed, record.started) == (JobState.FAILED, 1, 0)
-    assert record.reason == "its program could not be started: no such file"
+    assert record.reason == "the program could not be started: no such file"
 
 
 def test_without_another_node_a_typo_is_told_at_once_and_the_node_goes_on() -> None:
@@ -203,7 +203,7 @@ def test_a_typo_in_a_large_array_marches_over_no_cluster() -> None:
         world.report(node, ended(attempt, None, Cause.NOT_STARTED, ran=False))
     (record,) = world.last.jobs
     assert (record.state, record.failed, record.cancelled) == (JobState.FAILED, 1_000_000, 0)
-    assert record.reason == "its program could not be started: no such file"
+    assert record.reason == "the program could not be started: no such file"
 
 
 def test_a_job_of_which_one_program_ran_is_not_failed_as_a_whole() -> None:

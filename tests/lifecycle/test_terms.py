@@ -148,7 +148,7 @@ def test_a_task_that_its_node_stopped_at_the_end_of_its_term_runs_again() -> Non
 @pytest.mark.parametrize("keep", list(OnPartition))
 def test_what_ran_on_a_dead_node_runs_elsewhere_whatever_its_job_says(keep: OnPartition) -> None:
     world = running(on_partition=keep)
-    assert "node n1 is connected, so it is not dead" in world.refuse(NodeDead(name="n1"))
+    assert "node n1 is connected, so it cannot be declared dead" in world.refuse(NodeDead(name="n1"))
     world.step(NodeLeft(name="n1", granted=world.now + 60 * SECOND))
     step = world.step(NodeDead(name="n1"))
     assert [(each.outcome, each.error) for each in step.attempts] == [(Outcome.LOST, DEAD)]

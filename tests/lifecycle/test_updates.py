@@ -262,7 +262,7 @@ def test_an_update_that_can_never_run_is_refused() -> None:
     site.cancel(number)
     assert "is ending" in site.refuse(Update(job=number, spec=service(2)))
     site.obey()
-    assert "is over" in site.refuse(Update(job=number, spec=service(2)))
+    assert "has ended (only waiting or running" in site.refuse(Update(job=number, spec=service(2)))
     assert isinstance(site.step(Submit(jobs=(service(2),))).replies[0], tuple)
 
 

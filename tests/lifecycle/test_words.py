@@ -20,7 +20,7 @@ def test_a_held_job_waits_and_what_runs_of_it_goes_on() -> None:
     world.join("n1", cpus=2)
     (number,) = world.submit(job(4))
     assert not world.hold(number, by="bob").halts
-    assert world.machine.reason(number) == "it is held by bob"
+    assert world.machine.reason(number) == f"held by bob until it is released (cress release {number})"
     assert not world.report("n1", ended(1)).launches
     assert launched(world.hold(number, held=False)) == [(number, 2, "n1")]
     assert not world.machine.jobs[number].held
@@ -31,7 +31,7 @@ def test_a_job_can_be_submitted_held() -> None:
     world.join("n1")
     (number,) = world.submit(job(hold=True))
     assert not world.last.launches
-    assert world.machine.reason(number) == "it is held by ann"
+    assert world.machine.reason(number) == f"held by ann until it is released (cress release {number})"
     assert launched(world.hold(number, held=False)) == [(number, 0, "n1")]
 
 
@@ -48,7 +48,7 @@ def test_only_what_lives_can_be_held() -> None:
     world.cancel(number)
     assert "job 1 is ending" in world.refuse(Hold(job=number, held=True))
     world.finish(number)
-    assert "job 1 is over" in world.refuse(Hold(job=number, held=True))
+    assert "job 1 has ended" in world.refuse(Hold(job=number, held=True))
     assert "there is no job 7" in world.refuse(Hold(job=7, held=False))
 
 
@@ -56,7 +56,7 @@ def test_many_jobs_are_held_all_or_none() -> None:
     world = World()
     first, ending, last = world.submit(job(), job(), job(hold=True))
     site = world.machine
-    for gone, why in ((9, "there is no job 9; none was held"), (ending, "job 2 is over; none was held")):
+    for gone, why in ((9, "there is no job 9; none was held"), (ending, "job 2 has ended; none was held")):
         world.cancel(ending)
         assert why in world.refuse(Hold(job=last, held=True, more=(first, gone)))
         assert not site.jobs[first].held
@@ -75,14 +75,14 @@ def test_a_drained_node_is_empty_at_the_deadline_and_its_tasks_run_elsewhere() -
     world.run_all()
     world.join("n2")
     assert not world.step(Drain(name="n1", deadline=MINUTE, reason="new disk")).halts
-    assert _why(world, "n1") == "draining: new disk; what still runs is stopped in 1m"
+    assert _why(world, "n1") == "draining: new disk; running tasks are stopped in 1m"
     world.report("n1", ended(1))
     world.submit(job())
     assert [node for _, _, node in launched(world.last)] == ["n2"], "it takes no new tasks"
     deadline = world.now
     step = world.wake()
     assert (ids(step.halts), (world.now - deadline) // SECOND) == ([2], 59)
-    assert _why(world, "n1") == "draining: new disk; what still runs is being stopped"
+    assert _why(world, "n1") == "draining: new disk; running tasks are being stopped"
     step = world.report("n1", ended(2, -15, Cause.STOPPED))
     assert [(each.outcome, each.final) for each in step.attempts] == [(Outcome.PREEMPTED, False)]
     assert launched(step) == [(number, 1, "n2")]
@@ -198,7 +198,7 @@ def test_without_a_node_that_takes_tasks_the_reason_says_so(away: bool) -> None:
         world.leave("n1")
         assert world.machine.reason(number) == "no executor is connected"
     else:
-        assert world.machine.reason(number) == "no node takes tasks at the moment; n1: new disk"
+        assert world.machine.reason(number) == "every node is closed to new tasks; n1: new disk"
 
 
 def test_a_deadline_in_the_past_is_refused() -> None:

@@ -176,7 +176,7 @@ def test_a_job_without_a_name_is_called_after_its_program(command: object, name:
 REFUSED: list[tuple[str, dict[Any, Any], str]] = [
     ("nothing", {}, 'command: is missing (a list such as ["python3", "train.py"], or one text for the shell)'),
     ("a mistyped key", {**LEAST, "resorce": 1}, "resorce: unknown key 'resorce' (did you mean resource?)"),
-    ("a key that is not a text", {**LEAST, 3: 1}, "3 is not a key (`cress schema` tells all keys)"),
+    ("a key that is not a text", {**LEAST, 3: 1}, "3 is not a key (`cress schema` lists all keys)"),
     ("a key twice", {**LEAST, "tasks": 1, "Tasks": 2}, "Tasks: is given twice (it is the same as tasks)"),
     ("null", {**LEAST, "name": None}, "name: nothing is given (leave the key out, or give it a value)"),
     (

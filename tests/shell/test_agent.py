@@ -243,6 +243,6 @@ def test_an_impostor_ends_only_an_executor_that_belongs_to_no_cluster() -> None:
     member.happen(member.agent.supervisor_connected, Inventory(boot="b", pid=1, epoch=1, cluster="c"))
     member.happen(member.agent.center_unproven, "no proof")
     assert member.agent.phase is Phase.WAITING
-    assert "no proof; nothing was told to it." in member.said[-1]
+    assert "no proof; nothing was sent to it." in member.said[-1]
     assert member.said[-1].endswith("; trying again")
     assert member.told == []

@@ -110,7 +110,7 @@ def test_waiting_that_is_interrupted_leaves_the_job_alone(shared: Cluster) -> No
     assert state_of(shared, id) in {"waiting", "running"}
     assert result(shared.cress("cancel", id)) == (0, f"job {id} (long) cancelled\n", "")
     wait_until(lambda: state_of(shared, id) == "cancelled", "the cancelled job being over")
-    assert result(shared.cress("cancel", id)) == (0, f"job {id} (long) is over already: cancelled\n", "")
+    assert result(shared.cress("cancel", id)) == (0, f"job {id} (long) has already ended: cancelled\n", "")
 
 
 def test_a_million_tasks_are_one_job(bare: Cluster) -> None:
@@ -374,9 +374,7 @@ def test_a_wrong_token_is_refused(shared: Cluster) -> None:
         url = client.url
     done = shared.cress("jobs", CRESS_URL=url, CRESS_TOKEN="wrong")
     assert (done.returncode, done.stdout) == (3, "")
-    assert (
-        "is not the center of this token: its proof is not made with this token; the token was not sent" in done.stderr
-    )
+    assert "does not accept this token: wrong cluster or wrong token; the token was not sent" in done.stderr
     assert done.stderr.count("\n") == 1
     done = shared.cress("jobs", CRESS_URL=url)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -72,7 +72,7 @@ def test_a_service_is_applied_scaled_updated_taken_back_and_cancelled(own: Clust
         assert again.returncode == 3
         assert "there is a service shop in group default already, job 1" in again.stderr
 
-        assert said(own.cress("scale", "shop", 3)) == ["job 1 (shop) is to have 3 tasks"]
+        assert said(own.cress("scale", "shop", 3)) == ["job 1 (shop) will have 3 tasks"]
         wait_until(lambda: ready() == (3, 3, 3), "three ready tasks")
         assert members < {task.job for task in client.tasks(1).tasks}
         assert said(own.cress("apply", "--dry-run", "shop.yaml")) == [
@@ -94,7 +94,7 @@ def test_a_service_is_applied_scaled_updated_taken_back_and_cancelled(own: Clust
 
         now, before = own.cress("logs", "shop"), own.cress("logs", "shop", "--previous")
         assert now.stderr.startswith("cress logs: version 2 was rolled back: task ")
-        assert now.stderr.endswith("; `cress logs 1 --previous` shows what it wrote\n")
+        assert now.stderr.endswith("; `cress logs 1 --previous` shows its output\n")
         assert "boom" not in now.stdout
         assert before.stdout == "boom\n"
         assert before.stderr.startswith("cress logs: version 2 as it was in its member ")
@@ -170,7 +170,7 @@ def test_who_waits_for_an_apply_is_told_how_it_ended(own: Cluster) -> None:
         _, err = left.communicate(timeout=60)
         assert (left.returncode, err) == (
             130,
-            "cress apply: interrupted; what was applied goes on (see: cress job 1)\n",
+            "cress apply: interrupted; the applied changes go on (see: cress job 1)\n",
         )
         assert (
             said(own.cress("apply", "--wait", "shop.yaml"))[-1] == "job 1 (shop) is ready: all tasks are of version 5"

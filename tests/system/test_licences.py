@@ -30,7 +30,7 @@ def tasks_take_licences_over_a_restart_of_the_center_and_more_wake_who_waits(bar
         )
         much = bare.cress("run", "--licence", "matlab=3", "--", "true")
         assert much.returncode == 3
-        assert "it needs 3 of licence matlab, and there are 2" in much.stderr
+        assert "3 of licence matlab are needed, but only 2 exist" in much.stderr
         done = bare.cress("run", "--licence", "ansys", "--", "echo", "done")
         assert (done.returncode, done.stdout) == (0, "done\n")
         job = (
@@ -49,7 +49,7 @@ def tasks_take_licences_over_a_restart_of_the_center_and_more_wake_who_waits(bar
             .id
         )
         wait_until(lambda: client.job(job).tasks.running == 2, "two of three run")
-        assert wait_until(lambda: client.job(job).reason, "the reason") == "it waits for licence matlab: 2 of 2 in use"
+        assert wait_until(lambda: client.job(job).reason, "the reason") == "waiting for licence matlab: 2 of 2 in use"
         table = bare.cress("licences")
         assert [line.split() for line in table.stdout.splitlines()] == [
             ["NAME", "TOTAL", "IN", "USE", "FREE", "JOBS", "WAITING"],

@@ -67,7 +67,7 @@ def test_a_node_with_too_little_free_memory_takes_nothing_until_there_is_enough(
         wait_until(lambda: state_of(client, "n1") == "overloaded", "an overloaded node")
         job = submit(client, "true")
         reason = wait_until(lambda: client.job(job).reason, "a reason")
-        assert reason.startswith("no node takes tasks at the moment; n1 is overloaded (")
+        assert reason.startswith("every node is closed to new tasks; n1 is overloaded (")
         assert reason.endswith(" of memory free)")
         shown = bare.cress("job", job).stdout
         assert "n1 is overloaded (" in " ".join(shown.split())

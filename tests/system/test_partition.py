@@ -135,7 +135,7 @@ def test_a_dead_node_is_forgotten_by_an_operators_word(far: Cluster) -> None:
         pid = pid_of(far, "waits")
         done = far.cress("nodes", "forget", "n1")
         assert (done.returncode, done.stdout) == (3, "")
-        assert "node n1 is connected, so it is not dead" in done.stderr
+        assert "node n1 is connected, so it cannot be declared dead" in done.stderr
         with stopped(far.agent()):
             wait_until(lambda: client.node("n1").state == "away", "n1 being away")
             done = far.cress("nodes", "forget", "n1")

@@ -31,7 +31,7 @@ as it is. Jobs of other files are not touched. All of it is checked before anyth
 An update begins then: the new version replaces the tasks as it becomes ready, and is rolled back if it does not. --wait
 ends when every task of the file's services and databases is of its version and ready. Ctrl-C leaves the update alone.
 Exit codes: 0 done (with --wait: ready), 1 with --wait: a version was rolled back, is not ready in time or at all, or
-another one has taken its place; 2 bad input, 3 not accepted, or no center could be asked, 130 interrupted. With 2
+another one has taken its place; 2 bad input, 3 not accepted, or no center reachable, 130 interrupted. With 2
 nothing was changed.
 """
 
@@ -82,7 +82,7 @@ def apply(
                     raise
                 left = [job.id for job in page.jobs if job.id not in ended and job.version is not None]
                 see = f"cress job {left[0]}" if len(left) == 1 else "cress jobs"
-                raise Interrupted(f"interrupted; what was applied goes on (see: {see})") from None
+                raise Interrupted(f"interrupted; the applied changes go on (see: {see})") from None
 
 
 def _line(job: AppliedJob, *, dry_run: bool, wait: bool) -> str:

@@ -17,7 +17,7 @@ Every call that was refused, that changes nodes, groups, users or tokens, or tha
 from where, what, and the status of the answer. The newest come last. REQUEST is the header X-Request-Id of the answer.
 The log is audit/ in the data directory of the center; nothing in it is ever changed.
 Columns: time, user, how, from, what, status, why, request; a narrow terminal leaves some out.
-Exit codes: 0 done, 2 bad input, 3 not an admin, or no center could be asked.
+Exit codes: 0 done, 2 bad input, 3 not an admin, or no center reachable.
 """
 
 COLUMNS = (
@@ -41,7 +41,7 @@ def audit(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Show what was refused, and what was administered."""
+    """Show refused calls and administrative changes."""
     with told("audit"):
         from cress.client import access_calls
 

@@ -17,9 +17,9 @@ Example:
   cress cancel 12 13
 
 \b
-Tasks that run get SIGTERM, and SIGKILL after the job's stop_grace. A job that is over stays as it is.
+Tasks that run get SIGTERM, and SIGKILL after the job's stop_grace. A job that has ended stays as it is.
 All jobs are checked before the first is cancelled. If the center fails in between, repeat the command.
-Exit codes: 0 done, 2 bad input (no such job: then none was cancelled), 3 not accepted, or no center could be asked.
+Exit codes: 0 done, 2 bad input (no such job: then none was cancelled), 3 not accepted, or no center reachable.
 """
 
 
@@ -36,5 +36,5 @@ def cancel(
             print_json(cancelled)
             return
         for each in cancelled.jobs:
-            over = f"is over already: {each.state}" if each.was_over else "cancelled"
+            over = f"has already ended: {each.state}" if each.was_over else "cancelled"
             print(f"job {each.id} ({clean(each.name)}) {over}")

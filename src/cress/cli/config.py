@@ -27,7 +27,7 @@ Examples:
   cress config check /etc/cress/center.toml --json
 
 \b
-Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center could be asked.
+Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center reachable.
 Keys, and the document of the cluster: docs/configuration.md.
 """
 
@@ -180,7 +180,7 @@ def revert(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Make the configuration what it was as revision N; this is a new revision."""
+    """Restore revision N of the configuration, as a new revision."""
     with told("config revert"):
         moves = pairs(move, "--move", "OLD=NEW")
         with connect(data) as client:

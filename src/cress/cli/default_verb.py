@@ -32,7 +32,7 @@ class WithDefault(TyperGroup):
         super().format_options(ctx, formatter)
         default = self.get_command(ctx, self.default)
         told = [] if default is None else [param.get_help_record(ctx) for param in default.params]
-        with formatter.section(f"Options of {self.default}, which is meant without a command"):
+        with formatter.section(f"Options of {self.default} (the default subcommand)"):
             formatter.write_dl([record for record in told if record is not None])
 
 

@@ -83,7 +83,7 @@ def load(node: NodeView) -> str:
     told = node.load
     parts = [f"{name} {percent(getattr(told, name))}" for name in ("cpu", "memory", "network", "disk")]
     parts[1] += f" ({size(told.free_memory)} free)"
-    return ", ".join(parts) + ("" if node.judged else "; not judged: it gets tasks whatever its load is")
+    return ", ".join(parts) + ("" if node.judged else "; load is ignored on this node (--no-overload)")
 
 
 def load_cell(node: NodeView) -> Cell:

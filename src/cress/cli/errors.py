@@ -1,6 +1,6 @@
 """Errors of the command: a sentence on standard error and an exit code, never a traceback.
 
-2: the input is wrong, and changing it helps. 3: it was not accepted, or no center could be asked. 130: Ctrl-C.
+2: the input is wrong, and changing it helps. 3: it was not accepted, or no center reachable. 130: Ctrl-C.
 """
 
 from __future__ import annotations

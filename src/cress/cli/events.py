@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 EPILOG = """\
 \b
 Examples:
-  cress events                    what is still known, and that is all
-  cress events --follow           what happens from now on, until Ctrl-C
+  cress events                    recent events, then exit
+  cress events --follow           new events as they happen, until Ctrl-C
   cress events --follow --job 12
-  cress events --after 4711       what came behind that event
+  cress events --after 4711       events after that one
 
 \b
 Each line: number, time, kind, what it is about.
-Exit codes: 0 done, 2 bad input, 3 no center could be asked, 130 interrupted.
+Exit codes: 0 done, 2 bad input, 3 no center reachable, 130 interrupted.
 """
 
 

@@ -39,7 +39,7 @@ Examples:
 The command runs as the task does: in its container, directory, account, limits and environment. With a terminal on both
 sides it gets one too, and Ctrl-C is for the command. It ends with the task, and when this command is ended.
 Exit codes: the command's own (128 + n after signal n; 127 not found, 126 not executable, 125 it could not be run
-there); 2 bad input (no such task, say), 3 not accepted (the task does not run) or no center could be asked, 130
+there); 2 bad input (no such task, say), 3 not accepted (the task does not run) or no center reachable, 130
 interrupted, 255 the connection broke off.
 """
 

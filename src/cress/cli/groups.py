@@ -26,11 +26,11 @@ Examples:
   cress groups apply Group.conf --dry-run
   cress groups apply Group.conf --move old=new
   cress groups set web MaxRunningJobsPerUser=5 MaxJobs-     one group; its administrators may (KEY- removes)
-  cress groups set web Submit=closed           it takes no new jobs; what waits and runs goes on
+  cress groups set web Submit=closed           no new jobs; waiting and running jobs go on
 
 \b
-Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center could be asked.
-What stands in the file: docs/groups.md.
+Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center reachable.
+Format of the file: docs/groups.md.
 Columns: name, quota, used, used/quota, running, waiting, policy, weight, users, limits; a narrow terminal leaves some
 out. Of groups in a tree: name, in, quota, used, used/quota, of_parent, of_cluster, borrowed, lends, max, running,
 waiting, policy, limits.
@@ -72,7 +72,7 @@ app = typer.Typer(cls=WithDefault, help="List groups, or change them.", epilog=E
 
 @app.command("list")
 def groups(columns: Columns = "", wide: Wide = False, as_json: Json = False, data: Data = None) -> None:
-    """List groups with their quotas and what they use."""
+    """List groups with their quotas and usage."""
     with told("groups"):
         with connect(data) as client:
             page = client.groups()

@@ -17,9 +17,9 @@ Example:
   cress hold 12 13
 
 \b
-Nothing more of a held job is started; what runs of it goes on. `cress release` lets it start again.
+No more tasks of a held job are started; running tasks go on. `cress release` lets it start again.
 All of the jobs are held, or none.
-Exit codes: 0 done, 2 bad input (no such job, say), 3 not accepted (a job is over, say), or no center could be asked.
+Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (such as an ended job), or no center reachable.
 """
 RELEASE = """\
 \b
@@ -29,7 +29,7 @@ Example:
 \b
 It goes back to its old place in the queue.
 All of the jobs are released, or none.
-Exit codes: 0 done, 2 bad input (no such job, say), 3 not accepted (a job is over, say), or no center could be asked.
+Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (such as an ended job), or no center reachable.
 """
 
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB", help="The jobs: ids or names.")]

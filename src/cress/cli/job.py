@@ -31,7 +31,7 @@ Examples:
 Of a job with many tasks those are shown that run or failed; of a cron job its last runs, of a dag its steps, each a
 job. Columns of tasks: task, state, tries, node, time, exit, error; ready, age, restarts and reason of services; ports
 and devices where there are some. A narrow terminal leaves some out.
-Exit codes: 0 done, 2 bad input (no such job, say), 3 no center could be asked.
+Exit codes: 0 done, 2 bad input (such as an unknown job), 3 no center reachable.
 """
 
 TASKS = (

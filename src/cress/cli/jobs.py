@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 \b
 Examples:
-  cress jobs                     what waits and runs, and the latest finished ones
+  cress jobs                     waiting, running and recently finished jobs
   cress jobs --state failed --limit 100
   cress jobs --type service
   cress jobs --family nightly    the runs of the cron job nightly
@@ -34,7 +34,7 @@ Newest first. DONE counts tasks that are over, of a service those that are ready
 first task started. DEADLINE, where a job has one, is the time left beyond what the job still takes: green if the
 deadline will be met, yellow if it is at risk, red if it cannot be met. Members of services and databases are listed
 with --family. Columns: id, name, type, group, user, state, done, running, age, time, deadline, reason; a narrow
-terminal leaves some out. Exit codes: 0 done, 2 bad input, 3 no center could be asked.
+terminal leaves some out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
 
 COLUMNS = (
@@ -94,7 +94,7 @@ def jobs(
         str | None, typer.Option(metavar="JOB", help="Only runs, steps or members of this job (id or name).")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="At most so many. Default: all with --all, else 100.")
+        int | None, typer.Option(metavar="N", min=1, help="Most jobs shown. Default: all with --all, else 100.")
     ] = None,
     columns: Columns = "",
     wide: Wide = False,

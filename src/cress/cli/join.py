@@ -27,7 +27,7 @@ Examples:
 \b
 The token (`cress token create NAME --join`) never stands on the command line. The key is made here and stays here.
 Called again it keeps a bundle that is valid, so it may stand before `cress executor` in a start script.
-Exit codes: 0 done, 2 bad input, 3 not accepted, or no center could be asked.
+Exit codes: 0 done, 2 bad input, 3 not accepted, or no center reachable.
 """
 
 

@@ -23,17 +23,17 @@ Examples:
   cress leases --workload dask
   cress leases watch --workload dask           a line for each that changes (Ctrl-C ends it)
   cress leases request --workload dask --resource '<4, 16G>' --count 10 -- dask worker tcp://head:8786
-  cress leases use 12.0 '<1, 4G>'              the holder uses so much by itself, the rest is idle
+  cress leases use 12.0 '<1, 4G>'              the holder itself uses this much, the rest is idle
   cress leases grow 12 --count 5
   cress leases shrink 12 --count 5
-  cress leases renew 12                        the holder is there: the terms of its leases begin anew
+  cress leases renew 12                        renew the leases of the holder
   cress leases release 12.0                    give one back; all of the request: cress leases release 12
 
 \b
 A lease is JOB.TASK of the job that holds it; those that the center keeps for a workload are @ATTEMPT.
-TASKS are those of the workload that run in it, LENT TO those of others, each with what it has.
+TASKS are tasks of the workload that run in it, LENT TO tasks of others, each with its resources.
 Columns: lease, state, workload, group, user, node, holds, uses, idle, tasks, lent-to, ends, reason; a narrow terminal
-leaves some out. Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center could be asked.
+leaves some out. Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center reachable.
 """
 
 COLUMNS = (
@@ -103,25 +103,24 @@ def request(
         typer.Argument(metavar="[COMMAND]...", help="A program of the framework that runs in each of them."),
     ] = None,
     count: Count = 1,
-    resource: Annotated[str, typer.Option(metavar="RESOURCE", help="What each lease has. Default: '<1, 512M>'.")] = "",
+    resource: Annotated[
+        str, typer.Option(metavar="RESOURCE", help="Resources of each lease. Default: '<1, 512M>'.")
+    ] = "",
     group: Annotated[str, typer.Option(metavar="GROUP", help="The group that they count for.")] = "",
     gang: Annotated[bool, typer.Option("--gang", help="Get all of them at once, or none.")] = False,
     require: Annotated[
         list[str] | None,
-        typer.Option(metavar="EXPR", help="What a node must be like; may be given several times, all must hold."),
+        typer.Option(metavar="EXPR", help="A condition on the node; may be given several times, all must hold."),
     ] = None,
     uses: Annotated[
         str,
         typer.Option(
-            metavar="RESOURCE", help="What the holder uses at first. Default: all with a COMMAND, else nothing."
+            metavar="RESOURCE",
+            help="Resources that the holder uses at first. Default: all with a COMMAND, else nothing.",
         ),
     ] = "",
-    min_time: Annotated[
-        str, typer.Option(metavar="DURATION", help="They are not preempted for so long, such as 10min.")
-    ] = "",
-    term: Annotated[
-        str, typer.Option(metavar="DURATION", help="They end unless they are renewed within it. Default: 1min.")
-    ] = "",
+    min_time: Annotated[str, typer.Option(metavar="DURATION", help="Time without preemption, such as 10min.")] = "",
+    term: Annotated[str, typer.Option(metavar="DURATION", help="Lifetime without a renewal. Default: 1min.")] = "",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -167,7 +166,7 @@ def watch(
 @app.command("use")
 def use(
     lease: Lease,
-    resource: Annotated[str, typer.Argument(metavar="RESOURCE", help="What the holder uses of it by itself.")],
+    resource: Annotated[str, typer.Argument(metavar="RESOURCE", help="Resources that the holder itself uses.")],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -213,7 +212,7 @@ def release(lease: Lease, as_json: Json = False, data: Data = None) -> None:
             page = client.release_lease(lease)
         _answer(page, as_json)
         if not page.leases and not as_json:
-            print(f"lease {clean(lease)} is over")
+            print(f"lease {clean(lease)} has ended")
 
 
 def _answer(page: LeasesPage, as_json: bool) -> None:

@@ -18,7 +18,7 @@ EPILOG = """\
 A job takes some with `licences: {matlab: 1}` in its file, or `cress submit --licence matlab`. How many there are stands
 in a file of the center (docs/licences.md). Of a job that has several or waits for several, their number is behind it.
 Columns: name, total, in-use, free, jobs, waiting.
-Exit codes: 0 done, 2 bad input, 3 no center could be asked.
+Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
 
 COLUMNS = (

@@ -17,7 +17,7 @@ LOGIN = """\
 \b
 Examples:
   cress login https://center.example.com:7411
-  cress login                              at the center of the last time, or that of CRESS_URL
+  cress login                              at the center of the last sign-in, or that of CRESS_URL
 
 \b
 It shows an address and a code: open the address with any browser, on any machine, and enter the code. The token is
@@ -27,7 +27,7 @@ there. Exit codes: 0 signed in, 2 bad input, 3 not signed in, 130 interrupted.
 LOGOUT = """\
 \b
 The token is revoked at the center, and removed here.
-Exit codes: 0 signed out, 2 nobody is signed in, 3 the center could not be asked.
+Exit codes: 0 signed out, 2 not signed in, 3 the center was not reachable.
 """
 
 Where = Annotated[
@@ -42,7 +42,7 @@ def login(
     ] = None,
 ) -> None:
     """Sign in at the center's provider of OpenID Connect."""
-    with told("login", interrupted="interrupted; nobody was signed in"):
+    with told("login", interrupted="interrupted; not signed in"):
         import httpx
 
         from cress.client import access_calls
@@ -102,7 +102,7 @@ def logout(url: Where = "") -> None:
         place = (url or os.environ.get(URL, "").strip()).rstrip("/")
         found = find_login(place)
         if found is None:
-            raise InputError(f"nobody is signed in{f' at {place}' if place else ''}", hint="`cress login` signs in")
+            raise InputError(f"not signed in{f' at {place}' if place else ''}", hint="`cress login` signs in")
         secure = found.url.startswith("https:")
         try:
             context = trusting(Path(found.ca) if found.ca else None) if secure else None

@@ -20,14 +20,14 @@ EPILOG = """\
 Examples:
   cress logs 12              all tasks, one after the other
   cress logs 12.3 --stderr   standard error of task 3
-  cress logs 12 --follow     as it is written, until the job is over
-  cress logs web.0           of the service web, what its task 0 wrote
-  cress logs web --previous  what the version wrote that was rolled back; of other tasks, the attempt before the last
+  cress logs 12 --follow     new output until the job ends
+  cress logs web.0           output of task 0 of the service web
+  cress logs web --previous  output of the version that was rolled back; for other tasks, of the attempt before the last
   cress logs nightly         of a cron job, its last run
   cress logs etl             of a dag, its steps, one after the other (cress logs etl.load: one of them)
 
 \b
-Exit codes: 0 done, 2 bad input (no such job, say), 3 there is nothing to read or no center could be asked,
+Exit codes: 0 done, 2 bad input (such as an unknown job), 3 there is nothing to read or no center reachable,
 130 interrupted.
 """
 
@@ -35,7 +35,7 @@ Exit codes: 0 done, 2 bad input (no such job, say), 3 there is nothing to read o
 def logs(
     job: Annotated[str, typer.Argument(metavar="JOB[.TASK]", help="A job (id or name), or one of its tasks.")],
     stderr: Annotated[bool, typer.Option("--stderr", help="Standard error instead of standard output.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the tasks are over.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the tasks have ended.")] = False,
     previous: Annotated[
         bool,
         typer.Option("--previous", "-p", help="The version that was rolled back, else the attempt before the last."),
@@ -45,7 +45,7 @@ def logs(
     """Show what the tasks of a job wrote."""
     with told("logs"), connect(data) as client:
         if previous and follow:
-            raise InputError("--previous goes without --follow", hint="what is over is not written any more")
+            raise InputError("--previous goes without --follow", hint="the output of an ended attempt does not grow")
         id, task = task_named(client, job)
         view = client.job(id)
         stream = "stderr" if stderr else "stdout"
@@ -113,7 +113,7 @@ def _hint(view: JobView) -> None:
     """Say where the output of the version is that was rolled back: the present one is another."""
     service = view.service
     if service is not None and service.returned and service.returned_job is not None:
-        hint = f"`cress logs {view.id} --previous` shows what it wrote"
+        hint = f"`cress logs {view.id} --previous` shows its output"
         typer.echo(f"cress logs: {clean(service.returned_because)}; {hint}", err=True)
 
 

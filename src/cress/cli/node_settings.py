@@ -66,7 +66,7 @@ def set_(
 
 
 def settings(name: Name, as_json: Json = False, data: Data = None) -> None:
-    """Show what is set of a node in the center, and every change: when, by whom, and what."""
+    """Show the settings of a node in the center, and every change: when, by whom and what."""
     with told("nodes settings"):
         with connect(data) as client:
             page = client.node_settings(name)
@@ -87,7 +87,7 @@ def revert(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Make the settings of a node what they were as revision N; this is a new revision."""
+    """Restore revision N of the settings of a node, as a new revision."""
     with told("nodes revert"):
         with connect(data) as client:
             before = client.node_settings(name).settings.revision

@@ -44,7 +44,7 @@ Examples:
 Columns of the list: name, state, rack, tasks, each resource (cpu, memory, …), load, reason; a narrow terminal leaves
 some out.
 Exit codes: 0 done, 2 bad input (no such node, say), 3 not accepted (forget of a node that is connected), or no
-center could be asked.
+center reachable.
 """
 
 TASKS = (
@@ -84,7 +84,7 @@ def nodes(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """List nodes with what they offer and what is used."""
+    """List nodes with their offered and used resources."""
     with told("nodes"):
         matching = bool(where or rank)
         if matching and name is not None:

@@ -33,8 +33,8 @@ Examples:
 Tasks of services move while more than their minimum are ready, tasks of batch jobs only with movable: true, those of
 databases and gangs never. Each task arrives before the next one moves (docs/rebalance.md). Ctrl-C ends a round after
 its present step; called again, it goes on from the state as it is. `cress config set rebalance hourly` does it by
-itself. Exit codes: 0 done, or nothing to move; 2 bad input (no such job, say); 3 not accepted (no moves let the job
-start, or the round stopped: what was done is told); 130 interrupted.
+itself. Exit codes: 0 done, or nothing to move; 2 bad input (such as an unknown job); 3 not accepted (no moves let the
+job start, or the round stopped; the moves so far are listed); 130 interrupted.
 """
 
 COLUMNS = (
@@ -58,10 +58,10 @@ def rebalance(
     goal: Annotated[
         list[str] | None, typer.Option(metavar="GOAL", help="spread, devices or nodes; several times. Default: all.")
     ] = None,
-    max_moves: Annotated[int | None, typer.Option(min=1, metavar="N", help="Move at most so many tasks.")] = None,
+    max_moves: Annotated[int | None, typer.Option(min=1, metavar="N", help="Most tasks to move.")] = None,
     max_lost: Annotated[
         float | None,
-        typer.Option(min=0, metavar="HOURS", help="Lose at most so many hours of work of cores and devices together."),
+        typer.Option(min=0, metavar="HOURS", help="Most work to lose, in hours of cores and devices together."),
     ] = None,
     status: Annotated[
         bool, typer.Option("--status", help="Show the round that is under way, or the last one.")

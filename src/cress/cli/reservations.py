@@ -40,7 +40,7 @@ Moments are clocks of the cluster's zone: now, +2h, 18:00 (the next one), 2026-1
 Europe/Berlin. Only tasks with a time limit that ends before a reservation start on its nodes; what still runs there at
 its start is stopped and waits again (docs/reservations.md).
 Exit codes: 0 done, 2 bad input (no such node, say), 3 not accepted (another reservation has the nodes), or no center
-could be asked.
+reachable.
 """
 
 LIST = """\
@@ -52,7 +52,7 @@ Examples:
 \b
 State: active, coming, or short (nodes of it are away, or not yet empty). FROM and UNTIL are those of the present or
 next time. Columns: name, group, nodes, resource, from, until, every, next, state, used-by, leaving.
-Exit codes: 0 done, 2 bad input (no such reservation, say), 3 no center could be asked.
+Exit codes: 0 done, 2 bad input (no such reservation, say), 3 no center reachable.
 """
 
 COLUMNS = (
@@ -110,7 +110,7 @@ def reserve(
         str, typer.Option(metavar="WHAT", help="What started in it and outlasts it: keep (goes on) or stop.")
     ] = "keep",
     replace: Annotated[bool, typer.Option("--replace", help="Change the reservation of that name.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would be.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the reservation; make nothing.")] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:

@@ -27,7 +27,7 @@ Examples:
 \b
 A task is told from the start of its program until it ends, or is told to stop.
 Columns: task, node, rack, address, ports, disk, devices (the last two where a task has some).
-Exit codes: 0 done, 1 nobody runs, 2 bad input, 3 no center could be asked, 130 interrupted.
+Exit codes: 0 done, 1 nobody runs, 2 bad input, 3 no center reachable, 130 interrupted.
 """
 
 COLUMNS = (

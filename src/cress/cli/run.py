@@ -73,14 +73,16 @@ def run(
         typer.Option(metavar="KEY=SECRET", help="Set a variable to the value of a secret; may be given several times."),
     ] = None,
     directory: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Where the tasks start. Default: the current directory.")
+        str | None, typer.Option(metavar="DIR", help="Working directory of the tasks. Default: the current directory.")
     ] = None,
     gang: Annotated[bool, typer.Option("--gang", help="Start all tasks at once, or none.")] = False,
     require: Annotated[
         list[str] | None,
-        typer.Option(metavar="EXPR", help="What a node must be like; may be given several times, all must hold."),
+        typer.Option(metavar="EXPR", help="A condition on the node; may be given several times, all must hold."),
     ] = None,
-    rank: Annotated[str | None, typer.Option(metavar="EXPR", help="Which nodes are better; the highest first.")] = None,
+    rank: Annotated[
+        str | None, typer.Option(metavar="EXPR", help="Ranks the nodes; the highest value is taken first.")
+    ] = None,
     port: Annotated[
         list[str] | None,
         typer.Option(metavar="[NAME=]PORT", help="A number or `dynamic`; several, each with a name."),
@@ -90,7 +92,7 @@ def run(
     no_stdin: Annotated[bool, typer.Option("--no-stdin", "-n", help="Do not pass on standard input.")] = False,
     data: Data = None,
 ) -> None:
-    """Run a command on the cluster and show what it writes."""
+    """Run a command on the cluster and show its output."""
     with told("run"):
         from cress.cli.relay import MOST_TASKS
         from cress.cli.standard_input import standard_input

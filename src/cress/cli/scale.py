@@ -15,12 +15,12 @@ SCALE = """\
 \b
 Examples:
   cress scale web 5
-  cress scale 12 0     nothing of it runs, and it stays
+  cress scale 12 0     no task runs, but the service stays
 
 \b
-Tasks are added at the end, and taken away from there. What a timetable says holds again from its next moment on.
-Exit codes: 0 done, 2 bad input (no such job, say), 3 not accepted (neither a service nor a database), or no center
-could be asked.
+Tasks are added at the end, and taken away from there. A timetable applies again from its next time on.
+Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (neither a service nor a database), or no
+center reachable.
 """
 RESUME = """\
 \b
@@ -28,14 +28,15 @@ Example:
   cress resume 12
 
 \b
-The steps that did not succeed are submitted again, as a new dag; those that did are not. See: cress job ID.
-Exit codes: 0 done, 2 bad input (no such job, say), 3 not accepted (no dag, or not over), or no center could be asked.
+The steps that did not succeed are submitted again, as a new dag. See: cress job ID.
+Exit codes: 0 done, 2 bad input (such as an unknown job), 3 not accepted (not a dag, or not ended), or no center
+reachable.
 """
 
 
 def scale(
     job: Annotated[str, typer.Argument(metavar="JOB", help="The service or database: its id or name.")],
-    tasks: Annotated[str, typer.Argument(metavar="N", help="So many tasks.")],
+    tasks: Annotated[str, typer.Argument(metavar="N", help="The number of tasks.")],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -51,15 +52,15 @@ def scale(
         if as_json:
             print_json(view)
         else:
-            print(f"job {view.id} ({clean(view.name)}) is to have {count(wanted, 'task')}")
+            print(f"job {view.id} ({clean(view.name)}) will have {count(wanted, 'task')}")
 
 
 def resume(
-    job: Annotated[str, typer.Argument(metavar="DAG", help="The dag that is over: its id or name.")],
+    job: Annotated[str, typer.Argument(metavar="DAG", help="The dag that has ended: its id or name.")],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Run what did not succeed of a dag again."""
+    """Run the unfinished steps of a dag again."""
     with told("resume"), connect(data) as client:
         id = job_named(client, job)
         page = client.resume(id)
@@ -68,4 +69,4 @@ def resume(
             return
         (made,) = page.jobs
         note = f"; {clean(made.note)}" if made.note else ""
-        print(f"job {made.id} ({clean(made.name)}) submitted, what is left of job {id}{note}")
+        print(f"job {made.id} ({clean(made.name)}) submitted: re-runs the unfinished steps of job {id}{note}")

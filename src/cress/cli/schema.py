@@ -11,7 +11,7 @@ Examples:
   In VS Code: "yaml.schemas": {"./cress.schema.json": "*.job.yaml"}
 
 \b
-A JSON Schema (2020-12), made of the keys that this version reads. No center is asked.
+A JSON Schema (2020-12), made of the keys that this version reads. No center is needed.
 Exit codes: 0 done.
 """
 

@@ -36,7 +36,7 @@ A job uses them as environment variables or as files (docs/secrets.md):
     DB_PASSWORD: db
     tls.key: {secret: tls.key, as: file}         at $CRESS_SECRETS/tls.key
 Columns: name, owner, size, changed, by.
-Exit codes: 0 done, 2 bad input, 3 not accepted, or no center could be asked.
+Exit codes: 0 done, 2 bad input, 3 not accepted, or no center reachable.
 """
 
 COLUMNS = (

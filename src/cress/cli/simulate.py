@@ -92,7 +92,7 @@ def simulate(
     estimates: Annotated[
         Estimates,
         typer.Option(
-            help="The scheduler plans with requested time limits, with exact run times, or with what earlier runs tell."
+            help="The scheduler plans with requested time limits, exact run times, or predictions from earlier runs."
         ),
     ] = Estimates.REQUESTED,
     deadlines: Annotated[
@@ -122,7 +122,7 @@ def simulate(
             min=0,
             max=1000,
             help=(
-                "Deal the jobs, dags as a whole, to so many frameworks: groups with equal quotas, each with a "
+                "Deal the jobs, dags as a whole, to N frameworks: groups with equal quotas, each with a "
                 "named workload that keeps leases."
             ),
         ),
@@ -141,7 +141,7 @@ def simulate(
     nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="Of TRACE `openb`: the list of nodes.")] = None,
     arrive: Annotated[
         float,
-        typer.Option(min=0.01, max=10, help="Of TRACE `openb`: pods arrive until they ask for so many times the GPUs."),
+        typer.Option(min=0.01, max=10, help="Of TRACE `openb`: pods arrive until they ask for N times the GPUs."),
     ] = ARRIVE,
     online: Annotated[
         float | None,
@@ -149,7 +149,7 @@ def simulate(
             min=0.01,
             max=2,
             help=(
-                "Of TRACE `openb`: pods come and go, with the run times of the list, and ask for so many times "
+                "Of TRACE `openb`: pods come and go, with the run times of the list, and ask for N times "
                 "the GPUs at any time."
             ),
         ),

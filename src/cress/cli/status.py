@@ -17,7 +17,7 @@ SHOWN = 0.25
 
 EPILOG = """\
 \b
-Exit codes: 0 the center answers, 2 bad input, 3 no center could be asked.
+Exit codes: 0 the center answers, 2 bad input, 3 no center reachable.
 """
 
 

@@ -16,9 +16,9 @@ from cress.cli.tables import facts
 EPILOG = """\
 \b
 Examples:
-  cress store check                      read everything, step through the log, say what is there
-  cress store backup /backup/monday.db   copy it, while the center runs
-  cress store restore /backup/monday.db  take it back, while no center runs; what was there is kept beside it
+  cress store check                      read everything, step through the log, report what it holds
+  cress store backup /backup/monday.db   copy it while the center runs
+  cress store restore /backup/monday.db  restore it while no center runs; the replaced store is kept beside it
   cress store secret --new               make a new secret, which centers and executors then need (docs/store.md)
   cress store migrate /srv/cress zookeeper://zk1,zk2,zk3/cress   move it to where several centers reach it
 
@@ -48,7 +48,7 @@ Address = Annotated[
 ]
 
 app = typer.Typer(
-    no_args_is_help=True, help="Check, copy or put back what a center keeps.", epilog=EPILOG, rich_markup_mode=None
+    no_args_is_help=True, help="Check, back up or restore the store of a center.", epilog=EPILOG, rich_markup_mode=None
 )
 
 
@@ -115,9 +115,9 @@ def restore(
         alive = f"{count(done.jobs, 'job')} and {count(done.attempts, 'attempt')} alive in it"
         print(f"{upkeep.without_password(store) or place / upkeep.STORE} is {file} now, with {alive}")
         if done.kept is not None:
-            print(f"what was there is in {done.kept}")
+            print(f"the earlier store is in {done.kept}")
         if done.jumped:
-            print("numbers of new jobs and attempts begin much higher: nobody knows which were given away since")
+            print("numbers of new jobs and attempts begin much higher: the numbers used since the backup are not known")
         if not store and (wrong := upkeep.wrong_secret(place)):
             print(f"no center starts on it yet: {wrong}")
 
@@ -128,7 +128,7 @@ def secret(
         bool, typer.Option("--new", help="Make a new secret, in the place of the one in the file `token`.")
     ] = False,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Take the secret in the file `token`: executors have it already.")
+        bool, typer.Option("--accept", help="Accept the secret in the file `token`, which executors have already.")
     ] = False,
     data: Directory = None,
     store: Address = "",
@@ -162,7 +162,7 @@ def migrate(
         kept = migrate(source, target)
         print(f"{without_password(target) or target} has all that was in {without_password(source) or source}")
         if kept is not None:
-            print(f"what was there is in {kept}; the center goes on with `--store {without_password(target)}`")
+            print(f"the earlier store is in {kept}; the center goes on with `--store {without_password(target)}`")
         if not is_address(target) and (wrong := wrong_secret(Path(target))):
             print(f"no center starts on it yet: {wrong}")
 

@@ -53,7 +53,7 @@ PLACE = re.compile(r"jobs\[(\d+)\]\.?")
 
 def submit(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Job files in YAML or JSON; - is standard input.")],
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the jobs are over.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the jobs have ended.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check the jobs; submit nothing.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Submit nothing if a deadline cannot be met.")] = False,
     licence: Licence = None,

@@ -24,8 +24,8 @@ EPILOG = """\
 Examples:
   cress tls init --name center.example.com   make the cluster's authority and the center's certificate
   cress tls issue node7                      make the bundle of an executor, in the folder node7.tls
-  cress tls revoke node7                     make the bundles of node7 worthless that there are
-  cress tls show                             what there is, and until when it is valid
+  cress tls revoke node7                     revoke all bundles of node7
+  cress tls show                             the certificates and until when they are valid
 
 \b
 The center renews its own certificate and those of connected executors; see docs/tls.md.

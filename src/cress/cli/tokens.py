@@ -24,7 +24,7 @@ Examples:
   cress token create watch --role viewer          one that only looks
   cress token create robot --user etl             one of another user (admins)
   cress token                                     your tokens; admins see all (the same: cress token list)
-  cress token rotate ci                           a fresh text in its place: the old one opens nothing from now on
+  cress token rotate ci                           replace its text; the old text no longer works
   cress token revoke ci
   cress token create rack7 --join --uses 20 --expires 1h --node 'rack7-*'
                                                   one by which 20 nodes of these names join (operators; cress join
@@ -34,7 +34,7 @@ Examples:
 Only the text is printed to standard output, so `TOKEN=$(cress token create ci)` has it. Use it as CRESS_TOKEN.
 With --join `list` and `revoke` are about join tokens.
 Columns: name, user, role, created, expires, id; of join tokens name, user, nodes, used, created, expires, id. A narrow
-terminal leaves some out. Exit codes: 0 done, 2 bad input, 3 not accepted, or no center could be asked.
+terminal leaves some out. Exit codes: 0 done, 2 bad input, 3 not accepted, or no center reachable.
 """
 
 COLUMNS = (
@@ -113,11 +113,12 @@ def create(
     user: Of = "",
     join: Join = False,
     uses: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="With --join: so many nodes may join by it. Default: 1.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="With --join: number of nodes that may join with it. Default: 1."),
     ] = None,
     node: Annotated[
         str,
-        typer.Option(metavar="PATTERN", help="With --join: for nodes of such names, such as 'gpu-*'. Default: any."),
+        typer.Option(metavar="PATTERN", help="With --join: only for nodes with names such as 'gpu-*'. Default: any."),
     ] = "",
     as_json: Json = False,
     data: Data = None,

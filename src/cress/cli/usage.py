@@ -29,7 +29,7 @@ CORE-HOURS and GB-HOURS are what tasks held: what they asked for, times the time
 they computed. MET and MISSED count jobs with deadlines, where there were some. The last column is the share of all core
 hours shown, on a terminal as a bar.
 Columns: time, group, core-hours, gb-hours, cpu-hours, tasks, failed, met, missed, share; a narrow terminal leaves some
-out. Exit codes: 0 done, 2 bad input, 3 no center could be asked.
+out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
 
 COLUMNS = (

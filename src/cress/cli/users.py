@@ -17,18 +17,18 @@ Examples:
   cress users                                  the users whose role was set (the same: cress users list)
   cress users set ann --role operator          ann may cordon and drain nodes, and sees all jobs
   cress users set bob --administers web,etl    bob steers the jobs of these groups as if they were bob's own
-  cress users set eve --role none              eve is shut out, and eve's tokens are revoked
+  cress users set eve --role none              eve may not sign in, and eve's tokens are revoked
 
 \b
 Roles: viewer (looks), user (submits jobs, steers own ones), operator (and changes nodes), admin (everything). A user
-without an entry has the role user. Which groups a user may submit to stands in the groups' file (Users:).
+without an entry has the role user. The groups' file says which groups a user may submit to (Users:).
 Columns: name, role, administers.
-Exit codes: 0 done, 2 bad input, 3 not accepted, or no center could be asked.
+Exit codes: 0 done, 2 bad input, 3 not accepted, or no center reachable.
 """
 WHOAMI = """\
 \b
 HOW is the credential: owner (the secret of the data directory), account (of this machine), or token NAME.
-Exit codes: 0 done, 3 no center could be asked.
+Exit codes: 0 done, 3 no center reachable.
 """
 
 COLUMNS = (Column("NAME", gives=True), Column("ROLE"), Column("ADMINISTERS", gives=True))
@@ -64,7 +64,7 @@ def set_user(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Set the role of a user, and the groups that the user administers; both replace what was set."""
+    """Set the role of a user, and the groups that the user administers; both replace the earlier values."""
     with told("users set"):
         from cress.client import access_calls
 

@@ -140,7 +140,7 @@ def _proven(token: str, nonce: bytes, response: httpx.Response) -> Session:
         return begin(token, nonce, response.headers.get(HEADER))
     except ProofError as error:
         raise Unproven(
-            f"what answers at {place} is not the center of this token: {error}; the token was not sent. Use "
+            f"the server at {place} does not accept this token: {error}; the token was not sent. Use "
             "the token of the "
-            "center's data directory, or find out what listens there (a center of release 0.1.0 has no proof)"
+            "center's data directory, or find out which server listens there (release 0.1.0 sends no proof)"
         ) from None

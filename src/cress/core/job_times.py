@@ -144,7 +144,7 @@ class TimesLeft:
 
     @property
     def late(self) -> float:
-        """The urgency that it has when its deadline cannot be met any more."""
+        """The urgency that it has when the deadline can no longer be met."""
         return 1.0 if self.group.options.late == "urgent" else 0.0
 
     def _left(self, each: int) -> int:

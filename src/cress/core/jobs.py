@@ -674,6 +674,8 @@ class GroupState(Amounts):
         # Whether it, or one that it is in, has a MaxQuota, or others keep capacity for themselves.
         self.limited = False
         self.preempted_at: int | None = None
+        # The job for which that was.
+        self.preempted_for: int | None = None
         # What it may start at this step of a pass: it cools off and others wait, or groups that may take room come
         # first.
         self.held_to = Rights.ANY

@@ -643,7 +643,7 @@ class Ledger(Books):
             # Its amounts are booked for the unit from now on, whenever they become free.
             self._leave(victim, self.now)
             if victim.job.group is not job.group and number not in giving_back and not fact.moves:
-                victim.job.group.preempted_at = self.now
+                victim.job.group.preempted_at, victim.job.group.preempted_for = self.now, job.job.id
 
     def _lease_reduced(self, fact: LeaseReduced) -> None:
         f = reduce_lease(self, fact.lease)

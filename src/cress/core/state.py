@@ -74,6 +74,7 @@ def export_state(core: Cycle) -> State:
         ],
         "groups": plain(core.groups.configured),
         "preempted_at": {group.name: group.preempted_at for group in core.groups if group.preempted_at is not None},
+        "preempted_for": {group.name: group.preempted_for for group in core.groups if group.preempted_for is not None},
         "jobs": [_job(job) for job in core.jobs.values()],
         "attempts": [_attempt(core, attempt) for attempt in core.attempts.values()],
         "others": [_stranger(core, each) for each in (*core.strangers.values(), *core.foreign_use.values())],
@@ -155,6 +156,9 @@ def restore_state(core: Cycle, state: State) -> None:
     core.groups.apply(groups, core.now, state.get("groups_zone", ""))
     for name, at in state["preempted_at"].items():
         core.groups.get(name).preempted_at = at
+    # Earlier releases did not keep it.
+    for name, job in state.get("preempted_for", {}).items():
+        core.groups.get(name).preempted_for = job
     for entry in state["jobs"]:
         _restore_job(core, entry)
     heapify(core.later)

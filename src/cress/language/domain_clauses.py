@@ -44,7 +44,7 @@ def domain_clause(text: str, checker: Checker, call: Call, relaxation: Relaxatio
     if not isinstance(by, Name):
         raise checker.wrong(by, f"{by} is not an attribute of nodes", example)
     if by.key in PLACEMENT or by.key in LOADS or by.key.startswith("job.") or amount_of(by.key)[1]:
-        raise checker.wrong(by, f"{by} is no attribute with a few values", example)
+        raise checker.wrong(by, f"{by} is not an attribute with a few values", example)
     if call.function == PLACING[SPREAD]:
         skew, targets = _spread(text, checker, arguments, example)
         return _made(call, by, None, OverDomains(by.key, str(by), "", skew, targets), relaxation)

@@ -125,7 +125,8 @@ def dead(context: Context, word: NodeDead) -> None:
     node = cordons.node_of(context, word.name)
     if node.connected:
         raise NotAccepted(
-            f"node {word.name} is connected, so it is not dead", hint="`cress nodes cordon` keeps new tasks off it"
+            f"node {word.name} is connected, so it cannot be declared dead",
+            hint="`cress nodes cordon` keeps new tasks off it",
         )
     context.terms.forget(word.name)
     lose(context, word.name, DEAD, kept=True)

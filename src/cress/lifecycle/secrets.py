@@ -39,7 +39,7 @@ def _set(context: Context, secret: Secret) -> None:
     if old is not None:
         secret = msgspec.structs.replace(secret, created=old.created)
     elif sum(each.of == secret.of for each in secrets.values()) >= MOST_SECRETS:
-        raise NotAccepted(f"{secret.of} has {MOST_SECRETS} secrets", hint="at most so many; delete some")
+        raise NotAccepted(f"{secret.of} has {MOST_SECRETS} secrets, the most allowed", hint="delete some")
     secrets[secret.id] = secret
 
 

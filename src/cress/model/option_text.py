@@ -197,7 +197,8 @@ def _schedule(text: str) -> str:
     except InputError:
         words = (OFF, *REBALANCE_WORDS)
         raise InputError(
-            f"{word!r} is no time", hint=one_of(word, words) + "; an interval (30min), or a cron expression (0 3 * * *)"
+            f"{word!r} is not a valid schedule",
+            hint=one_of(word, words) + "; an interval (30min), or a cron expression (0 3 * * *)",
         ) from None
     if interval < EVERY_LEAST:
         raise InputError(f"every {word} is too often", hint="1min or more")

@@ -53,31 +53,38 @@ class Options:
 
     accounting: str = _option(
         "cpu",
-        "how used resources are counted: in cores, or in shares of servers; what a task asks most of counts in both",
+        (
+            "how used resources are counted: in cores, or in shares of servers; both modes count the "
+            "task's dominant resource"
+        ),
         source="G; ours (0014)",
         choices=("cpu", "dominant"),
     )
     behind_blocked: str = _option(
         "reserve",
-        "when a group's unit does not fit: reserve for it and let later groups go on beside the reservation, "
-        "or let only groups below their quota go on",
+        (
+            "when the next job of a group does not fit: reserve room for it and let other groups start "
+            "jobs that do not delay it, or let only groups below their quota start jobs"
+        ),
         source="ours; quota_only is G",
         choices=("reserve", "quota_only"),
     )
     order: str = _option(
         "share",
-        "the order of the groups: by used / quota; or those not above their quota first and in both classes "
-        "by the urgency of their first job; or by its deadline, "
-        "where a group not above its quota goes first only when that job is more urgent than "
-        "urgency_threshold, or has no deadline",
+        (
+            "order of the groups: by used / quota; or groups within their quota first, then by the "
+            "urgency of the first job of each; or by the deadline of the first job of each, where a "
+            "group within its quota goes first only if that job is more urgent than urgency_threshold "
+            "or has no deadline"
+        ),
         source="G; urgency is S; deadline is ours (0023)",
         choices=("share", "urgency", "deadline"),
     )
     drain_after: int = _option(
         10 * MINUTE,
         (
-            "a unit that was first in the order and blocked so long is due: its reservation binds everybody, and "
-            "nodes are kept free for it"
+            "a job that has been first in line and blocked this long gets a hard reservation: nodes are"
+            " kept free for it, and nobody may delay it"
         ),
         unit="µs",
         least=0,
@@ -89,8 +96,8 @@ class Options:
     share_half_life: int = _option(
         0,
         (
-            "groups that have their quota are ordered by what they use and what they borrowed lately, of which "
-            "after so long half counts; 0 = only what they use counts"
+            "groups within their quota are ordered by current use plus past borrowing, which decays "
+            "with this half-life; 0 = current use only"
         ),
         unit="µs",
         source="ours (0030)",
@@ -103,30 +110,30 @@ class Options:
     )
     user_limit_factor: float = _option(
         0.0,
-        "most that one user may use, as a multiple of his equal share of the quota; 0 = no limit",
+        "most that one user may use, as a multiple of an equal share of the quota; 0 = no limit",
         least=0,
         per_group=True,
     )
     backfill: str = _option(
         "easy",
         (
-            "BackFill reserves for the head only, or for everyone; off: nothing starts before a head that does "
-            "not fit, also with Urgency and EDF"
+            "BackFill reserves for the first waiting job only (easy) or for all of them (conservative);"
+            " off: no job starts before a first job that does not fit, also with Urgency and EDF"
         ),
         choices=("easy", "conservative", "off"),
         per_group=True,
     )
     estimates: str = _option(
         "requested",
-        "BackFill predicts ends by the time limits that users request, or by what earlier runs tell (predicted)",
+        ("run times with which BackFill plans: the time limits that users request, or predictions from earlier runs"),
         choices=("requested", "predicted"),
         per_group=True,
     )
     backfill_order: str = _option(
         "submit",
         (
-            "the order in which BackFill offers jobs: by submit time, behind the head the shortest first, or by "
-            "expansion factor, the head too"
+            "order in which BackFill tries jobs: by submit time; the shortest first behind the first "
+            "job; or by expansion factor, the first job included"
         ),
         source="ours (0022)",
         choices=("submit", "shortest_first", "expansion_factor"),
@@ -134,9 +141,11 @@ class Options:
     )
     overdue_after: int = _option(
         24 * HOUR,
-        "with predicted ends or the order expansion_factor: a job that waited so long, and as long as the "
-        "work ahead of it takes, "
-        "is overdue: it goes first, and limits count",
+        (
+            "with predicted run times or the order expansion_factor: a job is overdue once it has "
+            "waited this long plus the time needed by the work ahead of it at submission; overdue jobs "
+            "go first, and time limits count instead of predictions"
+        ),
         unit="µs",
         source="ours (0022)",
         least=0,
@@ -145,8 +154,8 @@ class Options:
     late: str = _option(
         "best_effort",
         (
-            "a job that cannot meet its deadline any more is as urgent as one without a deadline, or most "
-            "urgent, or cancelled (not in simulations)"
+            "a job that can no longer meet its deadline is treated as one without a deadline, as most "
+            "urgent, or is cancelled (not in simulations)"
         ),
         source="S; ours",
         choices=("best_effort", "urgent", "cancel"),
@@ -154,9 +163,11 @@ class Options:
     )
     urgency_threshold: float = _option(
         0.8,
-        "with the policy Urgency: a unit that is more urgent than this and does not fit may preempt less "
-        "urgent ones; 1 = never. "
-        "With order=deadline: a group whose first job is less urgent yields to nearer deadlines, 0 = never",
+        (
+            "with the policy Urgency: a job above this urgency that does not fit may preempt less "
+            "urgent ones; 1 = never. With order=deadline: a group whose first job is below it yields to"
+            " nearer deadlines; 0 = never"
+        ),
         source="S; ours",
         least=0,
         most=1,
@@ -164,7 +175,7 @@ class Options:
     )
     urgency_margin: float = _option(
         0.1,
-        "by how much less urgent than the preempting unit its victims are at least",
+        "minimum urgency difference between preemptor and victim",
         source="S; ours",
         least=0,
         most=1,
@@ -172,35 +183,43 @@ class Options:
     )
     urgency_cost: float = _option(
         1.0,
-        "most work that the victims of an urgent unit may lose together, as a share of the work of the unit",
+        ("most work that all victims of an urgent job may lose together, as a share of the work of that job"),
         source="ours (0023)",
         least=0,
         per_group=True,
     )
     backfill_depth: int = _option(
-        0, "jobs behind the head that BackFill looks at; 0 = all", unit="jobs", least=0, per_group=True
+        0, "most jobs behind the first one that BackFill tries; 0 = all", unit="jobs", least=0, per_group=True
     )
 
     # Preemption
     preemption: str = _option(
         "on",
-        "take resources back for groups below their quota, and what preempt_within allows",
+        (
+            "preempt running tasks for groups below their quota and where preempt_within allows it; "
+            "observe: only report what would be preempted"
+        ),
         choices=("on", "observe", "off"),
     )
     preempt_within: str = _option(
         "off",
-        "a unit that does not fit may take the room of running tasks of its own group that have a lower priority",
+        "a job that does not fit may preempt running tasks of lower priority in its own group",
         choices=("off", "lower_priority"),
         per_group=True,
     )
     preempt_below: float = _option(
-        0.9, "a group needs preemption below this share of its quota", source="G", above=0, most=1, per_group=True
+        0.9,
+        "a group may preempt while it uses less than this share of its quota",
+        source="G",
+        above=0,
+        most=1,
+        per_group=True,
     )
     preempt_above: float = _option(
         1.1,
         (
-            "groups above this share of their quota are preempted first; between it and the quota only for a "
-            "group that stays within its own"
+            "groups above this share of their quota are preempted first; groups between their quota and"
+            " this share only for a group that stays within its own quota"
         ),
         source="G",
         least=1,
@@ -208,40 +227,47 @@ class Options:
     )
     cooling: int = _option(
         20 * SECOND,
-        "while others wait, a preempted group starts nothing beyond its quota for",
+        ("cooling-off: how long a preempted group starts nothing beyond its quota while others wait for room"),
         unit="µs",
         source="G",
         least=0,
     )
     cooling_above_quota: int = _option(
-        60 * SECOND, "the same while the group is above its quota, at most", unit="µs", source="G", least=0
+        60 * SECOND, "cooling-off while the group is still above its quota, at most", unit="µs", source="G", least=0
     )
-    grace: int = _option(15 * SECOND, "time between a victim's signal and its end", unit="µs", least=0, per_group=True)
-    min_runtime: int = _option(0, "a task can be a victim only after it ran for", unit="µs", least=0, per_group=True)
+    grace: int = _option(
+        15 * SECOND, "time between the signal to a preempted task and its end", unit="µs", least=0, per_group=True
+    )
+    min_runtime: int = _option(
+        0, "a task can be preempted only after it has run this long", unit="µs", least=0, per_group=True
+    )
     max_per_round: float = _option(
-        0.1, "victims under way at once, as a share of the running tasks; one unit's victims at least", above=0, most=1
+        0.1,
+        ("most tasks preempted at the same time, as a share of the running tasks (never less than one job needs)"),
+        above=0,
+        most=1,
     )
 
     # Fragments
     lending: str = _option(
         "off",
-        "lend what leases of workloads hold and do not use to short tasks",
+        "lend the idle parts of leases to short tasks",
         source="F",
         choices=("off", "on"),
     )
     lease_idle: int = _option(
-        10 * SECOND, "a named workload keeps a lease after its last task for", unit="µs", source="F; ours", least=0
+        10 * SECOND, "how long a named workload keeps a lease after its last task", unit="µs", source="F; ours", least=0
     )
     reclaim_grace: int = _option(
         2 * SECOND,
-        "a borrower is stopped after its signal, once the owner wants its lease back, within",
+        "time between the signal to a borrower and its end, when the owner reclaims its lease",
         unit="µs",
         source="F; ours",
         least=0,
     )
     min_fragment: float = _option(
         0.1,
-        "the idle part of a lease is lent if it has at least so many cores, or so much of a device",
+        "smallest idle part of a lease that is lent: cores, or a share of a device",
         unit="cores",
         source="F; ours",
         least=0,
@@ -251,29 +277,36 @@ class Options:
     rebalance: str = _option(
         OFF,
         (
-            "when the center moves running tasks by itself (docs/rebalance.md): at a word, after each interval, "
-            "or at the moments of a cron expression"
+            "when the center moves running tasks by itself (docs/rebalance.md): hourly, daily or "
+            "weekly, after each interval, or at the times of a cron expression"
         ),
         source="ours (0027)",
         form="schedule",
     )
     rebalance_moves: int = _option(
-        10, "most tasks that such a round moves", unit="tasks", source="ours (0027)", least=1
+        10, "most tasks moved in one rebalancing round", unit="tasks", source="ours (0027)", least=1
     )
     rebalance_lost: float = _option(
-        10.0, "most work that they lose together", unit="hours of cores and devices", source="ours (0027)", least=0
+        10.0,
+        "most work lost in one rebalancing round, all moved tasks together",
+        unit="hours of cores and devices",
+        source="ours (0027)",
+        least=0,
     )
 
     # Nodes that are away
     term: int = _option(
         60 * SECOND,
-        "a node may go on without hearing from the center for",
+        "how long a node goes on without contact to the center",
         unit="µs",
         least=SECOND,
     )
     term_margin: int = _option(
         5 * SECOND,
-        "its tasks are gone so much before the end of the term, and replaced so much after it",
+        (
+            "safety margin: a node without contact stops its tasks this long before the end of term, "
+            "and the center replaces them this long after it"
+        ),
         unit="µs",
         least=0,
     )
@@ -281,22 +314,31 @@ class Options:
     # What becomes of tasks that fail
     backoff_most: int = _option(
         10 * MINUTE,
-        "a failed task is tried again after its job's backoff, doubled each time, at most",
+        (
+            "longest wait before a failed task is retried; the wait starts with the backoff of its job "
+            "and doubles each time"
+        ),
         unit="µs",
         least=0,
     )
     start_tries: int = _option(
-        3, "a task whose program could not be started is failed after so many tries", unit="tries", least=1
+        3, "number of tries after which a task fails whose program cannot be started", unit="tries", least=1
     )
     start_backoff: int = _option(
-        SECOND, "and is tried again after; its node rests for twice as long", unit="µs", least=0
+        SECOND,
+        "wait before the next try to start such a program; the node gets no tasks for twice as long",
+        unit="µs",
+        least=0,
     )
     start_rest_most: int = _option(
-        MINUTE, "the rest of a node doubles with every failed start in a row up to", unit="µs", least=0
+        MINUTE, "longest pause of such a node; the pause doubles with every failed start in a row", unit="µs", least=0
     )
     start_failures: int = _option(
         5,
-        "so many failed starts in a row close a node if they were of several jobs, and fail a job that never ran",
+        (
+            "number of failed starts in a row that cordons a node if they were of several jobs, and "
+            "fails a job that never ran"
+        ),
         unit="starts",
         least=1,
     )
@@ -305,7 +347,7 @@ class Options:
     overload_cpu: float = _option(
         0.9,
         (
-            "a node whose processors are busy for more than this share of the time takes no new tasks "
+            "a node whose processors are busy for more than this share of the time gets no new tasks "
             "(docs/load.md); 0 = off"
         ),
         source="E: 90 %",
@@ -313,38 +355,42 @@ class Options:
         most=1,
     )
     overload_memory: int = _option(
-        2**30, "nor does one with less free memory than this; 0 = off", unit="bytes", source="E: 1 GiB", least=0
+        2**30,
+        "a node with less free memory than this gets no new tasks (docs/load.md); 0 = off",
+        unit="bytes",
+        source="E: 1 GiB",
+        least=0,
     )
 
     # Choice of nodes
     node_order: str = _option(
         "fragmentation",
-        "order of the nodes that fit; `fragmentation` is `balance` where no node counts devices one by one",
+        ("order of the nodes that fit; `fragmentation` works as `balance` where no node counts devices one by one"),
         source="FGD and B; best_fit and spread are ours",
         choices=("fragmentation", "balance", "best_fit", "spread", "first"),
     )
     fragmentation_balance: float = _option(
         1.0,
-        "with `fragmentation`, one unit of balance y counts as so many devices that become useless",
+        "weight of the balance measure y in `fragmentation`, as the number of devices made useless",
         unit="devices",
         least=0,
     )
     fragmentation_copies: float = _option(
         0.5,
         (
-            "what as many tasks of a likely shape as fit could not use counts so often, beside what the next one "
-            "could not use"
+            "weight of what stays unusable after filling a node with copies of a likely task, relative "
+            "to what one more task cannot use"
         ),
         least=0,
     )
     fragmentation_filling: float = _option(
         12.0,
-        "what the best filling of each device with the likely mix would leave idle counts so often",
+        ("weight of the capacity that the best filling of each device with the likely mix of tasks leaves idle"),
         least=0,
     )
     mix_tasks: int = _option(
         4096,
-        "the likely mix is learned from about so many tasks that arrived last, and from what waits",
+        "number of the latest tasks from which the likely mix is learned, beside the waiting ones",
         unit="tasks",
         least=1,
     )
@@ -354,7 +400,7 @@ class Options:
     )
     balance_weights: tuple[str, ...] = _option(
         (INITIAL, PENDING, UTILISATION),
-        "what the weights are the mean of",
+        "the weight of a dimension is the mean of these",
         source="B",
         choices=(INITIAL, PENDING, UTILISATION),
     )
@@ -363,18 +409,20 @@ class Options:
     )
     balance_threshold: float = _option(
         0.5,
-        "cluster utilisation from which every node is looked at",
+        "cluster utilisation from which all nodes are compared",
         source="B",
         least=0,
         most=1,
     )
     balance_gate: str = _option(
         "off",
-        "hold a unit that unbalances every node while another would balance one",
+        "hold back a job that would unbalance every node while another would balance one",
         source="B",
         choices=("off", "on"),
     )
-    gate_hold: int = _option(60 * SECOND, "a unit is held by the balance gate for at most", unit="µs", least=0)
+    gate_hold: int = _option(
+        60 * SECOND, "longest time for which the balance gate holds back a job", unit="µs", least=0
+    )
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -390,8 +438,8 @@ class Options:
             )
         if 4 * self.term_margin > self.term:
             raise InputError(
-                f"{format_duration(self.term_margin)} is too much of a term of {format_duration(self.term)}",
-                hint="at most a quarter of it",
+                f"{format_duration(self.term_margin)} is more than a quarter of term ({format_duration(self.term)})",
+                hint="at most a quarter of term",
                 field="term_margin",
             )
         if len({name for name, _ in self.initial_weights}) < len(self.initial_weights):

@@ -76,7 +76,7 @@ class ExecutorProof:
         nonce, proof = nonce_of(fields[1]), fields[2]
         expected = mac(self._secret, "center", self._nonce, nonce).hex()
         if not hmac.compare_digest(expected.encode(), proof.encode("utf-8", "replace")):
-            raise ProofError("its proof is not made with this executor's token")
+            raise ProofError("wrong cluster or wrong token")
         own = mac(self._secret, "executor", self._nonce, nonce)
         return own, Seals(*_keys(self._secret, "from executor", "from center", self._nonce, nonce))
 

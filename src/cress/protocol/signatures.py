@@ -94,7 +94,7 @@ def begin(token: str, theirs: bytes, answer: str | None) -> Session:
         raise ProofError("it did not prove that it knows the token")
     ours = nonce_of(fields[1])
     if not hmac.compare_digest(center_proof(token, theirs, ours).encode(), (answer or "").encode("utf-8", "replace")):
-        raise ProofError("its proof is not made with this token")
+        raise ProofError("wrong cluster or wrong token")
     return Session(token, theirs, ours)
 
 

@@ -116,7 +116,7 @@ async def _left_of(committer: Committer, found: object, user: str) -> Sequence[J
         word = type_.value if isinstance(type_, JobType) else type_
         raise NotAccepted(f"job {number} is a {word} job", hint="dags are resumed")
     if not isinstance(found, JobRecord):
-        raise NotAccepted(f"job {number} is not over", hint="a dag can be resumed when all its steps are over")
+        raise NotAccepted(f"job {number} has not ended", hint="a dag can be resumed when all its steps have ended")
     run = run_of(committer, found)
     if run is None or not run.source:
         raise NotAccepted(f"what was submitted as job {number} is not known any more", hint="`cress submit` its file")

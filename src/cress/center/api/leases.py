@@ -262,7 +262,7 @@ async def _own(request: Request, id: str) -> tuple[LiveJob, int | None]:
     check_steers(request, found)
     _check_lease(found)
     if not isinstance(found, LiveJob):
-        raise NotAccepted(f"lease {id} is over", hint="see `cress leases`")
+        raise NotAccepted(f"lease {id} has ended", hint="see `cress leases`")
     return found, task
 
 

@@ -53,7 +53,7 @@ async def plan(
         words = [word.strip() for word in goal.split(",")] if goal else list(_GOALS)
         unknown = [word for word in words if word not in _GOALS]
         if unknown:
-            raise InputError(f"{unknown[0]!r} is no goal", hint=one_of(unknown[0], list(_GOALS)), field="goal")
+            raise InputError(f"{unknown[0]!r} is not a goal", hint=one_of(unknown[0], list(_GOALS)), field="goal")
         wanted = Wanted(goals=tuple(_GOALS[word] for word in words), budget=budget)
     async with committer.turns.long_answer():
         found = await request.app.state.planner.plan(wanted)

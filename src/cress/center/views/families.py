@@ -12,6 +12,7 @@ from cress.center.committing.lookup import AnyJob, find_job, find_jobs, id_of, m
 from cress.center.keeping.history_reader import HistoryJob
 from cress.lifecycle.families import families, readiness
 from cress.lifecycle.families.moments import next_after
+from cress.lifecycle.jobs.reasons import held
 from cress.lifecycle.tables.family_rows import CronState, DagState, Family, ReplicaState
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.errors import InputError
@@ -63,7 +64,7 @@ def reason_of(committer: Committer, family: Family) -> str:
     if family.cancelling:
         return family.reason
     if family.held:
-        return f"it is held by {family.held_by}" if family.held_by else "it is held"
+        return held(family.job.id, family.held_by)
     if family.unmet:
         number, _ = family.unmet[0]
         first = recent_job(committer, number)

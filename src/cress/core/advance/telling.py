@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import numpy as np
 
 from cress.core.advance.choice import clock, said
@@ -123,9 +125,19 @@ def _when(core: Books, start: int, end: int) -> str:
         return said(start + offset, end + offset if end < NEVER else NEVER, zone)
     if end >= NEVER:
         return "for good"
-    until, now = local(end + offset, zone), local(core.now + offset, zone)
-    day = "" if until.date() == now.date() else f"{until:%Y-%m-%d} "
-    return f"until {day}{clock(until)}"
+    return f"until {_shown(local(end + offset, zone), local(core.now + offset, zone))}"
+
+
+def time_of_day(core: Books, at: int) -> str:
+    """Return a time (µs) of the core as clocks show it, with its date on another day; empty if it is unknown."""
+    offset, zone = core.groups.wall_offset, core.groups.zone
+    if offset is None or at >= NEVER:
+        return ""
+    return _shown(local(at + offset, zone), local(core.now + offset, zone))
+
+
+def _shown(at: datetime, now: datetime) -> str:
+    return ("" if at.date() == now.date() else f"{at:%Y-%m-%d} ") + clock(at)
 
 
 def say_on_node(core: Books, name: str) -> tuple[bool, str]:
@@ -159,8 +171,13 @@ def say_reserved(reserved: Reserved) -> str:
     told = f"{verb.format(nodes)} kept for {whose} {reserved.when}"
     if not reserved.shorter:
         return told
-    given = "" if reserved.limited else "it has no time limit; "
-    return f"{told}; {given}with a time limit of at most {readable(reserved.shorter)} it could start now"
+    given = "" if reserved.limited else "the job has no time limit; "
+    return f"{told}; {given}{say_shorter(reserved.shorter)}"
+
+
+def say_shorter(longest: int) -> str:
+    """Return the sentence that a job could start now if it lasted at most so long (µs)."""
+    return f"with a time_limit of at most {readable(longest)} it could start now"
 
 
 def readable(span: int) -> str:

@@ -10,7 +10,15 @@ import msgspec
 import numpy as np
 
 from cress.core.advance.gaps import fits_in_no_gap
-from cress.core.advance.telling import longest_now, readable, reserved_beside, reserved_from, say_reserved
+from cress.core.advance.telling import (
+    longest_now,
+    readable,
+    reserved_beside,
+    reserved_from,
+    say_reserved,
+    say_shorter,
+    time_of_day,
+)
 from cress.core.books import Books
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.kinds_of_nodes import has_of_kinds
@@ -27,7 +35,7 @@ from cress.core.kernels.holding import EXCLUDED, USABLE
 from cress.core.placing.constraints import NO_WANTS, Wants
 from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.shape import Shape
-from cress.core.placing.vetoes import Missing, Verdict, Veto
+from cress.core.placing.vetoes import Missing, Reached, Verdict, Veto
 from cress.core.tables.licences import Shortage
 from cress.core.tables.measured_load import NO_OVERLOAD, Busy, say_busy
 from cress.core.tree.tree import below_quota_against, branches
@@ -45,6 +53,8 @@ def why_waiting(core: Cycle, job_id: int) -> Veto | None:
     if job is None or not (job.waiting or job.has_claimed or job.later or job.carried):
         return None
     veto = _first_gate(core, job)
+    if veto.until is not None:
+        veto = msgspec.structs.replace(veto, ends=time_of_day(core, veto.until))
     if not (job.queued and job.unit()) or veto.kind is Verdict.MOVING:
         return veto
     running = job.still_running()
@@ -85,13 +95,17 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         times = job.later.values()
         return _veto(job, Verdict.BACKOFF, until=max(times) if job.job.gang else min(times))
     if not job.queued:
-        return _veto(job, Verdict.FULL if job.full else Verdict.GANG_RUNS)
+        if not job.full:
+            return _veto(job, Verdict.GANG_RUNS)
+        reached = Reached(group.name, "", len(job.attempts), job.most)
+        return msgspec.structs.replace(_veto(job, Verdict.FULL), reached=reached)
     if job.companions and (veto := _of_unit(core, job)):
         return veto
     if group.counters and (limit := limit_reached(job)) is not None:
         return msgspec.structs.replace(_veto(job, Verdict.RUNNING_LIMIT), reached=limit)
     if core.must_cool(group) and not core.is_within_rights(job, Rights.ABOVE):
-        return _veto(job, Verdict.COOLING, until=group.cools_until())
+        cooling = _veto(job, Verdict.COOLING, until=group.cools_until())
+        return msgspec.structs.replace(cooling, preempted_for=group.preempted_for)
     if group.visited != core.pass_number or job.arrived == core.pass_number:
         return _unvisited(core, job)
     return (
@@ -109,7 +123,8 @@ def _no_gap(core: Cycle, job: JobEntry) -> Veto | None:
     found = fits_in_no_gap(core, job) if core.advance_reservations else None
     if found is None:
         return None
-    could = "with a shorter time limit it could start" if longest_now(core, job) else "it needs a shorter time limit"
+    longest = longest_now(core, job)
+    could = say_shorter(longest) if longest else "it needs a shorter time_limit"
     return msgspec.structs.replace(_veto(job, Verdict.NO_GAP, places=found.names, details=(could,)), gap=found.longest)
 
 
@@ -118,18 +133,17 @@ def _forbidden(core: Cycle, job: JobEntry) -> Veto | None:
     found = Guarantees(core.groups, core.cluster).against(job)
     if found is None or core.fit.copies_free(job.shape) >= job.shape.size or core.fit.waits_for_node(job.shape):
         return None
-    return msgspec.structs.replace(_veto(job, Verdict.FORBIDDEN), bounded=_say_forbidden(core, found))
+    return msgspec.structs.replace(_veto(job, Verdict.FORBIDDEN), bounded=_say_forbidden(core, job, found))
 
 
-def _say_forbidden(core: Cycle, found: Forbidden) -> str:
+def _say_forbidden(core: Cycle, job: JobEntry, found: Forbidden) -> str:
     """Return the sentence about a guarantee of others that leaves no room for a unit."""
     amount = partial(say_amount, core, found.measure)
     return (
-        f"it asks for {amount(found.asks)} at once, beyond the quota of group {found.group} "
-        f"({amount(found.quota)}), and the guarantees of "
-        f"other groups leave {amount(found.left)} now; it starts when they leave enough, and jobs behind it "
-        "go first until then; "
-        "a smaller job or a larger quota would start earlier"
+        f"job {job.job.id} asks for {amount(found.asks)} at once, beyond the quota of group {found.group} "
+        f"({amount(found.quota)}), and the guarantees of other groups leave {amount(found.left)} now; "
+        "it starts when they leave enough, and jobs behind it go first until then; "
+        "to start earlier, ask for less or raise ResourceQuota"
     )
 
 
@@ -231,7 +245,7 @@ def _never_in_parts(core: Cycle, job: JobEntry) -> Veto:
         return _veto(job, Verdict.NEVER_TOGETHER, never=True, nodes=nodes, bound=_bound(core, job, lasting))
     kind, wants = found
     veto = _never(core, job, kind.job.request, wants)
-    return msgspec.structs.replace(veto, details=(f"it is {named(job.job, kind)} for which that holds",))
+    return msgspec.structs.replace(veto, details=(f"this applies to {named(job.job, kind)}",))
 
 
 def _unvisited(core: Cycle, job: JobEntry) -> Veto:
@@ -250,7 +264,7 @@ def _gate(core: Cycle, job: JobEntry) -> Veto | None:
     """Return the veto of a job that is not offered: the balance gate, a user's limit, or a job before it."""
     group = job.group
     if group.policy.limits_users and not core.within_limit(job):
-        return _veto(job, Verdict.USER_LIMIT)
+        return msgspec.structs.replace(_veto(job, Verdict.USER_LIMIT), user=job.job.user)
     if group.limited and (bound := _bound_of_groups(core, job)):
         return bound
     if job.held_since is not None and core.now < job.held_since + core.options.gate_hold:
@@ -281,21 +295,21 @@ def _bound_of_groups(core: Cycle, job: JobEntry) -> Veto | None:
     if bound is None:
         return None
     kind = Verdict.MAX_QUOTA if bound.group else Verdict.KEPT
-    return msgspec.structs.replace(_veto(job, kind), bounded=say_bound(core, bound))
+    return msgspec.structs.replace(_veto(job, kind), bounded=_say_bound(core, job, bound))
 
 
-def say_bound(core: Cycle, bound: Bound) -> str:
+def _say_bound(core: Cycle, job: JobEntry, bound: Bound) -> str:
     """Return the sentence about a bound of groups."""
     amount = partial(say_amount, core, bound.measure)
     if bound.group:
         return (
             f"group {bound.group} is at its MaxQuota of {amount(bound.most)}: {amount(bound.has)} used, "
-            f"this asks for {amount(bound.asks)}"
+            f"job {job.job.id} asks for {amount(bound.asks)}"
         )
     keeping = " and ".join(f"group {name} {amount(kept)}" for name, kept in bound.keeping)
     return (
-        f"it asks for {amount(bound.asks)} beyond the quota of its group, and others keep capacity for "
-        f"themselves: {keeping}"
+        f"job {job.job.id} asks for {amount(bound.asks)} beyond the quota of group {job.group.name}, "
+        f"and other groups do not lend what is free (Lendable): {keeping}"
     )
 
 
@@ -410,7 +424,7 @@ def _closed(core: Cycle, job: JobEntry) -> tuple[tuple[str, int], ...]:
         elif cluster.cordoned[f] is not None:
             why = "cordoned"
         else:
-            why = "overloaded" if cluster.overloaded[f] is not None else "offering less than its tasks hold"
+            why = "overloaded" if cluster.overloaded[f] is not None else "overcommitted"
         counts[why] = counts.get(why, 0) + 1
     return tuple(counts.items())
 
@@ -464,7 +478,7 @@ def _with_whom(veto: Veto) -> str:
         return ""
     several = len(veto.together) > 1
     jobs = f"job{'s' if several else ''} {' and '.join(map(str, veto.together))}"
-    depend = "which depend on it" if several else "which depends on it"
+    depend = f"which depend{'' if several else 's'} on job {veto.job}"
     if veto.beside:
         return f"on {veto.together_on}, beside {jobs}, {depend}: "
     runs = f" and run{'' if several else 's'} on {veto.together_on}" if veto.together_on else ""
@@ -473,7 +487,7 @@ def _with_whom(veto: Veto) -> str:
 
 def _sentence(veto: Veto) -> str:
     if not veto.nodes and veto.kind in (Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.UNSATISFIED):
-        return "; ".join(("no node takes tasks at the moment", *say_busy(veto.overloaded)))
+        return "; ".join(("every node is closed to new tasks", *say_busy(veto.overloaded)))
     blocker = f"job {veto.behind} of group {veto.behind_group}" if veto.behind is not None else "an earlier unit"
     counts = _counts(veto)
     added = veto.clauses and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER, Verdict.LICENCE)
@@ -495,6 +509,15 @@ def _sentence(veto: Veto) -> str:
         bound=" and ".join(veto.bound),
         licences=too_few(veto.licences, never=veto.never),
         reached=_reached(veto),
+        job=veto.job,
+        user=veto.user,
+        most=veto.reached.most if veto.reached is not None else 0,
+        until=f" until {veto.ends}" if veto.ends else "",
+        latest=f", until {veto.ends} at the latest" if veto.ends else "",
+        later=f"at {veto.ends}" if veto.ends else "later",
+        preempted_for="" if veto.preempted_for is None else f" for job {veto.preempted_for}",
+        kept_free=f"{', '.join(veto.places)} {'is' if len(veto.places) == 1 else 'are'}",
+        reservations=f"reservation{'s' * (len(veto.places) > 1)} {', '.join(veto.places)}",
         closed=", ".join(f"{count} {why}" for why, count in veto.closed),
         reserved=say_reserved(veto.reserved) if veto.reserved is not None else "",
         gap=readable(veto.gap),
@@ -508,21 +531,23 @@ def _reached(veto: Veto) -> str:
     if limit is None:
         return ""
     of = f"{limit.running:,} of at most {limit.most:,} job{'' if limit.most == 1 else 's'}"
-    return f"{limit.user} runs {of} in group {limit.group}" if limit.user else f"group {limit.group} runs {of}"
+    if limit.user:
+        return f"{limit.user} runs {of} in group {limit.group} (MaxRunningJobsPerUser)"
+    return f"group {limit.group} runs {of} (MaxRunningJobs)"
 
 
 def too_few(licences: tuple[Shortage, ...], *, never: bool) -> str:
     """Return the sentence about licences of which too few are free, or (``never``) exist."""
     if never:
         told = (
-            f"it needs {each.wanted} of licence {each.name}, and there are {each.total}"
+            f"{each.wanted} of licence {each.name} are needed, but only {each.total} exist"
             if each.total
             else f"there is no licence {each.name}"
             for each in licences
         )
     else:
         told = (
-            f"it waits for {f'{each.wanted} of ' * (each.wanted > 1)}licence {each.name}: "
+            f"waiting for {f'{each.wanted} of ' * (each.wanted > 1)}licence {each.name}: "
             f"{each.taken} of {each.total} in use"
             for each in licences
         )
@@ -548,41 +573,49 @@ _ORDINALS = ("first", "second", "third")
 # Of NO_ROOM, where clauses exclude some of the nodes.
 _NO_ROOM_AMONG = "no node that satisfies {clauses} has enough free ({counts})"
 # Of NO_ROOM_TOGETHER, where no node lacks anything for one task.
-_ROOM_FOR_SOME = "not enough nodes have enough free for all its tasks; there is room for some of them only"
+_ROOM_FOR_SOME = "not enough nodes have enough free for all tasks of the gang; there is room for some of them only"
 _SENTENCES = {
-    Verdict.PLACED: "it was placed",
-    Verdict.HELD: "it is held",
-    Verdict.FULL: "as many tasks of it run as may at once",
+    Verdict.PLACED: "job {job} was placed",
+    Verdict.HELD: "held until it is released (cress release {job})",
+    Verdict.FULL: "limit reached: max_running = {most}",
     Verdict.AFTER: "waiting for {blocker} to end",
-    Verdict.BACKOFF: "a task of it failed and is tried again later",
-    Verdict.TOGETHER: "it starts again together with {blocker}, on one node",
-    Verdict.MOVING: "{blocker}, which depends on it, is being stopped on {places}, and both start on another node",
-    Verdict.NEVER: "no node of this cluster is large enough for it, even when empty",
+    Verdict.BACKOFF: "a task of job {job} failed and is retried {later}",
+    Verdict.TOGETHER: "job {job} starts again on one node with {blocker}",
+    Verdict.MOVING: (
+        "{blocker}, which depends on job {job}, is being stopped on {places}; then both start on another node"
+    ),
+    Verdict.NEVER: "no node of this cluster is large enough for job {job}, even when empty",
     Verdict.NEVER_SATISFIED: "no node of this cluster could ever satisfy {clauses} ({counts})",
-    Verdict.NEVER_TOGETHER: "all nodes of this cluster together are too small for all its tasks at once",
-    Verdict.VICTIMS: "preempted tasks are making room for it on {places}",
-    Verdict.GANG_RUNS: "some tasks of the gang still run; it starts again as a whole when they have ended",
+    Verdict.NEVER_TOGETHER: "all nodes of this cluster together are too small for all tasks of the gang at once",
+    Verdict.VICTIMS: "preempted tasks are making room for job {job} on {places}{until}",
+    Verdict.GANG_RUNS: "some tasks of the gang still run; the gang starts again as a whole when they have ended",
     Verdict.COOLING: (
-        "group {group} was preempted a short time ago; while others wait for room it starts nothing beyond its quota"
+        "group {group} may start nothing beyond its quota{until} while others wait for room: "
+        "its tasks were preempted{preempted_for} (cooling-off)"
     ),
     Verdict.QUOTA: "{blocker} is blocked, and group {group} is not below its quota",
-    Verdict.UNVISITED: "no pass has come to it yet",
+    Verdict.UNVISITED: "not yet considered by the scheduler",
     Verdict.MAX_QUOTA: "{bounded}",
     Verdict.KEPT: "{bounded}",
     Verdict.FORBIDDEN: "{bounded}",
     Verdict.RUNNING_LIMIT: "{reached}",
-    Verdict.USER_LIMIT: "its user has reached the limit of his share of group {group}",
-    Verdict.GATE: "it would unbalance every node that it fits on, while another waiting job would balance one",
+    Verdict.USER_LIMIT: "user {user} already uses the most that one user may in group {group} (user_limit_factor)",
+    Verdict.GATE: (
+        "starting job {job} now would leave unusable resources on every node, and another waiting job fits better "
+        "(balance_gate{latest})"
+    ),
     Verdict.BEHIND: "the policy of group {group} puts {blocker} first",
-    Verdict.PLANNED: "its start is planned; starting now would delay a job planned before it",
-    Verdict.DRAINING: "no known end makes room for it, so {places} is kept free for it",
+    Verdict.PLANNED: "job {job} is planned to start {later}; starting now would delay a job planned before job {job}",
+    Verdict.DRAINING: "no running task is due to end in time; {kept_free} being kept free for job {job}",
     Verdict.LICENCE: "{licences}",
     Verdict.UNSATISFIED: "no node satisfies {clauses} ({counts})",
     Verdict.NO_ROOM: "no node has enough free; of {nodes} nodes {lacking}",
-    Verdict.NO_NODE: "it waits for a node: of those that are large enough for it none takes tasks now ({closed})",
-    Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all its tasks; of {nodes} nodes {lacking}",
+    Verdict.NO_NODE: "every node that could run job {job} is closed to new tasks ({closed})",
+    Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all tasks of the gang; of {nodes} nodes {lacking}",
     Verdict.RESERVED_AHEAD: "{reserved}",
-    Verdict.NO_GAP: "it fits in no time between the repetitions of {places}, which leave {gap} at most",
-    Verdict.OWED: "it fits, but group {group} would be above its quota, and {blocker} could take the room back at once",
-    Verdict.RESERVED: "it fits, but would delay {blocker}",
+    Verdict.NO_GAP: "job {job} is longer than every gap between repetitions of {reservations} ({gap} at most)",
+    Verdict.OWED: (
+        "job {job} fits, but group {group} would be above its quota, and {blocker} could take the room back at once"
+    ),
+    Verdict.RESERVED: "job {job} fits, but would delay {blocker}",
 }

@@ -41,7 +41,7 @@ class Verdict(Enum):
     DRAINING = "draining"  # no known end makes room, so nodes are kept free
     GATE = "gate"  # the balance gate holds it: another waiting unit balances the nodes better
     RUNNING_LIMIT = "running_limit"  # as many jobs of its group, or of its user there, run as may at once
-    USER_LIMIT = "user_limit"  # its user has reached the limit of his share
+    USER_LIMIT = "user_limit"  # its user already uses the most that one user may in the group
     MAX_QUOTA = "max_quota"  # its group, or one that this is in, would have more than its MaxQuota
     FORBIDDEN = "forbidden"  # it is larger than its group's quota, and what others may demand leaves no room for it
     KEPT = "kept"  # it would take what other groups keep for themselves
@@ -120,8 +120,9 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     start, or stay, together with it; those that still run are on the node ``together_on``, and it is to start
     ``beside`` them or all of them move. ``because``: the reason why the job that it starts together with waits.
     ``reserved``: what is reserved in advance on the nodes that have room; ``gap``: the longest time (µs) that
-    reservations leave. ``reached``: the limit on running jobs that keeps it from starting. ``details`` are sentences
-    about the domains that its clauses compare.
+    reservations leave. ``reached``: the limit on running jobs, or on tasks of it (``max_running``), that keeps it from
+    starting. ``ends``: ``until`` as clocks show it. ``preempted_for``: the job for which tasks of its group were
+    preempted. ``user``: whose limit is reached. ``details`` are sentences about the domains that its clauses compare.
     """
 
     kind: Verdict
@@ -149,4 +150,7 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     reserved: Reserved | None = None
     gap: int = 0
     reached: Reached | None = None
+    ends: str = ""
+    preempted_for: int | None = None
+    user: str = ""
     details: tuple[str, ...] = ()

@@ -119,7 +119,7 @@ def prepare(first: int, attempt: int, folder: str = "") -> Place:
     checked.
     """
     if not processes.is_alive(first):
-        raise EnterError("the task is over")
+        raise EnterError("the task has ended")
     try:
         pid = _program_soon(first, attempt)
         before = processes.start_ticks(pid)
@@ -128,7 +128,7 @@ def prepare(first: int, attempt: int, folder: str = "") -> Place:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "it is over"
         raise EnterError(f"the task cannot be entered: {why}") from None
     if before is None or processes.start_ticks(pid) != before or not processes.is_alive(pid):
-        raise EnterError("the task is over")
+        raise EnterError("the task has ended")
     return place
 
 

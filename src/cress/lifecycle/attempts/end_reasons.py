@@ -22,7 +22,7 @@ _GANG = "another task of its gang ended; the gang starts again as a whole"
 def moved_with(leader: Job) -> str:
     """Return with which job an attempt moves to another node."""
     name = f" ({leader.name})" if leader.name else ""
-    return f"it starts on another node together with job {leader.counted_as}{name}, on which it depends"
+    return f"restarts on another node together with job {leader.counted_as}{name}, on which it depends"
 
 
 def preempted_for(context: Context, fact: Preempt) -> str:
@@ -37,7 +37,7 @@ def left_for(context: Context, fact: Stop) -> str:
     kept = context.core.advance_reservations.by_name.get(fact.reservation)
     group = context.jobs[fact.job].job.group or DEFAULT_GROUP
     if kept is None or kept.spec.group == group:
-        return f"the time of reservation {fact.reservation} was over"
+        return f"reservation {fact.reservation} ended"
     if kept.spec.is_maintenance:
         return f"node {fact.node} is under maintenance ({fact.reservation})"
     return f"node {fact.node} is kept for reservation {fact.reservation} of group {kept.spec.group}"

@@ -48,7 +48,7 @@ def failed(context: Context, attempt: LiveAttempt, job: LiveJob, error: str, *, 
             job.suspects = (*job.suspects, attempt.node)
         _rest(context, attempt.node, f"resting after a failed start: {error}")
         cordons.tell(context, attempt.node)
-    reason = f"its program could not be started: {error or 'no reason was reported'}"
+    reason = f"the program could not be started: {error or 'no reason was reported'}"
     if not again:
         job.reason = reason
     if job.started or job.kept is not None:

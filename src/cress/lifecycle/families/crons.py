@@ -118,8 +118,8 @@ def why(context: Context, family: Family, now: int) -> str:
         return ""
     if not clock.next:
         return f"{plan.when} never fires again"
-    last = f"its last run was skipped: {clock.refused}; " if clock.refused else ""
-    return f"{last}its next run is due at {local_time(clock.next, zone_of(plan.zone)):%Y-%m-%d %H:%M %Z}"
+    last = f"last run skipped: {clock.refused}; " if clock.refused else ""
+    return f"{last}next run at {local_time(clock.next, zone_of(plan.zone)):%Y-%m-%d %H:%M %Z}"
 
 
 def _plan(job: Job) -> Cron:

@@ -37,7 +37,7 @@ def _check_resumed(context: Context, number: int) -> None:
     if not 0 < number < context.next_job:
         raise InputError(f"there is no job {number}", hint="see `cress jobs`")
     if number in context.families or number in context.jobs:
-        raise NotAccepted(f"job {number} is not over", hint="a dag can be resumed when all its steps are over")
+        raise NotAccepted(f"job {number} has not ended", hint="a dag can be resumed when all its steps have ended")
     for family in context.families.values():
         if isinstance(family.job.plan, Dag) and family.job.plan.resumed == number:
             raise NotAccepted(f"job {number} is being resumed", hint=f"as job {family.job.id}")

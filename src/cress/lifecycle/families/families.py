@@ -12,7 +12,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.families import crons, dags, databases, services
 from cress.lifecycle.inputs import Cancel, Hold
 from cress.lifecycle.jobs import deadlines, jobs, members
-from cress.lifecycle.jobs.reasons import comes_after
+from cress.lifecycle.jobs.reasons import comes_after, held
 from cress.lifecycle.slices import Slices, parts
 from cress.lifecycle.tables.family_rows import Family, ReplicaState, key_of, needs_name
 from cress.lifecycle.tables.rows import LiveJob
@@ -112,7 +112,7 @@ def _check_hold(context: Context, number: int, *, held: bool) -> None:
     family = context.families.get(number)
     if family is not None:
         if family.cancelling:
-            raise NotAccepted(f"job {number} is ending", hint="only jobs that wait or run can be held or released")
+            raise NotAccepted(f"job {number} is ending", hint="only waiting or running jobs can be held or released")
         return
     job = context.jobs.get(number)
     if job is not None and job.kept is not None:
@@ -270,7 +270,7 @@ def why(context: Context, family: Family, now: int | None = None) -> str:
     if family.unmet:
         return comes_after(context, family)
     if family.held:
-        return f"it is held by {family.held_by}" if family.held_by else "it is held"
+        return held(family.job.id, family.held_by)
     return kind_of(family).why(context, family, max(context.now, now or 0)) or family.reason
 
 

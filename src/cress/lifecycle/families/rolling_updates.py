@@ -188,7 +188,7 @@ def why(context: Context, family: Family) -> str:
     if not left:
         return ""
     if family.held:
-        return f"{left} tasks of the previous version are not replaced while it is held"
+        return f"{left} tasks of the previous version are not replaced while the job is held"
     first = min((*state.out, *state.parked, *_stumbling(context, family, state)), default=None)
     waits = f", waiting for task {first} to be ready" if first is not None else ""
     return f"update in progress: {left} of {family.job.tasks} tasks left{waits}"

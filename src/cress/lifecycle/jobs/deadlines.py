@@ -122,15 +122,15 @@ def _risk(context: Context, found: Outlook) -> str:
     """
     if found.promise is Promise.CANNOT:
         if found.earliest_end is None:
-            return "it cannot be met"
-        return f"it cannot be met: it ends at {shown(context, found.earliest_end)} at the earliest"
+            return "the deadline cannot be met"
+        return f"the deadline cannot be met: the job ends at {shown(context, found.earliest_end)} at the earliest"
     # A limit alone is no reason for an alarm: most runs are much shorter.
     if found.promise is not Promise.AT_RISK or found.chance is None or found.likely_end is None:
         return ""
     if found.likely_end <= found.deadline:
         return ""
     end = shown(context, found.likely_end)
-    return f"by the mean of earlier runs it ends at {end}: {1 - found.chance:.0%} of such runs miss it"
+    return f"by the mean of earlier runs the job ends at {end}: {1 - found.chance:.0%} of such runs miss it"
 
 
 def outlooks(context: Context, number: int, now: int) -> list[Outlook]:
@@ -170,7 +170,7 @@ def _look_for_loss(context: Context, job: Job) -> str:
     if latest < context.now and _gives_up(context, job):
         context.timers.drop(LATE, str(job.id))
         _missed(context, job)
-        return "its deadline cannot be met any more"
+        return "the deadline can no longer be met"
     # What runs may be preempted, and wait then.
     again = context.now + min(MOST, max(LEAST, (job.deadline - context.utc) // PART))
     context.timers.set(LOST, str(job.id), min(latest + 1, again) if latest >= context.now else again)

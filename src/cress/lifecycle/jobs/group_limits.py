@@ -121,7 +121,7 @@ def _said(context: Context, name: str, amount: int) -> str:
 
 def _too_large(group: Group, asked: str, most: str, tasks: int) -> None:
     raise NotAccepted(
-        f"it asks for {asked}, more than the {most} that a job of group {group.name} may use",
+        f"the job asks for {asked}, more than the {most} that a job of group {group.name} may use",
         hint=_remedy(group, "MaxJobSize", "fewer tasks, or max_running" if tasks > 1 else "less"),
         field="tasks" if tasks > 1 else "resource",
     )
@@ -208,7 +208,7 @@ def _leaves(context: Context, group: str) -> list[str]:
 
 def _full(group: Group, user: str | None, has: str, more: int, keyword: str) -> NotAccepted:
     who = f"group {group.name} has" if user is None else f"{user} has in group {group.name}"
-    new = f", and {more:,} more were to come" if more > 1 else ""
+    new = f", and {more:,} more were submitted" if more > 1 else ""
     return NotAccepted(f"{who} {has}{new}", hint=_remedy(group, keyword, "wait for some to end"), field="group")
 
 

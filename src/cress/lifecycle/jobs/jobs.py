@@ -62,9 +62,9 @@ def check_hold(context: Context, number: int) -> None:
     """Raise ``InputError`` if there never was such a job, ``NotAccepted`` if it is over or ending."""
     job = _job(context, number)
     if job is None:
-        raise NotAccepted(f"job {number} is over", hint="only jobs that wait or run can be held or released")
+        raise NotAccepted(f"job {number} has ended", hint="only waiting or running jobs can be held or released")
     if job.ending:
-        raise NotAccepted(f"job {number} is ending", hint="only jobs that wait or run can be held or released")
+        raise NotAccepted(f"job {number} is ending", hint="only waiting or running jobs can be held or released")
 
 
 def hold(context: Context, job: LiveJob, word: Hold) -> None:

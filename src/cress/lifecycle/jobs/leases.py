@@ -40,7 +40,7 @@ def _lease(context: Context, number: int) -> LiveJob:
         return job
     if number in context.jobs or number in context.families:
         raise NotAccepted(f"job {number} is not a lease", hint="see `cress leases`")
-    raise NotAccepted(f"lease {number} is over", hint="see `cress leases`")
+    raise NotAccepted(f"lease {number} has ended", hint="see `cress leases`")
 
 
 # --- terms ------------------------------------------------------------------------------------------------------------

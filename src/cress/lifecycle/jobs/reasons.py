@@ -29,7 +29,7 @@ def reason(context: Context, number: int, now: int | None = None) -> str:
     if job is None or veto is None:
         return ""
     if veto.kind is Verdict.HELD:
-        return f"it is held by {job.held_by}" if job.held_by else sentence(veto)
+        return held(number, job.held_by)
     if veto.kind is Verdict.AFTER:
         return comes_after(context, job)
     if veto.kind is Verdict.BACKOFF and veto.until is not None:
@@ -41,14 +41,19 @@ def reason(context: Context, number: int, now: int | None = None) -> str:
         return "no executor is connected"
     if not context.core.cluster.usable_count:
         busy_there = say_busy(context.core.loads.busy(context.core.loads.overloaded_nodes()))
-        return "; ".join(("no node takes tasks at the moment" + _first_closed(context), *busy_there))
+        return "; ".join(("every node is closed to new tasks" + _first_closed(context), *busy_there))
     return sentence(veto)
+
+
+def held(number: int, by: str) -> str:
+    """Return the sentence about a held job, and how it is released; ``by`` is empty if nobody is known to hold it."""
+    return f"held{f' by {by}' if by else ''} until it is released (cress release {number})"
 
 
 def again_in(family: Family, index: int, wait: str) -> str:
     """Return the sentence about a task of a service or database that ended."""
     how = family.state.ends.get(index, "") if isinstance(family.state, ReplicaState) else ""
-    return f"it ended{f' ({how})' if how else ''} and is restarted in {wait}"
+    return f"ended{f' ({how})' if how else ''} and is restarted in {wait}"
 
 
 def how(report: Ended, job: Job) -> str:
@@ -93,7 +98,8 @@ def _first_closed(context: Context) -> str:
     """Return why the first node that is connected and closed takes no tasks."""
     cluster = context.core.cluster
     for name, node in context.nodes.items():
-        why = node.why or ("its tasks hold more than it offers" if cluster.index[name] in cluster.overdrawn else "")
+        overcommitted = cluster.index[name] in cluster.overdrawn
+        why = node.why or ("overcommitted: its tasks use more than it offers" if overcommitted else "")
         if node.connected and why:
             return f"; {name}: {why}"
     return ""

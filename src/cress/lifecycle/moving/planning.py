@@ -108,7 +108,7 @@ def waiting_unit(context: Context, number: int) -> int:
     veto = core.veto(own)
     if veto is None:
         raise NotAccepted(
-            f"job {number} does not wait: all that is left of it runs",
+            f"job {number} does not wait: all its unfinished tasks run",
             hint="see `cress jobs --state waiting`",
             field="for",
         )
@@ -160,6 +160,6 @@ def _live(context: Context, number: int) -> LiveJob:
         raise InputError(f"there is no job {number}", hint="see `cress jobs`", field="for")
     if job is None or job.ending:
         raise NotAccepted(
-            f"job {number} is over, or ends", hint="only a job that waits can be made room for", field="for"
+            f"job {number} has ended or is ending", hint="room can be made only for a waiting job", field="for"
         )
     return job

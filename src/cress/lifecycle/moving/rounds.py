@@ -72,12 +72,14 @@ def _begin(context: Context, word: Rebalance) -> None:
         if attempt is None or (attempt.job, attempt.task, attempt.node) != (move.job, move.task, move.node):
             raise _changed(f"task {move.task} of job {move.job} does not run on node {move.node} any more")
         if move.to not in context.nodes or move.to == move.node:
-            raise InputError(f"node {move.to!r} is no target", hint="another node of the cluster", field="moves")
+            raise InputError(
+                f"node {move.to!r} is not a valid target", hint="another node of the cluster", field="moves"
+            )
     moves, together = word.moves, 0
     if word.job:
         if any(name not in context.nodes or count < 1 for name, count in word.place):
             raise InputError(
-                f"the place of job {word.job} is not one", hint="names of nodes and numbers of tasks", field="place"
+                f"the place of job {word.job} is not valid", hint="names of nodes and numbers of tasks", field="place"
             )
         moves, together = _with_job_last(context, moves)
     first = Round(begun=context.utc, by=word.by, job=word.job, place=word.place, together=together, left=moves)
@@ -251,7 +253,7 @@ def _arrival(context: Context, move: Move) -> str | None:
         waits = move.task in entry.again or move.task in entry.later or move.task >= entry.next_task
         return f"{what} has not started on node {move.to}, and waits" if waits else ""
     if attempt.node != move.to:
-        return f"{what} was placed on node {attempt.node}, as node {move.to} did not take it any more"
+        return f"{what} was placed on node {attempt.node}, as node {move.to} could no longer take it"
     if not attempt.started or (job.kept is not None and attempt.ready_at is None):
         return None
     return ""

@@ -69,8 +69,8 @@ def why_closed(context: Context, node: LiveNode, now: int) -> str:
     if not node.draining or not node.connected:
         return node.why
     if until is not None:
-        return f"{node.why}; what still runs is stopped in {lasting(until - now)}"
-    stopping = "; what still runs is being stopped" if context.on_node(node.node.name) else ""
+        return f"{node.why}; running tasks are stopped in {lasting(until - now)}"
+    stopping = "; running tasks are being stopped" if context.on_node(node.node.name) else ""
     return node.why + stopping
 
 

@@ -44,7 +44,7 @@ def check_met(context: Context, jobs: Sequence[Job]) -> Slices[None]:
             end = (
                 ""
                 if found.earliest_end is None
-                else f": it ends at {shown(context, found.earliest_end)} at the earliest"
+                else f": the job ends at {shown(context, found.earliest_end)} at the earliest"
             )
             error = NotAccepted(
                 f"cannot be met{end}", hint="a later deadline, or a submit that is not strict", field="deadline"

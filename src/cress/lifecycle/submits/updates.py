@@ -87,7 +87,7 @@ def _alive(context: Context, number: int) -> Family:
             )
         if not 0 < number < context.next_job:
             raise InputError(f"there is no job {number}", hint="see `cress jobs`")
-        raise NotAccepted(f"job {number} is over", hint="only what is alive can be changed")
+        raise NotAccepted(f"job {number} has ended", hint="only waiting or running jobs can be changed")
     if family.cancelling:
-        raise NotAccepted(f"job {number} is ending", hint="only what is alive can be changed")
+        raise NotAccepted(f"job {number} is ending", hint="only waiting or running jobs can be changed")
     return family

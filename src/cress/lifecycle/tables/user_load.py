@@ -50,6 +50,6 @@ class UserLoad:
             ):
                 if most and have + added > most:
                     raise NotAccepted(
-                        f"{user} would have {have + added:,} {what} that are not over",
+                        f"{user} would have {have + added:,} {what} that wait or run",
                         hint=f"at most {most:,} of one user; wait for some to end, or ask an operator (--user-{what})",
                     )

@@ -136,7 +136,7 @@ def _present(value: object) -> object:
 
 
 def _unknown(written: object, known: list[str], *, guess: bool) -> InputError:
-    listed = "one of " + ", ".join(known) if len(known) <= MOST_LISTED else "`cress schema` tells all keys"
+    listed = "one of " + ", ".join(known) if len(known) <= MOST_LISTED else "`cress schema` lists all keys"
     if not isinstance(written, str):
         return InputError(f"{shown(written)} is not a key", hint=listed)
     elsewhere = key_for(written)

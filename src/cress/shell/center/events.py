@@ -197,7 +197,7 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
         case NodeDead():
             yield EventView(at=at, kind="node.forgotten" if each.forget else "node.dead", node=each.name)
         case Drain():
-            left = f"what still runs is stopped in {lasting(each.deadline)}"
+            left = f"running tasks are stopped in {lasting(each.deadline)}"
             text = f"{each.reason}; {left}" if each.reason else left
             yield EventView(at=at, kind="node.draining", node=each.name, user=each.by, text=text)
         case Restarted():

@@ -204,8 +204,8 @@ class Agent:
         An executor that belongs to no cluster yet ends: its token or its bundle is probably the wrong one. Any other
         goes on trying, since nothing that an impostor does may end it.
         """
-        sentence = f"what listens at {self._center} is not this executor's center: {why}; "
-        sentence += f"nothing was told to it. {remedy}"
+        sentence = f"the server at {self._center} is not this executor's center: {why}; "
+        sentence += f"nothing was sent to it. {remedy}"
         return self._refused(sentence, permanent=not self.inventory.cluster and not self.inventory.reports)
 
     def center_closed(self, why: str = "") -> list[Effect]:
