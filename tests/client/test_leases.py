@@ -13,11 +13,11 @@ import pytest
 
 import cress
 from cress.client import LeasesPage, LeaseView
-from cress.client.asyncleases import AsyncLeases
+from cress.client.aio.leases import AsyncLeases
+from cress.client.blocking.leases import Leases
 from cress.client.calls import Call
 from cress.client.errors import NotFound, Refused
-from cress.client.lease_operations import changes
-from cress.client.leases import Leases
+from cress.client.lease_changes import changes
 from cress.model.errors import InputError
 from cress.model.reports import Cause
 from tests.center.program import Center, Executor, eventually

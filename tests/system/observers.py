@@ -13,9 +13,8 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable
 
-from cress.client import ClientError, NotFound, Refused, Unavailable, Unreachable
+from cress.client import Client, ClientError, NotFound, Refused, Unavailable, Unreachable
 from cress.client.calls import Call as Request
-from cress.client.http import Client
 from cress.protocol.views import JobView
 from tests.job_histories import ABSENT, CANCELLED, DONE, JOB, REFUSED, SERVICE
 from tests.linearizability import UNKNOWN, Call, violations

@@ -8,8 +8,8 @@ import ssl
 from typing import Any, TypeVar
 
 from cress.client import calls
+from cress.client.answers import refusal_of, told
 from cress.client.calls import Call
-from cress.client.http import refusal_of, told
 
 # Seconds for the connection, and for an answer.
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 30.0

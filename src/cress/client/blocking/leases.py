@@ -1,0 +1,134 @@
+# Written by tools/blocking_client.py: edit aio/leases.py.
+"""``Client.leases``: leases of the cluster for frameworks that bring tasks of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, TypeAlias, Unpack
+
+from cress.client import lease_calls
+from cress.client.blocking import lease_operations
+from cress.client.blocking.handles import JobHandle
+from cress.client.blocking.patient import PatientHttp
+from cress.client.calls import Call
+from cress.client.job_keywords import Duration, Resource
+from cress.client.jobs import JobFile, mapping_of
+from cress.client.lease_changes import job_of
+from cress.client.lease_keywords import AskKeys, LeaseKeys, body_of
+from cress.protocol.leaseviews import LeasesPage, LeaseView
+
+# Leases as they are now.
+Views: TypeAlias = list[LeaseView]
+
+
+class Leases:
+    """The leases of a cluster. A lease is named JOB.TASK, all leases of one request are named JOB.
+
+    A lease that is not renewed within its term ends: every change by its holder renews all of the workload, and so does
+    ``watch``.
+    """
+
+    def __init__(self, center: PatientHttp) -> None:
+        self._center = center
+
+    def request(
+        self,
+        resource: Resource | None = None,
+        *,
+        workload: str,
+        count: int = 1,
+        command: str | Sequence[str] | None = None,
+        group: str | None = None,
+        name: str | None = None,
+        gang: bool | None = None,
+        min_time: Duration | None = None,
+        term: Duration | None = None,
+        uses: str | Resource | None = None,
+        key: str = "",
+        **keys: Unpack[LeaseKeys],
+    ) -> Views:
+        """Ask for ``count`` leases of ``resource`` each for a workload; return them as they are, first of all waiting.
+
+        ``command`` is a program of the framework that runs in each of them until it is released, and uses all of it;
+        without one nothing is used at first. ``uses`` says otherwise (``"all"``, ``"nothing"``, amounts). ``gang``: all
+        at once or none. For ``min_time`` it is not preempted. After ``term`` (60 s) without a word of the holder they
+        end.
+        """
+        given = {
+            "resource": resource,
+            "workload": workload,
+            "count": count,
+            "command": command,
+            "group": group,
+            "name": name,
+            "gang": gang,
+            "min_time": min_time,
+            "term": term,
+            "uses": uses,
+            **keys,
+        }
+        return self._leases(lease_calls.request(body_of(given), key))
+
+    def check(self, resource: Resource | None = None, *, workload: str, **keys: Unpack[AskKeys]) -> str:
+        """Return the remarks that a request would get; ask for nothing. Raises ``Refused`` as the request would."""
+        body = body_of({"resource": resource, "workload": workload, **keys})
+        page = self._center.ask(lease_calls.request(body, dry_run=True))
+        return page.note
+
+    def list(self, *, workload: str = "", group: str = "") -> Views:
+        """Return the leases of a workload, or all: those that wait, those that are held, those that the center
+        keeps.
+        """
+        return lease_operations.listed(workload, group, self._center)
+
+    def get(self, id: str | int) -> Views:
+        """Return a lease (JOB.TASK) or those of one request (JOB); none if they are over."""
+        return self._leases(lease_calls.lease(str(id)))
+
+    def use(self, id: str | int, amounts: Resource) -> LeaseView:
+        """Say what the holder of a lease uses of it by itself; the rest is idle. Return the lease."""
+        leases = self._leases(lease_calls.use(str(id), amounts))
+        return leases[0]
+
+    def submit(self, id: str | int, job: JobFile | Mapping[str, Any], *, key: str = "") -> JobHandle:
+        """Submit a job whose tasks run in a lease: on its node, first in its idle parts."""
+        mapping = {name: value for name, value in mapping_of(job).items() if name != "type" or value != "batch"}
+        page = self._center.ask(lease_calls.submit(str(id), mapping, key))
+        (made,) = page.jobs
+        return JobHandle(self._center, made.id, made.name, made.note)
+
+    def grow(self, id: str | int, count: int = 1, *, key: str = "") -> Views:
+        """Ask for more leases like those of a request: a new request, whose leases are returned."""
+        return self._leases(lease_calls.grow(job_of(id), count, key))
+
+    def shrink(self, id: str | int, count: int = 1) -> Views:
+        """Release some held leases of a request, idle and young ones first; return all of it."""
+        return self._leases(lease_calls.shrink(job_of(id), count))
+
+    def release(self, id: str | int) -> Views:
+        """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait; return what is left of it:
+        nothing if it was over.
+        """
+        return self._leases(lease_calls.release(str(id)))
+
+    def renew(self, id: str | int) -> Views:
+        """Begin the terms of the user's leases of that workload anew."""
+        return self._leases(lease_calls.renew(str(id)))
+
+    def watch(
+        self, id: str | int = "", *, workload: str = "", group: str = "", renews: bool = True
+    ) -> Iterator[LeaseView]:
+        """Yield the leases of a request or workload as they are, then each that changes, until those of the request are
+        over.
+
+        One with the state ``stopping`` ends at its ``stops_at``; one that is over comes once more, with the state
+        ``over``.
+        """
+        ids = (str(id),) if id != "" else ()
+        with closing(lease_operations.watched(ids, workload, group, self._center, renews=renews)) as leases:
+            yield from leases
+
+    def _leases(self, call: Call[LeasesPage]) -> Views:
+        page = self._center.ask(call)
+        return [*page.leases]
