@@ -11,7 +11,7 @@ import pytest
 from cress.center import logs
 from cress.center.connections import Away
 from cress.center.logs import LogReader, Unfinished, answered
-from cress.client.calls import Pieces
+from cress.client.wire import Pieces
 from cress.protocol.logs import Part, frame
 
 

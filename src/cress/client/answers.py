@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from cress.client import calls
+from cress.client import wire
 from cress.client.calls import Call, T
 from cress.client.errors import Broken, ClientError, Unreachable
 from cress.client.leader import elsewhere
@@ -28,12 +28,12 @@ def told(url: str, timeout: float, advice: str) -> Iterator[None]:
         refused = tls_error(error, url)
         if refused is not None:
             raise refused from None
-        raise Unreachable(f"no center answers at {url} ({calls.cause_of(error)}){advice}") from None
+        raise Unreachable(f"no center answers at {url} ({wire.cause_of(error)}){advice}") from None
     except httpx.TimeoutException:
         raise Unreachable(f"the center at {url} gave no answer within {timeout:g} s") from None
     except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
         raise Broken(
-            f"the connection to the center at {url} broke off ({calls.cause_of(error)}){_perhaps_tls(url, error)}"
+            f"the connection to the center at {url} broke off ({wire.cause_of(error)}){_perhaps_tls(url, error)}"
         ) from None
 
 
@@ -52,9 +52,9 @@ def answer_in(answer: httpx.Response, call: Call[T], url: str) -> T:
         raise moved
     if not answer.is_success:
         raise refusal_of(answer)
-    return calls.answer_of(call, answer.content, url)
+    return wire.answer_of(call, answer.content, url)
 
 
 def refusal_of(answer: httpx.Response) -> ClientError:
     """The error that an answer stands for."""
-    return calls.refusal(answer.status_code, answer.content, str(answer.url.copy_with(raw_path=b"/")))
+    return wire.refusal(answer.status_code, answer.content, str(answer.url.copy_with(raw_path=b"/")))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ssl
 from typing import Any, TypeVar
 
-from cress.client import calls
+from cress.client import wire
 from cress.client.answers import refusal_of, told
 from cress.client.calls import Call
 
@@ -21,7 +21,7 @@ def ask(url: str, call: Call[_T], context: ssl.SSLContext | None = None, token: 
     """Return the answer to one call to the center at ``url``. Raises ClientError."""
     import httpx
 
-    content, headers = calls.content_of(call)
+    content, headers = wire.content_of(call)
     if token:
         headers["Authorization"] = f"Bearer {token}"
     options: dict[str, Any] = {} if context is None else {"verify": context}
@@ -31,8 +31,8 @@ def ask(url: str, call: Call[_T], context: ssl.SSLContext | None = None, token: 
         httpx.Client(base_url=url, timeout=timeout, trust_env=False, **options) as http,
     ):
         answer = http.request(
-            call.method, call.path, params=calls.query_of(call.query), content=content, headers=headers
+            call.row.method, call.path, params=wire.query_of(call.query), content=content, headers=headers
         )
     if not answer.is_success:
         raise refusal_of(answer)
-    return calls.answer_of(call, answer.content, url)
+    return wire.answer_of(call, answer.content, url)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from cress.client import calls, move_calls, reservation_calls
+from cress.client import calls
 from cress.client.aio import mapping, operations
 from cress.client.aio.handles import AsyncJobHandle
 from cress.client.aio.http import AsyncHttp
@@ -210,39 +210,39 @@ class AsyncClient:
         At most ``moves`` tasks that lose at most ``lost`` hours of cores and devices together; nothing is moved
         (docs/rebalance.md).
         """
-        return await self.patient.ask(move_calls.plan(job, goals, moves, lost))
+        return await self.patient.ask(calls.plan_moves(job, goals, moves, lost))
 
     async def move(self, plan: PlanView) -> RoundView:
         """Begin to carry out a plan, one task after the other; ``moves`` says how far it is.
 
         Raises ``Refused`` if the cluster has changed.
         """
-        return await self.patient.ask(move_calls.begin(plan))
+        return await self.patient.ask(calls.begin_moves(plan))
 
     async def moves(self) -> RoundView:
         """Return the round of moves that is under way, or the last one."""
-        return await self.patient.ask(move_calls.last_round())
+        return await self.patient.ask(calls.last_round())
 
     async def stop_moves(self) -> RoundView:
         """End the round that is under way after its present step."""
-        return await self.patient.ask(move_calls.stop())
+        return await self.patient.ask(calls.stop_moves())
 
-    async def reserve(self, name: str, **fields: Unpack[reservation_calls.ReservationKeys]) -> ReservationView:
+    async def reserve(self, name: str, **fields: Unpack[calls.ReservationKeys]) -> ReservationView:
         """Make an advance reservation (docs/reservations.md): of ``nodes`` or a ``count`` of them, from ``start`` (now)
         to ``until`` or for ``length``.
 
         Raises ``InputError`` for what makes no sense, and ``Refused`` if there is no room for it.
         """
-        return await self.patient.ask(reservation_calls.reserve(name, fields))
+        return await self.patient.ask(calls.reserve(name, fields))
 
     async def reservations(self) -> tuple[ReservationView, ...]:
         """Return the advance reservations, by their next starts."""
-        page = await self.patient.ask(reservation_calls.reservations())
+        page = await self.patient.ask(calls.reservations())
         return page.reservations
 
     async def remove_reservation(self, name: str) -> ReservationView:
         """Remove an advance reservation; what runs in it goes on."""
-        return await self.patient.ask(reservation_calls.remove(name))
+        return await self.patient.ask(calls.remove_reservation(name))
 
     async def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Return the places of running (of a service: ready) tasks of the jobs with a name, in one group or in all."""

@@ -7,18 +7,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
-from urllib.parse import quote
 
 import msgspec
 
-from cress.client import calls, lease_calls, move_calls, reservation_calls
+from cress.client import calls, wire
 from cress.client.aio.runtime import in_thread, sleep
 from cress.client.answers import answer_in, refusal_of, told
 from cress.client.calls import Call
 from cress.client.errors import Broken, Elsewhere, Unreachable
 from cress.client.found import found
 from cress.client.leader import LeaderClient, elsewhere, no_leader, pauses
-from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
+from cress.protocol.calls import job_calls
+from cress.protocol.configviews import ConfiguredView, ConfigView, RevisionView
 from cress.protocol.leadership import CentersPage, HandedOver
 from cress.protocol.leaseviews import LeasesPage
 from cress.protocol.licenceviews import LicencesPage
@@ -37,7 +37,6 @@ from cress.protocol.views import (
     NodeSettingsPage,
     NodesPage,
     NodeView,
-    PlacesChange,
     PlaceView,
     StateView,
     SubmittedPage,
@@ -230,7 +229,7 @@ class AsyncHttp(LeaderClient):
         """Run a command in a task that runs, with a ``terminal`` of (rows, columns) or with pipes; see ``Command``."""
         from cress.client.execution import run_inside
 
-        path = f"/v1/jobs/{id}/tasks/{task}/exec"
+        path = job_calls.EXEC.at(id, task)
         given = dict(environment or {})
 
         def begin() -> Command:
@@ -255,23 +254,18 @@ class AsyncHttp(LeaderClient):
         self, text: str, *, file: str = "", moves: Mapping[str, str] | None = None, dry_run: bool = False
     ) -> Applied:
         """Make ``text`` the groups; ``moves`` says where the jobs of removed groups go; a dry run changes nothing."""
-        query = {"dry_run": "true" if dry_run else ""}
-        body = {"text": text, "file": file, "moves": dict(moves or {})}
-        return await self._call(Applied, "PUT", "/v1/groups", query=query, body=body)
+        return await self.ask(calls.apply_groups(text, file=file, moves=moves, dry_run=dry_run))
 
     async def set_group(self, name: str, values: Mapping[str, str | None], *, dry_run: bool = False) -> Applied:
         """Change keywords of one group (``MaxRunningJobs``, ``Submit``); ``None``: it is not given any more.
 
         A dry run changes nothing.
         """
-        query = {"dry_run": "true" if dry_run else ""}
-        return await self._call(
-            Applied, "POST", f"/v1/groups/{quote(name, safe='')}", query=query, body={"values": dict(values)}
-        )
+        return await self.ask(calls.set_group(name, values, dry_run=dry_run))
 
     async def config(self) -> ConfigView:
         """Return the configuration of the cluster."""
-        return await self._call(ConfigView, "GET", "/v1/config")
+        return await self.ask(calls.config())
 
     async def change_config(
         self,
@@ -299,17 +293,16 @@ class AsyncHttp(LeaderClient):
             "file": file,
             "moves": dict(moves or {}),
         }
-        query = {"dry_run": "true" if dry_run else ""}
-        return await self._call(ConfiguredView, "PUT", "/v1/config", query=query, body=body)
+        return await self.ask(calls.change_config(body, dry_run=dry_run))
 
     async def config_history(self) -> tuple[RevisionView, ...]:
         """Return the revisions of the configuration that are kept, newest first, without their documents."""
-        page = await self._call(HistoryView, "GET", "/v1/config/history")
+        page = await self.ask(calls.config_history())
         return page.revisions
 
     async def config_revision(self, number: int) -> RevisionView:
         """Return a revision of the configuration with its document."""
-        return await self._call(RevisionView, "GET", f"/v1/config/history/{number}")
+        return await self.ask(calls.config_revision(number))
 
     async def nodes(self) -> tuple[NodeView, ...]:
         """The nodes, in the order in which they registered."""
@@ -333,24 +326,23 @@ class AsyncHttp(LeaderClient):
 
     async def cordon(self, name: str, reason: str = "") -> NodeView:
         """Exclude a node from new tasks; running tasks go on."""
-        return await self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/cordon", body={"reason": reason})
+        return await self.ask(calls.cordon(name, reason))
 
     async def uncordon(self, name: str) -> NodeView:
         """Let tasks start on a node again."""
-        return await self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/uncordon", body={"reason": ""})
+        return await self.ask(calls.uncordon(name))
 
     async def forget(self, name: str) -> NodeView:
         """Declare a node dead: its tasks are lost and run elsewhere. How the node was."""
-        return await self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/forget", body={})
+        return await self.ask(calls.forget(name))
 
     async def drain(self, name: str, deadline: float, reason: str = "") -> NodeView:
         """Keep new tasks off a node; what still runs there after ``deadline`` seconds is stopped and runs elsewhere."""
-        body = {"deadline": deadline, "reason": reason}
-        return await self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/drain", body=body)
+        return await self.ask(calls.drain(name, deadline, reason))
 
     async def node_settings(self, name: str) -> NodeSettingsPage:
         """Return what is set of a node in the center, what its executor reports, and the revisions."""
-        return await self._call(NodeSettingsPage, "GET", f"/v1/nodes/{quote(name, safe='')}/settings")
+        return await self.ask(calls.node_settings(name))
 
     async def set_node(
         self,
@@ -368,7 +360,7 @@ class AsyncHttp(LeaderClient):
         It is refused unless ``revision`` is the present one, if it is given.
         """
         body = {"labels": dict(labels or {}), "revert": revert, "revision": revision, **values}
-        return await self._call(NodeSettingsPage, "POST", f"/v1/nodes/{quote(name, safe='')}/settings", body=body)
+        return await self.ask(calls.set_node(name, body))
 
     async def usage(
         self, *, group: str = "", since: float | None = None, until: float | None = None, by: str = "hour"
@@ -380,67 +372,67 @@ class AsyncHttp(LeaderClient):
         self, job: int | None = None, goals: Sequence[str] = (), moves: int | None = None, lost: float | None = None
     ) -> PlanView:
         """Return the moves that let a waiting job start, or that serve these goals; nothing is moved."""
-        return await self.ask(move_calls.plan(job, goals, moves, lost))
+        return await self.ask(calls.plan_moves(job, goals, moves, lost))
 
     async def begin_moves(self, plan: PlanView) -> RoundView:
         """Begin a round that carries out a plan."""
-        return await self.ask(move_calls.begin(plan))
+        return await self.ask(calls.begin_moves(plan))
 
     async def stop_moves(self) -> RoundView:
         """End the round that is under way after its present step."""
-        return await self.ask(move_calls.stop())
+        return await self.ask(calls.stop_moves())
 
-    async def reserve(self, name: str, fields: reservation_calls.ReservationKeys) -> ReservationView:
+    async def reserve(self, name: str, fields: calls.ReservationKeys) -> ReservationView:
         """Make an advance reservation."""
-        return await self.ask(reservation_calls.reserve(name, fields))
+        return await self.ask(calls.reserve(name, fields))
 
     async def reservations(self) -> ReservationsPage:
         """List the advance reservations."""
-        return await self.ask(reservation_calls.reservations())
+        return await self.ask(calls.reservations())
 
     async def remove_reservation(self, name: str) -> ReservationView:
         """Remove an advance reservation."""
-        return await self.ask(reservation_calls.remove(name))
+        return await self.ask(calls.remove_reservation(name))
 
     async def last_round(self) -> RoundView:
         """Return the round of moves that is under way, or the last one."""
-        return await self.ask(move_calls.last_round())
+        return await self.ask(calls.last_round())
 
     async def leases(self, workload: str = "", group: str = "", after: int | None = None) -> LeasesPage:
         """Leases of workloads, who uses them and to whom they are lent."""
-        return await self.ask(lease_calls.leases(workload, group, after=after))
+        return await self.ask(calls.leases(workload, group, after=after))
 
     async def lease(self, id: str) -> LeasesPage:
         """One lease (JOB.TASK), or all of one request (JOB)."""
-        return await self.ask(lease_calls.lease(id))
+        return await self.ask(calls.lease(id))
 
     async def request_leases(self, body: Mapping[str, object], key: str = "") -> LeasesPage:
         """Ask for leases."""
-        return await self.ask(lease_calls.request(body, key))
+        return await self.ask(calls.request_leases(body, key))
 
     async def use_lease(self, id: str, amounts: str | Mapping[str, object]) -> LeasesPage:
         """Say what the holder of a lease uses by itself."""
-        return await self.ask(lease_calls.use(id, amounts))
+        return await self.ask(calls.use_lease(id, amounts))
 
     async def submit_in_lease(self, id: str, job: Mapping[str, object], key: str = "") -> SubmittedPage:
         """Submit a job that runs in a lease."""
-        return await self.ask(lease_calls.submit(id, job, key))
+        return await self.ask(calls.submit_in_lease(id, job, key))
 
     async def grow_lease(self, id: str, count: int = 1, key: str = "") -> LeasesPage:
         """Ask for more leases of the same kind."""
-        return await self.ask(lease_calls.grow(id, count, key))
+        return await self.ask(calls.grow_lease(id, count, key))
 
     async def shrink_lease(self, id: str, count: int = 1) -> LeasesPage:
         """Release some leases of one request."""
-        return await self.ask(lease_calls.shrink(id, count))
+        return await self.ask(calls.shrink_lease(id, count))
 
     async def renew_lease(self, id: str) -> LeasesPage:
         """Begin the terms of the leases of a workload anew."""
-        return await self.ask(lease_calls.renew(id))
+        return await self.ask(calls.renew_lease(id))
 
     async def release_lease(self, id: str) -> LeasesPage:
         """Give a lease back, or all of one request."""
-        return await self.ask(lease_calls.release(id))
+        return await self.ask(calls.release_lease(id))
 
     async def licences(self) -> LicencesPage:
         """The licences of the cluster, and who has some."""
@@ -480,8 +472,7 @@ class AsyncHttp(LeaderClient):
         When the connection breaks off (``Unreachable``), begin anew: the first answer is the whole one again.
         """
         places: dict[int, PlaceView] = {}
-        watch = Call(PlacesChange, "GET", f"/v1/names/{quote(name, safe='')}/watch", {"group": group})
-        async for change in self._events(watch):
+        async for change in self._events(calls.watch_name(name, group)):
             if change.all:
                 places.clear()
             for attempt in change.gone:
@@ -491,21 +482,21 @@ class AsyncHttp(LeaderClient):
 
     async def health(self) -> dict[str, Any]:
         """Return whether the center is healthy; no token is needed."""
-        return await self._call(dict[str, Any], "GET", "/v1/health")
+        return await self.ask(calls.health())
 
     # --- how ----------------------------------------------------------------------------------------------------------
 
     async def ask(self, call: Call[_T]) -> _T:
         """The answer to one call."""
-        content, headers = calls.content_of(call)
+        content, headers = wire.content_of(call)
         for pause in pauses():
             await sleep(pause)
             try:
                 with told(self.url, self.timeout, self._advice):
                     answer = await self._http.request(
-                        call.method,
+                        call.row.method,
                         call.path,
-                        params=calls.query_of(call.query),
+                        params=wire.query_of(call.query),
                         content=content,
                         headers=headers,
                         timeout=self._timeouts(call.wait),
@@ -513,7 +504,7 @@ class AsyncHttp(LeaderClient):
                 return answer_in(answer, call, self.url)
             except Unreachable:
                 # Of several centers another one may answer.
-                if not (call.again and await in_thread(self.look)):
+                if not (call.row.again and await in_thread(self.look)):
                     raise
             except Elsewhere as moved:
                 self._follow(moved)
@@ -521,31 +512,18 @@ class AsyncHttp(LeaderClient):
 
     async def read(self, call: Call[bytes], *, follow: bool) -> AsyncGenerator[Piece, None]:
         """A log piece by piece; ``follow``: with signs of life while there is nothing to say."""
-        pieces = calls.Pieces()
+        pieces = wire.Pieces()
         async with self._answer(call, LOG_SECONDS if follow else self.timeout) as answer:
             async for data in answer.aiter_bytes():
                 for piece in pieces.feed(data):
                     yield piece
-
-    async def _call(
-        self,
-        kind: type[_T],
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, object] | None = None,
-        body: Mapping[str, object] | None = None,
-        wait: float = 0.0,
-        headers: Mapping[str, str] | None = None,
-    ) -> _T:
-        return await self.ask(Call(kind, method, path, query or {}, body, wait, headers or {}))
 
     async def _events(self, call: Call[_T]) -> AsyncIterator[_T]:
         """Yield the center's server-sent events one by one."""
         async with self._answer(call, EVENT_SECONDS) as answer:
             async for line in answer.aiter_lines():
                 if line.startswith("data: "):
-                    yield msgspec.json.decode(line.removeprefix("data: "), type=call.kind)
+                    yield msgspec.json.decode(line.removeprefix("data: "), type=call.row.answer)
 
     @asynccontextmanager
     async def _answer(self, call: Call[_T], silence: float | None) -> AsyncIterator[httpx.Response]:
@@ -553,11 +531,11 @@ class AsyncHttp(LeaderClient):
         import httpx
 
         budget = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=silence)
-        query = calls.query_of(call.query)
+        query = wire.query_of(call.query)
         for pause in pauses():
             await sleep(pause)
             with told(self.url, self.timeout, self._advice):
-                async with self._http.stream(call.method, call.path, params=query, timeout=budget) as answer:
+                async with self._http.stream(call.row.method, call.path, params=query, timeout=budget) as answer:
                     moved = elsewhere(answer.status_code, answer.headers)
                     if moved is None:
                         if answer.status_code != httpx.codes.OK:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, Iterable
 
-from cress.client import lease_calls as calls
+from cress.client import calls
 from cress.client.aio.patient import AsyncPatientHttp
 from cress.client.errors import NotFound, Refused, Unauthorized
 from cress.client.lease_changes import changes, job_of
@@ -79,7 +79,7 @@ async def _renew(views: Iterable[LeaseView], center: AsyncPatientHttp) -> None:
     """Renew one lease of each holder, which stands for all of its workload."""
     for view in {(view.group, view.workload, view.user): view for view in views}.values():
         try:
-            await center.ask(calls.renew(job_of(view.id)))
+            await center.ask(calls.renew_lease(job_of(view.id)))
         except (Refused, NotFound, Unauthorized):
             # It is over by now, or somebody else's.
             continue

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from cress.client import calls, move_calls, reservation_calls
+from cress.client import calls
 from cress.client.blocking import mapping, operations
 from cress.client.blocking.handles import JobHandle
 from cress.client.blocking.http import Http
@@ -211,39 +211,39 @@ class Client:
         At most ``moves`` tasks that lose at most ``lost`` hours of cores and devices together; nothing is moved
         (docs/rebalance.md).
         """
-        return self.patient.ask(move_calls.plan(job, goals, moves, lost))
+        return self.patient.ask(calls.plan_moves(job, goals, moves, lost))
 
     def move(self, plan: PlanView) -> RoundView:
         """Begin to carry out a plan, one task after the other; ``moves`` says how far it is.
 
         Raises ``Refused`` if the cluster has changed.
         """
-        return self.patient.ask(move_calls.begin(plan))
+        return self.patient.ask(calls.begin_moves(plan))
 
     def moves(self) -> RoundView:
         """Return the round of moves that is under way, or the last one."""
-        return self.patient.ask(move_calls.last_round())
+        return self.patient.ask(calls.last_round())
 
     def stop_moves(self) -> RoundView:
         """End the round that is under way after its present step."""
-        return self.patient.ask(move_calls.stop())
+        return self.patient.ask(calls.stop_moves())
 
-    def reserve(self, name: str, **fields: Unpack[reservation_calls.ReservationKeys]) -> ReservationView:
+    def reserve(self, name: str, **fields: Unpack[calls.ReservationKeys]) -> ReservationView:
         """Make an advance reservation (docs/reservations.md): of ``nodes`` or a ``count`` of them, from ``start`` (now)
         to ``until`` or for ``length``.
 
         Raises ``InputError`` for what makes no sense, and ``Refused`` if there is no room for it.
         """
-        return self.patient.ask(reservation_calls.reserve(name, fields))
+        return self.patient.ask(calls.reserve(name, fields))
 
     def reservations(self) -> tuple[ReservationView, ...]:
         """Return the advance reservations, by their next starts."""
-        page = self.patient.ask(reservation_calls.reservations())
+        page = self.patient.ask(calls.reservations())
         return page.reservations
 
     def remove_reservation(self, name: str) -> ReservationView:
         """Remove an advance reservation; what runs in it goes on."""
-        return self.patient.ask(reservation_calls.remove(name))
+        return self.patient.ask(calls.remove_reservation(name))
 
     def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Return the places of running (of a service: ready) tasks of the jobs with a name, in one group or in all."""

@@ -8,18 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
-from urllib.parse import quote
 
 import msgspec
 
-from cress.client import calls, lease_calls, move_calls, reservation_calls
+from cress.client import calls, wire
 from cress.client.answers import answer_in, refusal_of, told
 from cress.client.blocking.runtime import in_thread, sleep
 from cress.client.calls import Call
 from cress.client.errors import Broken, Elsewhere, Unreachable
 from cress.client.found import found
 from cress.client.leader import LeaderClient, elsewhere, no_leader, pauses
-from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
+from cress.protocol.calls import job_calls
+from cress.protocol.configviews import ConfiguredView, ConfigView, RevisionView
 from cress.protocol.leadership import CentersPage, HandedOver
 from cress.protocol.leaseviews import LeasesPage
 from cress.protocol.licenceviews import LicencesPage
@@ -38,7 +38,6 @@ from cress.protocol.views import (
     NodeSettingsPage,
     NodesPage,
     NodeView,
-    PlacesChange,
     PlaceView,
     StateView,
     SubmittedPage,
@@ -229,7 +228,7 @@ class Http(LeaderClient):
         """Run a command in a task that runs, with a ``terminal`` of (rows, columns) or with pipes; see ``Command``."""
         from cress.client.execution import run_inside
 
-        path = f"/v1/jobs/{id}/tasks/{task}/exec"
+        path = job_calls.EXEC.at(id, task)
         given = dict(environment or {})
 
         def begin() -> Command:
@@ -254,23 +253,18 @@ class Http(LeaderClient):
         self, text: str, *, file: str = "", moves: Mapping[str, str] | None = None, dry_run: bool = False
     ) -> Applied:
         """Make ``text`` the groups; ``moves`` says where the jobs of removed groups go; a dry run changes nothing."""
-        query = {"dry_run": "true" if dry_run else ""}
-        body = {"text": text, "file": file, "moves": dict(moves or {})}
-        return self._call(Applied, "PUT", "/v1/groups", query=query, body=body)
+        return self.ask(calls.apply_groups(text, file=file, moves=moves, dry_run=dry_run))
 
     def set_group(self, name: str, values: Mapping[str, str | None], *, dry_run: bool = False) -> Applied:
         """Change keywords of one group (``MaxRunningJobs``, ``Submit``); ``None``: it is not given any more.
 
         A dry run changes nothing.
         """
-        query = {"dry_run": "true" if dry_run else ""}
-        return self._call(
-            Applied, "POST", f"/v1/groups/{quote(name, safe='')}", query=query, body={"values": dict(values)}
-        )
+        return self.ask(calls.set_group(name, values, dry_run=dry_run))
 
     def config(self) -> ConfigView:
         """Return the configuration of the cluster."""
-        return self._call(ConfigView, "GET", "/v1/config")
+        return self.ask(calls.config())
 
     def change_config(
         self,
@@ -298,17 +292,16 @@ class Http(LeaderClient):
             "file": file,
             "moves": dict(moves or {}),
         }
-        query = {"dry_run": "true" if dry_run else ""}
-        return self._call(ConfiguredView, "PUT", "/v1/config", query=query, body=body)
+        return self.ask(calls.change_config(body, dry_run=dry_run))
 
     def config_history(self) -> tuple[RevisionView, ...]:
         """Return the revisions of the configuration that are kept, newest first, without their documents."""
-        page = self._call(HistoryView, "GET", "/v1/config/history")
+        page = self.ask(calls.config_history())
         return page.revisions
 
     def config_revision(self, number: int) -> RevisionView:
         """Return a revision of the configuration with its document."""
-        return self._call(RevisionView, "GET", f"/v1/config/history/{number}")
+        return self.ask(calls.config_revision(number))
 
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes, in the order in which they registered."""
@@ -332,24 +325,23 @@ class Http(LeaderClient):
 
     def cordon(self, name: str, reason: str = "") -> NodeView:
         """Exclude a node from new tasks; running tasks go on."""
-        return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/cordon", body={"reason": reason})
+        return self.ask(calls.cordon(name, reason))
 
     def uncordon(self, name: str) -> NodeView:
         """Let tasks start on a node again."""
-        return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/uncordon", body={"reason": ""})
+        return self.ask(calls.uncordon(name))
 
     def forget(self, name: str) -> NodeView:
         """Declare a node dead: its tasks are lost and run elsewhere. How the node was."""
-        return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/forget", body={})
+        return self.ask(calls.forget(name))
 
     def drain(self, name: str, deadline: float, reason: str = "") -> NodeView:
         """Keep new tasks off a node; what still runs there after ``deadline`` seconds is stopped and runs elsewhere."""
-        body = {"deadline": deadline, "reason": reason}
-        return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/drain", body=body)
+        return self.ask(calls.drain(name, deadline, reason))
 
     def node_settings(self, name: str) -> NodeSettingsPage:
         """Return what is set of a node in the center, what its executor reports, and the revisions."""
-        return self._call(NodeSettingsPage, "GET", f"/v1/nodes/{quote(name, safe='')}/settings")
+        return self.ask(calls.node_settings(name))
 
     def set_node(
         self,
@@ -367,7 +359,7 @@ class Http(LeaderClient):
         It is refused unless ``revision`` is the present one, if it is given.
         """
         body = {"labels": dict(labels or {}), "revert": revert, "revision": revision, **values}
-        return self._call(NodeSettingsPage, "POST", f"/v1/nodes/{quote(name, safe='')}/settings", body=body)
+        return self.ask(calls.set_node(name, body))
 
     def usage(
         self, *, group: str = "", since: float | None = None, until: float | None = None, by: str = "hour"
@@ -379,67 +371,67 @@ class Http(LeaderClient):
         self, job: int | None = None, goals: Sequence[str] = (), moves: int | None = None, lost: float | None = None
     ) -> PlanView:
         """Return the moves that let a waiting job start, or that serve these goals; nothing is moved."""
-        return self.ask(move_calls.plan(job, goals, moves, lost))
+        return self.ask(calls.plan_moves(job, goals, moves, lost))
 
     def begin_moves(self, plan: PlanView) -> RoundView:
         """Begin a round that carries out a plan."""
-        return self.ask(move_calls.begin(plan))
+        return self.ask(calls.begin_moves(plan))
 
     def stop_moves(self) -> RoundView:
         """End the round that is under way after its present step."""
-        return self.ask(move_calls.stop())
+        return self.ask(calls.stop_moves())
 
-    def reserve(self, name: str, fields: reservation_calls.ReservationKeys) -> ReservationView:
+    def reserve(self, name: str, fields: calls.ReservationKeys) -> ReservationView:
         """Make an advance reservation."""
-        return self.ask(reservation_calls.reserve(name, fields))
+        return self.ask(calls.reserve(name, fields))
 
     def reservations(self) -> ReservationsPage:
         """List the advance reservations."""
-        return self.ask(reservation_calls.reservations())
+        return self.ask(calls.reservations())
 
     def remove_reservation(self, name: str) -> ReservationView:
         """Remove an advance reservation."""
-        return self.ask(reservation_calls.remove(name))
+        return self.ask(calls.remove_reservation(name))
 
     def last_round(self) -> RoundView:
         """Return the round of moves that is under way, or the last one."""
-        return self.ask(move_calls.last_round())
+        return self.ask(calls.last_round())
 
     def leases(self, workload: str = "", group: str = "", after: int | None = None) -> LeasesPage:
         """Leases of workloads, who uses them and to whom they are lent."""
-        return self.ask(lease_calls.leases(workload, group, after=after))
+        return self.ask(calls.leases(workload, group, after=after))
 
     def lease(self, id: str) -> LeasesPage:
         """One lease (JOB.TASK), or all of one request (JOB)."""
-        return self.ask(lease_calls.lease(id))
+        return self.ask(calls.lease(id))
 
     def request_leases(self, body: Mapping[str, object], key: str = "") -> LeasesPage:
         """Ask for leases."""
-        return self.ask(lease_calls.request(body, key))
+        return self.ask(calls.request_leases(body, key))
 
     def use_lease(self, id: str, amounts: str | Mapping[str, object]) -> LeasesPage:
         """Say what the holder of a lease uses by itself."""
-        return self.ask(lease_calls.use(id, amounts))
+        return self.ask(calls.use_lease(id, amounts))
 
     def submit_in_lease(self, id: str, job: Mapping[str, object], key: str = "") -> SubmittedPage:
         """Submit a job that runs in a lease."""
-        return self.ask(lease_calls.submit(id, job, key))
+        return self.ask(calls.submit_in_lease(id, job, key))
 
     def grow_lease(self, id: str, count: int = 1, key: str = "") -> LeasesPage:
         """Ask for more leases of the same kind."""
-        return self.ask(lease_calls.grow(id, count, key))
+        return self.ask(calls.grow_lease(id, count, key))
 
     def shrink_lease(self, id: str, count: int = 1) -> LeasesPage:
         """Release some leases of one request."""
-        return self.ask(lease_calls.shrink(id, count))
+        return self.ask(calls.shrink_lease(id, count))
 
     def renew_lease(self, id: str) -> LeasesPage:
         """Begin the terms of the leases of a workload anew."""
-        return self.ask(lease_calls.renew(id))
+        return self.ask(calls.renew_lease(id))
 
     def release_lease(self, id: str) -> LeasesPage:
         """Give a lease back, or all of one request."""
-        return self.ask(lease_calls.release(id))
+        return self.ask(calls.release_lease(id))
 
     def licences(self) -> LicencesPage:
         """The licences of the cluster, and who has some."""
@@ -479,8 +471,7 @@ class Http(LeaderClient):
         When the connection breaks off (``Unreachable``), begin anew: the first answer is the whole one again.
         """
         places: dict[int, PlaceView] = {}
-        watch = Call(PlacesChange, "GET", f"/v1/names/{quote(name, safe='')}/watch", {"group": group})
-        for change in self._events(watch):
+        for change in self._events(calls.watch_name(name, group)):
             if change.all:
                 places.clear()
             for attempt in change.gone:
@@ -490,21 +481,21 @@ class Http(LeaderClient):
 
     def health(self) -> dict[str, Any]:
         """Return whether the center is healthy; no token is needed."""
-        return self._call(dict[str, Any], "GET", "/v1/health")
+        return self.ask(calls.health())
 
     # --- how ----------------------------------------------------------------------------------------------------------
 
     def ask(self, call: Call[_T]) -> _T:
         """The answer to one call."""
-        content, headers = calls.content_of(call)
+        content, headers = wire.content_of(call)
         for pause in pauses():
             sleep(pause)
             try:
                 with told(self.url, self.timeout, self._advice):
                     answer = self._http.request(
-                        call.method,
+                        call.row.method,
                         call.path,
-                        params=calls.query_of(call.query),
+                        params=wire.query_of(call.query),
                         content=content,
                         headers=headers,
                         timeout=self._timeouts(call.wait),
@@ -512,7 +503,7 @@ class Http(LeaderClient):
                 return answer_in(answer, call, self.url)
             except Unreachable:
                 # Of several centers another one may answer.
-                if not (call.again and in_thread(self.look)):
+                if not (call.row.again and in_thread(self.look)):
                     raise
             except Elsewhere as moved:
                 self._follow(moved)
@@ -520,30 +511,17 @@ class Http(LeaderClient):
 
     def read(self, call: Call[bytes], *, follow: bool) -> Generator[Piece, None, None]:
         """A log piece by piece; ``follow``: with signs of life while there is nothing to say."""
-        pieces = calls.Pieces()
+        pieces = wire.Pieces()
         with self._answer(call, LOG_SECONDS if follow else self.timeout) as answer:
             for data in answer.iter_bytes():
                 yield from pieces.feed(data)
-
-    def _call(
-        self,
-        kind: type[_T],
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, object] | None = None,
-        body: Mapping[str, object] | None = None,
-        wait: float = 0.0,
-        headers: Mapping[str, str] | None = None,
-    ) -> _T:
-        return self.ask(Call(kind, method, path, query or {}, body, wait, headers or {}))
 
     def _events(self, call: Call[_T]) -> Iterator[_T]:
         """Yield the center's server-sent events one by one."""
         with self._answer(call, EVENT_SECONDS) as answer:
             for line in answer.iter_lines():
                 if line.startswith("data: "):
-                    yield msgspec.json.decode(line.removeprefix("data: "), type=call.kind)
+                    yield msgspec.json.decode(line.removeprefix("data: "), type=call.row.answer)
 
     @contextmanager
     def _answer(self, call: Call[_T], silence: float | None) -> Iterator[httpx.Response]:
@@ -551,11 +529,11 @@ class Http(LeaderClient):
         import httpx
 
         budget = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=silence)
-        query = calls.query_of(call.query)
+        query = wire.query_of(call.query)
         for pause in pauses():
             sleep(pause)
             with told(self.url, self.timeout, self._advice):
-                with self._http.stream(call.method, call.path, params=query, timeout=budget) as answer:
+                with self._http.stream(call.row.method, call.path, params=query, timeout=budget) as answer:
                     moved = elsewhere(answer.status_code, answer.headers)
                     if moved is None:
                         if answer.status_code != httpx.codes.OK:

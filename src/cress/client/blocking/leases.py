@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, TypeAlias, Unpack
 
-from cress.client import lease_calls
+from cress.client import calls
 from cress.client.blocking import lease_operations
 from cress.client.blocking.handles import JobHandle
 from cress.client.blocking.patient import PatientHttp
@@ -68,12 +68,12 @@ class Leases:
             "uses": uses,
             **keys,
         }
-        return self._leases(lease_calls.request(body_of(given), key))
+        return self._leases(calls.request_leases(body_of(given), key))
 
     def check(self, resource: Resource | None = None, *, workload: str, **keys: Unpack[AskKeys]) -> str:
         """Return the remarks that a request would get; ask for nothing. Raises ``Refused`` as the request would."""
         body = body_of({"resource": resource, "workload": workload, **keys})
-        page = self._center.ask(lease_calls.request(body, dry_run=True))
+        page = self._center.ask(calls.request_leases(body, dry_run=True))
         return page.note
 
     def list(self, *, workload: str = "", group: str = "") -> Views:
@@ -84,37 +84,37 @@ class Leases:
 
     def get(self, id: str | int) -> Views:
         """Return a lease (JOB.TASK) or those of one request (JOB); none if they are over."""
-        return self._leases(lease_calls.lease(str(id)))
+        return self._leases(calls.lease(str(id)))
 
     def use(self, id: str | int, amounts: Resource) -> LeaseView:
         """Say what the holder of a lease uses of it by itself; the rest is idle. Return the lease."""
-        leases = self._leases(lease_calls.use(str(id), amounts))
+        leases = self._leases(calls.use_lease(str(id), amounts))
         return leases[0]
 
     def submit(self, id: str | int, job: JobFile | Mapping[str, Any], *, key: str = "") -> JobHandle:
         """Submit a job whose tasks run in a lease: on its node, first in its idle parts."""
         mapping = {name: value for name, value in mapping_of(job).items() if name != "type" or value != "batch"}
-        page = self._center.ask(lease_calls.submit(str(id), mapping, key))
+        page = self._center.ask(calls.submit_in_lease(str(id), mapping, key))
         (made,) = page.jobs
         return JobHandle(self._center, made.id, made.name, made.note)
 
     def grow(self, id: str | int, count: int = 1, *, key: str = "") -> Views:
         """Ask for more leases like those of a request: a new request, whose leases are returned."""
-        return self._leases(lease_calls.grow(job_of(id), count, key))
+        return self._leases(calls.grow_lease(job_of(id), count, key))
 
     def shrink(self, id: str | int, count: int = 1) -> Views:
         """Release some held leases of a request, idle and young ones first; return all of it."""
-        return self._leases(lease_calls.shrink(job_of(id), count))
+        return self._leases(calls.shrink_lease(job_of(id), count))
 
     def release(self, id: str | int) -> Views:
         """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait; return what is left of it:
         nothing if it was over.
         """
-        return self._leases(lease_calls.release(str(id)))
+        return self._leases(calls.release_lease(str(id)))
 
     def renew(self, id: str | int) -> Views:
         """Begin the terms of the user's leases of that workload anew."""
-        return self._leases(lease_calls.renew(str(id)))
+        return self._leases(calls.renew_lease(str(id)))
 
     def watch(
         self, id: str | int = "", *, workload: str = "", group: str = "", renews: bool = True

@@ -27,7 +27,7 @@ class PatientHttp:
 
     def ask(self, call: Call[T]) -> T:
         """Return the answer to a call. Raises ClientError."""
-        outage = Outage(self.budget, again=call.again)
+        outage = Outage(self.budget, again=call.row.again)
         while True:
             try:
                 answer = self.http.ask(call)
@@ -50,7 +50,7 @@ class PatientHttp:
 
     def _begin(self, call: Call[bytes], *, follow: bool) -> tuple[Piece | None, Generator[Piece, None, None]]:
         """Return the first piece of a log, if there is one, and the others."""
-        outage = Outage(self.budget, again=call.again)
+        outage = Outage(self.budget, again=call.row.again)
         while True:
             pieces = self.http.read(call, follow=follow)
             try:
