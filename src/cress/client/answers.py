@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cress.client import wire
 from cress.client.calls import Call, T
@@ -13,6 +14,9 @@ from cress.client.leader import elsewhere
 
 if TYPE_CHECKING:
     import httpx
+
+# Seconds for the connection, and for an answer, of a single call.
+CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 30.0
 
 
 @contextmanager
@@ -58,3 +62,27 @@ def answer_in(answer: httpx.Response, call: Call[T], url: str) -> T:
 def refusal_of(answer: httpx.Response) -> ClientError:
     """The error that an answer stands for."""
     return wire.refusal(answer.status_code, answer.content, str(answer.url.copy_with(raw_path=b"/")))
+
+
+def ask_once(url: str, call: Call[T], context: ssl.SSLContext | None = None, token: str = "") -> T:
+    """Return the answer to one call to the center at ``url``: before there is a token, or while there is none yet.
+
+    Raises ClientError.
+    """
+    import httpx
+
+    content, headers = wire.content_of(call)
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    options: dict[str, Any] = {} if context is None else {"verify": context}
+    timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+    with (
+        told(url, ANSWER_SECONDS, ""),
+        httpx.Client(base_url=url, timeout=timeout, trust_env=False, **options) as http,
+    ):
+        answer = http.request(
+            call.row.method, call.path, params=wire.query_of(call.query), content=content, headers=headers
+        )
+    if not answer.is_success:
+        raise refusal_of(answer)
+    return wire.answer_of(call, answer.content, url)
