@@ -6,8 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?=
 ARGS ?=
-# Three test processes for two processors, as tests of programs mostly wait; WORKERS=0 runs all in one.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
+# Processes for tests that mostly wait for programs; others run beside them (tools/run_tests.py). 0 runs all in one.
+WORKERS ?=
+export WORKERS
 
 # Real batch logs, for the tests that replay them; without them these tests are skipped, and say so.
 ifeq ($(origin CRESS_TRACES),undefined)
@@ -19,7 +20,7 @@ endif
 # The tests start hundreds of programs: each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+PYTEST := $(BIN)/python tools/run_tests.py
 # What is checked, besides the package; the benchmarks join when they exist.
 CODE := src tests tools $(wildcard benchmarks)
 
@@ -35,7 +36,7 @@ setup: ## make or refresh .venv (every other target does it when needed)
 packages:
 	@sh tools/packages.sh
 
-# Compiles the scheduler's kernels when they are new: once, not in every test process at the same time.
+# Compiles all of the scheduler's kernels when they are new: once, not in every test process at the same time.
 warm: setup
 	@$(BIN)/python -m cress.core.warm
 

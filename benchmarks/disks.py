@@ -110,7 +110,7 @@ def _sorted(folder: Path, disks: tuple[str, ...], requirement: str) -> float:
     listed = [f"  - {{path: {folder / each}, bandwidth: {RATE}}}" for each in disks]
     devices = folder / f"devices{len(disks)}.yaml"
     devices.write_text("\n".join(["disks:", *listed]) + "\n")
-    setup = LocalSetup(data=folder / f"data{len(disks)}", resource="<2, 1G>", devices=devices)
+    setup = LocalSetup(data=folder / f"data{len(disks)}", resource="<2, 1G>", executor=("--devices", str(devices)))
     cluster = LocalCluster(setup, lambda sentence: print(sentence, file=sys.stderr))
     script = Path(__file__).with_name("external_sort.py")
     job: dict[str, object] = {

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.result import Result
-from cress.center.clock import Clock
-from cress.center.committer import Committer
-from cress.center.memory import give_back
-from cress.center.mover import Mover
-from cress.center.recovery import load_machine, restored
+from cress.center.committing.committer import Committer
+from cress.center.committing.memory import give_back
+from cress.center.keeping.recovery import load_machine, restored
+from cress.center.leading.mover import Mover
+from cress.center.process.clock import Clock
 from cress.center.settings import Settings
 from cress.lifecycle.inputs import NodeJoined, Reported, Submit
 from cress.model.job import Job

@@ -20,7 +20,7 @@ import uvloop
 from benchmarks.result import Result
 from cress.center.access.callers import Callers
 from cress.center.api.app import make_app
-from cress.center.committer import Committer
+from cress.center.committing.committer import Committer
 from cress.center.secrets.key_file import KeyFile
 from cress.center.secrets.vault import Vault
 from cress.center.settings import Settings

@@ -9,28 +9,35 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from tests.examples import LONGER, USUAL
+from tests.budget import Budget
+from tests.examples import LONGER, USUAL, seed
 from tests.servers.postgresql import PostgreSql
 from tests.servers.zookeeper import Ensemble
 
-# Derandomised: the same commit passes or fails the same way everywhere. The long run looks further, each time
-# elsewhere.
 settings.register_profile(
     "default",
     max_examples=USUAL,
     deadline=None,
-    derandomize=True,
+    # What failed elsewhere is found by its seed, not by a file that only one machine has.
+    database=None,
+    # What fails is told at once. Making a story smaller takes minutes: ``--hypothesis-profile=shrink`` does that.
+    phases=(Phase.explicit, Phase.generate, Phase.target),
     suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "shrink",
+    parent=settings.get_profile("default"),
+    phases=(Phase.explicit, Phase.generate, Phase.target, Phase.shrink),
 )
 settings.register_profile(
     "long",
     parent=settings.get_profile("default"),
     max_examples=LONGER * USUAL,
-    derandomize=False,
+    phases=tuple(Phase),
     # What it finds comes again by ``@reproduce_failure`` with what is printed.
     print_blob=True,
 )
@@ -44,6 +51,21 @@ providers._get_local_constants = Constants
 # tests are to obey it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure every test, and draw the examples of properties from the seed of this commit."""
+    config.pluginmanager.register(Budget(), "budget")
+    if config.getoption("--hypothesis-seed") is None and config.getoption("--hypothesis-profile") != "long":
+        config.option.hypothesis_seed = str(seed())
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say which examples of properties are tried."""
+    chosen = config.getoption("--hypothesis-seed")
+    return "examples: others each time" if chosen is None else f"examples: CRESS_SEED={chosen} repeats them"
+
 
 NO_TRACES = "CRESS_TRACES is not set: point it to the folder of the real traces to run this"
 

@@ -1,15 +1,51 @@
-"""The number of examples of a property that needs more or fewer than usual, in every profile of hypothesis."""
+"""How many examples of a property are tried, and which.
+
+A push tries ``USUAL`` of each, drawn from a seed that comes from the commit's tree: the same commit passes or fails the
+same way everywhere, and the next one looks elsewhere. ``CRESS_SEED`` repeats a run. A long run tries ``LONGER`` times
+as many, each time others.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+from typing import TypeVar
+
 from hypothesis import settings
 
-# Examples of a property in the usual profile, and how many times as many a long run tries.
-USUAL, LONGER = 30, 10
+T = TypeVar("T")
+
+USUAL, LONGER = 10, 30
+_ROOT = Path(__file__).resolve().parents[1]
 
 
 def examples(count: int) -> settings:
-    """Return the setting of a property with ``count`` examples in the usual profile, and as many times more in a long
-    run.
+    """Return the setting of a property with ``count`` examples in the usual profile, and ``LONGER`` times as many in a
+    long run.
     """
     return settings(max_examples=count * settings().max_examples // USUAL)
+
+
+def fixed(count: int) -> settings:
+    """Return the setting of stories of which a test counts what they came by: ``count`` that are the same for ever in
+    the usual profile, and ``LONGER`` times as many, others each time, in a long run.
+    """
+    return settings(examples(count), derandomize=usual(True, False))
+
+
+def seed() -> int:
+    """Return the seed of this run: ``CRESS_SEED``, or what the tree of the last commit says; 0 without one."""
+    given = os.environ.get("CRESS_SEED", "")
+    if given:
+        return int(given)
+    asked = subprocess.run(
+        ["git", "rev-parse", "--verify", "--quiet", "HEAD^{tree}"],
+        cwd=_ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return int(asked.stdout.strip()[:8] or "0", 16)
+
+
+def usual(push: T, long: T) -> T:
+    """Return how much is tried on a push, or in a long run."""
+    return push if settings().max_examples == USUAL else long

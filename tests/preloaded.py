@@ -6,7 +6,7 @@ import gc
 
 import httpx  # noqa: F401
 import rich.table  # noqa: F401
-import ruamel.yaml  # noqa: F401
+import yaml  # noqa: F401
 
 import cress.center.run
 import cress.cli.main

@@ -15,9 +15,9 @@ import httpx
 
 from cress.center.access.callers import Callers
 from cress.center.api.app import make_app
-from cress.center.clock import Clock
-from cress.center.committer import Committer
-from cress.center.mover import Mover
+from cress.center.committing.committer import Committer
+from cress.center.leading.mover import Mover
+from cress.center.process.clock import Clock
 from cress.center.secrets.key_file import KeyFile
 from cress.center.secrets.vault import Vault
 from cress.center.settings import Settings

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cress.center.security import MOST_BODY
+from cress.center.access.guard import MOST_BODY
 from tests.center.program import PATIENCE, Center
 
 _JOB = b'{"jobs":[{"command":["true"]}]}'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cress.center.validation import jobs_of
+from cress.center.requests.validation import jobs_of
 from cress.model.errors import InputError
 from cress.model.jobfile.submit import parse_jobs
 from cress.model.resources import Dimensions

@@ -21,9 +21,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from cress.center.licence_file import read_licences
+from cress.center.files.licence_file import read_licences
+from cress.center.files.topology import read_topology
 from cress.center.tls.authority import Authority
-from cress.center.topology import read_topology
 from cress.cli.devicefile import read_device_file
 from cress.executor.bundle import Bundle
 from cress.model.errors import InputError

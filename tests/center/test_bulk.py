@@ -11,7 +11,7 @@ from concurrent.futures import Future
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from cress.center.bulk import LEAST_PART, MOST_PART, Pace, PartSize
+from cress.center.connections.bulk import LEAST_PART, MOST_PART, Pace, PartSize
 from cress.protocol import messages
 from cress.protocol.messages import Bulk, LogData, OpenBulk, ReadLog
 from tests.center.program import PATIENCE, Center, Executor, SealedWire

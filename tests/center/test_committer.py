@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import pytest
 
-from cress.center.clock import Clock
-from cress.center.committer import Committer, NotStored
-from cress.center.recovery import load_machine
+from cress.center.committing.committer import Committer, NotStored
+from cress.center.keeping.recovery import load_machine
+from cress.center.process.clock import Clock
 from cress.center.settings import Settings
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.inputs import Cancel, Cordon, NodeJoined, Submit

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cress.center.compilation import Wanted
+from cress.center.process.compilation import Wanted
 from cress.model.options import Options
 from tests.center.program import Center, eventually
 
@@ -41,7 +41,7 @@ def test_what_is_compiled_already_is_not_said_to_be_compiled(tmp_path: Path) -> 
 def test_the_compilation_ends_well_while_the_center_is_there_and_early_without_it(center_is_there: bool) -> None:
     wanted = msgspec.msgpack.encode(Wanted((), Options())).hex().encode() + b"\n"
     with subprocess.Popen(
-        [sys.executable, "-m", "cress.center.compilation"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "cress.center.process.compilation"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdin is not None
         assert process.stderr is not None

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from cress.center.auth import FINGERPRINT, ensure_token, fingerprint_of
-from cress.center.data_directory import DataDirectory
-from cress.center.event_log import EVENTS
-from cress.center.event_log_check import check_witness
-from cress.center.history_reader import HistoryReader
-from cress.center.recovery import restored
+from cress.center.keeping.data_directory import DataDirectory
+from cress.center.keeping.event_log import EVENTS
+from cress.center.keeping.event_log_check import check_witness
+from cress.center.keeping.history_reader import HistoryReader
+from cress.center.keeping.owner_token import FINGERPRINT, ensure_token, fingerprint_of
+from cress.center.keeping.recovery import restored
+from cress.center.keeping.store_maintenance import backup, change_secret, check
 from cress.center.settings import Settings
-from cress.center.store_maintenance import backup, change_secret, check
 from cress.lifecycle.inputs import NodeLeft
 from cress.model.errors import InputError
 from cress.protocol.messages import Welcome

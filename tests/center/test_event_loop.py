@@ -11,7 +11,7 @@ from typing import Any
 import fastapi.routing
 import pytest
 
-from cress.center.garbage import Collector
+from cress.center.process.garbage import Collector
 from tests.center.inside import Inside, inside
 
 # Seconds of the processor. A machine at work on other things makes single steps longer, too: so some rounds.

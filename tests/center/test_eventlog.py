@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.center import event_log as eventlog
-from cress.center.committer import Committer
-from cress.center.event_log import EventLog, files, prune, read
+from cress.center.committing.committer import Committer
+from cress.center.keeping import event_log as eventlog
+from cress.center.keeping.event_log import EventLog, files, prune, read
 from cress.center.settings import Settings
 from cress.core.state import promised_state
 from cress.lifecycle.follower import Follower
@@ -100,7 +100,7 @@ LIVES = st.lists(st.tuples(st.integers(0, 12), ENDS, st.integers(0, 2_000), ZERO
 
 
 @given(lives=LIVES, snapshot=st.integers(2, 9), new_file=st.booleans())
-@examples(15)
+@examples(5)
 def test_what_was_committed_is_there_once_after_any_crash(
     lives: list[tuple[int, str, int, int]], snapshot: int, new_file: bool
 ) -> None:
@@ -201,12 +201,13 @@ def test_a_gap_in_the_log_begins_a_new_file(tmp_path: Path) -> None:
 def test_a_disk_that_is_full_costs_the_center_nothing_and_the_log_a_gap_at_most(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "events")
     log.open(0, [], lambda: STATE, utc=DAY)
-    fd, log._fd = log._fd, os.open("/dev/full", os.O_WRONLY)
+    assert log._file
+    fd, log._file.fd = log._file.fd, os.open("/dev/full", os.O_WRONLY)
     log.append(b"one")
     assert not log.sync()
     assert "No space left" in log.problem
-    os.close(log._fd)
-    log._fd = fd
+    os.close(log._file.fd)
+    log._file.fd = fd
     log.append(b"two")
     assert log.sync()
     assert log.problem == ""
@@ -250,6 +251,21 @@ def test_damage_in_the_middle_is_told_with_its_place(tmp_path: Path) -> None:
         read(path)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read(tmp_path / "00000009.events")
+
+
+def test_what_is_damaged_in_the_newest_file_comes_from_the_store_again(tmp_path: Path) -> None:
+    records = [b"one" * 20, b"two" * 20, b"three" * 20]
+    log = EventLog(tmp_path / "events")
+    log.open(0, [], lambda: STATE, utc=DAY)
+    for record in records:
+        log.append(record)
+    log.close()
+    (path,) = files(tmp_path / "events")
+    path.write_bytes(path.read_bytes().replace(b"twotwo", b"twotow"))
+    log.open(3, records, lambda: STATE, utc=DAY)
+    assert not log.gap
+    log.close()
+    assert _all_records(tmp_path) == list(enumerate(records, 1))
 
 
 def test_records_that_are_read_are_those_that_were_written(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from cress.center import apply as applying
-from cress.center.members import place_of
-from cress.center.validation import read_jobs
+from cress.center.requests import apply as applying
+from cress.center.requests.validation import read_jobs
+from cress.center.views.members import place_of
 from cress.lifecycle.inputs import Cancel
 from cress.model.errors import NotAccepted
 from tests.center.inside import Inside, inside

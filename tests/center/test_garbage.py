@@ -7,8 +7,8 @@ import weakref
 
 import pytest
 
-from cress.center import garbage
-from cress.center.garbage import FEW, OFTEN, SELDOM, Collector
+from cress.center.process import garbage
+from cress.center.process.garbage import FEW, OFTEN, SELDOM, Collector
 
 
 class Circle:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cress.center.event_log import files
-from cress.center.group_file import GroupFile
-from cress.center.local_zone import local_zone
+from cress.center.files.group_file import GroupFile
+from cress.center.keeping.event_log import files
+from cress.center.process.local_zone import local_zone
 from cress.center.settings import Settings
 from cress.model.errors import InputError
 from tests.center.inside import Inside, inside

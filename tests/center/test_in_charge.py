@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from cress.center.in_charge import InCharge, Lapses
+from cress.center.committing.leader_term import InCharge, Lapses
 from tests.center.leads import Lead
 
 

@@ -11,7 +11,7 @@ import pytest
 from cress.center.access.callers import Callers
 from cress.center.access.job_tokens import CA_FILE, JobTokens
 from cress.center.access.rights import Caller, may_call
-from cress.center.start_materials import Starting
+from cress.center.connections.start_materials import Starting
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.access import Role, User
 from cress.model.group import Group, Quota

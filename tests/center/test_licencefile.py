@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.center.licence_file import parse_licences, read_licences
+from cress.center.files.licence_file import parse_licences, read_licences
 from cress.model.errors import InputError
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from cress.center.api.bodies import RawSubmitBody, decoded, decoded_jobs
 from cress.center.api.jobs import digest_of
-from cress.center.turns import INLINE, Turns, chunks, in_turns
+from cress.center.process.turns import INLINE, Turns, chunks, in_turns
 from cress.model.errors import InputError
 from cress.protocol.bodies import SubmitBody
 from tests.center.program import Center
@@ -111,7 +111,7 @@ def test_large_bodies_are_checked_in_a_thread() -> None:
 
 
 def test_long_lists_let_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cress.center.turns.SLICE", -1.0)
+    monkeypatch.setattr("cress.center.process.turns.SLICE", -1.0)
     done: list[str] = []
 
     async def long(name: str) -> None:

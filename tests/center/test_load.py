@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from cress.center import logs
 from cress.center.api import timeouts as patience
 from cress.center.api.timeouts import TimedProtocol, close_overdue
-from cress.center.asgi import Receive, Scope, Send
+from cress.center.executors import logs
+from cress.center.web.asgi import Receive, Scope, Send
 from cress.lifecycle.inputs import NodeLeft
 from cress.protocol.messages import Launches
 from cress.store.sqlite import SqliteStore
@@ -58,14 +58,17 @@ def crowd(center: Center) -> Iterator[list[socket.socket]]:
         wire.close()
 
 
-def test_a_crowd_hinders_nobody_among_ten_thousand_jobs(center: Center, crowd: list[socket.socket]) -> None:
+@pytest.mark.parametrize("hundreds", [10, pytest.param(100, marks=pytest.mark.long)])
+def test_a_crowd_hinders_nobody_among_thousands_of_jobs(
+    center: Center, crowd: list[socket.socket], hundreds: int
+) -> None:
     # A part of a request is waited for so long that a busy machine may need longer for all that follows.
     before = eventually(lambda: (count := files(center)) >= 1000 and count)
     with center.executor(resource="<1, 1T>"):
-        for _ in range(100):
+        for _ in range(hundreds):
             jobs = [{"command": ["true"], "resource": "<1, 1M>"}] * 100
             center.post("/v1/jobs", {"jobs": jobs}, 201)
-        assert center.get("/v1/state")["tasks_waiting"] == 9_999
+        assert center.get("/v1/state")["tasks_waiting"] == 100 * hundreds - 1
         for _ in range(10):
             for key in ("url", "executor_url"):
                 with socket.create_connection(address(center, key), PATIENCE) as wire:

@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from cress.center import logs
-from cress.center.connections import Away
-from cress.center.logs import LogReader, Unfinished, answered
+from cress.center.connections.connection_table import Away
+from cress.center.executors import logs
+from cress.center.executors.logs import LogReader, Unfinished, answered
 from cress.client.wire import Pieces
 from cress.protocol.logs import Part, frame
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from cress.center.memory import WORTH, Memory, give_back
+from cress.center.committing.memory import WORTH, Memory, give_back
 
 
 def test_memory_is_given_back_when_half_of_a_peak_is_over() -> None:

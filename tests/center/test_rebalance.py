@@ -127,6 +127,7 @@ def test_users_ask_for_their_own_jobs_only(center: Center) -> None:
         assert ann.get("/v1/rebalance/round").status_code == 200
 
 
+@pytest.mark.long
 def test_a_round_begins_by_itself_within_its_budget(center: Center) -> None:
     with center.executor("n1") as n1, center.executor("n2") as n2:
         two_half_full(center, n1, n2)

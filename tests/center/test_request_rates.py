@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cress.center.request_rates import BURST, MOST_NAMES, Admissions, Buckets, RequestRates
+from cress.center.web.request_rates import BURST, MOST_NAMES, Admissions, Buckets, RequestRates
 from tests.center.program import PATIENCE, Center, eventually
 from tests.center.test_open_answers import token_of
 

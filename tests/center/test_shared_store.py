@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cress.center.store_migration import migrate
+from cress.center.keeping.store_migration import migrate
 from cress.client import Client, connect
 from cress.model.errors import InputError
 from cress.model.reports import Started

@@ -11,8 +11,8 @@ import sys
 import httpx
 import pytest
 
-from cress.center.asgi import App, Message, Receive, Scope, Send
-from cress.center.sign_ins import FORGOTTEN, FREE, LONGEST, MOST_ADDRESSES, SignInDelays, SlowSignIns
+from cress.center.web.asgi import App, Message, Receive, Scope, Send
+from cress.center.web.sign_ins import FORGOTTEN, FREE, LONGEST, MOST_ADDRESSES, SignInDelays, SlowSignIns
 from tests.center.program import Center
 
 
@@ -101,7 +101,7 @@ def test_every_answer_has_the_headers_of_security_and_forwarded_addresses_mean_n
         assert "server" not in each.headers
 
 
-CENTER = "from cress.center.core_dumps import forbid_core_dumps as forbid"
+CENTER = "from cress.center.process.core_dumps import forbid_core_dumps as forbid"
 EXECUTOR = "from cress.executor.runtimes.linux import not_dumpable as forbid"
 
 

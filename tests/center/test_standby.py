@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from cress.center.committer import Committer
-from cress.center.history_reader import FILE as HISTORY
-from cress.center.in_charge import InCharge
-from cress.center.lookup import find_job, find_tasks
-from cress.center.mover import Mover
+from cress.center.committing.committer import Committer
+from cress.center.committing.leader_term import InCharge
+from cress.center.committing.lookup import find_job, find_tasks
+from cress.center.keeping.history_reader import FILE as HISTORY
+from cress.center.leading.mover import Mover
+from cress.center.leading.standby import Standby
 from cress.center.settings import Settings
-from cress.center.standby import Standby
 from cress.lifecycle.inputs import NodeJoined, Reported, Submit
 from cress.model.job import Job
 from cress.model.node import Node

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cress.center.api.standing import Standing
-from cress.center.asgi import Message, Receive, Scope, Send
-from cress.center.committer import NotStored
+from cress.center.committing.committer import NotStored
+from cress.center.web.asgi import Message, Receive, Scope, Send
 
 OTHER = "http://other"
 

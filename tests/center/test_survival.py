@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cress.center.clock import Clock
-from cress.center.leading import bound_socket
+from cress.center.leading.leader_work import bound_socket
+from cress.center.process.clock import Clock
 from cress.model.errors import InputError
 from cress.model.reports import Started
 from cress.model.times import DAY, SECOND

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cress.center.local_executors import is_dead, recognise
+from cress.center.executors.local_executors import is_dead, recognise
 from cress.lifecycle.tables.rows import LiveNode
 from cress.model.node import Node, Supervisor
 from cress.model.reports import Cause, Started

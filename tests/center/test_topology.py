@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.center.topology import parse_topology, read_topology
+from cress.center.files.topology import parse_topology, read_topology
 from cress.model.errors import InputError
 from cress.protocol.messages import Launches, Refused, Welcome
 from tests.center.program import Center, eventually, run_to_end
@@ -73,7 +73,7 @@ MISTAKES = {
     "racks:\n  r1:\n    nodes: web-[1-9999999]": "t:3: racks.r1.nodes: 'web-[1-9999999]' is not a range",
     "racks:\n  r1:\n    nodes: web-[a-b]": "t:3: racks.r1.nodes: 'web-[a-b]' is not a name of a node (web-7, or several: web-[1-20])",  # noqa: E501
     "racks:\n  r1: {nodes: n1}\n  r2:\n    nodes: n1": "t:4: racks.r2.nodes: node n1 stands in rack r1 already",
-    "racks:\n\tr1: {}": "t:2: is not valid YAML: ",
+    "racks:\n\tr1: {}": "t:2: a tab cannot indent YAML (use spaces)",
     "racks: {}\n---\nracks: {}": "t:3: has more than one document",
 }
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cress.center.clock import Clock
-from cress.center.recovery import load_machine
+from cress.center.keeping.recovery import load_machine
+from cress.center.leading.warm_replica import Warm
+from cress.center.process.clock import Clock
 from cress.center.settings import Settings
-from cress.center.warm import Warm
 from cress.lifecycle.machine import Machine
 from cress.model.options import Options
 from cress.model.resources import Dimensions

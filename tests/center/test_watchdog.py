@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from cress.center.watchdog import QUIET, TOLD, Delay, Watchdog, described
+from cress.center.process.watchdog import QUIET, TOLD, Delay, Watchdog, described
 from cress.model.units import one_of
 
 

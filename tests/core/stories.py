@@ -159,6 +159,7 @@ class Player:
         while more:
             rounds += 1
             assert rounds < 2_000, f"it does not come to rest: {self.answers[-1][-4:]}"
+            self.account.note_idle(self.core)
             answer = self.core.decide(self.now, self.budget)
             more = answer.more
             for twin in self.twins:
@@ -417,7 +418,7 @@ class Player:
             node = described(self.account.nodes[rng.choice(names)], rng)
             node = choosing(node, rng) if self.setting.selective else node
             self.account.nodes[node.name] = node
-            self.account.measure(node.name, self.account.loads.get(node.name), self.core.options)
+            self.account.measure(node.name, self.account.loads.get(node.name), self.core)
             self.happen(NodeChanged(node))
 
     def _op_resize(self, rng: Random) -> None:
@@ -428,7 +429,7 @@ class Player:
             new = self.setting.random_node(rng, 0)
             node = msgspec.structs.replace(new, name=old.name, rack=old.rack, ports=old.ports)
             self.account.nodes[node.name] = node
-            self.account.measure(node.name, self.account.loads.get(node.name), self.core.options)
+            self.account.measure(node.name, self.account.loads.get(node.name), self.core)
             self.happen(NodeChanged(node))
 
     def _op_foreign_use(self, rng: Random) -> None:
@@ -512,7 +513,7 @@ class Player:
                 cpu = rng.choice((0, 300, 750, 800, 850, 900, 950, 1000))
                 disk, free = rng.randrange(1001), rng.choice((0, 1, 3, 4, 5, 6, 16))
                 load = Load(cpu=cpu, disk=disk, free_memory=free)
-            self.account.measure(name, load, self.core.options)
+            self.account.measure(name, load, self.core)
             self.happen(LoadSeen(name, load))
 
     def _op_cordon(self, rng: Random) -> None:

@@ -273,7 +273,7 @@ def test_tasks_start_only_where_their_data_is_said_to_lie_also_after_a_restore(
     """Against a plain account of what was said last; every job fits everywhere, so it also starts if it may."""
     monkeypatch.setattr(data_clauses, "FEW", few)
 
-    @examples(60)
+    @examples(20)
     @given(st.lists(words, max_size=25))
     def check(story: list[tuple[str, str, object]]) -> None:
         _told(story)

@@ -75,7 +75,7 @@ def test_a_follower_is_in_the_same_state_and_goes_on(kind: str, seed: int) -> No
     followed.take_over(seeded_operations(100 + seed, 30, weights))
 
 
-@examples(10)
+@examples(4)
 @given(setting=settings_of_any_kind(), story=operations(EVERYTHING))
 def test_a_follower_of_any_story_is_in_the_same_state(setting: Setting, story: list[Operation]) -> None:
     Followed(setting).play(story)

@@ -7,10 +7,10 @@ from itertools import product
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.center.show.jobs import why_chosen
+from cress.center.views.jobs import why_chosen
 from cress.core.kernels.filling import fill_values
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Preempt, Start
@@ -29,6 +29,7 @@ from cress.model.job import Job
 from cress.model.node import Device, Node
 from cress.model.option_text import parse_assignments
 from cress.model.resources import Dimensions
+from tests.examples import examples
 
 DIMENSIONS = Dimensions(("gpu",))
 GIB = 2**30
@@ -81,7 +82,7 @@ def test_the_value_of_an_idle_part(wanted: dict[int, int], worth: dict[int, int]
     assert {left: int(out[left]) for left in worth} == worth
 
 
-@settings(max_examples=15, deadline=None)
+@examples(5)
 @given(st.dictionaries(st.integers(50, 1000), st.integers(1, 20), min_size=1, max_size=5))
 def test_values_are_dual_prices(wanted: dict[int, int]) -> None:
     """They never fall, join without loss, and the whole mix is worth the fewest devices that a fractional packing
@@ -161,7 +162,7 @@ class Twin:
         return None if best is None else best[1:]
 
 
-@settings(max_examples=6, deadline=None)
+@examples(3)
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.sampled_from([4, 16]), st.sampled_from(["A10", "T4"])), min_size=2, max_size=4),  # noqa: E501
     st.lists(
@@ -188,7 +189,7 @@ def test_the_kernel_chooses_as_its_plain_twin(
     assert not core.validate()
 
 
-@settings(max_examples=10, deadline=None)
+@examples(4)
 @given(
     st.lists(st.tuples(st.sampled_from([0, 160, 470, 810, 1000, 2000]), st.integers(0, 9)), min_size=40, max_size=80)
 )

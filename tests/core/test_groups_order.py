@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cress.core.jobs import dominant_share
+from cress.core.charges import dominant_share
 from cress.model.events import GroupsApplied, ZoneSet
 from cress.model.group import DEFAULT_GROUP, Group, Quota
 from cress.model.times import HOUR, MINUTE

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.core.diagnostics.match_report import remarks_on
@@ -23,6 +23,7 @@ from cress.model.job import Job
 from cress.model.resources import Dimensions
 from cress.model.times import HOUR
 from tests.core.builders import World, group, job, node
+from tests.examples import examples
 from tests.language import plain
 from tests.language.strategies import conditions
 
@@ -155,7 +156,7 @@ def test_without_a_job_there_is_nothing_to_name() -> None:
     assert not any(each.satisfied for each in core.core.match("Job.User in Owners"))
 
 
-@settings(max_examples=60)
+@examples(20)
 @given(conditions, st.sampled_from(("ann", "r1", "4.5", "n1")))
 def test_a_fact_counts_as_an_attribute_that_every_node_has(expression: Expression, user: str) -> None:
     """``Zone`` in any expression is read as Job.User: the job's value, or that of a node that has it."""

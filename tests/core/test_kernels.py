@@ -62,6 +62,7 @@ from cress.model.options import Options
 from cress.model.resources import BASE_DIMENSIONS, Dimensions
 from cress.model.times import NEVER
 from tests.core.kernel_tables import CoreTables, F, PlainNode, Vector, plain_chart, tables
+from tests.examples import usual
 from tools import unroll_balance
 
 
@@ -77,9 +78,9 @@ CUSTOM = [0, 1, 4, 5, 6, 7, 14]  # 2, 3, 6, 7, 8, 9 and 16 balanced dimensions: 
 @pytest.mark.parametrize("threshold", [0, 0.05, 1])
 @pytest.mark.parametrize("alike", [False, True])
 def test_placements_by_balance(custom: int, threshold: float, alike: bool) -> None:
-    for seed in range(3):
+    for seed in range(usual(1, 3)):
         both = tables(seed, custom, 30, alike=alike, balance_threshold=threshold)
-        for step in range(120):
+        for step in range(usual(100, 120)):
             if step % 40 == 20:
                 both.balance.set_pending(tuple(both.draw.randrange(3) for _ in both.plain.dims))
             action = both.draw.random()

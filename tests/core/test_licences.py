@@ -170,7 +170,7 @@ def test_what_makes_no_sense_is_refused(licences: tuple[tuple[str, int], ...]) -
         w.core.observe(0, [JobSubmitted(wrong)])
 
 
-@examples(12)
+@examples(4)
 @given(st.integers(0, 2**32), st.sampled_from(["FIFO", "Priority", "Capacity", "BackFill"]))
 def test_never_more_than_there_are_and_nobody_waits_for_what_is_free(seed: int, policy: str) -> None:
     # Licences are all that is scarce: there is room for everything.

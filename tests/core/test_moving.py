@@ -7,7 +7,7 @@ from __future__ import annotations
 from unittest.mock import patch
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cress.core.moving import making_place, movable, steps
@@ -17,6 +17,7 @@ from cress.model.decisions import Start
 from cress.model.events import Outcome
 from cress.model.job import JobType
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
+from tests.examples import examples
 
 GIB = 2**30
 
@@ -414,7 +415,7 @@ def some(number: int, cores: float, gpus: float, kind: str) -> JobBuilder:
     return each
 
 
-@settings(max_examples=25, deadline=None)
+@examples(9)
 @given(st.lists(KINDS, min_size=4, max_size=12), st.data())
 def test_a_plan_that_is_carried_out_frees_what_it_says_and_moves_only_what_may(
     kinds: list[tuple[float, float, str]], data: st.DataObject

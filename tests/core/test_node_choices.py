@@ -7,7 +7,7 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.core.placing.constraints import NO_WANTS
@@ -21,6 +21,7 @@ from cress.model.job import Job
 from cress.model.node import Node, Value
 from cress.model.resources import Dimensions
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node
+from tests.examples import examples
 from tests.language import plain
 
 LAB = 'Job.Group = "lab"'
@@ -274,7 +275,7 @@ def accepted(core: World, it: Job, name: str) -> bool:
     return plain.truth(parse_accepts(spec.accepts), plain.World(has | facts, {}, {})) is True
 
 
-@settings(max_examples=25)
+@examples(9)
 @given(st.integers(0, 2**32))
 def test_nothing_starts_where_it_is_not_accepted_and_a_restored_core_decides_the_same(seed: int) -> None:
     rng = Random(seed)

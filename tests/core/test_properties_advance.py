@@ -147,13 +147,13 @@ class Watcher:
         assert np.all(free >= need), f"{others} hold what {active} have on node {f}"
 
 
-@examples(10)
+@examples(4)
 @given(setting=settings_of_any_kind(overrun=False, order="share"), story=operations(KEPT))
 def test_nobody_else_is_in_reserved_room(setting: Setting, story: list[Operation]) -> None:
     Player(setting, watch=Watcher()).play(story)
 
 
-@examples(10)
+@examples(4)
 @given(setting=settings_of_any_kind(), story=operations(ADVANCE), later=operations(ADVANCE, 10, 30))
 def test_a_restored_scheduler_goes_on_alike(setting: Setting, story: list[Operation], later: list[Operation]) -> None:
     player = Player(setting, check=False).play(story)
@@ -161,7 +161,7 @@ def test_a_restored_scheduler_goes_on_alike(setting: Setting, story: list[Operat
     player.play(later)
 
 
-@examples(10)
+@examples(4)
 @given(setting=settings_of_any_kind(), story=operations(ADVANCE))
 def test_a_follower_by_facts_alone_agrees(setting: Setting, story: list[Operation]) -> None:
     player = Player(setting, check=False).play(story)
@@ -177,7 +177,7 @@ def test_a_follower_by_facts_alone_agrees(setting: Setting, story: list[Operatio
             assert promised_state(follower) == promised_state(core)
 
 
-@examples(10)
+@examples(4)
 @given(setting=settings_of_any_kind(fragments=True), story=operations(ADVANCE))
 def test_with_loans_too_all_invariants_hold(setting: Setting, story: list[Operation]) -> None:
     player = Player(setting)

@@ -20,7 +20,7 @@ from cress.model.times import DAY
 from tests.core.plain import Account
 from tests.core.settings import CONSTRAINED, Operation, Setting, operations, settings_of_any_kind
 from tests.core.stories import Player
-from tests.examples import examples
+from tests.examples import examples, fixed
 from tests.language import plain
 
 
@@ -90,17 +90,17 @@ def checked(seen: Counter[str]) -> Callable[[Player, list[Decision]], Callable[[
 def test_what_starts_satisfies_its_hard_clauses_of_that_moment() -> None:
     seen: Counter[str] = Counter()
 
-    @examples(15)
+    @fixed(5)
     @given(settings_of_any_kind(constrained=True, selective=False), operations(CONSTRAINED))
     def check(setting: Setting, story: list[Operation]) -> None:
         Player(setting, budget=1, watch=checked(seen)).play(story)
 
     check()
-    assert seen["hard"] > 100
-    assert seen["soft"] > 20
+    assert seen["hard"] > 20
+    assert seen["soft"] > 5
 
 
-@examples(25)
+@examples(4)
 @given(settings_of_any_kind(constrained=True), operations(CONSTRAINED), st.booleans())
 def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[Operation], often: bool) -> None:
     """A copy has worked out every row from nothing; that it decides alike means that no row was left behind."""
@@ -111,7 +111,7 @@ def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[O
         player.play([operation])
 
 
-@examples(25)
+@examples(4)
 @given(settings_of_any_kind(constrained=True, selective=False, drain_after=DAY), operations(CONSTRAINED))
 def test_clauses_that_always_hold_change_nothing(setting: Setting, story: list[Operation]) -> None:
     """Jobs whose requirement every node satisfies are placed as jobs without one."""

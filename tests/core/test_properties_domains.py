@@ -24,7 +24,7 @@ from tests.core.selective import ACCEPTS
 from tests.core.settings import CONSTRAINED, Operation, Setting, operations, settings_of_any_kind
 from tests.core.stories import Player
 from tests.core.test_facts import Followed
-from tests.examples import examples
+from tests.examples import examples, fixed
 from tests.language import plain
 
 CLAUSES = (
@@ -156,7 +156,7 @@ def play(seed: int, seen: Counter[str], rounds: int = 10) -> None:
 def test_no_start_violates_a_hard_clause_and_a_restored_core_decides_the_same() -> None:
     seen: Counter[str] = Counter()
 
-    @examples(40)
+    @fixed(25)
     @given(st.integers(0, 2**32))
     def check(seed: int) -> None:
         play(seed, seen)
@@ -213,7 +213,7 @@ def watching(seen: Counter[str]) -> Callable[[Player, list[Decision]], Callable[
 def test_in_any_story_every_start_satisfies_the_hard_clauses_and_is_accepted() -> None:
     seen: Counter[str] = Counter()
 
-    @examples(15)
+    @fixed(10)
     @given(settings_of_any_kind(selective=True), operations(CONSTRAINED))
     def check(setting: Setting, story: list[Operation]) -> None:
         Player(setting, budget=1, watch=watching(seen)).play(story)
@@ -222,7 +222,7 @@ def test_in_any_story_every_start_satisfies_the_hard_clauses_and_is_accepted() -
     assert all(seen[kind] for kind in ("spread", "away", "near", "within", "accepted", "tolerated")), seen
 
 
-@examples(15)
+@examples(5)
 @given(settings_of_any_kind(selective=True), operations(CONSTRAINED), st.booleans())
 def test_restored_at_any_moment_a_story_goes_on_alike(setting: Setting, story: list[Operation], often: bool) -> None:
     player = Player(setting, check=False)
@@ -232,7 +232,7 @@ def test_restored_at_any_moment_a_story_goes_on_alike(setting: Setting, story: l
         player.play([operation])
 
 
-@examples(10)
+@examples(4)
 @given(settings_of_any_kind(selective=True, constrained=True), operations(CONSTRAINED))
 def test_a_follower_by_facts_alone_is_in_the_same_state(setting: Setting, story: list[Operation]) -> None:
     Followed(setting).play(story)

@@ -24,7 +24,7 @@ from tests.core.settings import (
 )
 from tests.core.stories import Player
 from tests.core.test_facts import Followed
-from tests.examples import examples
+from tests.examples import examples, usual
 
 # Whether a node is busy depends on what is held there, of which the account of the stories knows only tasks.
 LENDING = {
@@ -41,20 +41,20 @@ CONSTRAINED = {**CONSTRAINED, "use": 5}
 PLACED = {**PLACED, "use": 5}
 
 
-@examples(30)
+@examples(10)
 @given(settings_of_any_kind(**LENDING), operations(EVERYTHING))
 def test_whatever_happens_every_invariant_holds(setting: Setting, story: list[Operation]) -> None:
     Player(setting).play(story)
 
 
 # Each costs four times as much as others, and what it checks is checked without loans too.
-@examples(12)
+@examples(4)
 @given(settings_of_any_kind(**LENDING, constrained=True, placed=True), operations(PLACED))
 def test_with_constraints_and_devices_too(setting: Setting, story: list[Operation]) -> None:
     Player(setting).play(story)
 
 
-@examples(20)
+@examples(7)
 @given(settings_of_any_kind(**LENDING), operations(EVERYTHING), st.booleans())
 def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[Operation], often: bool) -> None:
     player = Player(setting, check=False)
@@ -64,7 +64,7 @@ def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[O
         player.play([operation])
 
 
-@examples(20)
+@examples(7)
 @given(settings_of_any_kind(**LENDING, constrained=True), operations(CONSTRAINED))
 def test_a_follower_is_in_the_same_state(setting: Setting, story: list[Operation]) -> None:
     Followed(setting).play(story)
@@ -73,9 +73,10 @@ def test_a_follower_is_in_the_same_state(setting: Setting, story: list[Operation
 def test_long_stories_come_by_everything() -> None:
     seen: Counter[str] = Counter()
     wanted = ("taken", "left", "brought", "returned")
-    for seed in range(40):
+    # On a push, a story that is known to come by all of it.
+    for seed in usual((7,), tuple(range(40))):
         player = Player(seeded_setting(seed, **LENDING), check=False)
-        for each in player.play(seeded_operations(seed, 250, EVERYTHING)).decisions:
+        for each in player.play(seeded_operations(seed, usual(100, 250), EVERYTHING)).decisions:
             if isinstance(each, Start):
                 seen["taken"] += bool(each.parts)
                 seen["left"] += bool(each.rest)
@@ -83,4 +84,4 @@ def test_long_stories_come_by_everything() -> None:
             seen["returned"] += isinstance(each, LeaseReduced)
         if min(seen[name] for name in wanted) >= 3:
             break
-    assert min(seen[name] for name in wanted) >= 3, seen
+    assert min(seen[name] for name in wanted) >= usual(1, 3), seen

@@ -30,7 +30,7 @@ MODELS = ("A100", "T4")
 # --- stories of any kind ---------------------------------------------------------------------------------------------
 
 
-@examples(15)
+@examples(5)
 @given(
     setting=settings_of_any_kind(accounting="dominant"),
     story=operations({**EVERYTHING, "change": 3}),
@@ -43,7 +43,7 @@ def test_accounts_agree_and_nobody_loses_what_he_is_guaranteed(
     KindPlayer(kinded(setting, seed)).play(story)
 
 
-@examples(15)
+@examples(5)
 @given(
     setting=settings_of_any_kind(accounting="dominant", fragments=True, lending="on"),
     story=operations(EVERYTHING),
@@ -53,7 +53,7 @@ def test_loans_are_charged_by_kind_too(setting: Setting, story: list[Operation],
     KindPlayer(kinded(setting, seed)).play(story)
 
 
-@examples(15)
+@examples(5)
 @given(
     setting=settings_of_any_kind(accounting="dominant", constrained=True),
     story=operations(CONSTRAINED),
@@ -78,7 +78,7 @@ def test_restored_and_following_it_goes_on_alike(setting: Setting, story: list[O
 BOUNDED = {"submit": 12, "burst": 8, "end": 3, "fail": 2, "cancel": 3, "wait": 6, "wake": 4, "cordon": 1, "uncordon": 3}
 
 
-@examples(15)
+@examples(5)
 @given(
     setting=settings_of_any_kind(accounting="dominant", trees=True),
     story=operations(BOUNDED),

@@ -33,7 +33,7 @@ def test_stories_with_parts_keep_every_invariant(kind: str) -> None:
     """
     fixed, weights = KINDS[kind]
 
-    @examples(10)
+    @examples(4)
     @given(setting=settings_of_any_kind(**fixed, order="share"), story=operations(weights))
     def plays(setting: Setting, story: list[Operation]) -> None:
         Player(setting).play(story)
@@ -41,7 +41,7 @@ def test_stories_with_parts_keep_every_invariant(kind: str) -> None:
     plays()
 
 
-@examples(10)
+@examples(4)
 @given(
     setting=st.one_of(
         settings_of_any_kind(parts="some"), settings_of_any_kind(parts="some", policies=(SchedPolicy.BACKFILL,))
@@ -57,13 +57,13 @@ def test_restored_at_any_moment_it_goes_on_alike(
     player.play(later)
 
 
-@examples(10)
+@examples(4)
 @given(setting=settings_of_any_kind(parts="some"), story=operations(EVERYTHING))
 def test_a_follower_is_in_the_same_state(setting: Setting, story: list[Operation]) -> None:
     Followed(setting).play(story)
 
 
-@examples(15)
+@examples(5)
 @given(setting=settings_of_any_kind(), story=operations(EVERYTHING))
 def test_parts_that_ask_for_the_same_decide_as_plain_gangs(setting: Setting, story: list[Operation]) -> None:
     from dataclasses import replace
@@ -142,7 +142,7 @@ def starts_of(head: JobBuilder, before: list[JobBuilder], behind: list[JobBuilde
     raise AssertionError("the head never started")
 
 
-@examples(30)
+@examples(10)
 @given(seed=st.integers(0, 2**20))
 def test_backfill_never_delays_a_gang_with_parts(seed: int) -> None:
     rng = Random(seed)

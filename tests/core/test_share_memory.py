@@ -122,3 +122,20 @@ def test_the_mean_is_that_of_fractions_and_does_not_depend_on_who_asks(
         assert memory.past() == other.past()
         assert memory.export() == other.export()
         assert memory.past()[0] / 256 == pytest.approx(float(mean), abs=0.02)
+
+
+def test_an_amount_that_changes_back_at_the_same_moment_has_not_changed() -> None:
+    """A leader may count what it started and stopped at one moment, its follower only what is left of it."""
+    states = []
+    for counted in (True, False):
+        clock = Clock(HOUR)
+        memory = Memory(clock, 1)
+        for moment, used in ((SECOND, 5), (7 * MINUTE, 9), (7 * MINUTE, 5), (20 * MINUTE, 0), (HOUR, 3)):
+            clock.advance(moment)
+            if counted or used != 9:
+                memory.follow([used], [0])
+            if counted:
+                memory.past()
+        clock.advance(2 * HOUR)
+        states.append((memory.export(), memory.past()))
+    assert states[0] == states[1]

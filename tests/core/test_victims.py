@@ -15,6 +15,7 @@ from cress.model.events import Outcome
 from cress.model.job import JobType
 from tests.core.builders import JobBuilder, World, group, job, nodes
 from tests.core.plain_victims import PlainSearch
+from tests.examples import usual
 
 SEEDS = range(300)
 
@@ -87,15 +88,15 @@ def _compare(world: World, unit: JobEntry, excluded: frozenset[int] = frozenset(
 @pytest.mark.parametrize("size", [1, 3])
 def test_the_search_finds_what_the_plain_one_finds(preemptive: str, vectors: bool, kinds: bool, size: int) -> None:
     came_to: Counter[str] = Counter()
-    for seed in SEEDS[:60]:
+    for seed in SEEDS[: usual(25, 60)]:
         random_ = random.Random(seed)
         world = _crowd(random_, vectors=vectors, preemptive=preemptive, kinds=kinds)
         came_to[_compare(world, _waiting(world, random_, size))] += 1
         # Once more beside what was told to stop, and the claims on what that frees.
         world.decide()
         came_to[_compare(world, _waiting(world, random_, size, "another"))] += 1
-    assert came_to["found"] > 4, came_to
-    assert came_to["none"] > 4, came_to
+    assert came_to["found"] > usual(0, 4), came_to
+    assert came_to["none"] > usual(0, 4), came_to
     assert bool(came_to["together"]) == kinds, came_to
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cress.center.clock import Clock
-from cress.center.recovery import begin_epoch, load_machine
+from cress.center.keeping.recovery import begin_epoch, load_machine
+from cress.center.process.clock import Clock
 from cress.center.settings import Settings
 from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import Input

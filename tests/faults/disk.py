@@ -55,7 +55,7 @@ class SimulatedDisk:
         """See ``Disk``."""
         return bytes(self.names[path].data)
 
-    def write(self, fd: int, data: bytes) -> None:
+    def write(self, fd: int, data: bytes | memoryview) -> None:
         """See ``Disk``."""
         file = self.open_files[fd]
         if self.full:

@@ -1,7 +1,7 @@
 """A center that shares its store with others: it leads or stands by.
 
-Driven in virtual time as ``center/standby.py``, ``center/in_charge.py``, ``center/leadership.py`` and
-``center/committer.py`` drive theirs with asyncio and threads; what they call is the program's.
+Driven in virtual time as ``standby.py`` and ``leadership.py`` in ``center/leading``, ``leader_term.py`` and
+``committer.py`` in ``center/committing`` drive theirs with asyncio and threads; what they call is the program's.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cress.center.in_charge import Lapses
-from cress.center.recovery import begin_epoch, load_machine
-from cress.center.standby import PASSING
-from cress.center.warm import Warm
+from cress.center.committing.leader_term import Lapses
+from cress.center.keeping.recovery import begin_epoch, load_machine
+from cress.center.leading.standby import PASSING
+from cress.center.leading.warm_replica import Warm
 from cress.lifecycle.slices import Slices
 from cress.model.times import MILLISECOND, SECOND
 from cress.protocol.messages import Term

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = ("numpy", "numba", "llvmlite", "polars", "plotly", "ruamel", "asyncio", "cress.core", "cress.simulator")
+HEAVY = ("numpy", "numba", "llvmlite", "polars", "plotly", "yaml", "asyncio", "cress.core", "cress.simulator")
 
 
 def test_importing_the_command_imports_nothing_heavy() -> None:

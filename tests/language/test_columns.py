@@ -324,7 +324,7 @@ def _check(expression: Expression, terms: list[Expression], chosen: Chosen) -> N
 _inputs = (conditions, st.lists(rank_terms, max_size=3), some_nodes)
 
 
-@examples(300)
+@examples(100)
 @given(*_inputs)
 def test_compiled_programs_give_what_the_plain_evaluator_gives(
     expression: Expression, terms: list[Expression], chosen: Chosen

@@ -245,13 +245,13 @@ def _read_or_refused(text: str) -> None:
             assert parse(str(found)) == found
 
 
-@examples(300)
+@examples(100)
 @given(soups | scribbles)
 def test_any_text_is_refused_with_a_sentence_or_read_and_printed(text: str) -> None:
     _read_or_refused(text)
 
 
-@examples(100)
+@examples(34)
 @given(conditions.map(str), st.data())
 def test_a_text_with_a_slip_is_refused_with_a_sentence_or_read_and_printed(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))

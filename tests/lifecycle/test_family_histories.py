@@ -247,7 +247,7 @@ def quiet(cluster: Cluster) -> None:
 _SEEDS, _CUTS = st.integers(0, 100_000), st.integers(1, 80)
 
 
-@examples(8)
+@examples(3)
 @given(seed=_SEEDS, cut=_CUTS)
 def test_histories(seed: int, cut: int) -> None:
     """No task runs twice; updates take out as many as they may; in the end all is as it is wanted."""

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+import yaml
 
 from cress.lifecycle.inputs import Submit
 from cress.model.job import Job
@@ -22,7 +22,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "jobs.md").read_text(encoding="utf-
 def test_the_example_is_a_job_file_and_runs_in_its_order() -> None:
     example = re.search(r"```yaml\n(- .*?)```", PAGE, re.DOTALL)
     assert example
-    entries: Any = YAML(typ="safe").load(example[1])
+    entries: Any = yaml.safe_load(example[1])
     jobs = tuple(spec.job for spec in parse_jobs(entries, dimensions=DIMENSIONS, user="ann"))
     world = World()
     world.join("n1")

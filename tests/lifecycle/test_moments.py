@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.lifecycle.families.moments import check, last_before, next_after
 from cress.model.errors import InputError
 from cress.model.times import MINUTE
+from tests.examples import examples
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca")
 
@@ -230,7 +231,7 @@ expressions = st.tuples(
 ).map(" ".join)  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@examples(14)
 @given(expressions, st.sampled_from(ZONES), st.sampled_from(DAYS))
 def test_they_are_those_that_a_clock_shows(expression: str, zone: str, day: str) -> None:
     start = datetime.fromisoformat(day).replace(tzinfo=UTC)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.core.moving.plan import Budget, Goal, Move, Plan, Stays
@@ -26,6 +26,7 @@ from cress.model.errors import InputError
 from cress.model.job import Job
 from cress.model.reports import Cause, Checked
 from cress.model.times import HOUR, MINUTE
+from tests.examples import examples
 from tests.lifecycle.builders import World, ended, job
 from tests.lifecycle.kept import Site, database, service
 from tests.lifecycle.test_machine_properties import Executors, history
@@ -421,11 +422,15 @@ class Movers(Executors):
 def test_histories_with_moves() -> None:
     """No task runs twice; a restored machine and a replayed log say the same; in the end everything is over."""
 
-    @settings(max_examples=30, deadline=None)
+    @examples(8)
     @given(seed=st.integers(0, 100_000), cut=st.integers(1, 60))
     def check(seed: int, cut: int) -> None:
         history(seed, cut, kind=Movers)
 
     check()
+
+
+def test_some_histories_come_by_moves_that_are_done_and_stopped() -> None:
+    history(19, 30, kind=Movers)
     missing = {"moved", "stopped"} - (+seen).keys()
     assert not missing, f"no history came by {missing}"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cress.protocol.calls import CALLS, cluster_calls, job_calls
+from cress.protocol.calls.row import CallRow
 from tools import calls_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
@@ -49,7 +51,7 @@ def test_what_must_not_be_sent_twice_says_so() -> None:
 
 
 @pytest.mark.parametrize("row", CALLS, ids=lambda row: f"{row.method} {row.path}")
-def test_a_row_says_what_it_does_in_one_line(row: job_calls.CallRow[object]) -> None:
+def test_a_row_says_what_it_does_in_one_line(row: CallRow[Any]) -> None:
     assert row.about[0].islower() or row.about[0] in "[`", row.about
     assert "\n" not in row.about + row.shown
     assert not row.about.endswith(".")

@@ -227,20 +227,30 @@ TRACES = os.environ.get("CRESS_TRACES")
 
 @pytest.mark.skipif(not TRACES, reason="CRESS_TRACES is not set: point it to the folder of the real traces to run this")
 @pytest.mark.parametrize(
-    "policy", ["FIFO", *(pytest.param(each, marks=pytest.mark.long) for each in ("BackFill", "Priority", "Capacity"))]
+    ("policy", "part"),
+    [
+        ("FIFO", 10),
+        *(pytest.param(each, 1, marks=pytest.mark.long) for each in ("FIFO", "BackFill", "Priority", "Capacity")),
+    ],
 )
-def test_all_dags_of_the_real_trace_run_and_no_step_starts_before_those_before_it(policy: str, tmp_path: Path) -> None:
-    path = Path(TRACES or "") / "dag" / "alibaba-v2018-dags.jsonl.gz"
-    with gzip.open(path) as file:
-        trace = [json.loads(line) for line in file]
+def test_dags_of_the_real_trace_run_and_no_step_starts_before_those_before_it(
+    policy: str, part: int, tmp_path: Path
+) -> None:
+    """All dags of the trace, or each tenth."""
+    path = tmp_path / "dags.jsonl.gz"
+    with gzip.open(Path(TRACES or "") / "dag" / "alibaba-v2018-dags.jsonl.gz") as file, gzip.open(path, "w") as chosen:
+        lines = file.readlines()[::part]
+        chosen.writelines(lines)
+    trace = [json.loads(line) for line in lines]
+    steps = sum(len(dag["tasks"]) for dag in trace)
     plan = run.plan(request.Request(trace=str(path), out=tmp_path, policies=(policy,)))
     result = run.simulate(plan, plan.choices[0])
     run.write_result(result, plan)
     assert not result.notes
     with (result.directory / "jobs.csv").open() as table:
         rows = {row["job"]: row for row in csv.DictReader(table)}
-    assert len(rows) == 22_409 == sum(len(dag["tasks"]) for dag in trace)
-    assert Counter(row["state"] for row in rows.values()) == {"finished": 22_409}
+    assert len(rows) == steps
+    assert Counter(row["state"] for row in rows.values()) == {"finished": steps}
     assert result.analysis.summary["tasks_finished"] == sum(task["instances"] for dag in trace for task in dag["tasks"])
     edges = 0
     for dag in trace:
@@ -251,9 +261,11 @@ def test_all_dags_of_the_real_trace_run_and_no_step_starts_before_those_before_i
                 edges += 1
                 first, then = rows[f"{dag['job']}.{number[before]}"], rows[f"{dag['job']}.{each['name']}"]
                 assert float(then["start"]) >= float(first["end"])
-    assert edges == 20_108
+    if part == 1:
+        assert (len(trace), steps, edges) == (3_690, 22_409, 20_108)
+    assert edges > 1_000
     summary = result.analysis.summary
-    assert (summary["dags"], summary["dags_finished"]) == (3_690, 3_690)
+    assert (summary["dags"], summary["dags_finished"]) == (len(trace), len(trace))
     assert summary["dag_stretch_median"] >= 1.0
     dags = result.analysis.dags
     assert dags is not None

@@ -43,7 +43,7 @@ def played(work: Workload, order: str) -> History:
     return path.run(list(range(len(work))), ["default"] * len(work), check=True, progress=None)
 
 
-@examples(40)
+@examples(14)
 @given(rows=JOBS, data=st.data(), order=st.sampled_from([ONE_BY_ONE, TOGETHER]))
 def test_nothing_is_known_of_a_run_before_it_ends(
     rows: list[tuple[int, int, int, int]], data: st.DataObject, order: str

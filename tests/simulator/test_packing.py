@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.simulator.packing.bound import Pod, Room, most_allocated
@@ -56,7 +56,7 @@ def fit(parts: list[int], free: list[int]) -> bool:
 MODELS = ("A", "B", "C")
 
 
-@settings(max_examples=40, deadline=None)
+@examples(14)
 @given(
     st.lists(
         st.builds(
@@ -97,7 +97,7 @@ def test_the_bound(pods: dict[tuple[int, int, int, str], int], bound: int) -> No
     assert most_allocated({Pod(*pod[:3], frozenset(pod[3])): n for pod, n in pods.items()}, rooms) == bound
 
 
-@examples(30)
+@examples(10)
 @given(
     st.dictionaries(st.sampled_from([110, 160, 190, 240, 470, 810, 1000]), st.integers(1, 40), min_size=1),
     st.integers(1, 20),

@@ -108,7 +108,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     return tidy(replace(work, after=tuple(after) if any(after) else None, groups=groups, killed=killed))
 
 
-@examples(60)
+@examples(20)
 @given(workloads())
 def test_both_paths_lead_to_the_same_attempts_and_ends(work: Workload) -> None:
     direct, managed = both(work)

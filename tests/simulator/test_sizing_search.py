@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.simulator.sizing.search import OutOfReach, Search
+from tests.examples import examples
 
 
 def search(passing: set[int], guess: int, *, most: int = 40, beyond: int = 2) -> tuple[int, list[int]]:
@@ -21,7 +22,7 @@ def search(passing: set[int], guess: int, *, most: int = 40, beyond: int = 2) ->
 
 
 @given(least=st.integers(1, 40), guess=st.integers(-3, 60))
-@settings(max_examples=60)
+@examples(20)
 def test_where_more_always_helps_it_is_the_least(least: int, guess: int) -> None:
     found, tried = search(set(range(least, 41)), guess)
     assert found == least
@@ -29,7 +30,7 @@ def test_where_more_always_helps_it_is_the_least(least: int, guess: int) -> None
 
 
 @given(passing=st.sets(st.integers(1, 30)), guess=st.integers(1, 40), beyond=st.integers(0, 3))
-@settings(max_examples=150)
+@examples(50)
 def test_where_it_does_not_the_sizes_beyond_pass_too_and_the_one_below_fails(
     passing: set[int], guess: int, beyond: int
 ) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.center.store_maintenance import check
+from cress.center.keeping.store_maintenance import check
 from cress.executor.node_facts import PRETENDED_BOOT
 from cress.executor.processes import is_alive
 from tests.system.cluster import Cluster, wait_until

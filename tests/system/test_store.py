@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cress.center.recovery import restored
+from cress.center.keeping.recovery import restored
+from cress.center.keeping.store_maintenance import check
 from cress.center.settings import Settings
-from cress.center.store_maintenance import check
 from cress.store.tools import reading
 from tests.system.cluster import Cluster, wait_until
 from tests.system.streams import Submits

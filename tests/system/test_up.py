@@ -6,13 +6,15 @@ import json
 import os
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
-from cress.client import Client
+from cress.client import Client, Refused
 from tests.system.cluster import PATIENCE, Cluster, wait_until
 
 SMALL = ("up", "--port", "0", "--executors", "2", "--node-resource", "<2, 2G>")
@@ -170,6 +172,23 @@ def test_executors_have_racks_labels_and_dynamic_ports_of_their_own(home: Cluste
     assert up.stop()[0] == 0
 
 
+def test_settings_of_center_and_executors_reach_them(home: Cluster) -> None:
+    elsewhere = home.folder / "other"
+    assert home.cress("tls", "init", "--data", elsewhere).returncode == 0
+    certificate, authority = str(elsewhere / "tls/center.pem"), str(elsewhere / "tls/ca.pem")
+    up = Up(
+        home, "--executors", "1", "--repel", "gpu", "--oidc-issuer", "https://id.example.com", "--oidc-client-id", "me",
+        "--tls-cert", certificate, "--tls-key", certificate, "--tls-ca", authority,
+    )  # fmt: skip
+    trusted = ssl.create_default_context(cafile=authority)
+    url = json.loads((home.data / "center.json").read_text())["url"]
+    told = httpx.get(f"{url}/v1/login", verify=trusted).json()
+    assert told == {"issuer": "https://id.example.com", "client_id": "me", "scope": "openid email"}
+    with up.client() as client, pytest.raises(Refused, match="gpu, by which node1 repels"):
+        client.submit([script(home, "true")])
+    assert up.stop()[0] == 0
+
+
 def test_two_cannot_share_a_data_directory(home: Cluster) -> None:
     up = Up(home)
     second = home.cress(*SMALL)
@@ -203,6 +222,13 @@ def test_a_port_that_is_taken_is_said(home: Cluster) -> None:
         (("--data", "/proc/nothing"), "/proc/nothing"),
         (("--executors", "3", "--racks", "r1,r2"), "--racks: 2 racks for 3 executors (one name for each of them, or"),
         (("--label", "Rack=r1"), "--label: Rack means something else in constraints"),
+        (("--oidc-client-id", "cress"), "--oidc-client-id: there is no provider"),
+        (("--oidc-issuer", "http://id", "--oidc-client-id", "cress"), "--oidc-issuer: 'http://id' is not an address"),
+        (("--keep-history", "soon"), "--keep-history: 'soon' does not begin with a number"),
+        (("--log-size", "1Q"), "--log-size: "),
+        (("--hide", "/nowhere"), "--hide: /nowhere is not a folder that can be named here"),
+        (("--data-path", "sets"), "--data-path: "),
+        (("--tls-cert", "/nowhere"), "--tls-cert, --tls-key: a certificate and its key go together (both files)"),
         (("--topology", "/nowhere/racks.yaml"), "/nowhere/racks.yaml: cannot be read: No such file or directory"),
     ],
 )

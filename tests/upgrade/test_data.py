@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cress.center.clock import Clock
+from cress.center.process.clock import Clock
 from cress.executor.journal import Journal
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from cress.center.clock import Clock
-from cress.center.recovery import load_machine
+from cress.center.keeping.recovery import load_machine
+from cress.center.process.clock import Clock
 from cress.center.settings import Settings
 from cress.executor.journal import Journal, JournalError
 from cress.lifecycle.machine import Machine

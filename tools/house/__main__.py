@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.house import circles, words
+from tools.house import circles, counts, words
 from tools.house.length import MOST_LINES, too_long
 from tools.house.pure import check_source, pure_files
 
@@ -28,6 +28,7 @@ def main() -> int:
     ]
     complaints += circles.check(package)
     complaints += words.check(package)
+    complaints += counts.check(ROOT)
     for complaint in complaints:
         print(complaint)
     print(f"Rules of the house: {len(files)} files of pure rooms read, {len(complaints)} complaints")

@@ -11,6 +11,26 @@ from pathlib import Path
 
 # Sub-rooms and files of a room, from the lowest to the highest: each imports only what stands before it, or itself.
 ORDERED: dict[str, tuple[str, ...]] = {
+    "center": (
+        "settings",
+        "web",
+        "process",
+        "keeping",
+        "tls",
+        "connections",
+        "committing",
+        "secrets",
+        "access",
+        "dns",
+        "files",
+        "data_locations",
+        "executors",
+        "views",
+        "requests",
+        "leading",
+        "api",
+        "run",
+    ),
     "core": (
         "kernels",
         "tables",

@@ -22,16 +22,21 @@ import uvicorn
 import uvloop
 
 from cress.center.access.callers import Callers
+from cress.center.access.guard import LOCAL_NAMES
 from cress.center.access.job_tokens import JobTokens
 from cress.center.access.public_socket import public_socket
 from cress.center.api.app import make_app
 from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
-from cress.center.asgi import App
-from cress.center.auth import FINGERPRINT, cluster_secret, fingerprint_of, owner
-from cress.center.committer import Committer
-from cress.center.compilation import Compilation
-from cress.center.core_dumps import forbid_core_dumps
-from cress.center.data_directory import (
+from cress.center.committing.committer import Committer
+from cress.center.committing.leader_term import InCharge
+from cress.center.committing.memory import Memory
+from cress.center.data_locations.namenodes import Namenodes
+from cress.center.dns.server import DnsServer, check_dns
+from cress.center.executors.listener import Listener
+from cress.center.files.group_file import GroupFile
+from cress.center.files.licence_file import read_licences, set_licences
+from cress.center.files.topology import Topology, read_topology
+from cress.center.keeping.data_directory import (
     ADDRESS,
     API_SOCKET,
     CA,
@@ -40,25 +45,20 @@ from cress.center.data_directory import (
     Address,
     DataDirectory,
 )
-from cress.center.data_locations.namenodes import Namenodes
-from cress.center.dns.server import DnsServer, check_dns
-from cress.center.garbage import Collector
-from cress.center.group_file import GroupFile
-from cress.center.in_charge import InCharge
-from cress.center.leadership import Leadership
-from cress.center.leading import BACKLOG, Leading, bound_socket, executor_sockets
-from cress.center.licence_file import read_licences, set_licences
-from cress.center.listener import Listener
-from cress.center.local_zone import local_zone
-from cress.center.memory import Memory
+from cress.center.keeping.owner_token import FINGERPRINT, cluster_secret, fingerprint_of, owner
+from cress.center.leading.leader_work import BACKLOG, Leading, bound_socket, executor_sockets
+from cress.center.leading.leadership import Leadership
+from cress.center.leading.standby import Standby
+from cress.center.process.compilation import Compilation
+from cress.center.process.core_dumps import forbid_core_dumps
+from cress.center.process.garbage import Collector
+from cress.center.process.local_zone import local_zone
 from cress.center.secrets.delivery import SecretDelivery
 from cress.center.secrets.key_file import KeyFile, MissingKeyFile, default_path
 from cress.center.secrets.vault import Vault
-from cress.center.security import LOCAL_NAMES
 from cress.center.settings import Settings
-from cress.center.sign_ins import SlowSignIns
-from cress.center.standby import Standby
-from cress.center.topology import Topology, read_topology
+from cress.center.web.asgi import App
+from cress.center.web.sign_ins import SlowSignIns
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
 from cress.model.zones import zone_of

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cress.cli.common import (
-    AddressRate,
-    DimensionNames,
-    LicenceTotals,
-    PublicSocket,
-    RunAs,
-    SecretsKey,
-    UserJobs,
-    UserRate,
-    UserTasks,
-    WhoSees,
-    Zone,
-    connect,
-    duration_of,
-    licences_of,
-    names_of,
-    size_of,
-    time_zone_of,
-)
+from cress.cli.common import connect, duration_of, pairs
 from cress.cli.configured import Check, Config
 from cress.cli.errors import told
-from cress.model.access import ADDRESS_RATE, USER_JOBS, USER_RATE, USER_TASKS, Role, Visibility, role_of
+from cress.cli.program_options import with_settings
+from cress.model.access import Role, role_of
 from cress.model.errors import InputError
+from cress.model.program_settings.center_settings import CENTER_SETTINGS
+from cress.model.program_settings.setting import CENTER, fields
 
 if TYPE_CHECKING:
     from cress.center.settings import Oidc
+
+# The parameters of ``oidc_of`` in their order; those of the settings begin with ``oidc_``.
+OIDC = ("issuer", "client_id", "claim", "domain", "role", "life")
 
 EPILOG = """\
 \b
@@ -48,127 +37,9 @@ Exit codes: 0 stopped as asked, 1 it could not go on, 2 bad input.
 """
 
 
+@with_settings(CENTER)
 def center(
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="DIR",
-            envvar="CRESS_DATA",
-            help="Where everything is kept. Default: ~/.local/share/cress.",
-        ),
-    ] = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where it listens.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="For people and programs; 0: any free one.")] = 7411,
-    executor_port: Annotated[int, typer.Option(min=0, max=65535, help="For executors; 0: any free one.")] = 7412,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="Set an option of the scheduler, such as grace=30s (docs/groups.md); it stays until it is set again.",
-        ),
-    ] = None,
-    dimension: DimensionNames = None,
-    topology: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Racks, which are neighbours, and their nodes; read again at SIGHUP."),
-    ] = None,
-    licences: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The licences of the cluster (docs/licences.md); read again at SIGHUP."),
-    ] = None,
-    licence: LicenceTotals = None,
-    groups: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The groups of the cluster (docs/groups.md); read again at SIGHUP."),
-    ] = None,
-    zone: Zone = "",
-    store: Annotated[
-        str,
-        typer.Option(
-            metavar="URL",
-            envvar="CRESS_STORE",
-            help="A store that several centers share (docs/store.md): zookeeper://HOST,HOST,HOST/PATH or "
-            "postgresql://USER@HOST/DATABASE. Default: a file.",
-        ),
-    ] = "",
-    history: Annotated[
-        str, typer.Option(metavar="URL", help="Database for finished work (docs/history.md). Default: a file.")
-    ] = "",
-    keep_history: Annotated[str, typer.Option(metavar="DURATION", help="How long finished work is kept.")] = "90d",
-    keep_usage: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long the usage of groups is kept.")
-    ] = "1100d",
-    keep_events: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long files of the event log are kept.")
-    ] = "30d",
-    keep_events_size: Annotated[
-        str, typer.Option(metavar="SIZE", help="How much of the event log is kept at most.")
-    ] = "1G",
-    run_as: RunAs = "",
-    socket: PublicSocket = None,
-    visibility: WhoSees = Visibility.ALL,
-    user_jobs: UserJobs = USER_JOBS,
-    user_tasks: UserTasks = USER_TASKS,
-    user_rate: UserRate = USER_RATE,
-    address_rate: AddressRate = ADDRESS_RATE,
-    oidc_issuer: Annotated[
-        str, typer.Option(metavar="URL", help="The provider of OpenID Connect at which users sign in (docs/users.md).")
-    ] = "",
-    oidc_client_id: Annotated[str, typer.Option(metavar="ID", help="The id of Cress there.")] = "",
-    oidc_claim: Annotated[
-        str, typer.Option(metavar="CLAIM", help="What users are called by: email, preferred_username, sub, …")
-    ] = "email",
-    oidc_domain: Annotated[
-        str, typer.Option(metavar="DOMAIN", help="Only users NAME@DOMAIN, who are called NAME. Default: all.")
-    ] = "",
-    oidc_role: Annotated[
-        str, typer.Option(metavar="ROLE", help="The role of those whose role was not set; none: they may not sign in.")
-    ] = "user",
-    oidc_life: Annotated[str, typer.Option(metavar="DURATION", help="How long a sign-in lasts.")] = "12h",
-    secrets_key: SecretsKey = None,
-    dns: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS:PORT",
-            help=(
-                "Answer DNS questions about the names of running tasks there (docs/names.md), for everybody who "
-                "can ask."
-            ),
-        ),
-    ] = "",
-    dns_domain: Annotated[
-        str, typer.Option(metavar="DOMAIN", help="The domain of these names: web.research.DOMAIN.")
-    ] = "cress",
-    webhdfs: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAMENODE=URL",
-            help="Where WebHDFS of hdfs://NAMENODE is asked (docs/data.md); several times. any: others are asked too.",
-        ),
-    ] = None,
-    data_age: Annotated[
-        str, typer.Option(metavar="DURATION", help="How old what is known of data may get while a job waits for it.")
-    ] = "10min",
-    tls_cert: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Its certificate (docs/tls.md). Default: the one that `cress tls init` made, if any."
-        ),
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key of that certificate.")] = None,
-    tls_ca: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The authority that makes the certificates of executors.")
-    ] = None,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="HOST", help="A further name by which it is called, beside those in its certificate; several times."
-        ),
-    ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen on any address without TLS: whoever can listen in reads all.")
-    ] = False,
+    *,
     config: Config = "",  # noqa: ARG001 – read before the other options
     check: Check = False,
     hand_over: Annotated[
@@ -179,72 +50,65 @@ def center(
         ),
     ] = False,
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
+    **given: Any,
 ) -> None:
     """Run a center until it is stopped."""
     with told("center", "center"):
         from cress.center.run import run_center
         from cress.center.settings import Settings
-        from cress.client.config import data_directory
         from cress.executor.hidden_folders import is_private, note_home
         from cress.model.option_text import parse_assignments
-        from cress.model.resources import Dimensions
 
         if hand_over:
-            hand_the_lead_over(data)
+            hand_the_lead_over(given["data"])
             return
-        if (tls_cert is None) != (tls_key is None):
-            raise InputError("a certificate and its key go together", hint="both files", field="--tls-cert, --tls-key")
-        dns_address, domain = dns_of(dns, dns_domain)
-        settings = Settings(
-            data=data_directory(data),
-            host=host,
-            names=tuple(name or ()),
-            insecure=insecure,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            tls_ca=tls_ca,
-            port=port,
-            executor_port=executor_port,
-            options=tuple(option or ()),
-            dimensions=Dimensions(tuple(dimension or ())),
-            parent_pipe=parent_pipe,
-            topology=topology,
-            licences=licences,
-            licence=licences_of(licence, licences),
-            groups=groups,
-            zone=time_zone_of(zone),
-            store=store,
-            history=history,
-            keep_history=duration_of(keep_history, "--keep-history"),
-            keep_usage=duration_of(keep_usage, "--keep-usage"),
-            keep_events=duration_of(keep_events, "--keep-events"),
-            keep_events_size=size_of(keep_events_size, "--keep-events-size"),
-            run_as=names_of(run_as, "--run-as"),
-            socket=socket,
-            oidc=oidc_of(oidc_issuer, oidc_client_id, oidc_claim, oidc_domain, oidc_role, oidc_life),
-            user_jobs=user_jobs,
-            user_tasks=user_tasks,
-            user_rate=user_rate,
-            address_rate=address_rate,
-            secrets_key=secrets_key,
-            visibility=visibility,
-            dns=dns_address,
-            dns_domain=domain,
-            webhdfs=tuple(webhdfs or ()),
-            data_age=duration_of(data_age, "--data-age"),
-        )
+        settings = Settings(**center_fields(CENTER, given), parent_pipe=parent_pipe)
         if check:
-            from cress.center.store_maintenance import check_address
+            from cress.center.keeping.store_maintenance import check_address
 
             parse_assignments(settings.options)
-            if store:
-                check_address(store)
+            if settings.store:
+                check_address(settings.store)
             raise typer.Exit
         note_home(settings.data)
-        if secrets_key is not None and is_private(secrets_key.absolute().parent):
-            note_home(secrets_key.absolute().parent)
+        if settings.secrets_key is not None and is_private(settings.secrets_key.absolute().parent):
+            note_home(settings.secrets_key.absolute().parent)
         code = run_center(settings)
     raise typer.Exit(code)
+
+
+def center_fields(program: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a center's settings from the options of a program: the center, or ``up``.
+
+    Raises InputError.
+    """
+    from cress.client.config import data_directory
+
+    if (given["tls_cert"] is None) != (given["tls_key"] is None):
+        raise InputError("a certificate and its key go together", hint="both files", field="--tls-cert, --tls-key")
+    dns, domain = dns_of(given["dns"], given["dns_domain"])
+    return {
+        **fields((each for each in CENTER_SETTINGS if program in each.programs), given),
+        "data": data_directory(given["data"]),
+        "licence": licences_of(given["licence"], given["licences"]),
+        "oidc": oidc_of(*(given[f"oidc_{each}"] for each in OIDC)),
+        "dns": dns,
+        "dns_domain": domain,
+    }
+
+
+def licences_of(texts: list[str] | None, file: Path | None) -> tuple[tuple[str, int], ...]:
+    """The values of ``--licence``: how many the cluster has of each."""
+    if not texts:
+        return ()
+    if file is not None:
+        raise InputError("is given beside --licences", hint="one of both", field="--licence")
+    from cress.model.jobfile.licences import totals
+
+    try:
+        return totals(pairs(texts, "--licence", "NAME=N"))
+    except InputError as error:
+        raise InputError(error.what, hint=error.hint or "a whole number", field="--licence") from None
 
 
 def dns_of(address: str, domain: str) -> tuple[tuple[str, int] | None, str]:

@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from cress.cli.table_layout import Selection
-from cress.model.access import Visibility
-from cress.model.attributes import parse_labels
 from cress.model.errors import InputError
-from cress.model.node import Value
 
 if TYPE_CHECKING:
     from cress.client import Client
@@ -51,93 +48,6 @@ Licence = Annotated[
 Deadline = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="When all tasks should have ended: 6h from now, or '2026-12-01 18:00'."),
-]
-
-# Options of `cress center`, `cress executor` and `cress up` that mean the same in each.
-LicenceTotals = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=N",
-        help="A licence of the cluster and how many there are, instead of a file; may be given several times.",
-    ),
-]
-Zone = Annotated[
-    str, typer.Option(metavar="ZONE", help="Time zone of timetables, such as Europe/Berlin. Default: this machine's.")
-]
-DimensionNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME", help="Declare a kind of resource, such as gpu, before a node offers it (docs/devices.md)."
-    ),
-]
-RunAs = Annotated[
-    str, typer.Option(metavar="NAME,…", help="Accounts that everybody may have tasks run as (docs/containers.md).")
-]
-MapUser = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="USER=ACCOUNT",
-        help="The account that runs a user's tasks, if it has another name (docs/task-accounts.md); several times.",
-    ),
-]
-RootGroup = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="GROUP", help="A group whose tasks may run as root and as accounts of the system; several times."
-    ),
-]
-PublicSocket = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="PATH",
-        help="A socket for all accounts of this machine, such as /run/cress/api.sock: users are who the kernel says "
-        "(docs/users.md).",
-    ),
-]
-WhoSees = Annotated[Visibility, typer.Option(help="Whose jobs users see: their own, those of their groups, or all.")]
-UserJobs = Annotated[
-    int, typer.Option(metavar="N", min=0, help="Most jobs of one user that are not over; 0: any number.")
-]
-UserTasks = Annotated[
-    int, typer.Option(metavar="N", min=0, help="Most tasks of these jobs of one user; 0: any number.")
-]
-UserRate = Annotated[
-    int,
-    typer.Option(metavar="N", min=0, help="Requests a second of one user, 40 times as many at once; 0: any number."),
-]
-AddressRate = Annotated[int, typer.Option(metavar="N", min=0, help="The same for one address.")]
-SecretsKey = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        envvar="CRESS_SECRETS_KEY",
-        help="The file with the keys of the secrets, outside the data directory (docs/secrets.md). Default: "
-        "CLUSTER.key in "
-        "/etc/cress/keys, or in ~/.config/cress/keys without root.",
-    ),
-]
-RuntimeName = Annotated[
-    str,
-    typer.Option(metavar="RUNTIME", help="For jobs that do not say: process, container, or auto (docs/containers.md)."),
-]
-Writable = Annotated[
-    list[Path] | None, typer.Option(metavar="DIR", help="A folder that containers may write to; several times.")
-]
-
-AllowHost = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="HOST",
-        help="A host that files and outputs of jobs may name: any, a name, *.DOMAIN, an address or network, with "
-        ":PORT; "
-        "several times (docs/files.md). Default: any, which leaves out this node and the center.",
-    ),
-]
-AllowScheme = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="SCHEME", help="A kind of addresses that they may name, instead of the usual ones; several times."
-    ),
 ]
 
 # A center that restarts is back within seconds; nobody waits in vain for much longer.
@@ -217,12 +127,6 @@ def given_as(option: str) -> Iterator[None]:
         raise error.at(field=option) from None
 
 
-def labels_of(texts: list[str] | None) -> dict[str, Value]:
-    """The values of ``--label``."""
-    with given_as("--label"):
-        return parse_labels(texts or ())
-
-
 def read_text(file: Path | str, what: str, *, most: int = MOST_BYTES) -> str:
     """The text of a file, or of standard input for ``-``. Raises ``InputError``; ``what`` says what it should be.
 
@@ -275,25 +179,6 @@ def duration_of(text: str, option: str) -> int:
         return parse_duration(text)
 
 
-def size_of(text: str, option: str) -> int:
-    """The bytes in ``1G``, given as ``option``."""
-    from cress.model.resources import Measure
-    from cress.model.units import parse_amount
-
-    with given_as(option):
-        return parse_amount(text, Measure.BYTES)
-
-
-def names_of(text: str, option: str) -> tuple[str, ...]:
-    """The names in ``alice,postgres``, given as ``option``; none in an empty text."""
-    names = tuple(each.strip() for each in text.split(",")) if text else ()
-    if not all(names) or any(" " in each for each in names):
-        raise InputError(
-            f"{text!r} is not a list of names", hint="with commas between them: alice,postgres", field=option
-        )
-    return names
-
-
 def count(number: int, noun: str) -> str:
     """``1 task``, ``2,000 tasks``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
@@ -314,29 +199,3 @@ def patiently(ask: Callable[[], _T], verb: str) -> _T:
             elif time.monotonic() - since > PATIENCE:
                 raise
             time.sleep(AGAIN)
-
-
-def licences_of(texts: list[str] | None, file: Path | None) -> tuple[tuple[str, int], ...]:
-    """The values of ``--licence``: how many the cluster has of each."""
-    if not texts:
-        return ()
-    if file is not None:
-        raise InputError("is given beside --licences", hint="one of both", field="--licence")
-    from cress.model.jobfile.licences import totals
-
-    try:
-        return totals(pairs(texts, "--licence", "NAME=N"))
-    except InputError as error:
-        raise InputError(error.what, hint=error.hint or "a whole number", field="--licence") from None
-
-
-def time_zone_of(name: str) -> str:
-    """The value of ``--zone``: the name of a time zone; empty: none was given."""
-    if not name:
-        return ""
-    from cress.model.zones import zone_of
-
-    try:
-        return str(zone_of(name))
-    except InputError as error:
-        raise InputError(error.what, hint=error.hint, field="--zone") from None

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import typer
 
 from cress.cli.common import read_text
-from cress.cli.config_keys import Key, keys_of, without_passwords
+from cress.cli.config_keys import keys_of, without_passwords
 from cress.cli.configured import FOLDER, MOST_BYTES, Origin
 from cress.cli.programs import PROGRAMS, command_of
 from cress.model.errors import InputError
@@ -63,22 +63,6 @@ def values_of(file: Path, kind: str) -> list[Value]:
         Value(name, _shown(context.params[key.option.name]), command.origin(context, key))
         for name, key in keys_of(command).items()
     ]
-
-
-def keys_table(program: str) -> str:
-    """Return the keys of a program's file as a Markdown table, for the docs."""
-    rows = ["| key | value | variable | default | meaning |", "|---|---|---|---|---|"]
-    for key in keys_of(command_of(program)).values():
-        names = ", ".join(f"`{each}`" for each in key.variables)
-        help_text = " ".join((key.option.help or "").split())
-        cells = (f"`{key.name}`", key.kind, names, _default(key), help_text)
-        rows.append("| " + " | ".join(each.replace("|", "\\|") for each in cells) + " |")
-    return "\n".join(rows) + "\n"
-
-
-def _default(key: Key) -> str:
-    shown = _shown(key.option.default)
-    return "–" if shown in ("-", "false") else f"`{shown}`"
 
 
 def _kind(file: Path) -> str:

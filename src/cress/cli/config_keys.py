@@ -1,13 +1,14 @@
-"""Keys of the configuration files of programs, derived from the options of their commands (design note 0018)."""
+"""Keys of the configuration files of programs, from the table of settings (design notes 0018 and 0037)."""
 
 from __future__ import annotations
 
 import re
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from cress.model.errors import InputError, InputErrors
+from cress.model.program_settings.setting import Setting, ValueType
+from cress.model.program_settings.table import settings_of
 from cress.model.toml_text import TomlText, kind_of
 from cress.model.units import closest
 
@@ -15,65 +16,37 @@ if TYPE_CHECKING:
     import typer
     from typer.core import TyperCommand, TyperOption
 
-# Options about the file itself, or about one call.
-NO_KEYS = frozenset({"config", "check", "hand_over", "help"})
 _PASSWORD = re.compile(r"://[^/@:\s]*:[^/@\s]+@")
 
 
 class Key:
-    """A key of a file: the option of a command that it stands for.
+    """A key of a file: a setting, and the option of the command that it stands for.
 
-    ``variables`` are the environment variables of the option, the one that counts first.
+    ``variables`` are the environment variables of the setting, the one that counts first.
     """
 
-    def __init__(self, option: TyperOption, prefix: str) -> None:
+    def __init__(self, setting: Setting, option: TyperOption, program: str) -> None:
+        self.setting = setting
         self.option = option
-        self.flag = next(each for each in option.opts if each.startswith("--"))
-        self.name = self.flag.removeprefix("--")
-        older = [option.envvar] if isinstance(option.envvar, str) else list(option.envvar or ())
-        self.variables = (*older, f"{prefix}_{str(option.name).upper()}")
-        metavar = option.metavar or ""
-        self.is_table = option.multiple and "=" in metavar
-        self.is_joined = not option.multiple and "," in metavar
-
-    @property
-    def kind(self) -> str:
-        """The type of its value in words."""
-        option = self.option
-        if option.multiple:
-            return "a list of texts, or a table" if self.is_table else "a list of texts"
-        if option.is_bool_flag:
-            return "true or false"
-        annotation = option.type_descriptor.annotation
-        if annotation in (int, float):
-            return "a number"
-        if isinstance(annotation, type) and issubclass(annotation, Enum):
-            return "one of " + ", ".join(str(each.value) for each in annotation)
-        return "a text, or a list of texts" if self.is_joined else "a text"
-
-    @property
-    def is_path(self) -> bool:
-        """Flag: its values are paths."""
-        return self.option.type_descriptor.annotation in (Path, list[Path])
+        self.name = setting.name
+        self.variables = setting.variables(program)
 
     def read(self, value: Any, folder: Path) -> Any:
         """Return a value of a file as the parser of the command takes it.
 
         Raises InputError; paths start at ``folder``.
         """
-        option = self.option
-        if option.multiple:
-            if self.is_table and isinstance(value, dict):
+        setting = self.setting
+        if setting.many:
+            if setting.is_table and isinstance(value, dict):
                 value = [f"{name}={_word(each, self)}" for name, each in value.items()]
             values = value if isinstance(value, list) else [value]
             return [self._text(each, folder) for each in values]
-        if option.is_bool_flag:
+        if setting.value_type is ValueType.SWITCH:
             return value if isinstance(value, bool) else self._refuse(value)
-        if self.kind == "a number":
-            fits = isinstance(value, (int, float)) and not isinstance(value, bool)
-            whole = option.type_descriptor.annotation is float or isinstance(value, int)
-            return value if fits and whole else self._refuse(value)
-        if self.is_joined and isinstance(value, list):
+        if setting.value_type is ValueType.NUMBER:
+            return value if isinstance(value, int) and not isinstance(value, bool) else self._refuse(value)
+        if setting.is_joined and isinstance(value, list):
             return ",".join(self._text(each, folder) for each in value)
         return self._text(value, folder)
 
@@ -81,12 +54,16 @@ class Key:
         if not isinstance(value, str):
             self._refuse(value)
         if "\0" in value:
-            raise InputError("has a character that no value has", hint=self.kind)
-        return str(folder / Path(value).expanduser()) if self.is_path and value else str(value)
+            raise InputError("has a character that no value has", hint=self.setting.form)
+        return (
+            str(folder / Path(value).expanduser())
+            if self.setting.value_type is ValueType.PATH and value
+            else str(value)
+        )
 
     def _refuse(self, value: Any) -> Any:
-        quoted = isinstance(value, (int, float)) and not isinstance(value, bool) and "text" in self.kind
-        hint = f'{self.kind}: "{value}"' if quoted else self.kind
+        quoted = isinstance(value, (int, float)) and not isinstance(value, bool) and "text" in self.setting.form
+        hint = f'{self.setting.form}: "{value}"' if quoted else self.setting.form
         raise InputError(f"is {kind_of(value)}", hint=hint)
 
 
@@ -99,12 +76,10 @@ def _word(value: Any, key: Key) -> str:
 
 
 def keys_of(command: TyperCommand) -> dict[str, Key]:
-    """Return the keys that a command's file may have, by name."""
-    prefix = command.context_settings["auto_envvar_prefix"]
-    options: list[Any] = [
-        each for each in command.params if each.name not in NO_KEYS and not getattr(each, "hidden", 0)
-    ]
-    return {key.name: key for key in (Key(each, prefix) for each in options)}
+    """Return the keys that the file of a program may have, by name."""
+    program, options = str(command.name), {each.name: each for each in command.params}
+    keys = (Key(each, cast("TyperOption", options[each.parameter]), program) for each in settings_of(program))
+    return {key.name: key for key in keys}
 
 
 def read_keys(text: TomlText, command: TyperCommand, ctx: typer.Context) -> dict[str, Any]:
@@ -134,7 +109,7 @@ def check_value(key: Key, value: Any, ctx: typer.Context) -> None:
     try:
         key.option.process_value(ctx, value)
     except UsageError as error:
-        raise InputError(error.message, hint=key.kind) from None
+        raise InputError(error.message, hint=key.setting.form) from None
 
 
 def _unknown(name: str, keys: dict[str, Key], program: str) -> InputError:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import typer
 from typer._click.core import ParameterSource
 from typer.core import TyperCommand
 
 from cress.cli.common import read_text
-from cress.cli.config_keys import NO_KEYS, Key, check_value, keys_of, passwords_in, read_keys
+from cress.cli.config_keys import Key, check_value, keys_of, passwords_in, read_keys
 from cress.cli.errors import told, told_at
 from cress.model.errors import InputError
+from cress.model.program_settings.setting import ValueType
+from cress.model.program_settings.table import settings_of
 from cress.model.toml_text import TomlText
 
 # The folder of the files that are read without being named.
@@ -50,14 +52,16 @@ class ConfiguredCommand(TyperCommand):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        for option in self.params:
-            if getattr(option, "is_bool_flag", False) and option.name not in NO_KEYS and not option.hidden:  # type: ignore[attr-defined]
+        settings = {each.parameter: each for each in settings_of(str(self.name))}
+        for option in cast("list[Any]", self.params):
+            setting = settings.get(str(option.name))
+            if setting is not None and setting.value_type is ValueType.SWITCH:
                 # A flag comes before the file also where the file says true.
-                option.secondary_opts = [_opposite(option.opts[0])]
-            if getattr(option, "hidden", False) or option.name in NO_KEYS - {"config"}:
-                option.allow_from_autoenv = False  # type: ignore[attr-defined]
-            elif getattr(option, "envvar", None) is None:
-                option.show_envvar = False  # type: ignore[attr-defined]  # its name follows a rule that the epilog tells
+                option.secondary_opts = [_opposite(setting.flag)]
+            if setting is None and option.name != "config":
+                option.allow_from_autoenv = False
+            elif option.envvar is None:
+                option.show_envvar = False  # its name follows a rule that the epilog tells
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the option for help, which has no variable."""
@@ -119,7 +123,7 @@ class ConfiguredCommand(TyperCommand):
         """Return where the value of a key comes from, in a context that has been parsed."""
         source = ctx.get_parameter_source(key.option.name)
         if source is ParameterSource.COMMANDLINE:
-            return Origin("flag", key.flag)
+            return Origin("flag", key.setting.flag)
         if source is ParameterSource.ENVIRONMENT:
             return Origin("env", variable_of(key))
         if source is ParameterSource.DEFAULT_MAP:

@@ -48,7 +48,8 @@ def demo(
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         # Short: the paths of Unix sockets are limited to 107 bytes.
         data = Path(tempfile.mkdtemp(prefix="cress-"))
-        cluster = LocalCluster(LocalSetup(data=data, executors=3, resource=RESOURCE, options=OPTIONS), _say)
+        options = [argument for each in OPTIONS for argument in ("--option", each)]
+        cluster = LocalCluster(LocalSetup(data=data, executors=3, resource=RESOURCE, center=options), _say)
         try:
             _say("starting a center and three executors")
             cluster.start()

@@ -5,37 +5,24 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cress.cli.common import (
-    AllowHost,
-    AllowScheme,
-    MapUser,
-    RootGroup,
-    RuntimeName,
-    Writable,
-    duration_of,
-    given_as,
-    labels_of,
-    pairs,
-    size_of,
-)
+from cress.cli.common import given_as, pairs
 from cress.cli.configured import Check, Config
 from cress.cli.errors import told
-from cress.model.attributes import parse_ports
+from cress.cli.program_options import with_settings
 from cress.model.devicefile import Configured
 from cress.model.errors import InputError
-from cress.model.node import DYNAMIC_PORTS
-from cress.model.units import one_of
+from cress.model.program_settings.executor_settings import EXECUTOR_SETTINGS
+from cress.model.program_settings.setting import EXECUTOR, fields
 
 if TYPE_CHECKING:
     from cress.executor.runtimes.accounts import AccountRules
     from cress.model.allowed_sources import AllowedSources
-
-RUNTIMES = ("process", "container", "auto")
 
 EPILOG = """\
 \b
@@ -53,106 +40,15 @@ Exit codes: 0 stopped as asked, 2 bad input, 3 it cannot work (the center refuse
 """
 
 
+@with_settings(EXECUTOR)
 def executor(
-    center: Annotated[
-        str,
-        typer.Option(
-            metavar="URL[,URL…]",
-            envvar="CRESS_CENTER",
-            help="Where the center listens for executors; several, if several centers share a store.",
-        ),
-    ],
-    token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The center's token. Default: token in ~/.local/share/cress.")
-    ] = None,
-    tls: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="The executor's bundle from `cress tls issue`, for wss:// (docs/tls.md); no token then."
-        ),
-    ] = None,
-    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the node. Default: the host's name.")] = "",
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="DIR",
-            help="Where journal and logs are kept. Default: executors/NAME in ~/.local/share/cress.",
-        ),
-    ] = None,
-    resource: Annotated[
-        str, typer.Option(metavar="RESOURCE", help="The capacity of the node. Default: that of the machine.")
-    ] = "",
-    rack: Annotated[
-        str, typer.Option(metavar="NAME", help="The node's rack. Default: that of the center's topology.")
-    ] = "",
-    label: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="An attribute for constraints, such as ssd=true; several times."),
-    ] = None,
-    accepts: Annotated[
-        str,
-        typer.Option(metavar="EXPR", help="The jobs that it takes, such as 'Job.Group in (lab, web)'. Default: all."),
-    ] = "",
-    repel: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="It takes only jobs that tolerate this name; several times."),
-    ] = None,
-    address: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where its tasks are reached. Default: as it reaches the center.")
-    ] = "",
-    ports: Annotated[
-        str, typer.Option(metavar="FIRST-LAST", help="The ports that tasks are given if they ask for any one.")
-    ] = f"{DYNAMIC_PORTS[0]}-{DYNAMIC_PORTS[1]}",
-    runtime: RuntimeName = "process",
-    writable: Writable = None,
-    hide: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="DIR", help="A folder that containers do not see, such as a center's; several times."),
-    ] = None,
-    task_env: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="An environment variable that tasks inherit from the executor; several times."
-        ),
-    ] = None,
-    allow_host: AllowHost = None,
-    allow_scheme: AllowScheme = None,
-    map_user: MapUser = None,
-    root_group: RootGroup = None,
-    keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
-    keep_logs: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long the output of tasks is kept (docs/history.md).")
-    ] = "7d",
-    keep_logs_size: Annotated[str, typer.Option(metavar="SIZE", help="How much of it is kept at most.")] = "1G",
-    egress: Annotated[
-        str,
-        typer.Option(metavar="INTERFACE", help="Limit the egress of containers on it; Cress replaces its queue."),
-    ] = "",
-    log_size: Annotated[
-        str, typer.Option(metavar="SIZE", help="Bytes kept of each stream of a task, if its job sets no limit.")
-    ] = "64M",
-    no_overload: Annotated[
-        bool, typer.Option("--no-overload", help="Only report the node's load: it takes tasks even if overloaded.")
-    ] = False,
-    devices: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Its disks, GPUs and other devices, one by one (docs/devices.md)."),
-    ] = None,
-    data_path: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN", help="Paths that jobs may want to be near, such as '/data/sets/*' (docs/data.md)."
-        ),
-    ] = None,
-    no_discovery: Annotated[
-        bool, typer.Option("--no-discovery", help="No disks and GPUs but those that --devices names.")
-    ] = False,
+    *,
     load_pace: Annotated[float, typer.Option("--load-pace", hidden=True)] = 1.0,
     config: Config = "",  # noqa: ARG001 – read before the other options
     check: Check = False,
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
     kept: Annotated[bool, typer.Option("--kept", hidden=True)] = False,
+    **given: Any,
 ) -> None:
     """Run an executor until it is stopped."""
     with told("executor", "executor"):
@@ -162,7 +58,7 @@ def executor(
         from cress.executor.hidden_folders import note_home
         from cress.executor.settings import LOAD_EVERY, LOAD_HALF_LIFE
 
-        labels, dynamic = labels_of(label), ports_of(ports)
+        center = given["center"]
         for each in center.split(","):
             if is_address(each):
                 continue
@@ -174,50 +70,22 @@ def executor(
                 ),
                 field="--center",
             )
-        configured = Configured()
         if check:  # the files that it names may be on another machine
-            tls, token_file, devices = None, None, None
+            given |= {"tls": None, "token_file": None, "devices": None}
         else:
-            _check_tls(center, tls)
-        if devices is not None:
-            from cress.cli.devicefile import read_device_file
-
-            configured = read_device_file(devices)
-        home = data_directory()
-        node = name or socket.gethostname()
+            _check_tls(center, given["tls"])
+        home, tls = data_directory(), given["tls"]
+        node = given["name"] or socket.gethostname()
         settings = Settings(
+            **executor_fields(EXECUTOR, given),
             name=node,
-            directory=data or home / "executors" / node,
-            center_url=center,
-            token="" if check or tls is not None else read_token(token_file or home / TOKEN_FILE),
+            directory=given["data"] or home / "executors" / node,
+            token="" if check or tls is not None else read_token(given["token_file"] or home / TOKEN_FILE),
             tls=None if tls is None else tls.absolute(),
-            resource=resource,
-            rack=rack,
-            address=address,
-            labels=labels,
-            ports=dynamic,
-            runtime=runtime_of(runtime),
-            writable=tuple(folder_of(each) for each in writable or ()),
-            task_env=task_env_of(task_env),
-            hide=tuple(folder_of(each, "--hide") for each in hide or ()),
-            sources=sources_of(allow_host, allow_scheme, center),
-            accounts=account_rules_of(map_user, root_group),
-            keep_tasks=keep_tasks,
             parent_pipe=parent_pipe,
-            keep_logs=duration_of(keep_logs, "--keep-logs") / 1e6,
-            keep_logs_size=size_of(keep_logs_size, "--keep-logs-size"),
-            log_size=size_of(log_size, "--log-size"),
-            egress=egress,
-            judged=not no_overload,
             # For trials: so many times as fast as documented.
             load_every=LOAD_EVERY / load_pace,
             load_half_life=LOAD_HALF_LIFE / load_pace,
-            devices=configured.devices,
-            told=configured.told,
-            data=tuple(dict.fromkeys((*configured.data, *(data_pattern_of(each) for each in data_path or ())))),
-            discover=not no_discovery,
-            accepts=accepts,
-            repels=tuple(sorted(set(repel or ()))),
         )
         if check:
             raise typer.Exit
@@ -225,6 +93,29 @@ def executor(
         # `cress up` keeps its agents itself.
         code = run(settings) if parent_pipe or kept else keep(settings, [sys.executable, "-m", "cress", *_again()])
     raise typer.Exit(code)
+
+
+def executor_fields(program: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an executor's settings from the options of a program: the executor, or ``up``.
+
+    Raises InputError.
+    """
+    configured = Configured()
+    if given["devices"] is not None:
+        from cress.cli.devicefile import read_device_file
+
+        configured = read_device_file(given["devices"])
+    patterns = (data_pattern_of(each) for each in given["data_path"] or ())
+    return {
+        **fields((each for each in EXECUTOR_SETTINGS if program in each.programs), given),
+        "writable": tuple(folder_of(each) for each in given["writable"] or ()),
+        "hide": tuple(folder_of(each, "--hide") for each in given["hide"] or ()),
+        "sources": sources_of(given["allow_host"], given["allow_scheme"], given.get("center", "")),
+        "accounts": account_rules_of(given["map_user"], given["root_group"]),
+        "devices": configured.devices,
+        "told": configured.told,
+        "data": tuple(dict.fromkeys((*configured.data, *patterns))),
+    }
 
 
 def _check_tls(center: str, bundle: Path | None) -> None:
@@ -248,18 +139,6 @@ def _check_tls(center: str, bundle: Path | None) -> None:
 def _again() -> list[str]:
     """Return the arguments of this program for the agents that follow the first one."""
     return [*sys.argv[1:], "--kept"]
-
-
-def task_env_of(names: list[str] | None) -> tuple[str, ...]:
-    """Return the names given by ``--task-env``."""
-    for name in names or ():
-        if not name.isidentifier() or name.startswith("CRESS_"):
-            raise InputError(
-                f"{name!r} is not the name of a variable that tasks can inherit",
-                hint="a name such as HTTP_PROXY; its value is that of the executor, and a job's own are set by `env`",
-                field="--task-env",
-            )
-    return tuple(names or ())
 
 
 def sources_of(hosts: list[str] | None, schemes: list[str] | None, center: str = "") -> AllowedSources:
@@ -299,25 +178,12 @@ def account_rules_of(mapped: list[str] | None, root_groups: list[str] | None) ->
     return AccountRules(users=users, root_groups=tuple(root_groups or ()))
 
 
-def ports_of(text: str) -> tuple[int, int]:
-    """The value of ``--ports``."""
-    with given_as("--ports"):
-        return parse_ports(text)
-
-
 def data_pattern_of(text: str) -> str:
     """The value of ``--data-path``."""
     from cress.model.devicefile import path_of_data
 
     with given_as("--data-path"):
         return path_of_data(text)
-
-
-def runtime_of(text: str) -> str:
-    """The value of ``--runtime``."""
-    if text not in RUNTIMES:
-        raise InputError(f"{text!r} is not a runtime", hint=one_of(text, RUNTIMES), field="--runtime")
-    return text
 
 
 def folder_of(path: Path, field: str = "--writable") -> str:

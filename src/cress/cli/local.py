@@ -16,8 +16,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cress.model.access import ADDRESS_RATE, USER_JOBS, USER_RATE, USER_TASKS, Visibility
 from cress.model.node import DYNAMIC_PORTS
+from cress.model.program_settings.center_settings import CENTER_SETTINGS
+from cress.model.program_settings.setting import Defaults
+
+DEFAULT = Defaults(CENTER_SETTINGS)
 
 # How long the center may take until it listens, and the executors until they have joined, in seconds.
 PATIENCE = 180.0
@@ -58,40 +61,18 @@ class Endpoint(msgspec.Struct):
 class LocalSetup:
     """The local cluster to start. ``resource`` is what each executor offers; ``""``: its share of this machine.
 
-    ``racks`` are those of the executors in their order, if any; ``labels`` those of all, as they were given.
+    ``racks`` are those of the executors in their order, if any. ``center`` are further arguments for the command of the
+    center, ``executor`` those for the command of each executor.
     """
 
     data: Path
-    host: str = "127.0.0.1"
+    host: str = DEFAULT.host
     port: int = 0
     executors: int = 1
     resource: str = ""
-    options: Sequence[str] = ()
-    dimensions: Sequence[str] = ()
-    keep_tasks: bool = False
     racks: Sequence[str] = ()
-    labels: Sequence[str] = ()
-    topology: Path | None = None
-    licences: Path | None = None
-    licence: Sequence[str] = ()
-    groups: Path | None = None
-    zone: str = ""
-    runtime: str = "process"
-    writable: Sequence[str] = ()
-    task_env: Sequence[str] = ()
-    run_as: str = ""
-    map_user: Sequence[str] = ()
-    root_group: Sequence[str] = ()
-    allow_host: Sequence[str] = ()
-    allow_scheme: Sequence[str] = ()
-    socket: Path | None = None
-    visibility: Visibility = Visibility.ALL
-    user_jobs: int = USER_JOBS
-    user_tasks: int = USER_TASKS
-    user_rate: int = USER_RATE
-    address_rate: int = ADDRESS_RATE
-    secrets_key: Path | None = None
-    devices: Path | None = None
+    center: Sequence[str] = ()
+    executor: Sequence[str] = ()
 
 
 @dataclass
@@ -204,34 +185,7 @@ class LocalCluster:
             ports = [url.port or 0 for url in urls]
         # No files: this cluster is what `cress up` says, whatever programs this machine runs besides.
         command = ["center", "--config", "", "--data", str(setup.data), "--host", setup.host]
-        if setup.socket is None:
-            # One user, the owner of this machine: any namenode may be asked.
-            command += ["--webhdfs", "any"]
-        command += ["--port", str(ports[0]), "--executor-port", str(ports[1])]
-        for each in setup.options:
-            command += ["--option", each]
-        for each in setup.dimensions:
-            command += ["--dimension", each]
-        if setup.topology is not None:
-            command += ["--topology", str(setup.topology)]
-        if setup.licences is not None:
-            command += ["--licences", str(setup.licences)]
-        for each in setup.licence:
-            command += ["--licence", each]
-        if setup.groups is not None:
-            command += ["--groups", str(setup.groups)]
-        if setup.zone:
-            command += ["--zone", setup.zone]
-        if setup.run_as:
-            command += ["--run-as", setup.run_as]
-        if setup.socket is not None:
-            command += ["--socket", str(setup.socket)]
-        command += ["--visibility", setup.visibility]
-        command += ["--user-jobs", str(setup.user_jobs), "--user-tasks", str(setup.user_tasks)]
-        command += ["--user-rate", str(setup.user_rate), "--address-rate", str(setup.address_rate)]
-        if setup.secrets_key is not None:
-            command += ["--secrets-key", str(setup.secrets_key)]
-        return command
+        return [*command, "--port", str(ports[0]), "--executor-port", str(ports[1]), *setup.center]
 
     def _executor(self, name: str) -> list[str]:
         assert self.endpoint is not None
@@ -245,25 +199,8 @@ class LocalCluster:
         command += ["--ports", _part_of_the_ports(number, setup.executors)]
         if setup.racks:
             command += ["--rack", setup.racks[number]]
-        for each in setup.labels:
-            command += ["--label", each]
         # They share this machine, so what is measured of it says nothing of any one of them.
-        command += ["--runtime", setup.runtime, "--no-overload", "--no-discovery"]
-        if setup.devices is not None:
-            command += ["--devices", str(setup.devices)]
-        for each in setup.writable:
-            command += ["--writable", each]
-        for each in setup.task_env:
-            command += ["--task-env", each]
-        for each in setup.allow_host:
-            command += ["--allow-host", each]
-        for each in setup.allow_scheme:
-            command += ["--allow-scheme", each]
-        for each in setup.map_user:
-            command += ["--map-user", each]
-        for each in setup.root_group:
-            command += ["--root-group", each]
-        return [*command, *(["--keep-tasks"] if setup.keep_tasks else [])]
+        return [*command, "--no-overload", "--no-discovery", *setup.executor]
 
     def _spawn(self, name: str, arguments: list[str]) -> _Child:
         process = subprocess.Popen(

@@ -56,7 +56,7 @@ app = typer.Typer(
 def check(data: Directory = None, store: Address = "") -> None:
     """Read everything that is stored, also while the center runs."""
     with _told("check"), _file(data, store) as path:
-        from cress.center import store_maintenance as upkeep
+        from cress.center.keeping import store_maintenance as upkeep
         from cress.client.config import data_directory
 
         found = upkeep.check(path, data_directory(data) if store else None)
@@ -93,7 +93,7 @@ def backup(
 ) -> None:
     """Copy the store into a file, also while the center runs."""
     with _told("backup"), _file(data, store) as path:
-        from cress.center import store_maintenance as upkeep
+        from cress.center.keeping import store_maintenance as upkeep
 
         size = upkeep.backup(path, file)
         print(f"{file}: {size:,} bytes")
@@ -107,7 +107,7 @@ def restore(
 ) -> None:
     """Put a backup in the place of the store; no center may run on it."""
     with _told("restore"):
-        from cress.center import store_maintenance as upkeep
+        from cress.center.keeping import store_maintenance as upkeep
         from cress.client.config import data_directory
 
         place = data_directory(data)
@@ -135,7 +135,7 @@ def secret(
 ) -> None:
     """Give the cluster another secret, on purpose; no center may run here."""
     with _told("secret"):
-        from cress.center import store_maintenance as upkeep
+        from cress.center.keeping import store_maintenance as upkeep
         from cress.client.config import data_directory
         from cress.model.errors import InputError
 
@@ -156,8 +156,8 @@ def migrate(
 ) -> None:
     """Move everything to a store of another kind, while tasks run; the center is stopped before, and started after."""
     with _told("migrate"):
-        from cress.center.store_maintenance import without_password, wrong_secret
-        from cress.center.store_migration import is_address, migrate
+        from cress.center.keeping.store_maintenance import without_password, wrong_secret
+        from cress.center.keeping.store_migration import is_address, migrate
 
         kept = migrate(source, target)
         print(f"{without_password(target) or target} has all that was in {without_password(source) or source}")
@@ -170,8 +170,8 @@ def migrate(
 @contextmanager
 def _file(data: Path | None, store: str) -> Iterator[Path]:
     """Give the store as a file."""
-    from cress.center.store_maintenance import STORE
-    from cress.center.store_migration import as_file
+    from cress.center.keeping.store_maintenance import STORE
+    from cress.center.keeping.store_migration import as_file
     from cress.client.config import data_directory
 
     if not store:
@@ -184,7 +184,7 @@ def _file(data: Path | None, store: str) -> Iterator[Path]:
 @contextmanager
 def _told(verb: str) -> Iterator[None]:
     with told(f"store {verb}", "center"):
-        from cress.center.store_maintenance import StoreError
+        from cress.center.keeping.store_maintenance import StoreError
 
         try:
             yield

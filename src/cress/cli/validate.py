@@ -77,7 +77,7 @@ def _mistakes(entries: Sequence[Entry]) -> tuple[list[InputError], str]:
     unchecked = ""
     try:
         try:
-            from cress.center.validation import read_jobs
+            from cress.center.requests.validation import read_jobs
         except ModuleNotFoundError as error:
             if not error.name or error.name.partition(".")[0] == "cress":
                 raise

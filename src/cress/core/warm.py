@@ -7,7 +7,7 @@ first, in which everything happens that leads to a kernel. A center interprets `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cress.core.kernels import (
@@ -68,10 +68,13 @@ KERNELS = Kernels(
 _CORES = 1000  # millicores
 # All kernels have been called after about 40 of them.
 _ROUNDS = 64
+_POLICIES = (SchedPolicy.BACKFILL, SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.CAPACITY)
 # Static and dynamic clauses, of one node and of all; some relax.
 _REQUIREMENTS = (
     "", 'Rack = "r1" && IdleCPU > 1', "", 'Rack in ("r0", "r1") && f(x) = (ClusterLoad > 50%)', "ExclusiveDisk = True",
 )  # fmt: skip
+# Kinds of devices, from none to as many as make each width of the tables of nodes.
+_WIDER = ((), *(tuple(f"kind{i}" for i in range(count)) for count in (1, 3, 5, 10)))
 _RANKS = ("", "IdleCPU", "", 'CPU + 2 × (Rack = "r1")')
 
 
@@ -120,7 +123,12 @@ def _play_devices(dimensions: Dimensions, options: Options) -> None:
                 core.observe(number, [TaskEnded(each.attempt)])
 
 
-def _play(dimensions: Dimensions, options: Options, enough: Callable[[], bool]) -> None:
+def _play(
+    dimensions: Dimensions,
+    options: Options,
+    enough: Callable[[], bool],
+    policies: Sequence[SchedPolicy] = _POLICIES,
+) -> None:
     core = Scheduler(dimensions, options)
     scale = tuple(_CORES if name == "cpu" else 1024 for name in dimensions.names)
     disks = tuple(Device(kind=DISK_KIND, id=str(i), bandwidth=(2048,) * 4) for i in range(2))
@@ -130,7 +138,7 @@ def _play(dimensions: Dimensions, options: Options, enough: Callable[[], bool]) 
     ]
     groups = [
         Group(name=policy.value, quota=Quota(scalar=(4 - i) * _CORES), policy=policy)
-        for i, policy in enumerate((SchedPolicy.BACKFILL, SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.CAPACITY))
+        for i, policy in enumerate(policies)
     ]
     core.observe(0, [*map(NodeAdded, nodes), GroupsApplied(tuple(groups))])
     running: list[int] = []
@@ -231,5 +239,14 @@ def _devices(core: Scheduler) -> None:
     unit_fits(core.cluster, [(request, ask_of(request, NO_WANTS))], 0, empty=True)
 
 
+def warm_all() -> None:
+    """Call every kernel for every number of dimensions and every order, as tests and measurements need them."""
+    for kinds in _WIDER:
+        warm_up(Dimensions(kinds), Options())
+    for groups, behind in (("urgency", "submit"), ("deadline", "shortest_first"), ("share", "expansion_factor")):
+        options = Options(order=groups, backfill_order=behind, preemption="on")
+        _play(Dimensions(), options, lambda: False, (SchedPolicy.URGENCY, SchedPolicy.EDF, SchedPolicy.BACKFILL))
+
+
 if __name__ == "__main__":
-    warm_up(Dimensions(), Options())
+    warm_all()

@@ -7,8 +7,10 @@ import os
 from pathlib import Path
 from typing import Protocol
 
+from cress.formats.framed import AppendDisk, FileDisk
 
-class Disk(Protocol):
+
+class Disk(AppendDisk, Protocol):
     """Files for appending. Every method raises OSError as the system does."""
 
     def open(self, path: Path, *, empty: bool = False) -> int:
@@ -16,12 +18,6 @@ class Disk(Protocol):
 
     def read(self, path: Path) -> bytes:
         """The whole file."""
-
-    def write(self, fd: int, data: bytes) -> None:
-        """Append all of the data; after an OSError a part of it may be in the file."""
-
-    def cut(self, fd: int, size: int) -> None:
-        """Truncate the file to this size, and continue writing at its end."""
 
     def sync(self, fd: int) -> None:
         """Make all written data durable before returning."""
@@ -39,7 +35,7 @@ class Disk(Protocol):
         """Give the descriptor back."""
 
 
-class RealDisk:
+class RealDisk(FileDisk):
     """The ``Disk`` of this machine."""
 
     def open(self, path: Path, *, empty: bool = False) -> int:
@@ -49,17 +45,6 @@ class RealDisk:
     def read(self, path: Path) -> bytes:
         """See ``Disk``."""
         return path.read_bytes()
-
-    def write(self, fd: int, data: bytes) -> None:
-        """See ``Disk``."""
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-
-    def cut(self, fd: int, size: int) -> None:
-        """See ``Disk``."""
-        os.ftruncate(fd, size)
-        os.lseek(fd, size, os.SEEK_SET)
 
     def sync(self, fd: int) -> None:
         """See ``Disk``."""

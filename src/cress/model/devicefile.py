@@ -5,7 +5,6 @@ A reader of YAML hands its mapping over, and says on which line something stands
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -78,32 +77,6 @@ def read_devices(
         placed = [each.at(file=file, line=line_of(each.field)) for each in errors]
         raise placed[0] if len(placed) == 1 else InputErrors(placed)
     return Configured(tuple(reading.devices), data, tuple(reading.told))
-
-
-def marked_lines(mapping: object) -> Lines:
-    """The lines of a mapping that its reader has marked, as the round-trip loader of ruamel.yaml does (``lc``)."""
-
-    def line_of(field: str) -> int:
-        value, line = mapping, _mark(mapping)
-        for step in re.findall(r"[^.\[\]]+", field):
-            key = int(step) if isinstance(value, list) and step.isdigit() else step
-            try:
-                line = _mark(value, key) or line
-                value = value[key]  # type: ignore[index]
-            except (KeyError, IndexError, TypeError):
-                break
-        return line
-
-    return line_of
-
-
-def _mark(value: object, key: object = None) -> int:
-    marks = getattr(value, "lc", None)
-    if marks is None:
-        return 0
-    if key is None:
-        return int(marks.line) + 1
-    return int((marks.item if isinstance(value, list) else marks.key)(key)[0]) + 1
 
 
 class _Reading:

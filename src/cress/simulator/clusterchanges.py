@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from cress.formats.yaml_text import LinedMapping, line_of
 from cress.model.errors import InputError
 from cress.model.times import NEVER
 from cress.model.units import one_of, parse_duration
 from cress.simulator.clusterbuilder import Builder
 from cress.simulator.workload import Drain, Outage
-from cress.simulator.yamltext import check_keys, line_of, plain_text
+from cress.simulator.yamltext import check_keys, plain_text
 
 OUTAGE_KEYS = ("node", "from", "to")
 DRAIN_KEYS = ("node", "from", "deadline", "to")
@@ -37,7 +38,7 @@ def _spans(
             last = NEVER if end is None else end
             _check_span(start, last, others, builder.nodes[node].name)
         except InputError as error:
-            line = int(entry.lc.line) + 1 if isinstance(entry, Mapping) else line_of(document, section)  # type: ignore[attr-defined]
+            line = entry.line if isinstance(entry, LinedMapping) else line_of(document, section)
             builder.wrong(error.at(line=line) if error.field else error.at(line=line, field=section))
             continue
         others.append((start, last))

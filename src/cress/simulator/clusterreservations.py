@@ -8,13 +8,14 @@ from typing import Any
 
 from cress.core.advance.choice import Overlap
 from cress.core.advance.given import reservation_of
+from cress.formats.yaml_text import LinedMapping, line_of
 from cress.lifecycle.inputs import Reserve
 from cress.model.advancetext import ReservationText, split_names
 from cress.model.errors import InputError, InputErrors
 from cress.model.units import DURATION_LIMIT, format_duration, parse_duration
 from cress.simulator.clusterbuilder import Builder
 from cress.simulator.workload import UNDATED_START, Cluster, WrittenReservation
-from cress.simulator.yamltext import check_keys, line_of, plain_text
+from cress.simulator.yamltext import check_keys, plain_text
 
 KEYS = {
     "name": "name",
@@ -37,7 +38,7 @@ def read_reservations(builder: Builder, document: Any) -> None:
     """Read the reservations of a cluster whose nodes are known."""
     known: set[str] = set()
     for entry in document.get("reservations") or ():
-        line = int(entry.lc.line) + 1 if isinstance(entry, Mapping) else line_of(document, "reservations")  # type: ignore[attr-defined]
+        line = entry.line if isinstance(entry, LinedMapping) else line_of(document, "reservations")
         try:
             text = _entry(entry, known)
             # Times are checked as far as they can be: the clock and the zone come with the trace.

@@ -5,10 +5,12 @@ licences, advance reservations.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
 from cress.core.placing.node_choices import check_choice, check_names
+from cress.formats.yaml_text import line_at, line_of
 from cress.model import devicefile
 from cress.model.attributes import plain
 from cress.model.devices import capacity_with, check_devices, facts_of
@@ -25,7 +27,7 @@ from cress.simulator.clusterbuilder import Builder
 from cress.simulator.clusterchanges import read_changes
 from cress.simulator.clusterreservations import read_reservations
 from cress.simulator.workload import Cluster
-from cress.simulator.yamltext import check_keys, line_of, parse_yaml, plain_text
+from cress.simulator.yamltext import check_keys, parse_yaml, plain_text
 
 TOP_KEYS = ("dimensions", "nodes", "neighbours", "distances", "outages", "drains", "licences", "reservations")
 NODE_KEYS = (
@@ -57,7 +59,7 @@ def read(text: str, file: str) -> Cluster:
     for position, entry in enumerate(nodes):
         if not isinstance(entry, Mapping):
             builder.wrong(
-                InputError("a node is a mapping", hint="name: web, resource: …", line=nodes.lc.item(position)[0] + 1)  # type: ignore[attr-defined]
+                InputError("a node is a mapping", hint="name: web, resource: …", line=line_of(nodes, position))
             )
             continue
         _add_yaml_node(builder, entry)
@@ -81,7 +83,7 @@ def _dimensions(document: Mapping[str, Any], file: str) -> Dimensions:
 
 
 def _add_yaml_node(builder: Builder, entry: Any) -> None:
-    line = int(entry.lc.line) + 1
+    line = entry.line
     mistakes: list[InputError] = []
     check_keys(entry, NODE_KEYS, mistakes)
     for mistake in mistakes:
@@ -132,7 +134,7 @@ def _devices(builder: Builder, entry: Any) -> tuple[tuple[Device, ...], tuple[st
     given = {key: entry[key] for key in devicefile.KEYS if key in entry}
     if not given:
         return (), ()
-    lines = devicefile.marked_lines(entry)
+    lines = partial(line_at, entry)
     try:
         found = devicefile.read_devices(given, line_of=lines, dimensions=builder.dimensions, located=False)
     except InputError as error:

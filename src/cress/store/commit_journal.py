@@ -1,7 +1,9 @@
 """The commit journal: each batch of a store once more, beside the write-ahead file, to complete a store that lost some.
 
-The file is a header, then frames: length, number of the commit, a CRC-32 that continues that of the frame before, and a
-``Commit``. It is not synced: a kill leaves it whole, and after lost power the store itself has what was acknowledged.
+It is a framed file. A frame is the number of the commit, a link, which is the CRC-32 of the frame before, and a
+``Commit``. The first one has a random link and the floor with which the file begins, so a frame of an earlier life of
+the file is never taken for one of this. The file is not synced: a kill leaves it whole, and after lost power the store
+itself has what was acknowledged.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ import contextlib
 import os
 import secrets
 import struct
-import zlib
+from io import BytesIO
 from pathlib import Path
 
 import msgspec
 
+from cress.formats.framed import CHAINED, FileFormat, Frame, FramedFile, Older, check_of, framed, frames_of
 from cress.store.base import Batch
 
 # The ending of its name, behind that of the store.
@@ -22,9 +25,11 @@ COMMITS = ".commits"
 # Bytes that wait in memory while the file cannot be written; beyond that the journal has a gap.
 MOST_WAITING = 8 * 2**20
 
-_MAGIC = b"cresscommits1\n"
-_HEADER = struct.Struct("<14s8sQI")  # magic, random bytes, floor, CRC-32
-_FRAME = struct.Struct("<IQI")  # length, number, CRC-32
+# Files of version 1 begin with 14 bytes of magic, 8 random ones, the floor (8) and their CRC-32 (4).
+_HEADER_1 = 34
+FORMAT = FileFormat("commits", 2, (Older(1, b"cresscommits1\n", _HEADER_1, CHAINED, checked=True),))
+_NUMBER = struct.Struct("<Q")
+_ENTRY = struct.Struct("<QI")  # number, link
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -47,9 +52,11 @@ class Commits(msgspec.Struct):
     """The readable part of a journal: commits by number, without a gap.
 
     The main file of the store may have pages of commits up to ``floor``: a store that stands below it is a mixture.
-    ``end`` is the offset after the last whole frame, ``check`` its CRC-32.
+    ``end`` is the offset after the last whole frame, ``check`` its CRC-32. A file of an older ``version`` is not
+    continued.
     """
 
+    version: int
     floor: int
     last: int
     commits: dict[int, Commit]
@@ -76,32 +83,43 @@ def read_commits(path: Path) -> Commits | None:
         data = path.read_bytes()
     except OSError:
         return None
-    if len(data) < _HEADER.size:
+    beginning = FORMAT.beginning(BytesIO(data))
+    if beginning.version == 1:
+        (floor,) = _NUMBER.unpack_from(data, _HEADER_1 - 4 - _NUMBER.size)
+        found = Commits(1, floor, floor, {}, beginning.at, beginning.check)
+    elif beginning.version == FORMAT.version:
+        found = Commits(beginning.version, 0, 0, {}, beginning.at, 0)
+    else:
         return None
-    magic, _, floor, check = _HEADER.unpack_from(data)
-    if magic != _MAGIC or zlib.crc32(data[: _HEADER.size - 4]) != check:
-        return None
-    found = Commits(floor, floor, {}, _HEADER.size, check)
-    while (begin := found.end + _FRAME.size) <= len(data):
-        length, number, expected = _FRAME.unpack_from(data, found.end)
-        content = data[begin : begin + length]
-        if len(content) < length or _chained(found.check, length, number, content) != expected:
+    first = beginning.at if beginning.version > 1 else -1
+    for frame in frames_of(data, beginning):
+        # Behind damage no frame has the link that is expected.
+        if not _add(found, frame, first=frame.start == first):
             break
-        try:
-            commit = _decode(content)
-        except msgspec.MsgspecError:
-            break
-        if commit.floor is not None:
-            found.floor = max(found.floor, commit.floor)
-        else:
-            found.commits[number] = commit
-            found.last = number
-        found.end, found.check = begin + length, expected
-    return found
+        found.end, found.check = frame.end, frame.check
+    return found if found.end > first else None
 
 
-def _chained(check: int, length: int, number: int, content: bytes) -> int:
-    return zlib.crc32(content, zlib.crc32(struct.pack("<IQ", length, number), check))
+def _add(found: Commits, frame: Frame, *, first: bool) -> bool:
+    """Add what is in a frame; return False if it cannot be read or does not follow the one before it."""
+    linked = found.version > 1
+    try:
+        number, link = _ENTRY.unpack_from(frame.payload) if linked else (*_NUMBER.unpack_from(frame.payload), 0)
+        commit = _decode(frame.payload[_ENTRY.size if linked else _NUMBER.size :])
+    except (msgspec.MsgspecError, struct.error):
+        return False
+    if first:
+        if commit.floor is None:
+            return False
+        found.last = commit.floor
+    elif linked and link != found.check:
+        return False
+    if commit.floor is not None:
+        found.floor = max(found.floor, commit.floor)
+    else:
+        found.commits[number] = commit
+        found.last = number
+    return True
 
 
 class CommitJournal:
@@ -115,66 +133,58 @@ class CommitJournal:
         self.size = 0
         self.count = 0
         self.broken = True
-        self._fd = -1
-        self._end = self._check = 0
+        self._file: FramedFile | None = None
+        self._check = 0
         self._waiting: list[bytes] = []
 
     def resume(self, found: Commits) -> None:
-        """Continue the file as it was read."""
+        """Continue the file as it was read; one of an older release is written anew."""
+        if found.version < FORMAT.version:
+            self.begin(found.floor)
+            for number, commit in found.commits.items():
+                if number > found.floor:
+                    self.append(number, commit)
+            return
         with contextlib.suppress(OSError):
-            self._fd = os.open(self.path, _FLAGS, 0o600)
-            os.ftruncate(self._fd, found.end)
-            self._end, self._check, self.broken = found.end, found.check, False
+            self._file = FramedFile(os.open(self.path, _FLAGS, 0o600))
+            self._file.cut(found.end)
+            self._check, self.broken = found.check, False
 
     def begin(self, floor: int) -> None:
         """Begin anew, empty, behind commit number ``floor``."""
-        head = _HEADER.pack(_MAGIC, secrets.token_bytes(8), floor, 0)[:-4]
-        check = zlib.crc32(head)
+        frame = framed(_ENTRY.pack(floor, secrets.randbits(32)) + _encode(Commit(floor=floor)))
         self._waiting, self.size, self.count, self.broken = [], 0, 0, True
         try:
-            if self._fd < 0:
-                self._fd = os.open(self.path, _FLAGS, 0o600)
-            os.ftruncate(self._fd, 0)
-            self._end = 0
-            self._write(head + check.to_bytes(4, "little"))
+            if self._file is None:
+                self._file = FramedFile(os.open(self.path, _FLAGS, 0o600))
+            self._file.cut(0)
+            self._file.write(FORMAT.first_line, frame)
         except OSError:
             return
-        self._check, self.broken = check, False
+        self._check, self.broken = check_of(frame), False
 
     def append(self, number: int, commit: Commit) -> bool:
         """Append the commit of this number; return whether all is in the file, or the file is empty."""
         self.count += 1
-        if self.broken:
+        if self.broken or self._file is None:
             return True
-        content = _encode(commit)
-        self._check = _chained(self._check, len(content), number, content)
-        self._waiting.append(_FRAME.pack(len(content), number, self._check) + content)
-        self.size += _FRAME.size + len(content)
+        frame = framed(_ENTRY.pack(number, self._check) + _encode(commit))
+        self._check = check_of(frame)
+        self._waiting.append(frame)
+        self.size += len(frame)
         try:
-            self._write(b"".join(self._waiting))
+            self._file.write(*self._waiting)
         except OSError:
             if sum(map(len, self._waiting)) > MOST_WAITING:
                 self._waiting, self.broken = [], True
                 with contextlib.suppress(OSError):
-                    os.ftruncate(self._fd, 0)
+                    self._file.cut(0)
             return False
         self._waiting = []
         return True
 
-    def _write(self, data: bytes) -> None:
-        view, at = memoryview(data), self._end
-        try:
-            while view:
-                count = os.pwrite(self._fd, view, at)
-                view, at = view[count:], at + count
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, self._end)
-            raise
-        self._end = at
-
     def close(self) -> None:
         """Close the file."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self._file is not None:
+            os.close(self._file.fd)
+            self._file = None

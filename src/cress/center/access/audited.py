@@ -7,7 +7,7 @@ import secrets
 import time
 
 from cress.center.access.audit import Audit
-from cress.center.asgi import App, Message, Receive, Scope, Send, address_of
+from cress.center.web.asgi import App, Message, Receive, Scope, Send, address_of
 from cress.protocol.accessviews import AuditEntry
 
 REFUSED = frozenset({401, 403, 429})

@@ -20,7 +20,7 @@ from cress.model.group import EVERYONE, Group
 
 if TYPE_CHECKING:
     from cress.center.access.job_tokens import JobTokens
-    from cress.center.committer import Committer
+    from cress.center.committing.committer import Committer
 
 _PEER = struct.Struct("3i")  # process, user, group
 

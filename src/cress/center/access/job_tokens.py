@@ -18,8 +18,8 @@ from cress.model.start_material import StartMaterial
 from cress.store.base import StoreError
 
 if TYPE_CHECKING:
-    from cress.center.committer import Committer
-    from cress.center.start_materials import Starting
+    from cress.center.committing.committer import Committer
+    from cress.center.connections.start_materials import Starting
 
 PREFIX = "cress_job_"
 # The file with the center's authority in the folder of an attempt's secrets; the client finds it there.

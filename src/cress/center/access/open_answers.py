@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from cress.center.access.callers import Callers
 from cress.center.access.rights import Caller, Sight
-from cress.center.asgi import App, Message, Receive, Scope, Send
+from cress.center.web.asgi import App, Message, Receive, Scope, Send
 
 # Seconds between two looks, and those that a command has to end by itself.
 EVERY, GRACE = 1.0, 2.0

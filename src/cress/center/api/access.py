@@ -14,7 +14,7 @@ from cress.center.api.bodies import read, reply
 from cress.center.api.context import caller_of, committer_of, demand
 from cress.center.api.errors import Forbidden, NotFound
 from cress.center.api.routes import Routes
-from cress.center.show.tokens import token_view
+from cress.center.views.tokens import token_view
 from cress.lifecycle.inputs import AddToken, RevokeToken, SetUser
 from cress.model.access import Role, Token, User, checked_name, role_of
 from cress.model.errors import InputError

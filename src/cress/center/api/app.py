@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from cress.center.access.audit import Audit
 from cress.center.access.audited import Audited
 from cress.center.access.callers import Callers
+from cress.center.access.guard import Guard
 from cress.center.api import (
     access,
     cancel,
@@ -40,13 +41,12 @@ from cress.center.api import (
 from cress.center.api import names as name_service
 from cress.center.api.context import Readers
 from cress.center.api.standing import Standing
-from cress.center.asgi import App
-from cress.center.committer import Committer
-from cress.center.leadership import Leadership
-from cress.center.rebalancing import Planner
-from cress.center.request_rates import RequestRates
+from cress.center.committing.committer import Committer
+from cress.center.leading.leadership import Leadership
+from cress.center.leading.rebalancing import Planner
 from cress.center.secrets.vault import Vault
-from cress.center.security import Guard
+from cress.center.web.asgi import App
+from cress.center.web.request_rates import RequestRates
 
 if TYPE_CHECKING:
     from cress.center.access.oidc import Provider

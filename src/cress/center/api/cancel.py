@@ -8,10 +8,10 @@ from cress.center.api.bodies import read_ids, reply
 from cress.center.api.context import check_steers, committer_of, own_job, seen_job, sees, user_of
 from cress.center.api.errors import NotFound
 from cress.center.api.routes import Routes
-from cress.center.committer import Committer
-from cress.center.lookup import AnyJob, find_all, id_of, spec_of, state_of
-from cress.center.show.jobs import job_view
-from cress.center.turns import in_turns
+from cress.center.committing.committer import Committer
+from cress.center.committing.lookup import AnyJob, find_all, id_of, spec_of, state_of
+from cress.center.process.turns import in_turns
+from cress.center.views.jobs import job_view
 from cress.lifecycle.inputs import Cancel
 from cress.model.records import FINAL, JobRecord, JobState
 from cress.protocol.calls import job_calls

@@ -6,7 +6,7 @@ from fastapi import Request, Response
 
 from cress.center.api.bodies import reply
 from cress.center.api.routes import Routes
-from cress.center.leadership import Leadership
+from cress.center.leading.leadership import Leadership
 from cress.protocol.calls import cluster_calls
 from cress.protocol.leadership import CentersPage, CenterView, HandedOver
 

@@ -13,8 +13,8 @@ from cress.center.api.errors import NotFound
 from cress.center.api.groups import MOST_FILE, MOST_GROUPS, checked_moves
 from cress.center.api.jobs import checked_body
 from cress.center.api.routes import Routes
-from cress.center.config_document import Document, parse_document, with_counts, with_values
-from cress.center.group_file import checked_quotas
+from cress.center.files.config_document import Document, parse_document, with_counts, with_values
+from cress.center.files.group_file import checked_quotas
 from cress.lifecycle import configuration
 from cress.lifecycle.inputs import Configure
 from cress.model.errors import InputError

@@ -11,9 +11,9 @@ from cress.center.access.callers import Callers
 from cress.center.access.redaction import read_by
 from cress.center.access.rights import Caller, Sight, may, steers
 from cress.center.api.errors import Forbidden, NotFound
-from cress.center.asgi import App, Receive, Scope, Send
-from cress.center.committer import Committer
-from cress.center.lookup import AnyJob, find_job, group_of, id_of, recent_job, spec_of
+from cress.center.committing.committer import Committer
+from cress.center.committing.lookup import AnyJob, find_job, group_of, id_of, recent_job, spec_of
+from cress.center.web.asgi import App, Receive, Scope, Send
 from cress.protocol.rights import Action
 
 

@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from cress.center.access.sign_in_errors import ProviderDown
-from cress.center.committer import NotStored
-from cress.center.connections import Away
+from cress.center.committing.committer import NotStored
+from cress.center.connections.connection_table import Away
 from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.protocol.views import ErrorView, Fault, to_json
 from cress.store.base import StoreError

@@ -13,11 +13,11 @@ from cress.center.api.context import committer_of, own_job
 from cress.center.api.errors import Forbidden, NotFound, answer_to
 from cress.center.api.jobs import check_task
 from cress.center.api.routes import Routes
-from cress.center.commands import Command, Overrun
-from cress.center.committer import NotStored
-from cress.center.connections import Away, Connection
-from cress.center.lookup import id_of
-from cress.center.members import place_of
+from cress.center.committing.committer import NotStored
+from cress.center.committing.lookup import id_of
+from cress.center.connections.commands import Command, Overrun
+from cress.center.connections.connection_table import Away, Connection
+from cress.center.views.members import place_of
 from cress.model.errors import InputError, NotAccepted
 from cress.protocol.calls import job_calls
 from cress.protocol.execution import ERROR, MOST_COMMAND, MOST_SIZE, OUTPUT, ExecNews, ExecStart, ExecWord

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import msgspec
 from fastapi import Request, Response
 
-from cress.center import apply as applying
+from cress.center.access.guard import MOST_BODY
 from cress.center.api.bodies import RawApplyBody, decoded, decoded_jobs, read, receive, reply
 from cress.center.api.context import check_steers, committer_of, own_job, seen_job, user_of
 from cress.center.api.jobs import checked_body, digest_of, key_of, known_states, submit_all, submitted
 from cress.center.api.routes import Routes
-from cress.center.committer import Committer
-from cress.center.lookup import AnyJob, id_of, spec_of
+from cress.center.committing.committer import Committer
+from cress.center.committing.lookup import AnyJob, id_of, spec_of
+from cress.center.requests import apply as applying
+from cress.center.requests.validation import jobs_of, read_jobs
 from cress.center.secrets.checks import check_secrets
-from cress.center.security import MOST_BODY
-from cress.center.show.families import succeeded_steps
-from cress.center.show.jobs import job_view, run_of
-from cress.center.validation import jobs_of, read_jobs
+from cress.center.views.families import succeeded_steps
+from cress.center.views.jobs import job_view, run_of
 from cress.lifecycle.inputs import Scale, Submit
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Dag

@@ -13,11 +13,11 @@ from cress.center.api.context import caller_of, committer_of, note, user_of
 from cress.center.api.errors import Forbidden
 from cress.center.api.jobs import checked_body
 from cress.center.api.routes import Routes
-from cress.center.committer import Committer
-from cress.center.group_file import checked_quotas
-from cress.center.lookup import group_of
-from cress.center.show.groups import group_view, inner_view, used_resource
-from cress.center.turns import chunks, in_turns
+from cress.center.committing.committer import Committer
+from cress.center.committing.lookup import group_of
+from cress.center.files.group_file import checked_quotas
+from cress.center.process.turns import chunks, in_turns
+from cress.center.views.groups import group_view, inner_view, used_resource
 from cress.lifecycle.inputs import ApplyGroups, SetGroup
 from cress.model.errors import InputError
 from cress.model.group import Group

@@ -8,9 +8,9 @@ from cress.center.api.bodies import read_ids, reply
 from cress.center.api.cancel import all_jobs
 from cress.center.api.context import committer_of, own_job, seen_job, user_of
 from cress.center.api.routes import Routes
-from cress.center.lookup import id_of
-from cress.center.show.jobs import job_view
-from cress.center.turns import in_turns
+from cress.center.committing.lookup import id_of
+from cress.center.process.turns import in_turns
+from cress.center.views.jobs import job_view
 from cress.lifecycle.inputs import Hold
 from cress.protocol.calls import job_calls
 from cress.protocol.views import to_json

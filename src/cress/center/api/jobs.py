@@ -12,21 +12,21 @@ from typing import Annotated, TypeVar
 import msgspec
 from fastapi import Query, Request, Response
 
+from cress.center.access.guard import MOST_BODY
 from cress.center.access.redaction import redacted
 from cress.center.api.bodies import RawSubmitBody, decoded, decoded_jobs, read, receive, reply
 from cress.center.api.context import committer_of, may_steer, own_job, seen_job, sees, sight_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.api.routes import Routes
-from cress.center.committer import Committer
-from cress.center.connections import Away
-from cress.center.lookup import AnyJob, find_all, find_jobs, id_of, recent_job, still_there
-from cress.center.members import attempts_of, count_of, task_of, tasks_page
+from cress.center.committing.committer import Committer
+from cress.center.committing.lookup import AnyJob, find_all, find_jobs, id_of, recent_job, still_there
+from cress.center.connections.connection_table import Away
+from cress.center.process.turns import all_in_turns, in_turns
+from cress.center.requests.validation import placed, read_jobs
 from cress.center.secrets.checks import check_secrets
-from cress.center.security import MOST_BODY
-from cress.center.show.deadlines import deadline_view, foreseen_views
-from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view, with_loans
-from cress.center.turns import all_in_turns, in_turns
-from cress.center.validation import placed, read_jobs
+from cress.center.views.deadlines import deadline_view, foreseen_views
+from cress.center.views.jobs import job_view, run_of, task_view, whole_job_view, with_loans
+from cress.center.views.members import attempts_of, count_of, task_of, tasks_page
 from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.tables.family_rows import Family

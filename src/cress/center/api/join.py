@@ -15,7 +15,7 @@ from cress.center.api.bodies import read, reply
 from cress.center.api.context import caller_of, committer_of, note
 from cress.center.api.errors import NotFound
 from cress.center.api.routes import Routes
-from cress.center.asgi import address_of
+from cress.center.web.asgi import address_of
 from cress.lifecycle.inputs import AddJoinToken, RevokeJoinToken, UseJoinToken
 from cress.lifecycle.join_tokens import check_use, uses
 from cress.model.access import MOST_NAME, JoinToken, Role, checked_name

@@ -12,18 +12,18 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import Query, Request, Response
 
+from cress.center.access.guard import MOST_BODY
 from cress.center.api.bodies import decoded_jobs, read, receive, reply
 from cress.center.api.context import check_steers, committer_of, seen_job, sees, sees_number, sight_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.api.jobs import LOOK_AGAIN, MOST_WAIT, check_submit, digest_of, key_of, submit_all, submitted
 from cress.center.api.routes import Routes
-from cress.center.committer import Committer
-from cress.center.leases import lease_specs, pinned, read_one
+from cress.center.committing.committer import Committer
+from cress.center.process.turns import in_turns
+from cress.center.requests.lease_requests import lease_specs, pinned, read_one
 from cress.center.secrets.checks import check_secrets
-from cress.center.security import MOST_BODY
-from cress.center.show.jobs import run_of
-from cress.center.show.leases import kept_lease, leases_of_job, stamp_of
-from cress.center.turns import in_turns
+from cress.center.views.jobs import run_of
+from cress.center.views.leases import kept_lease, leases_of_job, stamp_of
 from cress.lifecycle.inputs import ReleaseLeases, RenewLeases, Submit, UseLease
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.errors import InputError, NotAccepted

@@ -8,7 +8,7 @@ from fastapi import Request, Response
 from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of, sees_number
 from cress.center.api.routes import Routes
-from cress.center.show.licences import licences_page
+from cress.center.views.licences import licences_page
 from cress.protocol.calls import lease_calls
 from cress.protocol.licenceviews import LicencesPage
 

@@ -15,8 +15,8 @@ from cress.center.api.bodies import read, reply
 from cress.center.api.context import committer_of, note
 from cress.center.api.errors import Forbidden, NotFound
 from cress.center.api.routes import Routes
-from cress.center.asgi import address_of
-from cress.center.show.tokens import token_view
+from cress.center.views.tokens import token_view
+from cress.center.web.asgi import address_of
 from cress.lifecycle.inputs import AddToken
 from cress.model.access import Role, Token
 from cress.model.errors import NotAccepted

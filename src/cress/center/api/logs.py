@@ -11,8 +11,8 @@ from cress.center.api.context import committer_of, own_job
 from cress.center.api.errors import NotFound
 from cress.center.api.jobs import check_task
 from cress.center.api.routes import Routes
-from cress.center.logs import LogReader, NoAttempt, answered
-from cress.center.members import place_of
+from cress.center.executors.logs import LogReader, NoAttempt, answered
+from cress.center.views.members import place_of
 from cress.model.bounds import MOST
 from cress.model.errors import InputError
 from cress.model.units import one_of

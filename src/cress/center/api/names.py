@@ -11,9 +11,9 @@ from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of, sight_of
 from cress.center.api.routes import Routes
 from cress.center.api.stream import HEARTBEAT, Stream
+from cress.center.process.turns import in_turns
 from cress.center.settings import Settings
-from cress.center.show.jobs import place_view
-from cress.center.turns import in_turns
+from cress.center.views.jobs import place_view
 from cress.lifecycle.name_service import Place
 from cress.lifecycle.name_table import PlaceChange, Revision, parse_revision
 from cress.model.errors import InputError

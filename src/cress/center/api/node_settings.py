@@ -9,7 +9,7 @@ from cress.center.api.bodies import read, reply
 from cress.center.api.context import committer_of, user_of
 from cress.center.api.nodes import known_node
 from cress.center.api.routes import Routes
-from cress.center.show.node_settings import settings_page
+from cress.center.views.node_settings import settings_page
 from cress.lifecycle.inputs import SetNode
 from cress.model.errors import InputError
 from cress.model.node import Value

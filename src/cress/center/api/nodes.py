@@ -14,10 +14,10 @@ from cress.center.api.bodies import read, reply
 from cress.center.api.context import committer_of, sees_number, user_of
 from cress.center.api.errors import NotFound
 from cress.center.api.routes import Routes
-from cress.center.committer import Committer
-from cress.center.lookup import state_of
-from cress.center.show.jobs import is_up, match_views, node_view, resources, used_of, whole_node_view
-from cress.center.turns import chunks, in_turns
+from cress.center.committing.committer import Committer
+from cress.center.committing.lookup import state_of
+from cress.center.process.turns import chunks, in_turns
+from cress.center.views.jobs import is_up, match_views, node_view, resources, used_of, whole_node_view
 from cress.core.diagnostics.match_report import remarks_on
 from cress.lifecycle.inputs import Cordon, Drain, NodeDead
 from cress.lifecycle.tables.rows import LiveNode

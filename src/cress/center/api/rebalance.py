@@ -10,7 +10,7 @@ from fastapi import Query, Request, Response
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import check_steers, committer_of, demand, seen_job, sees_number, user_of
 from cress.center.api.routes import Routes
-from cress.center.show.moves import CORE_HOUR, plan_view, round_view
+from cress.center.views.moves import CORE_HOUR, plan_view, round_view
 from cress.core.moving.movable import lost_by, lost_devices_by
 from cress.core.moving.plan import ANY, Budget, Goal, Move
 from cress.core.moving.planner import GOALS

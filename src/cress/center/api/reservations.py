@@ -10,7 +10,7 @@ from cress.center.api.bodies import read, reply
 from cress.center.api.context import committer_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.api.routes import Routes
-from cress.center.show.reservations import found_view, reservation_view, reservations_page
+from cress.center.views.reservations import found_view, reservation_view, reservations_page
 from cress.core.advance.given import reservation_of
 from cress.lifecycle.inputs import Reserve, Unreserve
 from cress.lifecycle.reserving import checked

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
-from cress.center.asgi import App, Message, Receive, Scope, Send
-from cress.center.committer import NotStored
-from cress.center.leadership import PATIENCE, Leadership
+from cress.center.committing.committer import NotStored
+from cress.center.leading.leadership import PATIENCE, Leadership
+from cress.center.web.asgi import App, Message, Receive, Scope, Send
 from cress.protocol.leadership import AGE, LEADER, STALE
 from cress.protocol.signatures import PATH
 from cress.protocol.views import ErrorView, to_json

@@ -8,8 +8,8 @@ from abc import abstractmethod
 
 from fastapi import Response
 
-from cress.center.asgi import Receive, Scope, Send
-from cress.center.committer import Committer, NotStored
+from cress.center.committing.committer import Committer, NotStored
+from cress.center.web.asgi import Receive, Scope, Send
 
 # Seconds: a sign of life goes out at least this often; a reader that takes nothing for so long is disconnected.
 HEARTBEAT, STALLED = 15.0, 30.0

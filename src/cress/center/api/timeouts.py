@@ -10,7 +10,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cress.center.access.callers import peer_of
-from cress.center.request_rates import Admissions
+from cress.center.web.request_rates import Admissions
 
 # Seconds for the first byte of a connection, for the head of a request, and for its body. An answer about a slow body
 # (see ``bodies``) comes before its connection ends.

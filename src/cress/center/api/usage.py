@@ -10,9 +10,9 @@ from fastapi import Query, Request, Response
 from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of
 from cress.center.api.routes import Routes
-from cress.center.committer import Committer
-from cress.center.lookup import group_of
-from cress.center.turns import chunks, in_turns
+from cress.center.committing.committer import Committer
+from cress.center.committing.lookup import group_of
+from cress.center.process.turns import chunks, in_turns
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.times import SECOND

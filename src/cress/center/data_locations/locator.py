@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from cress.center.committer import Committer
+from cress.center.committing.committer import Committer
 from cress.center.data_locations.hdfs import Hdfs, UnlocatedError
 from cress.center.data_locations.webhdfs import Places
 from cress.core.tables.data_locations import DataOf, Locations, is_local

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from cress.center.dns.zone import Zone, labels_by_group
-from cress.center.naming.feed import NameFeed
-from cress.center.request_rates import Admissions, Buckets
+from cress.center.keeping.name_feed import NameFeed
+from cress.center.web.request_rates import Admissions, Buckets
 from cress.lifecycle.name_table import PlaceChange
 from cress.model.errors import InputError
 

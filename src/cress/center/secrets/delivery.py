@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cress.center.connections.start_materials import Starting
 from cress.center.secrets.vault import Vault
-from cress.center.start_materials import Starting
 from cress.lifecycle.secrets import usable
 from cress.model.access import Role, User
 from cress.model.errors import InputError
@@ -13,7 +13,7 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.start_material import StartMaterial
 
 if TYPE_CHECKING:
-    from cress.center.committer import Committer
+    from cress.center.committing.committer import Committer
 
 
 class SecretDelivery:

@@ -21,7 +21,7 @@ from cress.model.secrets import Owner, Secret
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    from cress.center.committer import Committer
+    from cress.center.committing.committer import Committer
 
 NONCE = 12
 # Secrets that are encrypted anew in one go.

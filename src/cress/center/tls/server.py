@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cryptography import x509
 
-from cress.center.data_directory import CA, CENTER_CERTIFICATE, TLS
+from cress.center.keeping.data_directory import CA, CENTER_CERTIFICATE, TLS
 from cress.center.tls.authority import CA_KEY, REVOKED, Authority, read_revoked
 from cress.center.tls.certificates import Certificate, facts_of, moment, read_certificate
 from cress.model.errors import InputError

@@ -10,7 +10,7 @@ from typing import Any, Generic, Self, TypeVar
 from cress.client.aio import bundles
 from cress.client.aio.handles import AsyncJobHandle
 from cress.client.aio.patient import AsyncPatientHttp
-from cress.client.aio.runtime import AtEnd, in_thread
+from cress.client.aio.runtime import AsyncAtEnd, in_thread
 from cress.client.bundle import GONE, Bundle, Deadline, chunk_size, job_of, name_of
 from cress.client.mapping import Line, value_of
 from cress.client.spool import Spool, created
@@ -79,7 +79,7 @@ class AsyncResults(Generic[R]):
         self._errors = errors
         self._chosen: AsyncIterator[tuple[int, R]] | None = None
         # A center that is away at the end is waited for a little; what it does later finds nothing to do.
-        self._close = AtEnd(self, _end, bundle, center)
+        self._close = AsyncAtEnd(self, _end, bundle, center)
 
     def __len__(self) -> int:
         """Return the total number of results."""

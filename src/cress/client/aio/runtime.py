@@ -21,7 +21,7 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     return await asyncio.to_thread(function, *args, **kwargs)
 
 
-class AtEnd:
+class AsyncAtEnd:
     """A last call for an object. A program in asyncio makes it itself: nothing can be awaited when it ends."""
 
     def __init__(self, owner: object, call: Callable[[Unpack[Given]], Awaitable[None]], *args: *Given) -> None:

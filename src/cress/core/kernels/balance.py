@@ -196,7 +196,7 @@ def place_many_4(
         chosen[i], cursor = place_4(
             r, slots[i], end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
             fixed, fixed_parts, by_utilisation, threshold, order, cursor,
-        )  # fmt: skip
+        )
     return cursor
 
 
@@ -372,7 +372,7 @@ def place_many_6(
         chosen[i], cursor = place_6(
             r, slots[i], end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
             fixed, fixed_parts, by_utilisation, threshold, order, cursor,
-        )  # fmt: skip
+        )
     return cursor
 
 
@@ -548,7 +548,7 @@ def place_many_8(
         chosen[i], cursor = place_8(
             r, slots[i], end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
             fixed, fixed_parts, by_utilisation, threshold, order, cursor,
-        )  # fmt: skip
+        )
     return cursor
 
 
@@ -724,7 +724,7 @@ def place_many_16(
         chosen[i], cursor = place_16(
             r, slots[i], end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
             fixed, fixed_parts, by_utilisation, threshold, order, cursor,
-        )  # fmt: skip
+        )
     return cursor
 
 

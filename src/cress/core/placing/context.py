@@ -8,8 +8,14 @@ from cress.core.kernels.holding import FREE
 from cress.core.placing.relations import Relations
 from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
+from cress.language.clauses import Term
 from cress.language.columns import Columns
+from cress.language.program import Program
+from cress.language.tree import Expression
 from cress.model.node import Load, Node
+
+# Programs that are kept; more than so many different clauses at once are compiled again.
+_MOST_PROGRAMS = 10_000
 
 
 class Context:
@@ -21,6 +27,8 @@ class Context:
             cluster.dimensions, lambda key: [has.get(key) for has in self.columns.attributes[: cluster.node_count]]
         )
         self._columns: Columns | None = None
+        # Compiled clauses: many shapes ask for the same.
+        self._programs: dict[Expression | tuple[Term, ...], Program] = {}
         # Measured loads, by the index of the node.
         self._loads: dict[int, Load] = {}
         self._there: tuple[int, int, Ints] = (-1, -1, np.zeros(0, np.int64))
@@ -35,6 +43,17 @@ class Context:
             for f, load in self._loads.items():
                 self._columns.set_load(f, load)
         return self._columns
+
+    def program(self, what: Expression | tuple[Term, ...]) -> Program:
+        """Return the compiled form of a condition, or of the terms of a rank, over these nodes; the same one for the
+        same text.
+        """
+        found = self._programs.get(what)
+        if found is None:
+            if len(self._programs) >= _MOST_PROGRAMS:
+                self._programs.clear()
+            found = self._programs[what] = Program(self.columns, what)
+        return found
 
     def there(self) -> Ints:
         """Return the nodes that are there, and not cordoned."""

@@ -17,7 +17,6 @@ from cress.core.placing.gang_rules import Rules
 from cress.core.placing.predicates import Condition, Predicate
 from cress.core.tables.arrays import Floats, Ints
 from cress.language.clauses import Clause
-from cress.language.program import Program
 
 Firsts: TypeAlias = npt.NDArray[np.int8]
 
@@ -85,7 +84,7 @@ class Match:
         self.first: Firsts = np.zeros(0, np.int8)
         # The expressions of the rank are one program; the other terms are predicates.
         self._cluster = context.cluster
-        self._program = Program(context.columns, wants.terms)
+        self._program = context.program(tuple(wants.terms))
         self._terms = [
             (np.float32(term.weight), predicate(context, term.what, wants))
             for term in wants.terms

@@ -15,7 +15,6 @@ from cress.language.acceptance import check_accepts, parse_accepts
 from cress.language.columns import attributes_of
 from cress.language.jobfacts import facts_of, substituted
 from cress.language.names import NODE_NAMES
-from cress.language.program import Program
 from cress.model.attributes import check_tolerances
 from cress.model.errors import InputError
 from cress.model.group import DEFAULT_GROUP
@@ -65,7 +64,7 @@ class Accepted(Predicate):
         self._text = text
         condition = parse_accepts(text, stored=True)
         self._programs = [
-            Program(context.columns, substituted(condition, dict(facts)))
+            context.program(substituted(condition, dict(facts)))
             for facts in dict.fromkeys(facts for facts, _ in askers)
         ]
 

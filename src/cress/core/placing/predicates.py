@@ -15,7 +15,6 @@ from cress.core.placing.relations import Whose
 from cress.core.tables.arrays import Bools, Floats, Ints
 from cress.core.tables.domains import Domains
 from cress.language.clauses import Clause, brief
-from cress.language.program import Program
 
 
 class Predicate(ABC):
@@ -116,7 +115,7 @@ class Condition(Predicate):
     def __init__(self, context: Context, clause: Clause) -> None:
         self.text = brief(clause)
         self._cluster = context.cluster
-        self._program = Program(context.columns, clause.expression)
+        self._program = context.program(clause.expression)
         self.dynamic = self._program.dynamic
 
     def excludes(self, places: Ints) -> Bools:

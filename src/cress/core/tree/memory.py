@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from decimal import Context, Decimal
 from functools import lru_cache
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from cress.model.times import SECOND
 
@@ -29,6 +29,8 @@ class MemoryState(TypedDict):
     sum: list[int]
     since: int
     borrowed: list[int]
+    then: NotRequired[list[int]]
+    changed: NotRequired[int]
 
 
 class Clock:
@@ -81,7 +83,7 @@ class Memory:
     """The amounts that one group borrowed, in its measures."""
 
     PLACES = 8
-    __slots__ = ("_asked", "_clock", "_mean", "_since", "_sum", "_tick", "borrowed")
+    __slots__ = ("_asked", "_changed", "_clock", "_mean", "_since", "_sum", "_then", "_tick", "borrowed")
 
     def __init__(self, clock: Clock, measures: int) -> None:
         self._clock = clock
@@ -97,30 +99,41 @@ class Memory:
         self._sum = [0] * measures
         self._since = clock.now
         self._asked = (self._tick, [0] * measures)
+        # What is borrowed instead since ``_changed``: amounts that change back at the same moment have not changed.
+        self._then: list[int] | None = None
+        self._changed = clock.now
 
     def follow(self, used: list[int], quota: list[int]) -> None:
         """Take note of what the group uses, and of its quota, from now on."""
         borrowed = [have - own if have > own else 0 for have, own in zip(used, quota, strict=True)]
-        if borrowed == self.borrowed:
-            return
         if len(borrowed) != len(self.borrowed):
             # Amounts in other measures cannot be compared.
             self._begin(len(borrowed))
-        clock = self._clock
-        if clock.tick > self._tick:
-            self._mean = self._at(clock.tick)
-            self._tick = clock.tick
-            self._sum = [0] * len(borrowed)
-            self._since = clock.tick * clock.length
-            self._asked = (self._tick, self._rounded(self._mean))
-        passed = clock.now - self._since
+        self._settle()
+        self._then = borrowed if borrowed != self.borrowed else None
+        self._changed = self._clock.now
+
+    def _settle(self) -> None:
+        """Count a change of the amount once its moment has passed."""
+        moment = self._changed
+        if self._then is None or self._clock.now == moment:
+            return
+        length = self._clock.length
+        tick = moment // length
+        if tick > self._tick:
+            self._mean = self._at(tick)
+            self._tick = tick
+            self._sum = [0] * len(self.borrowed)
+            self._since = tick * length
+        passed = moment - self._since
         if passed:
             self._sum = [total + passed * each for total, each in zip(self._sum, self.borrowed, strict=True)]
-            self._since = clock.now
-        self.borrowed = borrowed
+            self._since = moment
+        self.borrowed, self._then = self._then, None
 
     def past(self) -> list[int]:
         """Return the mean at the last tick, per measure, with ``PLACES`` binary places."""
+        self._settle()
         tick = self._clock.tick
         if self._asked[0] != tick:
             self._asked = (tick, self._rounded(self._at(tick)))
@@ -128,8 +141,9 @@ class Memory:
 
     def changes(self) -> bool:
         """Return whether the mean may be another one at the next tick."""
+        past = self.past()
         steady = [each << self.PLACES for each in self.borrowed]
-        return self.past() != steady or (self._tick == self._clock.tick and any(self._sum))
+        return self._then is not None or past != steady or (self._tick == self._clock.tick and any(self._sum))
 
     def _at(self, tick: int) -> list[int]:
         """Return the mean at the beginning of ``tick``, while nothing changes."""
@@ -149,13 +163,17 @@ class Memory:
 
     def export(self) -> MemoryState:
         """Return the memory as plain data."""
-        return {
+        self._settle()
+        state: MemoryState = {
             "tick": self._tick,
             "mean": list(self._mean),
             "sum": list(self._sum),
             "since": self._since,
             "borrowed": list(self.borrowed),
         }
+        if self._then is not None:
+            state |= {"then": list(self._then), "changed": self._changed}
+        return state
 
     def restore(self, state: MemoryState, length: int) -> None:
         """Take over a memory that was exported, with ticks of so many µs; after a change of these the mean is kept."""
@@ -165,7 +183,9 @@ class Memory:
         self.borrowed = list(state["borrowed"])
         if length == self._clock.length:
             self._tick, self._sum, self._since = state["tick"], list(state["sum"]), state["since"]
+            self._then, self._changed = state.get("then"), state.get("changed", self._clock.now)
         else:
+            self.borrowed = list(state.get("then", self.borrowed))
             self._tick = self._clock.tick
             self._sum = [0] * len(self._mean)
             self._since = self._clock.now

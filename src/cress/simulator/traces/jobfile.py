@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from cress.formats.yaml_text import line_at, line_of
 from cress.model.critical_path import longest_behind
 from cress.model.errors import InputError, InputErrors
 from cress.model.family import Dag, Database, Service
@@ -29,7 +30,7 @@ from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.dag_steps import dag_of, predecessors
 from cress.simulator.traces.jobkeys import template_of_spec
 from cress.simulator.workload import NO_LIMIT, Cluster, Ints, Workload
-from cress.simulator.yamltext import line_of, parse_yaml, plain_text
+from cress.simulator.yamltext import parse_yaml, plain_text
 
 # Key → its parser and its default.
 SIMULATED: dict[str, tuple[Callable[[str], int], int]] = {
@@ -56,7 +57,9 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
         raise InputError(f"cannot be read: {error}", file=str(path)) from error
     reader = _Reader(document, cluster)
     if reader.errors:
-        found = [_located(error, document, str(path)) for error in reader.errors]
+        # Where there are no jobs there is no line.
+        there = "jobs" in document
+        found = [error.at(file=str(path), line=there and line_at(document, error.field)) for error in reader.errors]
         raise found[0] if len(found) == 1 else InputErrors(found)
     return tidy(reader.workload(path.name.rsplit(".", 1)[0]))
 
@@ -100,7 +103,7 @@ class _Reader:
         """Return an entry without the keys of the simulation, which are read."""
         if not isinstance(entry, Mapping):
             return entry
-        place, line = f"jobs[{i}]", int(entries.lc.item(i)[0]) + 1
+        place, line = f"jobs[{i}]", line_of(entries, i)
         values = self._read(entry, place, {key: default for key, (_, default) in SIMULATED.items()})
         if NO_LIMIT < values["until"] <= values["submit"]:
             self._wrong(place, InputError("is not after submit", hint="a later time"), "until")
@@ -207,22 +210,3 @@ class _Reader:
             if jobs[whole].within and jobs[whole].type is not JobType.CRON:
                 found[row] = max(0, self._times[whole].values["submit"] + jobs[whole].within - behind[i])
         return found if (found != NO_LIMIT).any() else None
-
-
-def _located(error: InputError, document: Mapping[str, Any], file: str) -> InputError:
-    """Return the mistake with its file and the line of the innermost key or entry that its field names."""
-    inner: Any = document
-    line = 0
-    for part in error.field.replace("[", ".[").split("."):
-        if part.startswith("[") and isinstance(inner, list):
-            number = part.strip("[]")
-            if not (number.isdigit() and int(number) < len(inner)):
-                break
-            line = int(inner.lc.item(int(number))[0]) + 1  # type: ignore[attr-defined]
-            inner = inner[int(number)]
-        elif isinstance(inner, Mapping) and part in inner:
-            line = line_of(inner, part)
-            inner = inner[part]
-        else:
-            break
-    return error.at(file=file, line=line)

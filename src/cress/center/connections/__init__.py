@@ -1,0 +1,1 @@
+"""Connections to executors: messages, logs and commands in both directions."""

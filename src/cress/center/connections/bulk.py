@@ -1,0 +1,121 @@
+"""The second connection of an executor: logs and commands travel there, so that orders, reports and beats never wait
+behind them.
+
+It is opened when it is needed: the center asks for it over the first connection, with a ticket that names the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from websockets.exceptions import ConnectionClosed
+
+from cress.center.connections.executor_wire import Wire
+from cress.model.errors import InputError
+from cress.protocol import messages
+from cress.protocol.messages import ExecData, ExecOver, FromAgent, FromCenter, LogData
+from cress.protocol.proof import ProofError
+
+# Seconds within which an executor must open it; for which it is not asked for again if it does not; after which an idle
+# one is closed.
+PATIENCE, PAUSE, IDLE = 5.0, 60.0, 60.0
+# Bytes of logs a second that the center passes on, and that may come at once: reading them must not take its time from
+# starts.
+RATE, BURST = 24e6, 2e6
+# Bytes that are read at once, at first, at least and at most; seconds for an answer that are long, and short.
+FIRST_PART, LEAST_PART, MOST_PART = 32_768, 8_192, 262_144
+SLOW, FAST = 1.0, 0.2
+_DONE = 1000
+
+
+class Pace:
+    """The pace of logs, of all readers together."""
+
+    def __init__(self, rate: float = RATE, burst: float = BURST) -> None:
+        self._rate, self._burst = rate, burst
+        self._paid_until = 0.0
+
+    async def passed(self, size: int) -> None:
+        """Wait until so many bytes may follow those before."""
+        now = asyncio.get_running_loop().time()
+        self._paid_until = max(self._paid_until, now - self._burst / self._rate) + size / self._rate
+        if self._paid_until > now:
+            await asyncio.sleep(self._paid_until - now)
+
+
+class PartSize:
+    """The bytes to ask for at once: few over a slow link, so that an answer comes in time."""
+
+    def __init__(self) -> None:
+        self.now = FIRST_PART
+
+    def answered(self, size: int, seconds: float) -> None:
+        """Take the size of an answer, and how long it took; 0: it did not come."""
+        if not size or (seconds > SLOW and size > self.now // 2):
+            self.now = max(LEAST_PART, self.now // 2)
+        elif seconds < FAST and size >= self.now:
+            self.now = min(MOST_PART, 2 * self.now)
+
+
+class BulkWire:
+    """An open second connection.
+
+    ``hear`` takes what the executor sends; ``is_idle`` says whether nobody waits for anything.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        decode: Callable[[str | bytes], FromAgent | None],
+        hear: Callable[[LogData | ExecData | ExecOver], None],
+        is_idle: Callable[[], bool],
+    ) -> None:
+        self._wire = wire
+        self._decode = decode
+        self._hear = hear
+        self._is_idle = is_idle
+        self._messages: list[bytes] = []
+        self._ready = asyncio.Event()
+
+    def put(self, message: FromCenter) -> None:
+        """Send a message after those before it."""
+        self._messages.append(messages.encode(message))
+        self._ready.set()
+
+    async def serve(self) -> str:
+        """Pass messages on until the connection ends; return why it did, empty if it was not needed any more."""
+        others = [asyncio.create_task(self._write()), asyncio.create_task(self._close_idle())]
+        try:
+            while True:
+                message = self._decode(await self._wire.receive())
+                if isinstance(message, (LogData, ExecData, ExecOver)):
+                    self._hear(message)
+        except (InputError, ProofError) as error:
+            return str(error)
+        except ConnectionClosed:
+            return "" if self._is_idle() else "the connection for bulk data is gone"
+        finally:
+            for each in others:
+                each.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            await self._wire.close(_DONE, "")
+
+    def abort(self) -> None:
+        """End the connection at once: the first one is gone."""
+        self._wire.abort()
+
+    async def _write(self) -> None:
+        while True:
+            await self._ready.wait()
+            self._ready.clear()
+            waiting, self._messages = self._messages, []
+            for message in waiting:
+                await self._wire.send(message)
+
+    async def _close_idle(self) -> None:
+        idle = 0
+        while idle < 2:
+            await asyncio.sleep(IDLE / 2)
+            idle = idle + 1 if self._is_idle() and not self._messages else 0
+        await self._wire.close(_DONE, "idle")

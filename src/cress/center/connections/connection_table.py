@@ -1,0 +1,225 @@
+"""Connections to executors: messages that wait to be sent, requests for logs, and commands."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+
+from cress.center.connections.bulk import PATIENCE as BULK_PATIENCE
+from cress.center.connections.bulk import PAUSE, BulkWire, Pace
+from cress.center.connections.commands import Command
+from cress.protocol import messages
+from cress.protocol.execution import ExecStart
+from cress.protocol.messages import ExecData, ExecOver, LogData, OpenBulk, ReadLog
+from cress.shell.center.commit import CommitLoop
+from cress.shell.center.effects import Close, Session
+
+# An executor for which this many bytes wait is disconnected.
+MOST_WAITING = 64 * 2**20
+
+
+class Away(Exception):
+    """The node is not connected."""
+
+
+class Connection:
+    """The connection to one executor: messages to send, and answers that are awaited.
+
+    ``ending`` says how the connection is to be closed once the messages are sent; None while it goes on.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.ending: Close | None = None
+        self._messages: list[bytes] = []
+        self._waiting = 0
+        self._ready = asyncio.Event()
+        self._answers: dict[int, asyncio.Future[LogData]] = {}
+        self._commands: dict[int, Command] = {}
+        self._next = 1
+        self.ticket = secrets.token_hex(16)
+        self._bulk: BulkWire | None = None
+        self._opening: asyncio.Future[None] | None = None
+        self._no_bulk_until = 0.0
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self.session.name
+
+    def put(self, message: messages.FromCenter) -> None:
+        """Send a message after those before it."""
+        if self.ending is not None:
+            return
+        data = self.session.dialect.encode(message)
+        if data is None:
+            return  # executors of that version do not know this message
+        self._messages.append(data)
+        self._waiting += len(data)
+        if self._waiting > MOST_WAITING:
+            self.close(Close(self.session, "it reads too slowly"))
+        self._ready.set()
+
+    def close(self, ending: Close) -> None:
+        """Send nothing more; the task that sends closes the wire."""
+        self.session.closed = True
+        self.ending = self.ending or ending
+        self._ready.set()
+        if self._bulk is not None:
+            self._bulk.abort()
+        self._lose(f"node {self.name} is away")
+
+    def _lose(self, why: str) -> None:
+        """Tell all who wait for an answer or a command that there is nothing to come."""
+        for future in self._answers.values():
+            if not future.done():
+                future.set_exception(Away(why))
+        self._answers.clear()
+        for command in self._commands.values():
+            command.lost(f"{why}: the command was ended there")
+        self._commands.clear()
+
+    async def messages(self) -> list[bytes]:
+        """Return the messages to send next; empty when the connection is to be closed."""
+        while not self._messages and self.ending is None:
+            self._ready.clear()
+            await self._ready.wait()
+        waiting, self._messages, self._waiting = self._messages, [], 0
+        return waiting
+
+    async def read_log(
+        self, attempt: int, stream: str, offset: int, *, limit: int, wait: int, patience: float
+    ) -> LogData:
+        """Read a part of the output of an attempt. Raises Away, also after ``patience`` seconds without an answer."""
+        if self.ending is not None:
+            raise Away(f"node {self.name} is away")
+        number = self._next
+        self._next += 1
+        future: asyncio.Future[LogData] = asyncio.get_running_loop().create_future()
+        self._answers[number] = future
+        try:
+            wire = await self._wire()
+            wire.put(ReadLog(id=number, attempt=attempt, stream=stream, offset=offset, limit=limit, wait=wait))
+            async with asyncio.timeout(patience + wait / 1000):
+                return await future
+        except TimeoutError:
+            raise Away(f"node {self.name} does not answer") from None
+        finally:
+            self._answers.pop(number, None)
+
+    def answered(self, data: LogData) -> None:
+        """Take the answer to a request; ignore it when the caller has gone."""
+        future = self._answers.pop(data.id, None)
+        if future is not None and not future.done():
+            future.set_result(data)
+
+    async def run_inside(self, attempt: int, start: ExecStart) -> Command:
+        """Run a command in an attempt; the caller closes it. Raises Away."""
+        wire = await self._wire()
+        if self.ending is not None:
+            raise Away(f"node {self.name} is away")
+        number, self._next = self._next, self._next + 1
+        command = self._commands[number] = Command(number, attempt, start, send=wire.put, forget=self._forget)
+        return command
+
+    # --- the second connection ----------------------------------------------------------------------------------------
+
+    async def _wire(self) -> Connection | BulkWire:
+        """Return the connection for bulk data: the second one, which is opened if need be; this one if there is
+        none.
+        """
+        loop = asyncio.get_running_loop()
+        hello = self.session.hello
+        if self._bulk is None and hello is not None and hello.bulk and loop.time() >= self._no_bulk_until:
+            if self._opening is None:
+                self._opening = loop.create_future()
+                self.put(OpenBulk(ticket=self.ticket))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BULK_PATIENCE):
+                    await asyncio.shield(self._opening)
+            if self._bulk is None:
+                self._opening = None
+                self._no_bulk_until = loop.time() + PAUSE
+        return self._bulk or self
+
+    def opened(self, bulk: BulkWire) -> None:
+        """Use a second connection from now on."""
+        self._bulk = bulk
+        if self._opening is not None and not self._opening.done():
+            self._opening.set_result(None)
+
+    def closed(self, bulk: BulkWire, why: str) -> None:
+        """Use the second connection no more; ``why`` is empty if nobody needed it."""
+        if self._bulk is bulk:
+            self._bulk = self._opening = None
+            if why:
+                self._lose(why)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Return whether nobody waits for an answer or a command."""
+        return not self._answers and not self._commands
+
+    def heard(self, message: LogData | ExecData | ExecOver) -> None:
+        """Take what the executor sends for those who wait."""
+        if isinstance(message, LogData):
+            self.answered(message)
+        else:
+            self.told(message)
+
+    def _forget(self, command: int) -> None:
+        self._commands.pop(command, None)
+
+    def told(self, message: ExecData | ExecOver) -> None:
+        """Take a message of the executor about a command."""
+        command = self._commands.get(message.id)
+        if command is not None:
+            command.told(message)
+
+
+class Connections:
+    """The connections of all sessions; ``pace`` is that of the logs that are read over them."""
+
+    def __init__(self, loop: CommitLoop) -> None:
+        self.pace = Pace()
+        self._loop = loop
+        self._by_session: dict[Session, Connection] = {}
+
+    def add(self, connection: Connection) -> None:
+        """Keep a connection until ``remove``."""
+        self._by_session[connection.session] = connection
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a connection that has ended."""
+        self._by_session.pop(connection.session, None)
+
+    def of(self, session: Session) -> Connection | None:
+        """Return the connection of a session, None when it has ended."""
+        return self._by_session.get(session)
+
+    def with_ticket(self, node: str, ticket: str) -> Connection | None:
+        """Return the connection to a node that may open a second one with this ticket."""
+        session = self._loop.present.get(node)
+        found = None if session is None else self._by_session.get(session)
+        return found if found is not None and secrets.compare_digest(found.ticket, ticket) else None
+
+    def __contains__(self, node: str) -> bool:
+        """Return whether the node is connected."""
+        return self._loop.reachable(node) is not None
+
+    def to(self, node: str) -> Connection:
+        """Return the connection to a node. Raises Away."""
+        session = self._loop.reachable(node)
+        found = None if session is None else self._by_session.get(session)
+        if found is None:
+            raise Away(f"node {node} is away")
+        return found
+
+    def signal(self, node: str, attempt: int, number: int) -> bool:
+        """Send a signal to an attempt; return whether its node is connected."""
+        try:
+            self.to(node).put(messages.Signal(epoch=self._loop.epoch, attempt=attempt, number=number))
+        except Away:
+            return False
+        return True

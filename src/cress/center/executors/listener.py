@@ -1,0 +1,284 @@
+"""The listener: a WebSocket server for executors, on a separate port."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+from cress.center.committing.committer import Committer
+from cress.center.connections.bulk import BulkWire
+from cress.center.connections.connection_table import Connection
+from cress.center.connections.executor_wire import MOST_BYTES, Handshake, Wire
+from cress.center.executors.local_executors import Locals, recognise
+from cress.center.files.topology import Topology
+from cress.center.tls.node_renewal import renew_node
+from cress.center.web.request_rates import Admissions
+from cress.lifecycle.inputs import SetRacks
+from cress.model.errors import InputError
+from cress.model.times import SECOND
+from cress.protocol.messages import Bulk, ExecData, ExecOver, Hello, LogData, Refused
+from cress.protocol.proof import ProofError
+from cress.shell.center.effects import AskEpoch, Close, Effect, Ping, Send, Session
+from cress.shell.center.session import decoded
+
+if TYPE_CHECKING:
+    from cress.center.tls.server import CenterTls
+
+# Seconds within which an executor must send its proof and its first message.
+HELLO_TIMEOUT = 10.0
+# Seconds between two pings to an executor; fewer where terms are short, so that a dead one is noticed in time.
+PING, LEAST_PING = 20.0, 2.0
+# WebSocket close codes.
+GOING_AWAY, PROTOCOL_ERROR, POLICY, TRY_AGAIN = 1001, 1002, 1008, 1013
+
+REVOKED = Refused(
+    what="the certificate of this node was revoked", hint="a new bundle: `cress tls issue NODE`", permanent=True
+)
+
+_log = logging.getLogger("cress.executors")
+
+
+class _Connection(ServerConnection):
+    """A connection that counts among those that sign in until its executor is known."""
+
+    admissions = Admissions(0, 10_000)
+    signing_in = 0
+    _address = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        peer = transport.get_extra_info("peername")
+        if not isinstance(peer, tuple):
+            return
+        kind = type(self)
+        if not kind.admissions.admit(str(peer[0]), kind.signing_in + 1):
+            self.transport.abort()
+            return
+        kind.signing_in += 1
+        self._address = str(peer[0])
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.known()
+        super().connection_lost(exc)
+
+    def known(self) -> None:
+        """Do not count this connection any more."""
+        if self._address:
+            type(self).signing_in -= 1
+            type(self).admissions.left(self._address)
+            self._address = ""
+
+
+class Listener:
+    """Drives the sessions of executors: passes on their messages, and sends those of the center."""
+
+    def __init__(
+        self, committer: Committer, token: str, tls: CenterTls | None = None, most_signing_in: int = 10_000
+    ) -> None:
+        """``tls``: executors that come over the network show certificates."""
+        _Connection.admissions = Admissions(0, most_signing_in)
+        self._committer = committer
+        self._tls = tls
+        if tls is not None:
+            tls.when_revoked = self._close_revoked
+        self._handshake = Handshake(token)
+        self._wires: dict[Session, Wire] = {}
+        self._servers: list[Server] = []
+        self._locals: asyncio.Task[None] | None = None
+
+    async def start(self, *socks: socket.socket) -> None:
+        """Serve on bound sockets."""
+        # The library logs every garbled handshake; a port scan must not fill the log.
+        quiet = logging.getLogger("cress.executors.wire")
+        quiet.setLevel(logging.CRITICAL)
+        ping = max(LEAST_PING, min(PING, self._committer.machine.core.options.term / SECOND / 3))
+        for sock in socks:
+            server = await serve(
+                self._serve,
+                sock=sock,
+                create_connection=_Connection,
+                **self._secured(sock),
+                process_request=self._check,
+                process_response=self._handshake.answer,
+                origins=[None],
+                compression=None,
+                max_size=MOST_BYTES,
+                server_header=None,
+                logger=quiet,
+                close_timeout=1,
+                ping_interval=ping,
+                ping_timeout=ping,
+            )
+            self._servers.append(server)
+        self._locals = asyncio.create_task(Locals(self._committer).run(), name="executors of this machine")
+
+    def _secured(self, sock: socket.socket) -> dict[str, Any]:
+        """Return the options of TLS for a socket; none for a Unix socket."""
+        if self._tls is None or sock.family == socket.AF_UNIX:
+            return {}
+        return {"ssl": self._tls.executors, "ssl_handshake_timeout": HELLO_TIMEOUT}
+
+    def arrange(self, topology: Topology) -> None:
+        """Set the racks of the nodes whose executors do not name their own."""
+        committer = self._committer
+        known = committer.machine
+        if (known.neighbours, known.distances) != (topology.neighbours, topology.distances):
+            committer.post(SetRacks(neighbours=topology.neighbours, distances=topology.distances))
+        committer.carry_out(committer.sessions.arrange(topology.racks))
+
+    async def stop(self) -> None:
+        """Close every connection."""
+        if self._locals is not None:
+            self._locals.cancel()
+        self._committer.close_all("the center stops")
+        for server in self._servers:
+            server.close()
+        for server in self._servers:
+            await server.wait_closed()
+        self._servers.clear()
+
+    def _check(self, connection: ServerConnection, request: Request) -> Response | None:
+        refusal = self._handshake.check(connection, request)
+        committer = self._committer
+        # A leader that wakes does not know yet whether another one leads; an executor that comes now would leave that
+        # one.
+        if refusal is None and (committer.loop.is_replaced or committer.is_finishing or not committer.in_charge()):
+            problem = committer.problem or "another center may be in charge"
+            return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, problem + "\n")
+        return refusal
+
+    async def _serve(self, connection: ServerConnection) -> None:
+        try:
+            async with asyncio.timeout(HELLO_TIMEOUT):
+                wire = await self._handshake.admit(connection)
+                data = await wire.receive()
+        except TimeoutError:
+            await connection.close(PROTOCOL_ERROR, "no Hello")
+        except ProofError as error:
+            await connection.close(POLICY, str(error))
+        except ConnectionClosed:
+            pass
+        else:
+            await self._converse(wire, data)
+
+    async def _converse(self, wire: Wire, first: str | bytes) -> None:
+        if isinstance(wire.connection, _Connection):
+            wire.connection.known()
+        session, committer = _session(wire), self._committer
+        with contextlib.suppress(InputError):
+            hello = decoded(first, session)
+            if isinstance(hello, Bulk):
+                await self._converse_in_bulk(wire, hello)
+                return
+        sessions = committer.sessions
+        connection = Connection(session)
+        committer.connections.add(connection)
+        self._wires[session] = wire
+        writer = asyncio.create_task(_write(wire, connection), name="orders to an executor")
+        renewal = None
+        if self._tls is not None and wire.certified is not None:
+            renewal = asyncio.create_task(renew_node(self._tls, wire.certificate, connection.put), name="certificates")
+        try:
+            try:
+                hello = decoded(first, session)
+            except InputError as error:
+                refused = Refused(what=error.what, hint=error.hint, permanent=True)
+                committer.carry_out((Send(session, refused), Close(session, "refused", refused=True)))
+                return
+            if self._is_revoked(wire):
+                committer.carry_out((Send(session, REVOKED), Close(session, "revoked", refused=True)))
+                return
+            local = recognise(hello) if isinstance(hello, Hello) else None
+            await self._carry_out(sessions.hello(session, hello, committer.clock.now(), local))
+            while True:
+                message = decoded(await wire.receive(), session)
+                if isinstance(message, (LogData, ExecData, ExecOver)):
+                    connection.heard(message)
+                elif message is not None:
+                    committer.carry_out(sessions.received(session, message, committer.clock.now()))
+        except InputError as error:
+            _log.warning("node %s: %s", session.name, error)
+            connection.close(Close(session, str(error)))
+        except ProofError as error:
+            _log.warning("node %s: %s; the connection is closed", session.name, error)
+            connection.close(Close(session, str(error), refused=True))
+        except ConnectionClosed:
+            pass
+        finally:
+            if renewal is not None:
+                renewal.cancel()
+            connection.close(Close(session, "gone"))
+            committer.carry_out(sessions.gone(session))
+            await writer
+            committer.connections.remove(connection)
+            del self._wires[session]
+
+    async def _converse_in_bulk(self, wire: Wire, hello: Bulk) -> None:
+        """Pass on logs and commands over the second connection of an executor."""
+        connection = self._committer.connections.with_ticket(hello.name, hello.ticket)
+        known = wire.certified is None or hello.name in wire.certified
+        if connection is None or connection.ending is not None or not known or self._is_revoked(wire):
+            await wire.close(POLICY, "no session of this executor has such a ticket")
+            return
+        session = connection.session
+        bulk = BulkWire(wire, lambda data: decoded(data, session), connection.heard, lambda: connection.is_quiet)
+        connection.opened(bulk)
+        why = ""
+        try:
+            why = await bulk.serve()
+        finally:
+            connection.closed(bulk, why)
+
+    def _is_revoked(self, wire: Wire) -> bool:
+        return self._tls is not None and wire.certified is not None and self._tls.is_revoked(wire.certificate)
+
+    def _close_revoked(self) -> None:
+        """Close the connections of executors whose certificate was revoked."""
+        for session, wire in self._wires.items():
+            connection = self._committer.connections.of(session)
+            if connection is not None and self._is_revoked(wire):
+                connection.close(Close(session, "its certificate was revoked", refused=True))
+
+    async def _carry_out(self, effects: list[Effect]) -> None:
+        """Carry out the effects of a handshake."""
+        committer = self._committer
+        for effect in effects:
+            if isinstance(effect, Ping):
+                wire = self._wires.get(effect.session)
+                alive = wire is not None and await wire.is_alive()
+                now = committer.clock.now()
+                committer.carry_out(committer.sessions.pinged(effect.rival, effect.session, now, alive=alive))
+            elif isinstance(effect, AskEpoch):
+                await committer.compare_epochs(effect.session)
+            else:
+                committer.carry_out((effect,))
+        committer.carry_out(())
+
+
+def _session(wire: Wire) -> Session:
+    return Session(has_sent_token=wire.has_sent_token, certified=wire.certified)
+
+
+async def _write(wire: Wire, connection: Connection) -> None:
+    """Send the messages of a connection until it is to be closed."""
+    try:
+        while messages := await connection.messages():
+            for message in messages:
+                await wire.send(message)
+        ending = connection.ending
+        assert ending is not None
+        if ending.abort:
+            wire.abort()
+        else:
+            code = POLICY if ending.refused else TRY_AGAIN if ending.retry else GOING_AWAY
+            await wire.close(code, ending.reason[:100])
+    except ConnectionClosed:
+        pass

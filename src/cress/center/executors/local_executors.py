@@ -1,0 +1,126 @@
+"""Executors on the center's own machine: instead of keeping terms, the center looks for their processes.
+
+The center can look at an executor that joined in the same run of the machine and the same space of process ids, and
+whose supervisor's environment it may read. Any other executor keeps terms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from cress.center.committing.committer import Committer
+from cress.center.process.clock import boot_id
+from cress.lifecycle.inputs import NodeDead
+from cress.lifecycle.tables.rows import LiveNode
+from cress.model.node import Local, Supervisor
+from cress.model.times import SECOND
+from cress.protocol.messages import Hello
+
+# Seconds between two checks, and how long no process may be left before a node is declared dead (microseconds): a
+# new supervisor may just be starting, a new process may not have its environment yet.
+LOOK = 1.0
+PATIENCE = 5 * SECOND
+
+_log = logging.getLogger("cress.center")
+
+
+def recognise(hello: Hello) -> Local | None:
+    """Return the key to an executor's processes; None if it runs elsewhere, or they cannot be inspected."""
+    there = hello.supervisor
+    if there is None or hello.boot != boot_id() or not there.attempts or not _is_alive(there):
+        return None
+    if not _read(f"/proc/{there.pid}/environ"):
+        return None
+    return Local(there, _machine(), _space())
+
+
+def is_dead(node: LiveNode, pids: set[int]) -> bool:
+    """Return whether no process is left of an executor and of the sessions that ``pids`` led; False if unknown.
+
+    Inspects every process of the machine.
+    """
+    local = node.local
+    if local is None:
+        return False
+    if node.boot != boot_id():
+        # This machine was restarted, or the center has moved to another one.
+        return bool(local.machine) and local.machine == _machine()
+    return local.space == _space() and not _is_alive(local.supervisor) and not any(_left(local.supervisor, pids))
+
+
+class Locals:
+    """Watches the executors of this machine that are away while the center counts their tasks as running."""
+
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
+        self._dead_since: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Check at intervals until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK)
+            try:
+                await self.look()
+            except Exception:  # noqa: BLE001 – a look that failed must not be the last one
+                _log.exception("the executors of this machine could not be looked at")
+
+    async def look(self) -> None:
+        """Tell the machine of every node that has had no process for long enough."""
+        committer, machine = self._committer, self._committer.machine
+        pids: dict[str, set[int]] = {}
+        for attempt in machine.attempts.values():
+            node = machine.nodes.get(attempt.node)
+            if node is not None and node.local is not None and not node.connected:
+                pids.setdefault(attempt.node, set()).add(attempt.pid)
+        dead_since: dict[str, int] = {}
+        for name, leaders in pids.items():
+            if not await asyncio.to_thread(is_dead, machine.nodes[name], leaders - {0}):
+                continue
+            since = dead_since[name] = self._dead_since.get(name, committer.clock.now())
+            if committer.clock.now() - since >= PATIENCE:
+                committer.post(NodeDead(name=name))
+        self._dead_since = dead_since
+
+
+def _left(supervisor: Supervisor, leaders: set[int]) -> Iterator[int]:
+    """Return the processes of an attempt, recognised by their environment or by their session."""
+    mark = b"\0CRESS_DIRECTORY=" + os.fsencode(supervisor.attempts) + b"/"
+    for name in os.listdir("/proc"):  # noqa: PTH208 – thousands of names, no need for paths
+        if name.isdigit():
+            fields = _stat(int(name))
+            alive = fields is not None and fields[0] not in (b"Z", b"X")
+            if fields and alive and (int(fields[3]) in leaders or mark in b"\0" + _read(f"/proc/{name}/environ")):
+                yield int(name)
+
+
+def _is_alive(supervisor: Supervisor) -> bool:
+    fields = _stat(supervisor.pid)
+    return fields is not None and fields[0] not in (b"Z", b"X") and int(fields[19]) == supervisor.ticks
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """Return the fields of /proc/PID/stat from the state on; the name before may hold spaces and brackets."""
+    data = _read(f"/proc/{pid}/stat")
+    return data[data.rindex(b")") + 2 :].split() if data else None
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
+def _machine() -> str:
+    return _read("/etc/machine-id").decode(errors="replace").strip()
+
+
+def _space() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")  # noqa: PTH115 – no file, a name
+    except OSError:
+        return ""

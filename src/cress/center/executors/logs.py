@@ -1,0 +1,266 @@
+"""Output of tasks, read from the node of each attempt, one attempt after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+from cress.center.committing.committer import Committer
+from cress.center.committing.lookup import Task, find_job, find_tasks
+from cress.center.connections.bulk import PartSize
+from cress.center.connections.connection_table import Away
+from cress.lifecycle.tables.rows import LiveJob
+from cress.model.errors import NotAccepted
+from cress.protocol.logs import Part, Shown, frame
+from cress.protocol.messages import LogData
+
+# Milliseconds that an executor waits for more output; further seconds that it has to answer.
+WAIT = 5_000
+PATIENCE = 10.0
+# Seconds after which a follower reads again without a notice.
+LOOK_AGAIN = 2.0
+# Seconds for which a follower waits for a node to come back.
+MOST_AWAY = 600.0
+# Seconds of silence after which a follower gets a sign of life.
+SIGN = 5.0
+
+
+class NoAttempt(Exception):
+    """The task has no such attempt."""
+
+
+class Unfinished(Exception):
+    """The center cannot read on, and another one, or the same later, may: what was read is not all."""
+
+
+class LogReader:
+    """Reads one stream of one task from byte ``offset`` of its last attempt on, or of ``attempt`` alone.
+
+    ``since``: begin at the offset of this attempt, even if newer ones exist. If it is no longer known, begin with the
+    last one, at its beginning.
+    """
+
+    def __init__(
+        self,
+        committer: Committer,
+        job: int,
+        task: int,
+        stream: str,
+        offset: int,
+        attempt: int | None = None,
+        since: int | None = None,
+    ) -> None:
+        self._committer = committer
+        self._job = job
+        self._task = task
+        self._stream = stream
+        self._offset = offset
+        self._attempt_now = 0
+        self._away_since = 0.0
+        self._only = attempt
+        self._since = since
+        self._part = PartSize()
+
+    async def read(self, *, follow: bool) -> AsyncIterator[Part]:
+        """Yield the parts; with ``follow`` until the task is over, attempt by attempt.
+
+        Raises Away when the node is not connected, NotAccepted when there is nothing to read, and Unfinished when this
+        center stops or another one leads before the task is over.
+        """
+        attempt = 0
+        while True:
+            change = self._committer.watch(self._job)
+            try:
+                task = await self._now()
+                latest = self._wanted(task, attempt)
+                if latest is None or latest[0] == attempt:
+                    if not follow or self._only or await self._over(task):
+                        if latest is None and attempt == 0:
+                            raise NotAccepted(f"task {self._task} of job {self._job} has not been started yet")
+                        return
+                    self._check_in_charge()
+                    await _settled(change)
+                    continue
+            finally:
+                self._committer.unwatch(self._job, change)
+            if attempt or (self._since is not None and latest[0] != self._since):
+                self._offset = 0
+            attempt, node = latest
+            self._attempt_now = attempt
+            try:
+                async for part in self._attempt(attempt, node, follow=follow):
+                    yield part
+            except (Away, NotAccepted):
+                # Of one that others have followed there is nothing more; they are read as ever.
+                if not follow or self._wanted(await self._now(), attempt) == latest:
+                    raise
+            if not follow:
+                return
+
+    async def check(self) -> None:
+        """Raise Away if the task has ended on a node that is not connected: its output cannot be read.
+
+        Raises NoAttempt when the task has no attempt of the number that was asked for.
+        """
+        task = await self._now()
+        latest = self._wanted(task)
+        if latest is None and self._only is not None:
+            raise NoAttempt(f"task {self._task} of job {self._job} has no attempt {self._only}")
+        if latest is not None and (task.live is None or task.live.id != latest[0]) and await self._over(task):
+            self._committer.connections.to(latest[1])
+
+    def sign(self) -> Part:
+        """Return an empty part at the place that the reader has come to."""
+        return Part(self._attempt_now, self._offset)
+
+    async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[Part]:
+        while True:
+            # Once the center stops no wait blocks: a loop without this check would never end.
+            self._check_in_charge()
+            live = self._committer.machine.attempts.get(attempt)
+            if live is not None and not live.started:
+                # Its executor may not have received it.
+                if not follow:
+                    return
+                await self._until_changed(attempt, started=True)
+                continue
+            data = await self._ask(attempt, node, follow=follow)
+            if data is None:
+                continue
+            if data.error:
+                raise NotAccepted(f"node {node} has no output of attempt {attempt}: {data.error}")
+            part = Part(attempt, self._offset, data.data, data.gone, data.kept)
+            self._offset = part.end
+            if data.data or data.gone:
+                yield part
+            if data.over:
+                if follow:
+                    await self._until_changed(attempt, started=False)
+                return
+            if not (data.data or data.gone or follow):
+                return
+
+    async def _ask(self, attempt: int, node: str, *, follow: bool) -> LogData | None:
+        """Read the next part; None to try again, since the node of a running attempt may come back."""
+        wait = WAIT if follow else 0
+        begun = asyncio.get_running_loop().time()
+        try:
+            connection = self._committer.connections.to(node)
+            data = await connection.read_log(
+                attempt, self._stream, self._offset, limit=self._part.now, wait=wait, patience=PATIENCE
+            )
+        except Away:
+            self._part.answered(0, 0.0)
+            now = asyncio.get_running_loop().time()
+            since = self._away_since = self._away_since or now
+            if not follow or attempt not in self._committer.machine.attempts or now - since >= MOST_AWAY:
+                raise
+        else:
+            self._away_since = 0.0
+            if data.data:
+                self._part.answered(len(data.data), asyncio.get_running_loop().time() - begun)
+                await self._committer.connections.pace.passed(len(data.data))
+            return data
+        change = self._committer.watch(self._job)
+        try:
+            await _settled(change)
+        finally:
+            self._committer.unwatch(self._job, change)
+        return None
+
+    async def _until_changed(self, attempt: int, *, started: bool) -> None:
+        """Wait until the attempt has started or ended, as far as the center knows."""
+        while True:
+            self._check_in_charge()
+            change = self._committer.watch(self._job)
+            try:
+                live = self._committer.machine.attempts.get(attempt)
+                if live is None or (started and live.started):
+                    return
+                await _settled(change)
+            finally:
+                self._committer.unwatch(self._job, change)
+
+    def _check_in_charge(self) -> None:
+        if self._committer.stopping or self._committer.loop.is_aside:
+            raise Unfinished
+
+    async def _now(self) -> Task:
+        (task,) = await find_tasks(self._committer, self._job, self._task, self._task)
+        return task
+
+    async def _over(self, task: Task) -> bool:
+        if task.live is not None:
+            return False
+        return task.state != "waiting" or not isinstance(await find_job(self._committer, self._job), LiveJob)
+
+    def _wanted(self, task: Task, read: int = 0) -> tuple[int, str] | None:
+        """Return the attempt to read now, and its node; ``read`` is the attempt that was read before, 0 if none."""
+        known = [(each.attempt, each.node) for each in task.finished]
+        if task.live is not None:
+            known.append((task.live.id, task.live.node))
+        if self._only is not None:
+            known = [each for each in known if each[0] == self._only]
+        if not read and self._since is not None:
+            known = [each for each in known if each[0] == self._since] or known
+        return known[-1] if known else None
+
+
+async def _settled(change: asyncio.Future[None]) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LOOK_AGAIN):
+            await asyncio.shield(change)
+
+
+async def answered(
+    reader: LogReader, *, follow: bool, framed: bool = False, abort: Callable[[], None] | None = None
+) -> AsyncIterator[bytes]:
+    """Return the bytes of an answer, ``framed`` or plain. Errors known at once are raised here, before the answer
+    begins.
+
+    A follower gets the beginning of the answer at once, even without output, and signs of life if it is framed.
+    ``abort`` breaks the connection off when it cannot get the rest here: a part must not look like all of it.
+    """
+    parts = reader.read(follow=follow)
+    shown = Shown()
+
+    def put(part: Part) -> list[bytes]:
+        return [frame(part)] if framed else list(shown.show(part))
+
+    first = [b""]
+    await reader.check()
+    if not follow:
+        with contextlib.suppress(StopAsyncIteration):
+            first = put(await anext(parts))
+
+    async def all_of() -> AsyncIterator[bytes]:
+        for data in first:
+            yield data
+        try:
+            async for part in _with_signs(parts, reader) if follow and framed else parts:
+                for data in put(part):
+                    yield data
+        except NotAccepted:
+            # An answer that has begun cannot carry an error: it ends.
+            return
+        except (Away, Unfinished):
+            if follow and abort is not None:
+                abort()
+
+    return all_of()
+
+
+async def _with_signs(parts: AsyncIterator[Part], reader: LogReader) -> AsyncIterator[Part]:
+    """Yield the parts, and an empty one after each ``SIGN`` seconds without any."""
+    while True:
+        coming = asyncio.ensure_future(anext(parts))
+        try:
+            while not (await asyncio.wait((coming,), timeout=SIGN))[0]:
+                yield reader.sign()
+            part = await coming
+        except StopAsyncIteration:
+            return
+        finally:
+            coming.cancel()
+        yield part

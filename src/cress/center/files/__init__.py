@@ -1,0 +1,1 @@
+"""Files of the operator: topology, licences, groups and the configuration document."""

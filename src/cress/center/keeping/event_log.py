@@ -1,0 +1,384 @@
+"""The event log: every committed record, in files that can each be replayed alone.
+
+A file begins with the state before its first record. It is written after the store and synced before a snapshot
+empties the store's own log, so the store still has every record that the file loses in a crash; ``open`` puts it back.
+
+A file is a framed file. The first frame is a ``Header``, every other one a record as in ``lifecycle.record``, both in
+msgpack.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+import cress
+from cress.formats.framed import BARE, Beginning, FileFormat, Frame, FramedFile, Older, frames
+from cress.lifecycle.record import MAJOR, Record, decode_record
+from cress.model.errors import InputError
+from cress.model.times import DAY
+
+EVENTS, SUFFIX = "events", ".events"
+# Files of version 1 are frames without a first line and marks.
+FORMAT = FileFormat("events", 2, (Older(1, b"", 0, BARE),))
+# A new file is begun when the last one is this old or this large, at the next snapshot.
+FILE_AGE, FILE_SIZE = DAY, 16 * 2**20
+# Records that could not be written wait here up to so many bytes; beyond that a new file begins, after a gap.
+MOST_PENDING = 64 * 2**20
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """The first frame of a file: the ``state`` for ``Machine.restore``, and the settings of a replay.
+
+    ``before`` is the number of the last record that is part of the state. ``created`` is wall clock, microseconds.
+    """
+
+    format: int
+    release: str
+    machine: int
+    zone: str
+    created: int
+    before: int
+    state: bytes
+
+
+class EventFile:
+    """A file opened for reading: its ``header``, and its records with their numbers when it is iterated.
+
+    A record that a crash left half-written at the end is left out.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _told(path), path.open("rb") as file:
+            first = next(_payloads(file, path), None)
+        try:
+            self.header = msgspec.msgpack.decode(first or b"", type=Header)
+        except msgspec.MsgspecError:
+            raise InputError("is not a file of an event log", hint=f"NUMBER{SUFFIX}", file=str(path)) from None
+
+    def __iter__(self) -> Iterator[tuple[int, Record]]:
+        for number, data in self.raw():
+            try:
+                yield number, decode_record(data)
+            except (ValueError, msgspec.MsgspecError) as error:
+                what = f"record {number} was written by another version ({self.header.release}): {error}"
+                raise InputError(what, file=str(self.path)) from None
+
+    def raw(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the encoded records with their numbers."""
+        with _told(self.path), self.path.open("rb") as file:
+            payloads = _payloads(file, self.path)
+            next(payloads, None)
+            yield from enumerate(payloads, self.header.before + 1)
+
+
+def read(path: Path) -> EventFile:
+    """Open the file at ``path``. Raises InputError, here or during iteration, when it is not an event file."""
+    return EventFile(path)
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the files of a log, oldest first."""
+    found = [path for path in folder.glob(f"*{SUFFIX}") if path.stem.isdigit()]
+    return sorted(found, key=lambda path: int(path.stem))
+
+
+def prune(folder: Path, *, now: int, keep_age: int, keep_size: int) -> list[Path]:
+    """Remove files older than ``keep_age`` (microseconds) or beyond ``keep_size`` bytes, never the newest file.
+
+    A file is as old as its last record. Returns the removed files.
+    """
+    removed: list[Path] = []
+    size = 0
+    for path in reversed(files(folder)):
+        status = path.stat()
+        size += status.st_size
+        old = now - status.st_mtime_ns // 1000 > keep_age
+        if size > status.st_size and (old or size > keep_size):
+            path.unlink(missing_ok=True)
+            removed.append(path)
+    for stray in folder.glob(f".*{SUFFIX}"):
+        if now - stray.stat().st_mtime_ns // 1000 > DAY:
+            stray.unlink(missing_ok=True)
+    return removed
+
+
+class _Mark(msgspec.Struct):
+    """A position in the log: the number of the last record, the size of the file, and the records since then.
+
+    ``size`` is None when not all records were in the file.
+    """
+
+    number: int
+    size: int | None
+    behind: list[bytes]
+
+
+class EventLog:
+    """The log of a running center; one thread at a time writes it.
+
+    A full disk does not stop the center: ``problem`` says so, and the waiting records are written later. ``gap`` says
+    which records ``open`` found neither in the files nor in the store.
+    """
+
+    def __init__(
+        self, folder: Path, *, zone: str = "UTC", file_age: int = FILE_AGE, file_size: int = FILE_SIZE
+    ) -> None:
+        self.folder = folder
+        self.problem = ""
+        self.gap = ""
+        self.number = 0
+        self._zone = zone
+        self._file_age, self._file_size = file_age, file_size
+        self._file: FramedFile | None = None
+        self._created = 0
+        self._pending: list[bytes] = []
+        self._waiting = 0
+        self._lost = False
+        self._other_release = False  # it wrote the newest file, which is not continued
+        self._mark: _Mark | None = None
+
+    def open(self, number: int, records: Sequence[bytes], state: Callable[[], bytes], utc: int) -> None:
+        """Continue the newest file, and append the records that only the store has.
+
+        ``records`` are the store's log, up to record ``number``; ``state`` gives the state after it, with which a new
+        file begins if no old one can be continued.
+        """
+        self.close()
+        self.number, self._mark = number, None
+        try:
+            last = self._resume()
+            self.gap = self._gap(last, number - len(records), number)
+            if last is not None and self._file is not None and number - len(records) <= last <= number:
+                for record in records[len(records) - (number - last) :]:
+                    self._file.append(record)
+            else:
+                self._begin(memoryview(state()), utc, _Mark(number, 0, []))
+        except OSError as error:
+            self._failed(error)
+            self.give_up()
+
+    def begin_later(self, number: int) -> None:
+        """Go on after record ``number`` with a new file, which the next ``begin`` makes."""
+        self.close()
+        self.number, self._mark, self.gap = number, None, ""
+        self.give_up()
+
+    def _gap(self, last: int | None, first: int, number: int) -> str:
+        """Return which records are lost, as a sentence; ``last`` is in the files, the store has those after
+        ``first``.
+        """
+        if not number or self._other_release:
+            return ""
+        if last is None:
+            return f"the event log in {self.folder} is gone or cannot be read; it begins anew with record {number + 1}"
+        if last < first:
+            return f"the event log in {self.folder} lacks records {last + 1} to {number}; a new file begins after them"
+        return ""
+
+    def append(self, record: bytes) -> None:
+        """Append a committed record."""
+        self.number += 1
+        if self._mark is not None:
+            self._mark.behind.append(record)
+        if self._lost:
+            return
+        self._pending.append(record)
+        self._waiting += len(record)
+        try:
+            self._flush()
+        except OSError as error:
+            self._failed(error)
+            if self._waiting > MOST_PENDING:
+                self.give_up()
+
+    def sync(self) -> bool:
+        """Make everything durable; False when some could not be written, so the store's log must stay."""
+        if self._lost or self._file is None:
+            return True
+        try:
+            self._flush()
+            os.fsync(self._file.fd)
+        except OSError as error:
+            self._failed(error)
+            return False
+        self.problem = ""
+        return True
+
+    def wants_new_file(self, utc: int) -> bool:
+        """Return whether the next snapshot should begin a new file."""
+        return self._lost or self._size > self._file_size or self.is_old(utc)
+
+    def is_old(self, utc: int) -> bool:
+        """Return whether the file is old enough to ask for a snapshot.
+
+        A wall clock that was set back makes none old.
+        """
+        return not self._lost and utc - self._created > self._file_age
+
+    def mark(self) -> None:
+        """Mark this position: a state that is exported now may begin a new file later, after other records."""
+        self._mark = _Mark(self.number, None if self._pending else self._size, [])
+
+    def begin(self, state: bytes | memoryview, utc: int) -> None:
+        """Begin a new file with the state of the last ``mark``, else of now; if that fails, continue the old one."""
+        mark, self._mark = self._mark or _Mark(self.number, self._size, []), None
+        if mark.behind and mark.size is None and not self._lost:
+            return  # the old file has records that cannot be told from those after the mark
+        try:
+            self._begin(memoryview(state), utc, mark)
+        except OSError as error:
+            self._failed(error)
+            self._created = utc  # ask again when it has aged once more
+
+    def give_up(self) -> None:
+        """Stop writing this file: the log has a gap until the next file begins, with the next snapshot."""
+        self._lost = True
+        self._pending, self._waiting = [], 0
+
+    def _begin(self, state: memoryview, utc: int, mark: _Mark) -> None:
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        known = files(self.folder)
+        name = f"{int(known[-1].stem) + 1 if known else 1:08d}{SUFFIX}"
+        header = Header(
+            format=FORMAT.version,
+            release=cress.__version__,
+            machine=MAJOR,
+            zone=self._zone,
+            created=utc,
+            before=mark.number,
+            state=b"",
+        )
+        fresh = self.folder / f".{name}"
+        fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            file = FramedFile(fd)
+            file.write(FORMAT.first_line)
+            _append_header(file, header, state)
+            file.append(*mark.behind)
+            os.fsync(fd)
+            if mark.behind and not self._lost and self._file is not None:
+                # Each record is in one file only. Until the new file has its name, the store has them too.
+                self._file.cut(mark.size or 0)
+                os.fsync(self._file.fd)
+                self._pending = list(mark.behind)
+                self._waiting = sum(map(len, mark.behind))
+            fresh.rename(self.folder / name)
+            _sync_folder(self.folder)
+        except BaseException:
+            os.close(fd)
+            raise
+        self.close()
+        self._file, self._created = file, utc
+        self._pending, self._waiting = [], 0
+        self._lost, self.problem = False, ""
+
+    def close(self) -> None:
+        """Close the file; without a close nothing is lost."""
+        if self._file is not None:
+            os.close(self._file.fd)
+            self._file = None
+
+    @property
+    def _size(self) -> int:
+        return 0 if self._file is None else self._file.end
+
+    def _resume(self) -> int | None:
+        """Open the newest file after its last whole record; return that record's number, None if it cannot be
+        continued.
+        """
+        known = files(self.folder)
+        self._other_release = False
+        if not known:
+            return None
+        with known[-1].open("rb") as file:
+            beginning = FORMAT.beginning(file)
+            whole = _up_to_damage(file, beginning)
+            first = next(whole, None)
+            if first is None:
+                return None
+            try:
+                header = msgspec.msgpack.decode(first.payload, type=Header)
+            except msgspec.MsgspecError:
+                return None
+            last, end = header.before, first.end
+            for frame in whole:
+                last, end = last + 1, frame.end
+        # Records of two versions do not stand in one file.
+        old = beginning.version != FORMAT.version
+        if old or header.machine != MAJOR or header.zone != self._zone or header.release != cress.__version__:
+            self._other_release = True
+            return None
+        self._file = FramedFile(os.open(known[-1], os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
+        self._file.cut(end)
+        self._created = header.created
+        self._pending, self._waiting = [], 0
+        self._lost, self.problem = False, ""
+        return last
+
+    def _flush(self) -> None:
+        if self._pending and self._file is not None:
+            self._file.append(*self._pending)
+            self._pending, self._waiting = [], 0
+
+    def _failed(self, error: OSError) -> None:
+        self.problem = f"the event log in {self.folder} cannot be written: {error.strerror}"
+
+
+def _append_header(file: FramedFile, header: Header, state: memoryview) -> None:
+    """Append the first frame of a file, without a copy of the state."""
+    head = msgspec.msgpack.encode(header)
+    # The state is the last field, empty so far: its length and its bytes take the place of that.
+    assert head.endswith(b"\xc4\x00")
+    file.append_pieces(head[:-2] + b"\xc6" + len(state).to_bytes(4, "big"), state)
+
+
+def _payloads(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Yield what the whole frames hold, up to a record that a crash left half-written.
+
+    Raises InputError where a frame in the middle is damaged.
+    """
+    beginning = FORMAT.beginning(file)
+    end = beginning.at
+    for frame in _frames(file, beginning):
+        if frame.start > end:
+            raise InputError(f"is damaged at byte {end}", hint="what comes before can be read", file=str(path))
+        end = frame.end
+        yield frame.payload
+
+
+def _up_to_damage(file: BinaryIO, beginning: Beginning) -> Iterator[Frame]:
+    """Yield the whole frames that stand before any damage."""
+    end = beginning.at
+    for frame in _frames(file, beginning):
+        if frame.start > end:
+            return
+        end = frame.end
+        yield frame
+
+
+def _frames(file: BinaryIO, beginning: Beginning) -> Iterator[Frame]:
+    """Yield the whole frames; none of a file of a newer release."""
+    return frames(file, beginning) if beginning.version <= FORMAT.version else iter(())
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from None
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

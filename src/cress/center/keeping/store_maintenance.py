@@ -1,0 +1,319 @@
+"""Maintenance of a store without a running center: check it, back it up, restore a backup."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from cress.center.keeping.data_directory import STORE, DataDirectory
+from cress.center.keeping.event_log import EVENTS
+from cress.center.keeping.event_log_check import check_witness, damaged_files, last_record
+from cress.center.keeping.history_reader import FILE as HISTORY
+from cress.center.keeping.owner_token import (
+    FINGERPRINT,
+    TOKEN_FILE,
+    cluster_secret,
+    fingerprint_of,
+    fresh_token,
+    read_token,
+)
+from cress.center.keeping.recovery import restored, version_note
+from cress.center.keeping.store_migration import as_file
+from cress.center.settings import Settings
+from cress.lifecycle.machine import Machine
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveJob
+from cress.model.errors import InputError
+from cress.model.family import Dag
+from cress.model.run import Run
+from cress.shell.center.events import Events
+from cress.shell.center.runs import template_of
+from cress.store.base import Batch, Saved, StateSnapshot, StoreError
+from cress.store.commit_journal import COMMITS as JOURNAL
+from cress.store.copying import copy_from_file
+from cress.store.history_mark import FILE as MARK_OF_HISTORY
+from cress.store.history_mark import check_history, read_mark
+from cress.store.opening import check_address, open_store
+from cress.store.shared_log import without_password
+from cress.store.sqlite import SqliteStore
+from cress.store.sqlite_file import MARK, beside
+from cress.store.tools import put_in_place, reading
+
+__all__ = [
+    "STORE",
+    "StoreError",
+    "backup",
+    "change_secret",
+    "check",
+    "check_address",
+    "restore",
+    "restore_shared",
+    "without_password",
+    "wrong_secret",
+]  # the command line needs these and nothing else of the store
+
+# The jump of the numbers when the count given out since a backup is unknown.
+JUMP_JOBS = JUMP_EPOCHS = 1_000_000
+JUMP = 1_000_000_000
+
+_decode_run = msgspec.msgpack.Decoder(Run).decode
+
+
+class Checked(msgspec.Struct, kw_only=True):
+    """The contents of a store in numbers; ``problems`` are sentences.
+
+    ``completed`` is the number of changes that the store lacks and the next start takes from the commit journal.
+    ``secret`` says what is wrong with the secret of the data directory.
+    """
+
+    size: int = 0
+    completed: int = 0
+    snapshot: int = 0
+    records: int = 0
+    jobs: int = 0
+    attempts: int = 0
+    nodes: int = 0
+    finished_jobs: int = 0
+    finished_attempts: int = 0
+    problems: list[str] = []
+    secret: str = ""
+
+
+class Replaced(msgspec.Struct, kw_only=True):
+    """The result of a restore; ``kept`` is the folder with the store that was replaced (None: there was none)."""
+
+    jobs: int
+    attempts: int
+    kept: Path | None
+    jumped: bool
+
+
+class _Numbers(msgspec.Struct):
+    """Numbers that are used only once, and what else a restore must not take back."""
+
+    job: int
+    attempt: int
+    epoch: int
+    record: int
+    event: int
+    secret: bytes | None  # its fingerprint
+
+
+def check(path: Path, data: Path | None = None) -> Checked:
+    """Read everything in the store at ``path``, as of one moment, and step through its log.
+
+    ``data`` is a data directory of a center whose store is elsewhere. Raises StoreError when there is no readable
+    store.
+    """
+    found = Checked(size=path.stat().st_size if path.is_file() else 0)
+    events = path.parent / EVENTS
+    # Before the store, which is never behind it.
+    last = last_record(events)
+    with reading(path) as store:
+        found.problems += store.damage()
+        found.completed = store.completed
+        try:
+            saved = store.saved()
+            check_witness(events, path, saved.number, last)
+            found.problems += damaged_files(events)
+            mark = read_mark(path.parent / MARK_OF_HISTORY)
+            if mark is None or mark.file:
+                check_history(path.parent / HISTORY, path.parent / MARK_OF_HISTORY, deep=True)
+            found.snapshot, found.records = len(saved.snapshot or b""), len(saved.records)
+            if data is None or (data / TOKEN_FILE).exists():
+                found.secret = _wrong_secret(data or path.parent, saved.meta.get(FINGERPRINT))
+            machine = restored(saved, Settings(data=path.parent)).machine
+            found.jobs, found.attempts, found.nodes = len(machine.jobs), len(machine.attempts), len(machine.nodes)
+            found.problems += machine.validate()
+            damaged = store.damaged_runs()
+            found.problems += damaged
+            runs = {job for job, data in store.runs() if _decode_run(data).command}
+            alive: list[LiveJob | Family] = [*machine.jobs.values(), *machine.families.values()]
+            for job in alive:
+                if not damaged and template_of(job) not in runs and not isinstance(job.job.plan, Dag):
+                    found.problems.append(f"how to run job {job.job.id} is missing")
+            found.finished_jobs = sum(1 for _ in store.jobs())
+            found.finished_attempts = sum(1 for _ in store.attempts())
+        except (StoreError, InputError) as error:
+            found.problems.append(str(error))
+        except msgspec.MsgspecError as error:
+            found.problems.append(f"how to run a job cannot be read: {error}")
+    return found
+
+
+def wrong_secret(data: Path) -> str:
+    """Return what keeps a center from starting with the secret in ``data`` and the store there, else empty."""
+    with reading(data / STORE) as store:
+        return _wrong_secret(data, store.saved().meta.get(FINGERPRINT))
+
+
+def _wrong_secret(data: Path, known: bytes | None) -> str:
+    try:
+        if known is not None:
+            cluster_secret(data, known)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def change_secret(data: Path, address: str, *, new: bool) -> Path:
+    """Make the store know the secret in the file of ``data`` from now on, or a ``new`` one; return that file.
+
+    No center may run on ``data``; one that leads on the shared store at ``address`` is fenced off. Raises StoreError
+    and InputError.
+    """
+    if not address and not (data / STORE).exists():
+        raise InputError("has no store", hint="the data directory of a center", file=str(data))
+    directory = DataDirectory(data)
+    try:
+        with closing(open_store(address, data)) as store:
+            saved, path = store.load(), data / TOKEN_FILE
+            if not saved.epoch:
+                raise InputError("no center has begun here", hint="the first start makes the secret", file=str(data))
+            if new and path.is_dir():
+                raise InputError("there is a directory in the place of the token", hint="move it away", file=str(path))
+            fresh = fresh_token(data) if new else path
+            try:
+                fingerprint = fingerprint_of(read_token(fresh))
+                epoch = store.take_over(saved.epoch, saved.number, saved.cluster)
+                store.commit(Batch(meta={FINGERPRINT: fingerprint}), epoch)
+                fresh.replace(path)
+            finally:
+                if new:
+                    fresh.unlink(missing_ok=True)
+            return path
+    finally:
+        directory.close()
+
+
+def backup(path: Path, target: Path) -> int:
+    """Copy the store at ``path``, as of one moment, to the new file ``target``; return its size in bytes.
+
+    Raises StoreError, also when the store is damaged, and InputError.
+    """
+    if target.exists():
+        raise InputError("is there already", hint="a backup overwrites nothing", file=str(target))
+    with reading(path) as store:
+        for problem in store.damage():
+            raise StoreError(f"the store {path} is damaged, and a copy would be too: {problem}")
+        store.copy_to(target)
+    return target.stat().st_size
+
+
+def restore(data: Path, file: Path) -> Replaced:
+    """Make ``file`` the store of the data directory ``data``; the store in place is moved into a folder beside it.
+
+    Numbers of jobs and attempts continue after all that were given out since the backup: executors remember attempts,
+    and must not take a new one for an old one. Raises StoreError and InputError, also when a center runs there.
+    """
+    directory = DataDirectory(data)
+    try:
+        path = data / STORE
+        fresh = beside(path, ".restored")
+        # First: opening a store that has lost its write-ahead file makes a new one.
+        given = _given_away(path)
+        for ending in ("", MARK, JOURNAL, "-wal", "-shm"):
+            beside(fresh, ending).unlink(missing_ok=True)
+        machine = _renumbered(file, fresh, given)
+        kept = put_in_place(fresh, path)
+        return Replaced(jobs=len(machine.jobs), attempts=len(machine.attempts), kept=kept, jumped=given is None)
+    finally:
+        directory.close()
+
+
+def restore_shared(address: str, file: Path) -> Replaced:
+    """Make ``file`` the content of the shared store at ``address``; the center that uses it is fenced off.
+
+    Numbers continue as with ``restore``. Raises StoreError and InputError.
+    """
+    with tempfile.TemporaryDirectory(prefix="cress-store-") as folder:
+        fresh = Path(folder) / STORE
+        try:
+            with as_file(address) as present:
+                given = _given_away(present)
+        except StoreError:
+            given = None
+        machine = _renumbered(file, fresh, given)
+        copy_from_file(fresh, address, over=True)
+    return Replaced(jobs=len(machine.jobs), attempts=len(machine.attempts), kept=None, jumped=given is None)
+
+
+def _renumbered(file: Path, fresh: Path, given: _Numbers | None) -> Machine:
+    """Write the backup ``file`` to the new store ``fresh``, continuing after the numbers that were given out since."""
+    with reading(file, as_it_is=True) as source:
+        for problem in source.damage():
+            raise StoreError(f"{file} is damaged: {problem}")
+        saved = source.saved()
+        source.copy_to(fresh)
+        state = restored(saved, Settings(data=fresh.parent), source.run)
+    machine, events = state.machine, state.events
+    numbers = _numbers(saved, machine, events)
+    _renumber(fresh, machine, events, _behind(numbers, given) if given else _far_behind(numbers))
+    return machine
+
+
+def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) -> None:
+    """Make a snapshot of ``machine`` the whole state of the store ``fresh``, continuing after ``numbers``."""
+    machine.general.next_job, machine.general.epoch = numbers.job, numbers.epoch
+    machine.core.next_attempt = numbers.attempt
+    events.skip_to(numbers.event)
+    store = SqliteStore(fresh)
+    try:
+        meta = {
+            "events": events.save(),
+            "version": version_note(),
+        }
+        if numbers.secret is not None:
+            meta[FINGERPRINT] = numbers.secret
+        store.snapshot(StateSnapshot(numbers.record, machine.export(), meta), numbers.epoch)
+    finally:
+        store.close()
+        for ending in (MARK, JOURNAL):
+            beside(fresh, ending).unlink(missing_ok=True)
+
+
+def _given_away(path: Path) -> _Numbers | None:
+    """Return the numbers that the store in place has reached; None if it is damaged."""
+    try:
+        with reading(path) as store:
+            if store.damage():
+                return None
+            saved = store.saved()
+        check_witness(path.parent / EVENTS, path, saved.number)
+        state = restored(saved, Settings(data=path.parent))
+    except (StoreError, InputError):
+        return None
+    return _numbers(saved, state.machine, state.events)
+
+
+def _numbers(saved: Saved, machine: Machine, events: Events) -> _Numbers:
+    return _Numbers(
+        machine.next_job, machine.core.next_attempt, saved.epoch, saved.number, events.last, saved.meta.get(FINGERPRINT)
+    )
+
+
+def _behind(one: _Numbers, other: _Numbers) -> _Numbers:
+    # One record more: the event log must see that it never had this state.
+    return _Numbers(
+        max(one.job, other.job),
+        max(one.attempt, other.attempt),
+        max(one.epoch, other.epoch),
+        max(one.record, other.record) + 1,
+        max(one.event, other.event) + 1,
+        # Executors have the secret of today, whatever that of the backup was.
+        other.secret or one.secret,
+    )
+
+
+def _far_behind(one: _Numbers) -> _Numbers:
+    return _Numbers(
+        one.job + JUMP_JOBS,
+        one.attempt + JUMP,
+        one.epoch + JUMP_EPOCHS,
+        one.record + JUMP,
+        one.event + JUMP,
+        one.secret,
+    )

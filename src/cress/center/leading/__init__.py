@@ -1,0 +1,1 @@
+"""Leader and standby: the change between the two, and the work that only a leader does."""

@@ -1,0 +1,114 @@
+"""The work of a center that leads: executors connect, files of the operator hold, finished work moves on."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from cress.center.committing.committer import Committer
+from cress.center.data_locations.hdfs import Hdfs
+from cress.center.data_locations.locator import Locator
+from cress.center.data_locations.namenodes import Namenodes
+from cress.center.executors.listener import Listener
+from cress.center.files.group_file import GroupFile
+from cress.center.files.licence_file import set_licences
+from cress.center.files.topology import Topology
+from cress.center.keeping.data_directory import EXECUTOR_SOCKET, DataDirectory
+from cress.center.leading.mover import Mover
+from cress.center.leading.past_runs import learn_past_runs
+from cress.center.leading.rebalancing import Planner, Rebalancing
+from cress.center.settings import Settings
+from cress.model.errors import InputError
+from cress.model.jobfile.licences import Licences
+
+BACKLOG = 2048
+
+
+class Leading:
+    """The work of a center that leads: executors connect to it, and files of the operator hold."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        committer: Committer,
+        listener: Listener,
+        groups: GroupFile,
+        topology: Topology,
+        licences: Licences | None,
+        namenodes: Namenodes,
+        sockets: Iterator[list[socket.socket]],
+    ) -> None:
+        """``sockets`` gives those at which executors connect, each time that this center begins to lead."""
+        self.settings = settings
+        self.committer = committer
+        self._listener = listener
+        self._groups = groups
+        self._topology = topology
+        self._licences = licences
+        self._namenodes = namenodes
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._new_sockets = sockets
+        self._sockets: list[socket.socket] = []
+
+    async def begin(self) -> None:
+        """Begin the work. Raises InputError if the sockets are not to be had."""
+        committer = self.committer
+        committer.when_writable(partial(self._listener.arrange, self._topology))
+        committer.when_writable(partial(set_licences, committer, self._licences))
+        committer.when_writable(self._groups.apply)
+        self._sockets = next(self._new_sockets)
+        await self._listener.start(*self._sockets)
+        self._tasks = [
+            # In a thread: the first expression of a user does not wait for it, and nothing else does.
+            asyncio.create_task(asyncio.to_thread(committer.machine.core.prepare_match), name="parser"),
+            asyncio.create_task(learn_past_runs(committer), name="past runs"),
+            asyncio.create_task(Mover(committer).run(), name="mover"),
+            asyncio.create_task(Rebalancing(committer, Planner(committer)).run(), name="rebalancing"),
+            asyncio.create_task(
+                Locator(committer, Hdfs(self._namenodes), self.settings.data_age).run(), name="locator"
+            ),
+        ]
+
+    async def end(self) -> None:
+        """End the work, and the connections of executors."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._tasks = []
+        await self._listener.stop()
+        for each in self._sockets:
+            each.close()
+
+
+def executor_sockets(host: str, first: socket.socket, directory: DataDirectory) -> Iterator[list[socket.socket]]:
+    """Yield listening sockets for executors: at a port, at first the one that is bound already, and in the data
+    directory.
+    """
+    bound, port = first, first.getsockname()[1]
+    while True:
+        bound.listen(BACKLOG)
+        yield [bound, directory.listen(EXECUTOR_SOCKET, BACKLOG)]
+        bound = bound_socket(host, port, "--executor-port")
+
+
+def bound_socket(host: str, port: int, option: str) -> socket.socket:
+    """Return a listening socket. Raises InputError with a sentence."""
+    where = f"{host}:{port}"
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise InputError(f"{host!r} is not an address: {error.strerror}", hint="127.0.0.1", field="--host") from None
+    bound = socket.socket(family, kind, proto)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.setblocking(False)
+    except OSError as error:
+        bound.close()
+        hint = f"another {option}, or 0 for any free one"
+        raise InputError(f"cannot listen at {where}: {error.strerror}", hint=hint) from None
+    return bound

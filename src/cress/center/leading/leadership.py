@@ -1,0 +1,126 @@
+"""Leadership: whether this center leads or stands by, and the change between the two (design note 0017)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from cress.center.committing.committer import Committer
+from cress.center.committing.leader_term import InCharge
+from cress.center.leading.standby import Standby
+from cress.model.errors import InputError, NotAccepted
+from cress.store.base import StoreError
+
+# Seconds in which another center must have taken the lead that it was given.
+HAND_OVER = 2.0
+# Seconds that a call waits for a center that leads.
+PATIENCE = 10.0
+
+
+class Leadership:
+    """The part of this center among those that share a store. With a store of its own it always leads."""
+
+    def __init__(self, committer: Committer, in_charge: InCharge, standby: Standby | None, address: str) -> None:
+        self._committer = committer
+        self._in_charge = in_charge
+        self._standby = standby
+        self.address = address
+        self._handing_over = False
+        self.leads = standby is None
+
+    @property
+    def age(self) -> float:
+        """Seconds since what is shown here was all that was stored; 0 on the center that leads, and knows that it
+        does.
+        """
+        return self._in_charge.unconfirmed if self.leads or self._standby is None else self._standby.age
+
+    async def confirmed(self, seconds: float) -> bool:
+        """Wait until no other center can lead, at most so long; False if one may.
+
+        A center that was cut off or asleep leads as far as it knows, until the servers of the store have told it more.
+        """
+        return await self._in_charge.confirmed(seconds)
+
+    @property
+    def leader(self) -> str:
+        """The address of the center that leads; empty if none is known to lead."""
+        if self.leads:
+            return self.address
+        return "" if self._in_charge.is_mine else self._in_charge.leader
+
+    @property
+    def is_shared(self) -> bool:
+        """True if there may be other centers."""
+        return self._standby is not None
+
+    @property
+    def is_changing(self) -> bool:
+        """True while the lead is handed over, or this center begins to lead or ends."""
+        return (
+            self._handing_over
+            or self._in_charge.is_mine is not self.leads
+            or self._committer.loop.is_aside is self.leads
+        )
+
+    async def others(self) -> list[str]:
+        """Return the addresses of the other centers that stand by. Raises StoreError."""
+        return await self._in_charge.others()
+
+    async def settled(self, seconds: float = PATIENCE) -> str:
+        """Wait until it is known which center leads, at most so long; return its address, empty if none does."""
+        end = asyncio.get_running_loop().time() + seconds
+        while (not self.leader or self.is_changing) and (left := end - asyncio.get_running_loop().time()) > 0:
+            await self._in_charge.news(left)
+        return self.leader
+
+    async def run(
+        self,
+        prepare: Callable[[], Awaitable[None]],
+        begin: Callable[[], Awaitable[None]],
+        end: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Stand by and lead in turns until cancelled. Raises InputError.
+
+        ``prepare`` is called when the state is there, ``begin`` when this center leads, ``end`` when it does not any
+        more.
+        """
+        assert self._standby is not None
+        while True:
+            await self._standby.until_leading(prepare)
+            await begin()
+            self._set(leads=True)
+            why = await self._in_charge.watch(self._committer.lapsed, lambda: self._committer.loop.is_replaced)
+            if self._handing_over:
+                # Executors look for the other one when it is there.
+                await self._in_charge.wait_for_leader(HAND_OVER)
+            self._committer.step_aside(f"this center stands by; {why}")
+            self._set(leads=False)
+            await end()
+
+    def _set(self, *, leads: bool, handing_over: bool = False) -> None:
+        self.leads, self._handing_over = leads, handing_over
+        self._in_charge.stir()
+
+    async def hand_over(self) -> str:
+        """Have another center lead; return its address. Raises NotAccepted if there is none, and StoreError."""
+        if not self.leads or self._handing_over:
+            raise NotAccepted("this center does not lead", hint=self.leader and f"the one at {self.leader} does")
+        if not await self.others():
+            raise NotAccepted("no other center stands by", hint="start another one with the same --store")
+        if self._committer.problem:
+            raise NotAccepted("this center cannot hand over what it cannot store", hint=self._committer.problem)
+        self._set(leads=True, handing_over=True)
+        if not await self._committer.finish("another center takes over; try again", HAND_OVER):
+            self._set(leads=True)
+            raise NotAccepted("what this center does has not come to an end", hint="try again")
+        if not await self._in_charge.give_away(HAND_OVER):
+            raise NotAccepted("no other center has taken over", hint="this one goes on; their logs say why")
+        return self._in_charge.leader
+
+    async def resign(self) -> None:
+        """Hand the lead over if another center stands by, since this one stops: nobody need wait for its end."""
+        with contextlib.suppress(InputError, StoreError):
+            if self.is_shared and self.leads and await self.others():
+                await self.hand_over()

@@ -1,0 +1,149 @@
+"""A center that stands by: it follows what the leader stores, answers reads, and takes over (design note 0017)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from cress.center.committing.committer import Committer
+from cress.center.committing.leader_term import InCharge
+from cress.center.keeping.recovery import load_machine
+from cress.center.leading.history_copies import Copies
+from cress.center.leading.warm_replica import Warm
+from cress.lifecycle.tables.rows import LiveJob
+from cress.store.base import Changed, Fenced, StoreError
+from cress.store.replicated import ReplicatedStore
+from cress.store.shared_log import Trimmed, Unreachable
+
+# Seconds between two looks at the log that need no sign of it, and after an error.
+LOOK, RETRY = 0.25, 1.0
+# Seconds between two applications of what has come, and that time as a multiple of what one takes: readers go first.
+PAUSE, SHARE = 0.03, 10
+
+# Errors after which a center that has the lead tries again.
+PASSING = (Unreachable, Changed, Fenced, Trimmed)
+
+_log = logging.getLogger("cress.center")
+
+
+class Standby:
+    """Keeps a committer at what the leader has stored while ``until_leading`` runs. ``age`` is how old that may be."""
+
+    def __init__(self, committer: Committer, store: ReplicatedStore, in_charge: InCharge) -> None:
+        self._committer = committer
+        self._store = store
+        self._in_charge = in_charge
+        self._warm: Warm | None = None
+        self._copies = Copies(committer, store, self._live)
+        self._current = 0.0
+        self._told = ""
+
+    def _live(self, number: int) -> LiveJob | None:
+        """Return a job that lives; None as well while nothing is loaded."""
+        return None if self._warm is None else self._warm.opened.machine.jobs.get(number)
+
+    @property
+    def age(self) -> float:
+        """Seconds since what is shown was all that was stored."""
+        return time.monotonic() - self._current
+
+    async def load(self) -> None:
+        """Load the state and show it. Raises StoreError."""
+        committer = self._committer
+        begin = time.monotonic()
+        opened = await committer.in_thread(partial(load_machine, self._store, committer.settings, committer.clock))
+        self._warm = Warm(opened, committer.clock)
+        committer.show(opened)
+        self._current = begin
+
+    async def until_leading(self, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Follow the leader until this center leads, and has begun its epoch.
+
+        ``prepare`` is called once, when the state is there. Raises InputError, and StoreError when this center has the
+        lead and cannot read or write what is stored.
+        """
+        prepared = False
+        while True:
+            try:
+                if self._warm is None:
+                    await self.load()
+                self._in_charge.start()
+                # A lead that the servers have not confirmed lately may be another center's, which an epoch begun here
+                # would replace.
+                if await self._in_charge.confirmed(LOOK):
+                    await self._take_over()
+                    return
+                if not prepared:
+                    await prepare()
+                    prepared = True
+                await self.follow()
+                self._tell(self._in_charge.problem)
+            except StoreError as error:
+                if self._in_charge.is_mine and not isinstance(error, PASSING):
+                    # Another center may be able to.
+                    raise
+                self._warm = None
+                self._tell(str(error))
+                await self._in_charge.news(RETRY)
+            else:
+                await self._news()
+
+    async def follow(self) -> None:
+        """Take in and show what is new."""
+        warm, committer = self._warm, self._committer
+        assert warm is not None
+        begin = time.monotonic()
+        commits = await committer.in_thread(self._store.follow)
+        if commits is None or (commits and not warm.take(commits)):
+            await self.load()
+            return
+        if commits:
+            committer.show(warm.opened)
+        self._current = begin
+
+    async def _take_over(self) -> None:
+        begin = time.monotonic()
+        while True:
+            await self.follow()
+            warm = self._warm
+            assert warm is not None
+            epoch = warm.opened.epoch
+            try:
+                await self._committer.take_over(warm.opened)
+            except Changed:
+                if warm.opened.epoch != epoch or not self._in_charge():
+                    raise
+                # The last words of the one before.
+                continue
+            self._warm = None
+            _log.warning("this center is in charge now, after %.0f ms", 1000 * (time.monotonic() - begin))
+            return
+
+    async def _news(self) -> None:
+        """Wait for news: of the log, or of the lead."""
+        warm = self._warm
+        assert warm is not None
+        if self._in_charge.is_mine:
+            return
+        # Commits that come one by one are taken in together.
+        await self._in_charge.news(max(PAUSE, SHARE * warm.took))
+        if not self._in_charge.is_mine:
+            looking = asyncio.create_task(asyncio.to_thread(self._look))
+            leading = asyncio.create_task(self._in_charge.news(LOOK))
+            await asyncio.wait((looking, leading), return_when=asyncio.FIRST_COMPLETED)
+            leading.cancel()
+
+    def _look(self) -> None:
+        with contextlib.suppress(StoreError):
+            self._store.wait(LOOK)
+
+    def _tell(self, problem: str) -> None:
+        leader = "" if self._in_charge.is_mine else self._in_charge.leader
+        sentence = problem or (f"the center at {leader} is in charge" if leader else "")
+        if sentence and sentence != self._told:
+            _log.warning("standing by; %s", sentence)
+            self._told = sentence

@@ -1,0 +1,1 @@
+"""Requests as jobs: validation, applied families, and leases."""

@@ -1,0 +1,208 @@
+"""Apply: create or change services, databases and cron jobs so that they are as a file describes them.
+
+Everything is checked before anything is changed, and all changes go into one step. Only a change that another user
+makes in between (a cancelled service) can still make a part fail; then the error names the parts that were done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from enum import Enum
+
+import msgspec
+
+from cress.center.committing.committer import Committer, NotStored
+from cress.center.requests.validation import placed
+from cress.core.diagnostics.unresolved_names import remarks
+from cress.lifecycle.families import families
+from cress.lifecycle.inputs import Input, Scale, Submit, Update
+from cress.lifecycle.jobs.group_limits import with_limit
+from cress.lifecycle.tables.family_rows import ReplicaState
+from cress.model.errors import InputError, InputErrors, NotAccepted
+from cress.model.family import Service
+from cress.model.group import DEFAULT_GROUP
+from cress.model.job import Job, JobType
+from cress.model.jobfile.job import JobSpec
+from cress.model.jobfile.reader import below
+from cress.model.records import JobState
+from cress.model.run import Run
+from cress.protocol.views import AppliedJob
+from cress.shell.center.runs import same_run
+
+KINDS = (JobType.SERVICE, JobType.DATABASE, JobType.CRON)
+
+
+class What(Enum):
+    """The kind of change that a job of the file needs."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    SCALED = "scaled"
+    UNCHANGED = "unchanged"
+
+
+class Change(msgspec.Struct, frozen=True):
+    """The change that one job needs; ``before`` is the existing job of that name."""
+
+    what: What
+    spec: JobSpec
+    job: Job
+    before: Job | None = None
+
+    @property
+    def id(self) -> int:
+        """The id of the existing job, 0 if there is none."""
+        return self.before.id if self.before is not None else 0
+
+
+def changes_of(committer: Committer, specs: Sequence[JobSpec], jobs: Sequence[Job]) -> list[Change]:
+    """Return the changes in the order of the file. Raises InputError(s) for jobs that cannot be applied."""
+    changes: list[Change] = []
+    errors: list[InputError] = []
+    names: set[tuple[str, str]] = set()
+    for spec, job in zip(specs, jobs, strict=True):
+        if job.family:
+            continue
+        key = (job.group or DEFAULT_GROUP, job.name)
+        try:
+            changes.append(_change(committer, spec, job))
+        except InputError as error:
+            errors.append(below(error, spec.place))
+        else:
+            if key in names:
+                twice = InputError(f"two jobs have the name {job.name}", hint="job names must be unique", field="name")
+                errors.append(below(twice, spec.place))
+            names.add(key)
+    if errors:
+        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+    return changes
+
+
+def _change(committer: Committer, spec: JobSpec, job: Job) -> Change:
+    if job.type not in KINDS:
+        hint = "services, databases and cron jobs are applied; `cress submit` for what ends"
+        raise InputError(f"a {job.type.value} job is run once", hint=hint, field="type")
+    family = families.named(committer.machine, job.name, job.group or DEFAULT_GROUP)
+    if family is None:
+        return Change(What.CREATED, spec, job)
+    before = family.job
+    (job,) = with_limit(committer.machine, [job])
+    if before.type is not job.type:
+        what = f"there is a {before.type.value} {job.name} already, job {before.id}"
+        raise NotAccepted(what, hint=f"`cress cancel {before.id}` first", field="type")
+    run = committer.run(before.id)
+    if run is None or not same_run(run, spec.run) or _what_counts(job) != _what_counts(before):
+        return Change(What.UPDATED, spec, job, before)
+    # A timetable overrides the count that the file gives.
+    timed = isinstance(job.plan, Service) and job.plan.timetable
+    if job.tasks != before.tasks and not timed:
+        return Change(What.UPDATED if job.type is JobType.CRON else What.SCALED, spec, job, before)
+    return Change(What.UNCHANGED, spec, job, before)
+
+
+def _what_counts(job: Job) -> Job:
+    """Return the job without the fields that do not matter when it is applied."""
+    return msgspec.structs.replace(job, id=0, tasks=1, after=(), hold=False, user="", group=job.group or DEFAULT_GROUP)
+
+
+def check(committer: Committer, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]) -> None:
+    """Raise InputError if the machine would refuse any of the changes."""
+    machine = committer.machine
+    created = [each for each in changes if each.what is What.CREATED]
+    try:
+        if created:
+            machine.check_submit([_alone(each, created) for each in created], known)
+    except InputError as error:
+        raise placed(error if len(created) > 1 else below(error, "jobs[0]"), [each.spec for each in created]) from None
+    for each in changes:
+        if each.what is not What.UPDATED:
+            continue
+        try:
+            machine.check_submit([msgspec.structs.replace(each.job, id=each.id, after=())])
+        except InputError as error:
+            raise below(error, each.spec.place) from None
+
+
+def _alone(change: Change, created: Sequence[Change]) -> Job:
+    """The job as one of those that are created: what it comes after counts places among these."""
+    after = []
+    for number, condition in change.job.after:
+        if number > 0:
+            after.append((number, condition))
+            continue
+        behind = next((place for place, each in enumerate(created) if each.spec.place == f"jobs[{-number - 1}]"), None)
+        if behind is not None:  # an existing job started long ago
+            after.append((-behind - 1, condition))
+    return msgspec.structs.replace(change.job, after=tuple(after))
+
+
+async def carry_out(
+    committer: Committer, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]
+) -> tuple[AppliedJob, ...]:
+    """Make the changes in one step. Raises NotAccepted, with those that were done, if the state has changed."""
+    created = [each for each in changes if each.what is What.CREATED]
+    work: list[_Work] = []
+    if created:
+        jobs = tuple(_alone(each, created) for each in created)
+        work.append(_Work(created, Submit(jobs=jobs, known=known), [each.spec.run for each in created]))
+    for each in changes:
+        if each.what is What.UPDATED:
+            work.append(_Work([each], Update(job=each.id, spec=each.job), [each.spec.run]))
+        elif each.what is What.SCALED:
+            work.append(_Work([each], Scale(job=each.id, tasks=each.job.tasks), []))
+    await asyncio.gather(*(each.do(committer) for each in work))
+    failed = next((each.error for each in work if each.error is not None), None)
+    if failed is not None:
+        done = [
+            f"{change.job.name} is {change.what.value}" for each in work if not each.error for change in each.changes
+        ]
+        if done and isinstance(failed, InputError):
+            raise NotAccepted(f"{failed.what}; {', '.join(done)} all the same", hint="apply the file again")
+        raise failed
+    ids: dict[str, int] = {}
+    for one in work:
+        if isinstance(one.input, Submit):
+            ids |= {change.spec.place: number for change, number in zip(one.changes, one.reply, strict=True)}
+    return told(committer, changes, ids)
+
+
+class _Work:
+    """An input, the change that it belongs to, and its result."""
+
+    def __init__(self, changes: Sequence[Change], what: Input, runs: Sequence[Run]) -> None:
+        self.changes = changes
+        self.input = what
+        self.runs = runs
+        self.reply: tuple[int, ...] = ()
+        self.error: InputError | NotStored | None = None
+
+    async def do(self, committer: Committer) -> None:
+        """Submit the input, and wait until it is stored or refused."""
+        try:
+            self.reply = await committer.submit(self.input, self.runs)
+        except (InputError, NotStored) as error:
+            self.error = error
+
+
+def told(
+    committer: Committer, changes: Sequence[Change], ids: dict[str, int], *, done: bool = True
+) -> tuple[AppliedJob, ...]:
+    """Return a view of the changes, done or planned; ``ids`` are those of new jobs, by place."""
+    return tuple(_told(committer, each, each.id or ids.get(each.spec.place, 0), done=done) for each in changes)
+
+
+def _told(committer: Committer, change: Change, number: int, *, done: bool) -> AppliedJob:
+    view = AppliedJob(id=number, name=change.job.name, what=change.what.value, note=_note(committer, change))
+    family = committer.machine.families.get(number)
+    if not done or family is None or not isinstance(family.state, ReplicaState):
+        return view
+    return msgspec.structs.replace(view, version=family.version, updating=family.state.updating)
+
+
+def _note(committer: Committer, change: Change) -> str:
+    if change.what is What.SCALED and change.before is not None:
+        return f"{change.before.tasks} to {change.job.tasks} tasks"
+    if change.what in (What.CREATED, What.UPDATED):
+        return "; ".join(remarks(committer.machine.core, change.job))
+    return ""

@@ -1,0 +1,224 @@
+"""Views of services, databases, cron jobs and dags."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+import msgspec
+
+from cress.center.committing.committer import Committer
+from cress.center.committing.lookup import AnyJob, find_job, find_jobs, id_of, members_of, recent_job, spec_of, state_of
+from cress.center.keeping.history_reader import HistoryJob
+from cress.lifecycle.families import families, readiness
+from cress.lifecycle.families.moments import next_after
+from cress.lifecycle.tables.family_rows import CronState, DagState, Family, ReplicaState
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
+from cress.model.errors import InputError
+from cress.model.family import Cron, Dag, Service
+from cress.model.jobfile.submit import parse_jobs
+from cress.model.records import JobRecord, JobState
+from cress.model.run import Run
+from cress.model.times import SECOND
+from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
+from cress.protocol.views import TaskCounts
+from cress.store.base import JobFilter
+
+# Moments of a cron job that are shown.
+MOST_MOMENTS = 3
+
+
+def counts_of(committer: Committer, family: Family) -> TaskCounts:
+    """Count by state the tasks of a service, the steps of a dag, the tasks of the live runs of a cron job."""
+    members = members_of(committer, family)
+    if isinstance(family.job.plan, Dag):
+        running = sum(member.running > 0 for member in members)
+        over = family.succeeded + family.failed + family.cancelled
+        return TaskCounts(
+            total=over + len(members),
+            waiting=len(members) - running,
+            running=running,
+            succeeded=family.succeeded,
+            failed=family.failed,
+            cancelled=family.cancelled,
+        )
+    running = sum(member.running for member in members)
+    if isinstance(family.job.plan, Cron):
+        total = sum(member.job.tasks for member in members)
+        over = sum(member.succeeded + member.failed + member.cancelled for member in members)
+        return TaskCounts(
+            total=total,
+            waiting=total - running - over,
+            running=running,
+            succeeded=sum(member.succeeded for member in members),
+            failed=sum(member.failed for member in members),
+            cancelled=sum(member.cancelled for member in members),
+        )
+    total = max(family.job.tasks, running)
+    return TaskCounts(total=total, waiting=total - running, running=running)
+
+
+def reason_of(committer: Committer, family: Family) -> str:
+    """Return the reason why a family waits, or its problem."""
+    if family.cancelling:
+        return family.reason
+    if family.held:
+        return f"it is held by {family.held_by}" if family.held_by else "it is held"
+    if family.unmet:
+        number, _ = family.unmet[0]
+        first = recent_job(committer, number)
+        name = "" if first is None else spec_of(first).name
+        more = f", and {len(family.unmet) - 1} more" if len(family.unmet) > 1 else ""
+        return f"waiting for job {number}{f' ({name})' if name else ''}{more}"
+    why = families.kind_of(family).why(committer.machine, family, committer.clock.now())
+    return why or _first_reason(committer, family) or family.reason
+
+
+def _first_reason(committer: Committer, family: Family) -> str:
+    """Return the reason why the first waiting member waits."""
+    if isinstance(family.job.plan, (Cron, Dag)):
+        return ""
+    waiting = (member for member in members_of(committer, family) if member.waiting)
+    reasons = (committer.machine.reason(member.job.id, committer.clock.now()) for member in waiting)
+    return next((reason for reason in reasons if reason), "")
+
+
+def service_view(committer: Committer, family: Family) -> ServiceView | None:
+    """Return the part of a view that only services and databases have."""
+    plan, kept = family.job.plan, family.state
+    if isinstance(plan, (Cron, Dag)) or plan is None:
+        return None
+    members = [member for member in members_of(committer, family) if not member.ending]
+    ready = sum(any(is_ready(each) for each in member.attempts.values()) for member in members)
+    updated = sum((member.template or family.template) == family.template for member in members)
+    why = families.kind_of(family).why(committer.machine, family, committer.clock.now())
+    following = _next_count(plan, committer.machine.utc) if isinstance(plan, Service) else None
+    failing, failures = readiness.never_ready(committer.machine, family)
+    return ServiceView(
+        wanted=family.job.tasks,
+        ready=ready,
+        version=family.version,
+        updated=updated,
+        updating=updated < len(members),
+        waits=why,
+        returned=isinstance(kept, ReplicaState) and bool(kept.failed),
+        returned_because=family.reason if isinstance(kept, ReplicaState) and kept.failed else "",
+        returned_version=(kept.failed_version or None) if isinstance(kept, ReplicaState) else None,
+        returned_job=(kept.failed_member or None) if isinstance(kept, ReplicaState) else None,
+        next=following[0] / SECOND if following else None,
+        next_tasks=following[1] if following else None,
+        zone=plan.zone if isinstance(plan, Service) else "UTC",
+        failing=failing,
+        failures=failures,
+    )
+
+
+def is_ready(attempt: LiveAttempt) -> bool:
+    """Return whether a task of a service is ready."""
+    return attempt.ready_at is not None and not attempt.halted
+
+
+def _next_count(plan: Service, utc: int) -> tuple[int, int] | None:
+    """Return the time and the task count of the next moment of the timetable."""
+    coming = ((next_after(at, plan.zone, utc), tasks) for at, tasks in plan.timetable)
+    return min(((at, tasks) for at, tasks in coming if at is not None), default=None)
+
+
+def cron_view(committer: Committer, family: Family) -> CronView | None:
+    """Return the part of a view that only cron jobs have."""
+    plan, clock = family.job.plan, family.state
+    if not isinstance(plan, Cron):
+        return None
+    clock = clock if isinstance(clock, CronState) else CronState()
+    last = recent_job(committer, clock.last_job) if clock.last_job else None
+    coming: list[float] = []
+    at: int | None = clock.next or None
+    while at is not None and len(coming) < MOST_MOMENTS:
+        coming.append(at / SECOND)
+        at = next_after(plan.when, plan.zone, at)
+    return CronView(
+        when=plan.when,
+        zone=plan.zone,
+        overlap=plan.overlap.value,
+        missed_runs=plan.missed.value,
+        next=tuple(coming),
+        last=clock.last / SECOND if clock.last else None,
+        last_job=clock.last_job or None,
+        last_state="" if last is None else state_of(committer, last).value,
+        runs=clock.runs,
+        skipped=clock.skipped,
+        missed=clock.missed,
+    )
+
+
+def dag_view(family: Family) -> DagView | None:
+    """Return the part of a view that only dags have, without the steps."""
+    plan = family.job.plan
+    return DagView(resumed=plan.resumed or None) if isinstance(plan, Dag) else None
+
+
+async def whole_dag_view(committer: Committer, job: AnyJob) -> DagView:
+    """Return a dag with its steps, live or finished."""
+    number, spec = id_of(job), spec_of(job)
+    found = await find_jobs(committer, JobFilter(family=number), limit=spec.tasks + 1, before=None)
+    steps = sorted((each for each in found.jobs if not isinstance(each, Family)), key=id_of)
+    plan = job.job.plan if isinstance(job, Family) else None
+    there = {spec_of(each).name.removeprefix(f"{spec.name}.") for each in steps}
+    run = job.run if isinstance(job, HistoryJob) else committer.run(number)
+    written = _conditions(committer, run, f"{spec.name}.")
+    # A resumed dag lacks the steps that succeeded before.
+    after = {name: {key: word for key, word in each.items() if key in there} for name, each in written.items()}
+    needless = _needless(job)
+    return DagView(
+        steps=tuple(_step(committer, each, f"{spec.name}.", after, needless) for each in steps),
+        resumed=(plan.resumed or None) if isinstance(plan, Dag) else None,
+    )
+
+
+def _needless(job: AnyJob) -> frozenset[int]:
+    known = isinstance(job, Family) and isinstance(job.state, DagState)
+    return frozenset(job.state.needless) if known else frozenset()  # type: ignore[union-attr]  # checked above
+
+
+def _step(
+    committer: Committer,
+    job: LiveJob | JobRecord,
+    prefix: str,
+    after: Mapping[str, dict[str, str]],
+    needless: frozenset[int],
+) -> StepView:
+    name = spec_of(job).name.removeprefix(prefix)
+    reason = job.reason if isinstance(job, JobRecord) else committer.machine.reason(job.job.id, committer.clock.now())
+    if job.index in needless:
+        reason = f"not needed: {reason}" if reason else "not needed"
+    return StepView(
+        name=name, id=id_of(job), state=state_of(committer, job).value, after=after.get(name, {}), reason=reason
+    )
+
+
+def _conditions(committer: Committer, run: Run | None, prefix: str) -> dict[str, dict[str, str]]:
+    """Return the dependencies of each step of a dag as submitted; empty if that is no longer known."""
+    if run is None or not run.source:
+        return {}
+    with contextlib.suppress(InputError, msgspec.DecodeError):
+        entry = msgspec.json.decode(run.source)
+        specs = parse_jobs([entry], dimensions=committer.machine.core.dimensions, user=run.user)
+        names = [spec.job.name.removeprefix(prefix) for spec in specs]
+        return {
+            name: {names[-each - 1]: condition.value for each, condition in spec.job.after if each < -1}
+            for name, spec in zip(names, specs, strict=True)
+        }
+    return {}
+
+
+async def succeeded_steps(committer: Committer, job: JobRecord) -> tuple[set[str], set[str]]:
+    """Return the names of all steps of a finished dag, and of those that succeeded."""
+    found = await find_jobs(committer, JobFilter(family=job.id), limit=job.tasks + 1, before=None)
+    names = {spec_of(each).name.removeprefix(f"{job.name}."): state_of(committer, each) for each in found.jobs}
+    return set(names), {name for name, state in names.items() if state is JobState.SUCCEEDED}
+
+
+async def last_state(committer: Committer, number: int) -> str:
+    """Return the state of the last run of a cron job, wherever its record is."""
+    job = await find_job(committer, number)
+    return "" if job is None else state_of(committer, job).value

@@ -1,0 +1,159 @@
+"""Views of leases: what each holds, who uses it, to whom it is lent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cress.center.access.redaction import redacted
+from cress.center.views.jobs import moment, resources
+from cress.lifecycle.tables.timers import TERM
+from cress.model.group import DEFAULT_GROUP
+from cress.model.times import SECOND
+from cress.protocol.leaseviews import LeaseTask, LeaseView
+
+if TYPE_CHECKING:
+    from cress.center.committing.committer import Committer
+    from cress.core.jobs import Attempt, WorkloadLease
+    from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
+    from cress.model.resources import ResourceVector
+
+# Says whether the caller sees the job with a number.
+Sees = Callable[[int], bool]
+
+
+def leases_of_job(committer: Committer, job: LiveJob, sees: Sees) -> list[LeaseView]:
+    """Return the leases of one request: those that wait as one, then those that are held, by task."""
+    waiting = [_waiting(committer, job)] if job.waiting and not job.ending else []
+    return waiting + [_held(committer, job, each, sees) for each in _by_task(job)]
+
+
+def _by_task(job: LiveJob) -> list[LiveAttempt]:
+    return sorted(job.attempts.values(), key=lambda each: each.task)
+
+
+def kept_lease(committer: Committer, lease: WorkloadLease, sees: Sees) -> LeaseView:
+    """Return a lease that the center keeps for a workload itself."""
+    dimensions = committer.machine.core.dimensions
+    tasks, lent = _inside(committer, lease, sees), _lent(committer, lease, sees)
+    return LeaseView(
+        id=f"@{lease.id}",
+        job=None,
+        task=None,
+        workload=lease.workload.name,
+        group=lease.workload.group.name,
+        state="kept",
+        node=committer.machine.core.cluster.names[lease.node],
+        holds=resources(_sum(_beside(lease)), dimensions),
+        idle=resources(lease.idle_amounts(), dimensions),
+        tasks=tasks,
+        lent=lent,
+        attempt=lease.id,
+    )
+
+
+def stamp_of(leases: Iterable[LeaseView]) -> str:
+    """Return a text that is another one whenever these leases change in more than the time that is left to them."""
+    digest = hashlib.sha256()
+    for each in leases:
+        digest.update(msgspec.json.encode(msgspec.structs.replace(each, expires=None)))
+    return digest.hexdigest()[:16]
+
+
+def _common(committer: Committer, job: LiveJob) -> dict[str, object]:
+    spec, machine = job.job, committer.machine
+    ends = machine.timers.get(TERM, str(spec.id))
+    return {
+        "workload": spec.workload,
+        "group": spec.group or DEFAULT_GROUP,
+        "user": spec.user,
+        "name": spec.name,
+        "term": spec.term / SECOND if spec.term else None,
+        "expires": None if ends is None else (ends - machine.now + machine.utc) / SECOND,
+    }
+
+
+def _waiting(committer: Committer, job: LiveJob) -> LeaseView:
+    machine, number = committer.machine, job.job.id
+    return LeaseView(
+        id=str(number),
+        job=number,
+        task=None,
+        state="waiting",
+        count=job.waiting,
+        holds=resources(job.job.request, machine.core.dimensions),
+        reason=redacted(machine.reason(number, committer.clock.now())),
+        **_common(committer, job),  # type: ignore[arg-type]
+    )
+
+
+def _held(committer: Committer, job: LiveJob, attempt: LiveAttempt, sees: Sees) -> LeaseView:
+    core = committer.machine.core
+    dimensions, request = core.dimensions, job.job.request
+    lease = core.pool.leases.get(attempt.id)
+    known = core.attempts.get(attempt.id)
+    uses = request if known is None else known.amounts
+    stopping = attempt.halted or job.ending
+    grace = job.job.stop_grace if attempt.grace is None else attempt.grace
+    return LeaseView(
+        id=f"{job.job.id}.{attempt.task}",
+        job=job.job.id,
+        task=attempt.task,
+        state="stopping" if stopping else "held" if attempt.started else "starting",
+        node=attempt.node,
+        holds=resources(uses if lease is None else _sum([uses, *_beside(lease)]), dimensions),
+        uses=resources(uses, dimensions),
+        wants=resources(uses if lease is None else lease.wanted, dimensions),
+        idle=resources(() if lease is None else lease.idle_amounts(), dimensions),
+        tasks=() if lease is None else _inside(committer, lease, sees),
+        lent=() if lease is None else _lent(committer, lease, sees),
+        since=moment(attempt.placed),
+        stops_at=moment(attempt.halted_at + grace) if attempt.halted_at else None,
+        reason=redacted(job.reason if job.ending else attempt.halted_for),
+        attempt=attempt.id,
+        **_common(committer, job),  # type: ignore[arg-type]
+    )
+
+
+def _beside(lease: WorkloadLease) -> list[ResourceVector]:
+    """Return what a lease has beside what its holder uses: what is idle, what tasks have, what is lent."""
+    return [lease.idle_amounts(), *(piece for _, piece in _pieces(lease)), *(part.amounts for part in lease.lent)]
+
+
+def _pieces(lease: WorkloadLease) -> Iterator[tuple[Attempt, ResourceVector]]:
+    """Yield the tasks of the workload in a lease, with what each has of it."""
+    for attempt in lease.tasks.values():
+        for where, (_, amounts) in attempt.inside:
+            if where is lease:
+                yield attempt, amounts
+
+
+def _inside(committer: Committer, lease: WorkloadLease, sees: Sees) -> tuple[LeaseTask, ...]:
+    return _tasks(committer, _pieces(lease), sees)
+
+
+def _lent(committer: Committer, lease: WorkloadLease, sees: Sees) -> tuple[LeaseTask, ...]:
+    parts = ((part.borrower, part.amounts) for part in lease.lent if part.borrower is not None)
+    return _tasks(committer, parts, sees)
+
+
+def _tasks(committer: Committer, parts: Iterable[tuple[Attempt, ResourceVector]], sees: Sees) -> tuple[LeaseTask, ...]:
+    found: dict[int, tuple[Attempt, list[ResourceVector]]] = {}
+    for attempt, amounts in parts:
+        found.setdefault(attempt.id, (attempt, []))[1].append(amounts)
+    return tuple(
+        LeaseTask(
+            job=attempt.job.job.id if sees(attempt.job.job.id) else None,
+            task=attempt.task if sees(attempt.job.job.id) else None,
+            group=attempt.job.group.name,
+            amounts=resources(_sum(pieces), committer.machine.core.dimensions),
+        )
+        for attempt, pieces in found.values()
+    )
+
+
+def _sum(amounts: Sequence[ResourceVector]) -> ResourceVector:
+    return tuple(map(sum, zip(*(each for each in amounts if each), strict=True)))

@@ -1,0 +1,89 @@
+"""Rates of requests by user and by address, and of connections by address: token buckets."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from cress.center.web.asgi import Scope
+from cress.center.web.sign_ins import network_of
+
+# Seconds of its rate that a user or address may use up at once.
+BURST = 40
+# Users or addresses that are remembered.
+MOST_NAMES = 10_000
+
+
+class Buckets:
+    """A bucket for each name, which fills with ``rate`` a second up to ``burst`` seconds' worth; rate 0: no limit."""
+
+    def __init__(self, rate: int, burst: int = BURST) -> None:
+        self._rate = rate
+        self._most = float(rate * burst)
+        self._levels: dict[str, tuple[float, float]] = {}  # level, and when it was; the latest last
+
+    def take(self, name: str, now: float) -> float:
+        """Take one; return 0.0, or the seconds until there is one."""
+        if not self._rate:
+            return 0.0
+        level, at = self._levels.pop(name, (self._most, now))
+        level = min(self._most, level + self._rate * max(0.0, now - at))
+        taken = level >= 1.0
+        self._levels[name] = (level - taken, now)
+        if len(self._levels) > MOST_NAMES:
+            # Those that were not asked for longest are full again, or nearly.
+            del self._levels[next(iter(self._levels))]
+        return 0.0 if taken else (1.0 - level) / self._rate
+
+
+class RequestRates:
+    """The requests of users, ``user_rate`` a second for each, and of addresses, ``address_rate``."""
+
+    def __init__(self, user_rate: int, address_rate: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._users, self._addresses = Buckets(user_rate), Buckets(address_rate)
+        self._clock = clock
+
+    def wait(self, scope: Scope, user: str) -> int:
+        """Take a request of ``user`` (empty: nobody that is known); return after how many seconds to come again, 0: it
+        is let in.
+        """
+        now = self._clock()
+        client = scope.get("client")
+        address = str(client[0]) if client else ""
+        found = self._addresses.take(network_of(address), now) if address else 0.0
+        if user and not found:
+            found = self._users.take(user, now)
+        return math.ceil(found)
+
+
+class Admissions:
+    """Connections that are let in: new ones of an address by its rate, and at most half of ``most`` of one address at a
+    time.
+    """
+
+    def __init__(self, rate: int, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.most = most
+        self._buckets = Buckets(rate)
+        self._clock = clock
+        self._open: Counter[str] = Counter()
+
+    def admit(self, address: str, total: int) -> bool:
+        """Return whether one more connection of this address is let in; ``total``: all that are open, with this one."""
+        name = network_of(address)
+        if total > self.most or self._open[name] >= self.most // 2 or self._buckets.take(name, self._clock()):
+            return False
+        self._open[name] += 1
+        return True
+
+    def left(self, address: str) -> None:
+        """Note the end of a connection."""
+        name = network_of(address)
+        self._open[name] -= 1
+        if self._open[name] <= 0:
+            del self._open[name]
+
+    def recount(self, addresses: Iterable[str]) -> None:
+        """Count the open connections anew."""
+        self._open = Counter(map(network_of, addresses))

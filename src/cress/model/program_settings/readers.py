@@ -1,0 +1,95 @@
+"""Readers of the values of settings: a text in, the value of a field out, or InputError."""
+
+from __future__ import annotations
+
+from cress.model.access import Role, role_of
+from cress.model.attributes import parse_labels, parse_ports
+from cress.model.errors import InputError
+from cress.model.node import Value
+from cress.model.resources import Dimensions, Measure
+from cress.model.units import one_of, parse_amount, parse_duration
+
+RUNTIMES = ("process", "container", "auto")
+
+
+def duration(text: str) -> int:
+    """The microseconds in ``90d``."""
+    return parse_duration(text)
+
+
+def seconds(text: str) -> float:
+    """The seconds in ``90d``."""
+    return parse_duration(text) / 1e6
+
+
+def size(text: str) -> int:
+    """The bytes in ``1G``."""
+    return parse_amount(text, Measure.BYTES)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The names in ``alice,postgres``; none in an empty text."""
+    found = tuple(each.strip() for each in text.split(",")) if text else ()
+    if not all(found) or any(" " in each for each in found):
+        raise InputError(f"{text!r} is not a list of names", hint="with commas between them: alice,postgres")
+    return found
+
+
+def dimensions(declared: tuple[str, ...]) -> Dimensions:
+    """The dimensions of a cluster that declares these."""
+    return Dimensions(declared)
+
+
+def labels(texts: tuple[str, ...]) -> dict[str, Value]:
+    """The labels in ``ssd=true`` and the like."""
+    return parse_labels(texts)
+
+
+def ports(text: str) -> tuple[int, int]:
+    """The first and the last port of ``20000-32767``."""
+    return parse_ports(text)
+
+
+def runtime(text: str) -> str:
+    """The name of a runtime."""
+    if text not in RUNTIMES:
+        raise InputError(f"{text!r} is not a runtime", hint=one_of(text, RUNTIMES))
+    return text
+
+
+def role(text: str) -> Role:
+    """The role of a name."""
+    return role_of(text, "")
+
+
+def zone(name: str) -> str:
+    """The name of a time zone; empty: none was given."""
+    if not name:
+        return ""
+    from cress.model.zones import zone_of
+
+    try:
+        return str(zone_of(name))
+    except InputError as error:
+        raise InputError(error.what, hint=error.hint) from None
+
+
+def inherited(variables: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of variables that tasks inherit from their executor."""
+    for name in variables:
+        if not name.isidentifier() or name.startswith("CRESS_"):
+            raise InputError(
+                f"{name!r} is not the name of a variable that tasks can inherit",
+                hint="a name such as HTTP_PROXY; its value is that of the executor, and a job's own are set by `env`",
+            )
+    return variables
+
+
+def once_each(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The different texts, sorted."""
+    return tuple(sorted(set(texts)))
+
+
+def opposite(on: bool) -> bool:
+    """The value of a field that the setting switches off."""
+    return not on

@@ -1,0 +1,82 @@
+"""Counts of what should become less: doubled names of classes, the largest class, the longest function, tests above
+their budget.
+
+Each has a bound in ``BOUNDS``, which may only shrink: above it, and more than ``SLACK`` below it, is a complaint, so
+that what was won is kept. The width of lines is held by ruff.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+BOUNDS = {
+    "class names that stand more than once": 100,
+    "methods of the largest class, with those that it inherits": 225,
+    "lines of the longest function": 182,
+    "lines of code that are wider than 120 columns": 93,
+    "tests above their budget": 33,
+}
+# A bound may be above what is counted by this share of it.
+SLACK = 0.05
+
+
+def counted(root: Path) -> dict[str, int]:
+    """Return what is counted in a tree of the project."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted((root / "src").rglob("*.py"))]
+    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    names = Counter(each.name for each in classes)
+    functions = [
+        node for tree in trees for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    values = (
+        sum(number > 1 for number in names.values()),
+        max(_methods(classes)),
+        max((each.end_lineno or each.lineno) - each.lineno + 1 for each in functions),
+        sum(len(line) > 120 for line in _lines(root)),
+        len(_over_budget(root / "tests" / "over_budget.txt")),
+    )
+    return dict(zip(BOUNDS, values, strict=True))
+
+
+def check(root: Path) -> Iterator[str]:
+    """Yield a complaint for each count above its bound, or so far below that the bound should follow."""
+    for name, value in counted(root).items():
+        bound = BOUNDS[name]
+        if value > bound:
+            yield f"{name}: {value}; at most {bound}, and it may only become less"
+        elif value < bound - max(1, SLACK * bound):
+            yield f"{name}: {value}, where {bound} are allowed: lower the bound in tools/house/counts.py"
+
+
+def _methods(classes: list[ast.ClassDef]) -> Iterator[int]:
+    """Yield the number of methods of each class, with those of the classes of the project that it inherits from."""
+    by_name: dict[str, list[ast.ClassDef]] = defaultdict(list)
+    for each in classes:
+        by_name[each.name].append(each)
+
+    def methods(found: ast.ClassDef) -> set[str]:
+        own = {node.name for node in found.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+        for base in found.bases:
+            # A name that stands more than once says nothing about the module that is meant.
+            if isinstance(base, ast.Name) and len(by_name[base.id]) == 1 and by_name[base.id][0] is not found:
+                own |= methods(by_name[base.id][0])
+        return own
+
+    return (len(methods(each)) for each in classes)
+
+
+def _lines(root: Path) -> Iterator[str]:
+    """Yield the lines of the code, but for what tools write."""
+    written = {root / "src/cress/core/kernels/balance.py"}
+    for folder in ("src", "tests", "tools", "benchmarks"):
+        for path in sorted((root / folder).rglob("*.py")):
+            if path not in written:
+                yield from path.read_text(encoding="utf-8").splitlines()
+
+
+def _over_budget(path: Path) -> list[str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]

@@ -1,0 +1,111 @@
+"""Run the tests in two pools at once: tests that compute in one, tests that mostly wait for programs in the other.
+
+Each pool collects its own folders only, and the processors are busy while the other pool waits:
+
+    python tools/run_tests.py -m 'not long' -k backfill
+
+Everything is handed to both. ``WORKERS`` is the number of processes of the second pool; 0 runs all in one process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import IO
+
+ROOT = Path(__file__).resolve().parents[1]
+# The folders of tests/ that compute; all others wait.
+COMPUTING = (
+    "core",
+    "faults",
+    "formats",
+    "house",
+    "language",
+    "lifecycle",
+    "model",
+    "protocol",
+    "simulator",
+    "store",
+    "upgrade",
+)
+# What pytest returns when no test was chosen.
+NONE_CHOSEN = 5
+_COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?)")
+_LAST = re.compile(r"^(=+ )?.*\b(\d+ (passed|failed|errors?|skipped|deselected)|no tests ran)\b.* in [\d.]+s")
+
+
+def main(arguments: list[str]) -> int:
+    """Run both pools, print what they print line by line, and one last line for both; return the exit code."""
+    if any(Path(each.partition("::")[0]).exists() for each in arguments if not each.startswith("-")):
+        # Some files alone.
+        return subprocess.call(_command(2, arguments), cwd=ROOT)
+    workers = int(os.environ.get("WORKERS") or 2 * (os.cpu_count() or 1))
+    if not workers:
+        return subprocess.call(_command(0, arguments), cwd=ROOT)
+    others = sorted(each.name for each in (ROOT / "tests").iterdir() if each.name not in COMPUTING and _has_tests(each))
+    begun = time.monotonic()
+    computing = max(1, (os.cpu_count() or 1) // 2)
+    pools = [
+        _Pool("computing", computing, [*arguments, *(f"tests/{name}" for name in COMPUTING)]),
+        _Pool("waiting", workers, [*arguments, *(f"tests/{name}" for name in others)]),
+    ]
+    codes = [pool.wait() for pool in pools]
+    counts: Counter[str] = sum((pool.counts for pool in pools), Counter())
+    took = time.monotonic() - begun
+    told = ", ".join(f"{counts[kind]} {kind}" for kind in sorted(counts, key=_order)) or "no tests ran"
+    print(f"==== {told} in {took:.2f}s ({int(took) // 60}:{int(took) % 60:02}) ====", flush=True)
+    if all(code == NONE_CHOSEN for code in codes):
+        return NONE_CHOSEN
+    return max((code for code in codes if code != NONE_CHOSEN), key=abs)
+
+
+def _has_tests(place: Path) -> bool:
+    return place.name.startswith("test_") or (place.is_dir() and any(place.glob("test_*.py")))
+
+
+def _order(kind: str) -> int:
+    return ("failed", "error", "errors", "passed").index(kind) if kind in ("failed", "error", "errors", "passed") else 9
+
+
+def _command(workers: int, arguments: list[str]) -> list[str]:
+    return [sys.executable, "-m", "pytest", "-n", str(workers), "--dist", "worksteal", *arguments]
+
+
+class _Pool:
+    """One pytest, whose lines are printed as they come; its last line is kept for the sum."""
+
+    def __init__(self, name: str, workers: int, arguments: list[str]) -> None:
+        self.counts: Counter[str] = Counter()
+        self._process = subprocess.Popen(
+            _command(workers, [*arguments, "-o", f"cache_dir=.pytest_cache/{name}"]),
+            cwd=ROOT,
+            env={**os.environ, "TEST_POOL": name},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self._reader = threading.Thread(target=self._print, args=(self._process.stdout,))
+        self._reader.start()
+
+    def _print(self, output: IO[str]) -> None:
+        for line in output:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            if _LAST.match(line):
+                self.counts = Counter({kind: int(count) for count, kind in _COUNT.findall(line)})
+
+    def wait(self) -> int:
+        code = self._process.wait()
+        self._reader.join()
+        return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
