@@ -24,8 +24,8 @@ from kazoo.client import KazooClient
 
 from benchmarks.live import CRESS, live_cluster, tasks
 from benchmarks.result import Result
+from cress.client import Client
 from cress.client.errors import ClientError
-from cress.client.http import Client
 from tests.servers.zookeeper import Ensemble, free_ports, is_missing
 
 SESSION = 2

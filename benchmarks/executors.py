@@ -29,7 +29,7 @@ from websockets.exceptions import WebSocketException
 from benchmarks.centers import TICK
 from benchmarks.live import CRESS
 from benchmarks.result import Result
-from cress.client.http import Client
+from cress.client import Client
 from cress.model.reports import Cause, Ended, Started
 from cress.protocol import messages
 from cress.protocol.messages import Beat, Hello, Launches, Reports, Term, Welcome

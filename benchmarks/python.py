@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.result import Result
 from cress.cli.local import LocalCluster, LocalSetup
-from cress.client.client import Client
+from cress.client.blocking.client import Client
 from cress.client.executor import Executor
 
 ITEMS, CHUNKS, SINGLES = 10_000, 100, 10

@@ -23,9 +23,9 @@ __all__ = [
 
 # Where each name is: `import cress` and the command line load none of it.
 _PLACES = {
-    "AsyncClient": "asyncclient",
-    "AsyncJobHandle": "asynchandles",
-    "Client": "client",
+    "AsyncClient": "aio.client",
+    "AsyncJobHandle": "aio.handles",
+    "Client": "blocking.client",
     "ClientError": "errors",
     "Cron": "jobs",
     "Dag": "jobs",
@@ -33,7 +33,7 @@ _PLACES = {
     "Executor": "executor",
     "Job": "jobs",
     "JobFailed": "errors",
-    "JobHandle": "handles",
+    "JobHandle": "blocking.handles",
     "Service": "jobs",
 }
 

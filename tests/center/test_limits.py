@@ -11,10 +11,11 @@ import httpx
 import msgspec
 import pytest
 
-from cress.center.api.bodies import RawSubmitBody, SubmitBody, decoded, decoded_jobs
+from cress.center.api.bodies import RawSubmitBody, decoded, decoded_jobs
 from cress.center.api.jobs import digest_of
 from cress.center.process.turns import INLINE, Turns, chunks, in_turns
 from cress.model.errors import InputError
+from cress.protocol.bodies import SubmitBody
 from tests.center.program import Center
 
 JOB: dict[str, Any] = {"command": ["true"], "hold": True}

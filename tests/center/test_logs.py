@@ -11,7 +11,7 @@ import pytest
 from cress.center.connections.connection_table import Away
 from cress.center.executors import logs
 from cress.center.executors.logs import LogReader, Unfinished, answered
-from cress.client.calls import Pieces
+from cress.client.wire import Pieces
 from cress.protocol.logs import Part, frame
 
 

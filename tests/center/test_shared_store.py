@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from cress.center.keeping.store_migration import migrate
-from cress.client import connect
-from cress.client.http import Client
+from cress.client import Client, connect
 from cress.model.errors import InputError
 from cress.model.reports import Started
 from cress.protocol.messages import Beat, Reports, Term

@@ -13,7 +13,7 @@ import pytest
 from cress.cli import leases
 from cress.cli.tables import plain
 from cress.client import LeaseTask, LeaseView
-from cress.client.lease_operations import over
+from cress.client.lease_changes import over
 from cress.model.reports import Cause
 from tests.center.program import Center, eventually
 from tests.forked import run_cress

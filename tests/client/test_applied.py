@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from cress.client.applied import Progress, follow
+from cress.client.applied import Progress
+from cress.client.blocking.applied import follow
+from cress.client.blocking.http import Http
+from cress.client.blocking.patient import PatientHttp
 from cress.client.calls import Call
-from cress.client.effects import RetryBudget, Sleep
+from cress.client.retries import RetryBudget
 from cress.client.waiting import Waiting
 from cress.protocol.familyviews import ServiceView
 from cress.protocol.views import AppliedJob, JobView, TaskCounts
@@ -29,27 +32,34 @@ def looks(*services: ServiceView | str) -> list[JobView]:
     return made
 
 
+class Answers:
+    """A connection whose answers are the views of jobs a, b, …: the next one of each with every look."""
+
+    def __init__(self, jobs: Sequence[list[JobView]]) -> None:
+        self.jobs = jobs
+        self.number = 0
+
+    def ask(self, call: Call[JobView]) -> JobView:
+        views = self.jobs[int(call.path.rsplit("/", 1)[-1])]
+        return views[min(self.number, len(views) - 1)]
+
+    def sleep(self, seconds: float) -> None:
+        self.number += 1
+        assert self.number < 1000, "it has no end"
+
+
 def followed(
     versions: Sequence[int | None], *jobs: list[JobView], timeout: float | None = None
 ) -> list[tuple[str, Progress]]:
     """What is told of jobs a, b, …, without what they wait for meanwhile."""
     applied = [AppliedJob(id=n, name="ab"[n], what="updated", version=version) for n, version in enumerate(versions)]
     told: list[tuple[str, Progress]] = []
-    operation = follow(applied, timeout, RetryBudget(0), lambda job, progress: told.append((job.name, progress)))
-    number = 0
-    answer: Any = None
-    for _ in range(1000):
-        try:
-            effect = operation.send(answer)
-        except StopIteration:
-            return [(name, progress) for name, progress in told if not progress.waits]
-        answer = None
-        if isinstance(effect, Call):
-            found = jobs[int(effect.path.rsplit("/", 1)[-1].partition("?")[0])]
-            answer = found[min(number, len(found) - 1)]
-        elif isinstance(effect, Sleep):
-            number += 1
-    raise AssertionError("it has no end")
+    answers = Answers(jobs)
+    center = PatientHttp(cast(Http, answers), RetryBudget(0))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("cress.client.blocking.applied.sleep", answers.sleep)
+        follow(applied, timeout, center, lambda job, progress: told.append((job.name, progress)))
+    return [(name, progress) for name, progress in told if not progress.waits]
 
 
 def of(ready: int, version: int = 2, **more: Any) -> ServiceView:

@@ -356,7 +356,7 @@ def test_a_worker_loads_little() -> None:
     code = "import sys, cress.client.worker; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "cress.client.frames" in loaded
-    assert {"msgspec", "httpx", "asyncio", "cloudpickle", "fsspec", "cress.client.http"}.isdisjoint(loaded)
+    assert {"msgspec", "httpx", "asyncio", "cloudpickle", "fsspec", "cress.client.blocking.http"}.isdisjoint(loaded)
 
 
 # --- waiting in silence -----------------------------------------------------------------------------------------------

@@ -16,10 +16,10 @@ import pytest
 
 import cress
 from cress.client import NotFound, Refused
-from cress.client.asyncclient import AsyncClient
-from cress.client.asynchandles import AsyncJobHandle
-from cress.client.client import Client
-from cress.client.handles import JobHandle
+from cress.client.aio.client import AsyncClient
+from cress.client.aio.handles import AsyncJobHandle
+from cress.client.blocking.client import Client
+from cress.client.blocking.handles import JobHandle
 from cress.model.errors import InputError
 from tests.system.cluster import Cluster, wait_until
 

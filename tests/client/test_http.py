@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cress.client import Client, ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
-from cress.client.calls import MOST_BODY
+from cress.client.wire import MOST_BODY
 from cress.protocol.logs import Part, frame
 from tests.client.server import Server, serving
 

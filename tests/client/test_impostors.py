@@ -12,7 +12,7 @@ import pytest
 
 import cress
 from cress.client import Address, Unauthorized, Unproven, Unreachable
-from cress.client.http import Client as Http
+from cress.client import Client as Http
 from cress.client.route import Route, SignedCalls
 from cress.protocol.proof import HEADER, NONCE
 from cress.protocol.signatures import begin

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cress.client.handles import Handle
+from cress.client.handle import Handle
 from cress.client.jobs import Cron, Dag, Database, Job, JobFile, Service, Step, mapping_of
 from cress.model.errors import InputError
 from cress.model.job import JobType

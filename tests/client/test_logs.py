@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.client.calls import Pieces
+from cress.client.wire import Pieces
 from cress.protocol.logs import Part, Parts, Shown, frame
 
 PARTS = st.lists(

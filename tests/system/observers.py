@@ -13,9 +13,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable
 
-from cress.client import ClientError, NotFound, Refused, Unavailable, Unreachable
+from cress.client import Client, ClientError, NotFound, Refused, Unavailable, Unreachable
 from cress.client.calls import Call as Request
-from cress.client.http import Client
+from cress.protocol.calls import job_calls
 from cress.protocol.views import JobView
 from tests.job_histories import ABSENT, CANCELLED, DONE, JOB, REFUSED, SERVICE
 from tests.linearizability import UNKNOWN, Call, violations
@@ -150,7 +150,7 @@ class Caller(User):
                 # The other callers look for a while at what is over.
                 threading.Timer(2.0, self._shared.pop, (part, None)).start()
             else:
-                read = Request(JobView, "GET", f"/v1/jobs/{id}", {"stale": "no"})
+                read = Request(job_calls.JOB, job_calls.JOB.at(id), {"stale": "no"})
                 self._call(part, ("read",), lambda: client.ask(read))
 
     def _submit(self, part: str) -> None:

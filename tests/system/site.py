@@ -15,8 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from cress.client import ClientError, Unreachable
-from cress.client.http import Client
+from cress.client import Client, ClientError, Unreachable
 from tests.servers.zookeeper import Ensemble
 from tests.system.cluster import wait_until
 from tests.system.namespaces import Network

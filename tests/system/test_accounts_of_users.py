@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from cress.client import Client
-from cress.client import access_calls as access
+from cress.client import calls as access
 from tests.executor.real_accounts import accounts, needs_accounts
 from tests.system.cluster import Cluster, wait_until
 

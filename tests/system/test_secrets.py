@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.client import secret_calls
+from cress.client import calls
 from tests.system.cluster import Cluster, wait_until
 
 pytestmark = pytest.mark.long
@@ -143,7 +143,7 @@ def test_no_secret_is_lost_when_the_center_is_killed_during_rotations(cluster: C
     keys = cluster.folder / "keys/secrets.key"
     with cluster.client() as client:
         for name in names:
-            client.ask(secret_calls.set_secret(name, f"value of {name}".encode()))
+            client.ask(calls.set_secret(name, f"value of {name}".encode()))
     for pause in (0.0, 0.01, 0.03):
         before = keys.stat().st_ino
         with cluster.running("secret", "rotate-key") as rotation:

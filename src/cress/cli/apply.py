@@ -101,8 +101,9 @@ def _wait(
     client: Client, jobs: Sequence[AppliedJob], longest: float | None, ended: dict[int, Progress], *, as_json: bool
 ) -> None:
     """Wait for the versions of all jobs and tell each in ``ended`` as it comes; exits with 1 if some are not ready."""
-    from cress.client.applied import follow
-    from cress.client.effects import RetryBudget, run
+    from cress.client.blocking.applied import follow
+    from cress.client.blocking.patient import PatientHttp
+    from cress.client.retries import RetryBudget
 
     def tell(job: AppliedJob, progress: Progress) -> None:
         if not progress.waits:
@@ -115,7 +116,7 @@ def _wait(
         elif job.version is not None and not as_json:
             print(f"{head} is ready: all tasks are of version {job.version}", flush=True)
 
-    run(follow(jobs, longest, RetryBudget(PATIENCE), tell), client)
+    follow(jobs, longest, PatientHttp(client, RetryBudget(PATIENCE)), tell)
     if as_json:
         print_json(
             {

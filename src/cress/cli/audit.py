@@ -43,10 +43,10 @@ def audit(
 ) -> None:
     """Show refused calls and administrative changes."""
     with told("audit"):
-        from cress.client import access_calls
+        from cress.client import calls
 
         with connect(data) as client:
-            page = client.ask(access_calls.audit(limit, user, refused=refused))
+            page = client.ask(calls.audit(limit, user, refused=refused))
         if as_json:
             print_json(page)
             return

@@ -126,7 +126,7 @@ def request(
 ) -> None:
     """Ask for leases for a workload."""
     with told("leases request"):
-        from cress.client.lease_operations import body_of
+        from cress.client.lease_keywords import body_of
 
         given = {
             "workload": workload,
@@ -156,7 +156,7 @@ def watch(
 ) -> None:
     """Show leases as they are, then each that changes, until those of LEASE are over. It renews nothing."""
     with told("leases watch"):
-        from cress.client.client import Client
+        from cress.client.blocking.client import Client
 
         with Client(data=data) as client:
             for each in client.leases.watch(lease, workload=workload, group=group, renews=False):

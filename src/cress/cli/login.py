@@ -45,11 +45,11 @@ def login(
     with told("login", interrupted="interrupted; not signed in"):
         import httpx
 
-        from cress.client import access_calls
+        from cress.client import calls
+        from cress.client.answers import ask_once
         from cress.client.config import URL, authority, check_sent, check_url, find_cluster
         from cress.client.device_flow import ANSWER_SECONDS, DeviceFlow, sent_by
         from cress.client.logins import Login, find_login, keep_login
-        from cress.client.single_calls import ask
         from cress.client.tls import trusting
 
         last = find_login(url)
@@ -67,7 +67,7 @@ def login(
             or (Path(last.ca) if last and last.url == place and last.ca else None)
         )
         context = trusting(trusted) if place.startswith("https:") else None
-        provider = ask(place, access_calls.provider(), context)
+        provider = ask_once(place, calls.provider(), context)
         with httpx.Client(timeout=ANSWER_SECONDS) as http:
             flow = DeviceFlow(provider.issuer, provider.client_id, provider.scope, sent_by(http))
             code = flow.begin()
@@ -75,7 +75,7 @@ def login(
             if code.verification_uri_complete:
                 print(f"or open {clean(code.verification_uri_complete)}", flush=True)
             id_token = flow.wait(code)
-        made = ask(place, access_calls.login(id_token), context)
+        made = ask_once(place, calls.login(id_token), context)
         token = made.token
         kept = Login(
             url=place,
@@ -93,10 +93,10 @@ def login(
 def logout(url: Where = "") -> None:
     """Sign out: the token of `cress login` opens nothing from now on."""
     with told("logout"):
-        from cress.client import NotFound, Unauthorized, access_calls
+        from cress.client import NotFound, Unauthorized, calls
+        from cress.client.answers import ask_once
         from cress.client.config import URL
         from cress.client.logins import find_login, forget_login
-        from cress.client.single_calls import ask
         from cress.client.tls import trusting
 
         place = (url or os.environ.get(URL, "").strip()).rstrip("/")
@@ -106,7 +106,7 @@ def logout(url: Where = "") -> None:
         secure = found.url.startswith("https:")
         try:
             context = trusting(Path(found.ca) if found.ca else None) if secure else None
-            ask(found.url, access_calls.revoke_token(found.id), context, found.token)
+            ask_once(found.url, calls.revoke_token(found.id), context, found.token)
         except (NotFound, Unauthorized):
             pass  # it has expired, or was revoked
         forget_login(found)

@@ -18,7 +18,7 @@ from cress.model.errors import InputError
 
 if TYPE_CHECKING:
     from cress.client import ReservationView
-    from cress.client.reservation_calls import ReservationKeys
+    from cress.client.calls import ReservationKeys
 
 EPILOG = """\
 \b

@@ -65,10 +65,10 @@ def secrets(
 ) -> None:
     """List your secrets and those of your groups, without their values; for admins, all."""
     with told("secret"):
-        from cress.client import secret_calls
+        from cress.client import calls
 
         with connect(data) as client:
-            page = client.ask(secret_calls.secrets(user, group))
+            page = client.ask(calls.secrets(user, group))
         if as_json:
             print_json(page)
             return
@@ -96,7 +96,7 @@ def set_secret(
 ) -> None:
     """Set the value of a secret, read from standard input or a file; it is made if it does not exist."""
     with told("secret set"):
-        from cress.client import secret_calls
+        from cress.client import calls
 
         if value:
             # The value is not repeated: logs may keep what is written here.
@@ -107,7 +107,7 @@ def set_secret(
         checked_secret_name(name, "NAME")
         content = _value(file)
         with connect(data) as client:
-            view = client.ask(secret_calls.set_secret(name, content, user, group))
+            view = client.ask(calls.set_secret(name, content, user, group))
         if view.key_file:
             print(
                 f"the keys of the secrets are in the new file {clean(view.key_file)} on the center's machine: "
@@ -125,10 +125,10 @@ def set_secret(
 def show_secret(name: Name, group: Group = "", user: User = "", as_json: Json = False, data: Data = None) -> None:
     """Show a secret without its value, which nothing shows."""
     with told("secret show"):
-        from cress.client import secret_calls
+        from cress.client import calls
 
         with connect(data) as client:
-            view = client.ask(secret_calls.secret(name, user, group))
+            view = client.ask(calls.secret(name, user, group))
         if as_json:
             print_json(view)
             return
@@ -142,10 +142,10 @@ def show_secret(name: Name, group: Group = "", user: User = "", as_json: Json = 
 def delete_secret(name: Name, group: Group = "", user: User = "", as_json: Json = False, data: Data = None) -> None:
     """Delete a secret; attempts that would start with it fail from now on."""
     with told("secret delete"):
-        from cress.client import secret_calls
+        from cress.client import calls
 
         with connect(data) as client:
-            view = client.ask(secret_calls.delete_secret(name, user, group))
+            view = client.ask(calls.delete_secret(name, user, group))
         if as_json:
             print_json(view)
         else:
@@ -162,10 +162,10 @@ def rotate_key(
 ) -> None:
     """Encrypt all secrets with a new key, and drop the old keys (admins)."""
     with told("secret rotate-key"):
-        from cress.client import secret_calls
+        from cress.client import calls
 
         with connect(data) as client:
-            view = client.ask(secret_calls.rotate_key(keep_old=keep_old))
+            view = client.ask(calls.rotate_key(keep_old=keep_old))
         if as_json:
             print_json(view)
             return

@@ -77,14 +77,14 @@ def tokens(
 ) -> None:
     """List your tokens; for admins, all tokens."""
     with told("token"):
-        from cress.client import access_calls
+        from cress.client import calls
 
         if join:
             with connect(data) as client:
-                _show_join_tokens(client.ask(access_calls.join_tokens()), columns, wide=wide, as_json=as_json)
+                _show_join_tokens(client.ask(calls.join_tokens()), columns, wide=wide, as_json=as_json)
             return
         with connect(data) as client:
-            page = client.ask(access_calls.tokens())
+            page = client.ask(calls.tokens())
         if as_json:
             print_json(page)
             return
@@ -125,14 +125,14 @@ def create(
 ) -> None:
     """Create a token, and print its text, which is shown this once."""
     with told("token create"):
-        from cress.client import access_calls
+        from cress.client import calls
 
         if join:
             if role or user:
                 hint = "leave them out: nodes that have joined are no users"
                 raise InputError("a join token has neither role nor user", hint=hint, field="--role, --user")
             seconds = duration_of(expires or JOIN_LIFE, "--expires") / 1e6
-            call = access_calls.create_join_token(name, uses=uses or 1, expires=seconds, nodes=node or "*")
+            call = calls.create_join_token(name, uses=uses or 1, expires=seconds, nodes=node or "*")
             with connect(data) as client:
                 _print_join_token(client.ask(call), as_json=as_json)
             return
@@ -141,7 +141,7 @@ def create(
             raise InputError("only join tokens are for some nodes and uses", hint=hint, field="--uses, --node")
         life = duration_of(expires, "--expires") / 1e6 if expires else None
         with connect(data) as client:
-            made = client.ask(access_calls.create_token(name, user=user, role=role, expires=life))
+            made = client.ask(calls.create_token(name, user=user, role=role, expires=life))
         _print(made, as_json=as_json)
 
 
@@ -149,11 +149,11 @@ def create(
 def rotate(name: Name, expires: Expires = "", user: Of = "", as_json: Json = False, data: Data = None) -> None:
     """Replace a token by a fresh one of the same name: the old one opens nothing from now on."""
     with told("token rotate"):
-        from cress.client import access_calls
+        from cress.client import calls
 
         life = duration_of(expires, "--expires") / 1e6 if expires else None
         with connect(data) as client:
-            made = client.ask(access_calls.create_token(name, user=user, expires=life, rotate=True))
+            made = client.ask(calls.create_token(name, user=user, expires=life, rotate=True))
         _print(made, as_json=as_json)
 
 
@@ -167,18 +167,18 @@ def revoke(
 ) -> None:
     """Revoke a token: it opens nothing from now on."""
     with told("token revoke"):
-        from cress.client import access_calls
+        from cress.client import calls
 
         with connect(data) as client:
             if join:
-                gone = client.ask(access_calls.revoke_join_token(name))
+                gone = client.ask(calls.revoke_join_token(name))
                 text = f"join token {clean(gone.name)} is revoked; nodes that have joined by it stay ({gone.used})"
                 if as_json:
                     print_json(gone)
                 else:
                     print(text)
                 return
-            view = client.ask(access_calls.revoke_token(name, user))
+            view = client.ask(calls.revoke_token(name, user))
         if as_json:
             print_json(view)
         else:

@@ -40,10 +40,10 @@ app = typer.Typer(cls=WithDefault, help="List users, or set their roles.", epilo
 def users(columns: Columns = "", wide: Wide = False, as_json: Json = False, data: Data = None) -> None:
     """List the users whose role was set."""
     with told("users"):
-        from cress.client import access_calls
+        from cress.client import calls
 
         with connect(data) as client:
-            page = client.ask(access_calls.users())
+            page = client.ask(calls.users())
         if as_json:
             print_json(page)
             return
@@ -66,11 +66,11 @@ def set_user(
 ) -> None:
     """Set the role of a user, and the groups that the user administers; both replace the earlier values."""
     with told("users set"):
-        from cress.client import access_calls
+        from cress.client import calls
 
         groups = [each.strip() for each in administers.split(",") if each.strip()]
         with connect(data) as client:
-            view = client.ask(access_calls.set_user(name, role, groups))
+            view = client.ask(calls.set_user(name, role, groups))
         if as_json:
             print_json(view)
             return
@@ -81,10 +81,10 @@ def set_user(
 def whoami(as_json: Json = False, data: Data = None) -> None:
     """Show who the center takes you for."""
     with told("whoami"):
-        from cress.client import access_calls
+        from cress.client import calls
 
         with connect(data) as client:
-            view = client.ask(access_calls.whoami())
+            view = client.ask(calls.whoami())
         if as_json:
             print_json(view)
             return

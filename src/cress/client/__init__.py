@@ -5,12 +5,11 @@ Cheap to import: names are loaded when they are used, since every worker of ``Cl
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from cress.client.blocking.http import Http as Client
+    from cress.client.blocking.http import connect
     from cress.client.config import Address, NoCenter, find_center
     from cress.client.errors import (
         Broken,
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
         Unproven,
         Unreachable,
     )
-    from cress.client.http import Client
     from cress.protocol.accessviews import (
         AuditEntry,
         AuditPage,
@@ -170,7 +168,6 @@ __all__ = [
 _PLACES = (
     "cress.client.config",
     "cress.client.errors",
-    "cress.client.http",
     "cress.protocol.views",
     "cress.protocol.familyviews",
     "cress.protocol.leaseviews",
@@ -185,23 +182,13 @@ _PLACES = (
 
 
 def __getattr__(name: str) -> object:
-    if name in __all__:
-        from importlib import import_module
+    from importlib import import_module
 
+    if name in {"Client", "connect"}:
+        return getattr(import_module("cress.client.blocking.http"), "Http" if name == "Client" else name)
+    if name in __all__:
         for place in _PLACES:
             module = import_module(place)
             if hasattr(module, name):
                 return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def connect(data: Path | None = None) -> Client:
-    """A client of the center that ``data``, the environment or the user's data directory names."""
-    from cress.client.config import find_center
-    from cress.client.http import Client
-
-    address = find_center(data)
-    folder = address.data
-    advice = f"start one with `cress up --data {folder}`" if folder else ""
-    find = partial(find_center, data)
-    return Client(address.url, address.token, advice=advice, find=find, socket=address.socket, ca=address.ca)

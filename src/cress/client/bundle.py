@@ -8,17 +8,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cress.client import calls, operations
-from cress.client.effects import Emit, Operation, RetryBudget, RunBlocking, Sleep, retried
-from cress.client.errors import ClientError, JobFailed, RemoteError, RemoteTraceback, TaskDied
+from cress.client.errors import ClientError, RemoteError, RemoteTraceback
 from cress.client.frames import BEGUN, RESULT, SKIP, CallResult, Lost, read_outcomes
-from cress.client.jobs import Job, plain_keys
+from cress.client.jobs import Job
 from cress.client.spool import Spool
-from cress.client.waiting import Waiting
-from cress.model.errors import InputError
-from cress.model.records import OVER_WORDS
-from cress.model.resources import Dimensions
-from cress.model.vectors import parse_vector
+from cress.client.waiting import Waiting, because
 from cress.protocol.views import JobView
 
 # A task whose process died is tried again so often, so soon.
@@ -100,25 +94,6 @@ def job_of(bundle: Bundle, name: str, python: str, keys: Mapping[str, Any]) -> J
     return Job(command, **{**given, "environment": environment})
 
 
-def submit(bundle: Bundle, job: Job, key: str, budget: RetryBudget) -> Operation[None]:
-    """Submit the job of a bundle."""
-    made = yield from operations.submit([job], key, budget)
-    bundle.job = made[0].id
-
-
-def places(resource: Any, budget: RetryBudget) -> Operation[int]:
-    """About how many tasks of this request can run at the same time, 1 at least."""
-    nodes = yield from operations.nodes("", "", budget)
-    dimensions = Dimensions()
-    try:
-        asked: Any = plain_keys({"resource": "<1>" if resource is None else resource})["resource"]
-        cpu = parse_vector(asked, dimensions)[dimensions.index["cpu"]]
-    except InputError:
-        cpu = 1000  # with dimensions of its own, or wrong: the center will say so
-    up = (node.capacity_amounts.get("cpu", 0) for node in nodes if node.state == "up")
-    return max(1, sum(amount // max(cpu, 1) for amount in up))
-
-
 def chunk_size(items: int, slots: int) -> int:
     """Items for one task, so that every place gets some chunks."""
     return max(1, -(-items // (slots * CHUNKS_EACH)))
@@ -136,85 +111,12 @@ class Deadline(NamedTuple):
         return None if seconds is None else cls(seconds, time.monotonic() + seconds)
 
 
-def parts(bundle: Bundle, budget: RetryBudget, deadline: Deadline | None = None) -> Operation[None]:
-    """Emits the parts of a bundle as they come; those of tasks that died are errors. All of them, in the end.
-
-    Raises TimeoutError when nothing new is there at the deadline.
-    """
-    pause = SOON
-    while bundle.missing:
-        found = yield from poll(bundle, pause, budget)
-        for part in found:
-            yield Emit(part)
-        if not found and deadline is not None and time.monotonic() >= deadline.at:
-            raise TimeoutError(_late(bundle, deadline.seconds))
-        pause = SOON if found else min(pause * 1.5, SELDOM)
-
-
-def _late(bundle: Bundle, seconds: float) -> str:
+def late(bundle: Bundle, seconds: float) -> str:
+    """Return what is said when nothing new is there after so many seconds."""
     view, total = bundle.view, len(bundle.sizes)
-    head = (
-        f"job {bundle.job}"
-        if view is None
-        else f"job {view.id} ({view.name}) is {view.state}{operations.because(view)}"
-    )
+    head = f"job {bundle.job}" if view is None else f"job {view.id} ({view.name}) is {view.state}{because(view)}"
     done = f"{total - len(bundle.missing)} of {total} tasks have results"
     return f"{head}; {done} after {seconds:g} s, and it is cancelled"
-
-
-def poll(bundle: Bundle, wait: float, budget: RetryBudget) -> Operation[list[Part]]:
-    """Return new results; if there are none, ask the center about the job and wait up to ``wait`` seconds."""
-    found: list[Part] = yield RunBlocking(bundle.look)
-    if found or not bundle.missing:
-        return found
-    view = bundle.view = yield from retried(calls.job(bundle.job, wait=wait), budget)
-    bundle.waiting.look(view)
-    found = yield from died(bundle, view, budget)
-    if found or view.state not in OVER_WORDS:
-        return found
-    now = time.monotonic()
-    bundle.over_since = bundle.over_since or now
-    if view.state == "cancelled" or now - bundle.over_since > LATE:
-        return (yield from _give_up(bundle, view))
-    yield Sleep(wait)
-    return []
-
-
-def _give_up(bundle: Bundle, view: JobView) -> Operation[list[Part]]:
-    found: list[Part] = yield RunBlocking(bundle.look)
-    sentence = f"job {view.id} ({view.name}) {view.state}{f': {view.reason}' if view.reason else ''}"
-    if view.state == "succeeded":
-        sentence += f", but there are no results in {bundle.spool.address}: is this a folder that all nodes share?"
-    return found + [bundle.failed(chunk, TaskDied(sentence)) for chunk in sorted(bundle.missing)]
-
-
-def died(bundle: Bundle, view: JobView, budget: RetryBudget) -> Operation[list[Part]]:
-    """Return the results of chunks whose tasks failed and are not retried."""
-    if not view.tasks.failed:
-        return []
-    tasks = yield from operations.tasks(view.id, "failed", budget)
-    mine = [task for task in tasks if task.index in bundle.missing]
-    if not mine:
-        return []
-    # A task may fail after its result was written.
-    found: list[Part] = yield RunBlocking(bundle.look)
-    told: JobFailed | None = None
-    for number, task in enumerate(task for task in mine if task.index in bundle.missing):
-        if told is None or number < operations.MOST_FAILED:
-            told = yield from operations.failure(view, budget, [task])
-        found.append(bundle.failed(task.index, TaskDied(str(told))))
-    return found
-
-
-def end(bundle: Bundle, budget: RetryBudget) -> Operation[None]:
-    """Cancel what still runs of a bundle, and remove its folder."""
-    try:
-        if bundle.job and (bundle.missing or bundle.unwanted):
-            yield from retried(calls.cancel(bundle.job), budget)
-            yield from operations.wait(bundle.job, GONE, budget)
-    except (ClientError, TimeoutError):
-        pass  # the folder goes anyway: tasks that find nothing end
-    yield RunBlocking(bundle.spool.clear)
 
 
 def settled(outcome: CallResult) -> CallResult:

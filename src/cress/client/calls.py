@@ -1,35 +1,54 @@
-"""Calls of the center's API as values: the request and the type of the answer. No connection is needed.
+"""Calls of the center's API as values: a row of the table of calls, with what is asked. No connection is needed.
 
-Whoever has one carries them out, waiting or not: ``http.Client`` and ``asynchttp.AsyncHttp``.
+Whoever has one carries them out: ``Http`` and ``AsyncHttp``. Method, path, type of the answer, and whether a call may
+be repeated come from the table (``protocol/calls``).
 """
 
 from __future__ import annotations
 
-import json
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
+import base64
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from secrets import token_hex
+from typing import Any, Generic, TypedDict, TypeVar
 
-import msgspec
-
-from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
+from cress.protocol.accessviews import (
+    AuditPage,
+    AuthorityView,
+    CallerView,
+    JoinedView,
+    JoinTokensPage,
+    JoinTokenView,
+    LoginView,
+    NewJoinToken,
+    NewToken,
+    TokensPage,
+    TokenView,
+    UsersPage,
+    UserView,
+)
+from cress.protocol.calls import access_calls, cluster_calls, job_calls, lease_calls
+from cress.protocol.calls.row import CallRow
+from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
 from cress.protocol.leadership import CentersPage, HandedOver
+from cress.protocol.leaseviews import LeasesPage
 from cress.protocol.licenceviews import LicencesPage
-from cress.protocol.logs import Parts, Piece, Shown
+from cress.protocol.moveviews import PlanView, RoundView
+from cress.protocol.reservationviews import ReservationsPage, ReservationView
+from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
 from cress.protocol.views import (
+    Applied,
     AppliedJobs,
     CancelledJobs,
-    ErrorView,
     EventView,
-    Fault,
     GroupsPage,
     HeldJobs,
     JobsPage,
     JobView,
+    NodeSettingsPage,
     NodesPage,
     NodeView,
+    PlacesChange,
     PlacesPage,
     StateView,
     SubmittedPage,
@@ -38,30 +57,40 @@ from cress.protocol.views import (
     UsagePage,
 )
 
-# The center reads no more, and hangs up in the middle of it.
-MOST_BODY = 16 * 2**20
-
-# A cancel of many jobs may take so much longer than other calls.
-CANCEL_SECONDS = 120.0
+# A cancel of many jobs may take so much longer than other calls, and a plan for thousands of nodes. Seconds.
+CANCEL_SECONDS, PLAN_SECONDS = 120.0, 60.0
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """A request whose answer is read as ``kind``; ``wait`` is what the center may take longer, in seconds.
+    """A request: a row of the table, and what is asked. ``wait`` is what the center may take longer, in seconds."""
 
-    A call that is ``again`` may be sent a second time when nobody knows whether the first one arrived.
-    """
-
-    kind: type[T]
-    method: str
+    row: CallRow[T]
     path: str
     query: Mapping[str, object] = field(default_factory=dict)
     body: Mapping[str, object] | None = None
     wait: float = 0.0
     headers: Mapping[str, str] = field(default_factory=dict)
-    again: bool = True
+
+
+def call_of(
+    row: CallRow[T],
+    *values: object,
+    query: Mapping[str, object] | None = None,
+    body: Mapping[str, object] | None = None,
+    wait: float = 0.0,
+    key: str = "",
+) -> Call[T]:
+    """Return a call with ``values`` for the words of its path. A row that is keyed gets a key of its own without one:
+    the same call is taken once, however often it is sent.
+    """
+    headers = {"Idempotency-Key": key or token_hex(16)} if row.keyed else {}
+    # What changes something has a body: the center wants to see JSON.
+    if body is None and row.method == "POST":
+        body = {}
+    return Call(row, row.at(*values), query or {}, body, wait, headers)
 
 
 # --- jobs -------------------------------------------------------------------------------------------------------------
@@ -75,80 +104,78 @@ def submit(
     A dry run asks what would be said, and stores nothing. ``strict``: jobs whose deadlines cannot be met are refused.
     """
     query = {name: "true" for name, wanted in (("dry_run", dry_run), ("strict", strict)) if wanted}
-    headers = {"Idempotency-Key": key or secrets.token_hex(16)}
-    return Call(SubmittedPage, "POST", "/v1/jobs", query, body={"jobs": list(jobs)}, headers=headers)
+    return call_of(job_calls.SUBMIT, query=query, body={"jobs": list(jobs)}, key=key)
 
 
 def apply(jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> Call[AppliedJobs]:
     """Create or update services, databases and cron jobs."""
-    return Call(AppliedJobs, "POST", "/v1/apply", body={"jobs": list(jobs), "dry_run": dry_run})
+    return call_of(job_calls.APPLY, body={"jobs": list(jobs), "dry_run": dry_run})
 
 
 def job(id: int, wait: float = 0.0) -> Call[JobView]:
     """One job; with ``wait`` the answer comes when it is over, or after so many seconds."""
-    return Call(JobView, "GET", f"/v1/jobs/{id}", {"wait": f"{wait:g}"} if wait else {}, wait=wait)
+    return call_of(job_calls.JOB, id, query={"wait": f"{wait:g}"} if wait else {}, wait=wait)
 
 
 def jobs(**query: object) -> Call[JobsPage]:
     """Jobs, newest first."""
-    return Call(JobsPage, "GET", "/v1/jobs", query)
+    return call_of(job_calls.JOBS, query=query)
 
 
 def tasks(id: int, **query: object) -> Call[TasksPage]:
     """Tasks of a job by index."""
-    return Call(TasksPage, "GET", f"/v1/jobs/{id}/tasks", query)
+    return call_of(job_calls.TASKS, id, query=query)
 
 
 def task(id: int, task: int) -> Call[TaskView]:
     """One task of a job."""
-    return Call(TaskView, "GET", f"/v1/jobs/{id}/tasks/{task}")
+    return call_of(job_calls.TASK, id, task)
 
 
 def hold(id: int) -> Call[JobView]:
     """Start nothing more of a job."""
-    return Call(JobView, "POST", f"/v1/jobs/{id}/hold", body={})
+    return call_of(job_calls.HOLD, id)
 
 
 def release(id: int) -> Call[JobView]:
     """Let a job that was held start."""
-    return Call(JobView, "POST", f"/v1/jobs/{id}/release", body={})
+    return call_of(job_calls.RELEASE, id)
 
 
 def hold_jobs(ids: Sequence[int]) -> Call[HeldJobs]:
     """Hold several jobs, all or none."""
-    return Call(HeldJobs, "POST", "/v1/jobs/hold", body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
+    return call_of(job_calls.HOLD_JOBS, body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
 
 
 def release_jobs(ids: Sequence[int]) -> Call[HeldJobs]:
     """Release several jobs that were held, all or none."""
-    return Call(HeldJobs, "POST", "/v1/jobs/release", body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
+    return call_of(job_calls.RELEASE_JOBS, body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
 
 
 def cancel(id: int) -> Call[JobView]:
     """Stop a job and all its tasks."""
-    return Call(JobView, "POST", f"/v1/jobs/{id}/cancel", body={})
+    return call_of(job_calls.CANCEL, id)
 
 
 def cancel_jobs(ids: Sequence[int]) -> Call[CancelledJobs]:
     """Stop several jobs; none of them if one does not exist."""
-    return Call(CancelledJobs, "POST", "/v1/jobs/cancel", body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
+    return call_of(job_calls.CANCEL_JOBS, body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
 
 
 def signal(id: int, signal: str, task: int | None = None) -> Call[JobView]:
     """Send a signal to one running task or to all."""
     body = {"signal": signal, "task": task}
-    return Call(JobView, "POST", f"/v1/jobs/{id}/signal", body=body, again=False)
+    return call_of(job_calls.SIGNAL, id, body=body)
 
 
 def scale(id: int, tasks: int) -> Call[JobView]:
     """Change the task count of a service or database."""
-    return Call(JobView, "POST", f"/v1/jobs/{id}/scale", body={"tasks": tasks})
+    return call_of(job_calls.SCALE, id, body={"tasks": tasks})
 
 
 def resume(id: int) -> Call[SubmittedPage]:
     """A new dag of the steps of one that did not succeed."""
-    headers = {"Idempotency-Key": secrets.token_hex(16)}
-    return Call(SubmittedPage, "POST", f"/v1/jobs/{id}/resume", body={}, headers=headers, again=False)
+    return call_of(job_calls.RESUME, id)
 
 
 def logs(
@@ -156,23 +183,7 @@ def logs(
 ) -> Call[bytes]:
     """Read the output of a task, as bytes, piece by piece."""
     query = {"task": task, "stream": stream, "offset": offset, "follow": "true" if follow else "", "attempt": attempt}
-    return Call(bytes, "GET", f"/v1/jobs/{id}/logs", {**query, "since": since, "framed": "true"})
-
-
-class Pieces:
-    """Makes pieces of a log of what comes over the wire."""
-
-    def __init__(self) -> None:
-        self._parts = Parts()
-        self._shown = Shown()
-
-    def feed(self, data: bytes) -> Iterator[Piece]:
-        """Return what is shown; a sign of life is an empty piece."""
-        for part in self._parts.feed(data):
-            if part.data or part.gone:
-                yield from self._shown.show(part)
-            elif part.attempt:
-                yield Piece(b"", part.attempt, part.end)
+    return call_of(job_calls.LOGS, id, query={**query, "since": since, "framed": "true"})
 
 
 # --- groups, nodes, the whole -----------------------------------------------------------------------------------------
@@ -180,118 +191,367 @@ class Pieces:
 
 def groups() -> Call[GroupsPage]:
     """The groups."""
-    return Call(GroupsPage, "GET", "/v1/groups")
+    return call_of(cluster_calls.GROUPS)
 
 
 def nodes(where: str = "", rank: str = "", after: str = "") -> Call[NodesPage]:
     """A page of nodes."""
-    return Call(NodesPage, "GET", "/v1/nodes", {"where": where, "rank": rank, "after": after})
+    return call_of(cluster_calls.NODES, query={"where": where, "rank": rank, "after": after})
 
 
 def node(name: str) -> Call[NodeView]:
     """One node."""
-    return Call(NodeView, "GET", f"/v1/nodes/{quote(name, safe='')}")
+    return call_of(cluster_calls.NODE, name)
 
 
 def centers() -> Call[CentersPage]:
     """The centers that share a store."""
-    return Call(CentersPage, "GET", "/v1/centers")
+    return call_of(cluster_calls.CENTERS)
 
 
 def hand_over() -> Call[HandedOver]:
     """Have another center lead."""
-    return Call(HandedOver, "POST", "/v1/centers/hand-over", body={})
+    return call_of(cluster_calls.HAND_OVER)
 
 
 def licences() -> Call[LicencesPage]:
     """The licences of the cluster."""
-    return Call(LicencesPage, "GET", "/v1/licences")
+    return call_of(lease_calls.LICENCES)
 
 
 def usage(**query: object) -> Call[UsagePage]:
     """Read the usage of groups."""
-    return Call(UsagePage, "GET", "/v1/usage", query)
+    return call_of(cluster_calls.USAGE, query=query)
 
 
 def state() -> Call[StateView]:
     """The cluster in a few numbers."""
-    return Call(StateView, "GET", "/v1/state")
+    return call_of(cluster_calls.STATE)
 
 
 def events(after: int | None, job: int | None, group: str, *, follow: bool) -> Call[EventView]:
     """Read events as server-sent events."""
     query = {"after": after, "job": job, "group": group, "follow": "true" if follow else "false"}
-    return Call(EventView, "GET", "/v1/events", query)
+    return call_of(cluster_calls.EVENTS, query=query)
 
 
 def resolve(name: str, group: str = "") -> Call[PlacesPage]:
     """Look up the places of the running tasks of the jobs with a name."""
-    return Call(PlacesPage, "GET", f"/v1/names/{quote(name, safe='')}", {"group": group})
+    return call_of(cluster_calls.RESOLVE, name, query={"group": group})
 
 
-# --- what goes over the wire ------------------------------------------------------------------------------------------
+def apply_groups(
+    text: str, *, file: str = "", moves: Mapping[str, str] | None = None, dry_run: bool = False
+) -> Call[Applied]:
+    """Make a text the groups."""
+    body = {"text": text, "file": file, "moves": dict(moves or {})}
+    return call_of(cluster_calls.APPLY_GROUPS, query=_dry(dry_run), body=body)
 
 
-def content_of(call: Call[Any]) -> tuple[bytes | None, dict[str, str]]:
-    """The body and the headers of a call. Raises ``Refused`` when the center would not read so much."""
-    if call.body is None:
-        return None, dict(call.headers)
-    content = _encode(call.body)
-    if len(content) > MOST_BODY:
-        raise Refused(f"what is sent has more than {MOST_BODY // 2**20} MB together", "too_large")
-    return content, {**call.headers, "Content-Type": "application/json"}
+def set_group(name: str, values: Mapping[str, str | None], *, dry_run: bool = False) -> Call[Applied]:
+    """Change keywords of one group."""
+    return call_of(cluster_calls.SET_GROUP, name, query=_dry(dry_run), body={"values": dict(values)})
 
 
-def query_of(given: Mapping[str, object]) -> dict[str, str]:
-    """The query of an address, without what is not given."""
-    return {key: str(value) for key, value in given.items() if value is not None and value != ""}
+def config() -> Call[ConfigView]:
+    """Ask for the configuration of the cluster."""
+    return call_of(cluster_calls.CONFIG)
 
 
-def answer_of(call: Call[T], content: bytes, url: str) -> T:
-    """Decode a good answer. Raises ``Unreachable`` when it cannot come from a center."""
-    try:
-        return msgspec.json.decode(content, type=call.kind)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        error = Unreachable(f"what answers at {url} does not speak as a center of this version does")
-        error.passing = False
-        raise error from None
+def change_config(body: Mapping[str, object], *, dry_run: bool = False) -> Call[ConfiguredView]:
+    """Change the configuration of the cluster."""
+    return call_of(cluster_calls.CHANGE_CONFIG, query=_dry(dry_run), body=body)
 
 
-def refusal(status: int, content: bytes, url: str) -> ClientError:
-    """The error that an answer stands for."""
-    code = ""
-    faults: tuple[Fault, ...] = ()
-    try:
-        view = msgspec.json.decode(content, type=ErrorView)
-        code, message, faults = view.code, view.message, view.faults
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        message = f"the server at {url} is not a working center (HTTP {status})"
-    if status in {401, 403}:
-        return Unauthorized(message)
-    if status == 404 and code:
-        return NotFound(message)
-    if status == 409:
-        return Refused(message, "not_accepted", faults)
-    if status in {400, 405, 413, 415, 422} and code:
-        return Refused(message, code, faults)
-    error = Unavailable(message)
-    error.passing = status in {429, 502, 503, 504}
-    return error
+def config_history() -> Call[HistoryView]:
+    """List the revisions of the configuration."""
+    return call_of(cluster_calls.CONFIG_HISTORY)
 
 
-def cause_of(error: BaseException) -> str:
-    """Return the system's message about a connection, without numbers and class names."""
-    inner: BaseException | None = error
-    while inner is not None:
-        if isinstance(inner, OSError) and inner.strerror:
-            return inner.strerror.lower()
-        inner = inner.__cause__ or inner.__context__
-    return (str(error) or type(error).__name__).rstrip(".").lower()
+def config_revision(number: int) -> Call[RevisionView]:
+    """Ask for a revision of the configuration."""
+    return call_of(cluster_calls.CONFIG_REVISION, number)
 
 
-def _encode(body: Mapping[str, object]) -> bytes:
-    try:
-        return msgspec.json.encode(body)
-    except UnicodeEncodeError:
-        # Broken characters go on as escapes: the center says in which field they are.
-        return json.dumps(body).encode()
+def cordon(name: str, reason: str = "") -> Call[NodeView]:
+    """Exclude a node from new tasks."""
+    return call_of(cluster_calls.CORDON, name, body={"reason": reason})
+
+
+def uncordon(name: str) -> Call[NodeView]:
+    """Let tasks start on a node again."""
+    return call_of(cluster_calls.UNCORDON, name, body={"reason": ""})
+
+
+def forget(name: str) -> Call[NodeView]:
+    """Declare a node dead."""
+    return call_of(cluster_calls.FORGET, name)
+
+
+def drain(name: str, deadline: float, reason: str = "") -> Call[NodeView]:
+    """Keep new tasks off a node, and stop what still runs there after ``deadline`` seconds."""
+    return call_of(cluster_calls.DRAIN, name, body={"deadline": deadline, "reason": reason})
+
+
+def node_settings(name: str) -> Call[NodeSettingsPage]:
+    """Ask for what is set of a node."""
+    return call_of(cluster_calls.NODE_SETTINGS, name)
+
+
+def set_node(name: str, body: Mapping[str, object]) -> Call[NodeSettingsPage]:
+    """Change what is set of a node."""
+    return call_of(cluster_calls.SET_NODE, name, body=body)
+
+
+def watch_name(name: str, group: str = "") -> Call[PlacesChange]:
+    """Read the changes of the places of a name as server-sent events."""
+    return call_of(cluster_calls.WATCH_NAME, name, query={"group": group})
+
+
+def health() -> Call[dict[str, Any]]:
+    """Ask whether the center answers."""
+    return call_of(cluster_calls.HEALTH)
+
+
+def _dry(dry_run: bool) -> dict[str, object]:
+    return {"dry_run": "true"} if dry_run else {}
+
+
+# --- leases ----------------------------------------------------------------------------------------------------
+
+
+def request_leases(body: Mapping[str, object], key: str = "", *, dry_run: bool = False) -> Call[LeasesPage]:
+    """Ask for leases; with its ``Idempotency-Key`` the same request is taken once, however often it is sent."""
+    return call_of(lease_calls.REQUEST, query=_dry(dry_run), body=body, key=key)
+
+
+def leases(
+    workload: str = "", group: str = "", *, after: int | None = None, stamp: str = "", wait: float = 0.0
+) -> Call[LeasesPage]:
+    """List leases; with ``wait`` the answer comes when their ``stamp`` is another one."""
+    query: dict[str, object] = {"workload": workload, "group": group, "after": after, **_waiting(stamp, wait)}
+    return call_of(lease_calls.LEASES, query=query, wait=wait)
+
+
+def lease(id: str, *, stamp: str = "", wait: float = 0.0) -> Call[LeasesPage]:
+    """Ask for one lease, or all of one request."""
+    return call_of(lease_calls.LEASE, id, query=_waiting(stamp, wait), wait=wait)
+
+
+def use_lease(id: str, amounts: str | Mapping[str, object]) -> Call[LeasesPage]:
+    """Say what the holder of a lease uses by itself."""
+    return call_of(lease_calls.USE, id, body={"amounts": amounts})
+
+
+def submit_in_lease(id: str, job: Mapping[str, object], key: str = "") -> Call[SubmittedPage]:
+    """Submit a job that runs in a lease."""
+    return call_of(lease_calls.SUBMIT_INSIDE, id, body=job, key=key)
+
+
+def grow_lease(id: str, count: int, key: str = "") -> Call[LeasesPage]:
+    """Ask for more leases of the same kind."""
+    return call_of(lease_calls.GROW, id, body={"count": count}, key=key)
+
+
+def shrink_lease(id: str, count: int) -> Call[LeasesPage]:
+    """Release some leases of one request."""
+    return call_of(lease_calls.SHRINK, id, body={"count": count})
+
+
+def release_lease(id: str) -> Call[LeasesPage]:
+    """Give a lease back, or all of one request."""
+    return call_of(lease_calls.GIVE_BACK, id)
+
+
+def renew_lease(id: str) -> Call[LeasesPage]:
+    """Begin the terms of the leases of a workload anew."""
+    return call_of(lease_calls.RENEW, id, body={})
+
+
+def _waiting(stamp: str, wait: float) -> dict[str, object]:
+    return {"stamp": stamp, "wait": f"{wait:g}"} if wait else {}
+
+
+# --- moves of running tasks ------------------------------------------------------------------------------------
+
+
+def plan_moves(
+    job: int | None = None, goals: Sequence[str] = (), moves: int | None = None, lost: float | None = None
+) -> Call[PlanView]:
+    """Return the moves that let a waiting job start, or that serve these goals; at most so many, that lose so many
+    hours of cores and devices together.
+    """
+    query: dict[str, object] = {"for": job, "moves": moves, "lost": lost}
+    given: dict[str, object] = {name: value for name, value in query.items() if value is not None}
+    if goals:
+        given["goal"] = ",".join(goals)
+    return call_of(lease_calls.PLAN_MOVES, query=given, wait=PLAN_SECONDS)
+
+
+def begin_moves(found: PlanView) -> Call[RoundView]:
+    """Carry out a plan."""
+    body: dict[str, object] = {
+        "moves": [{"attempt": each.attempt, "to": each.to, "goal": each.goal} for each in found.moves],
+        "job": found.job or 0,
+        "place": found.place,
+    }
+    return call_of(lease_calls.BEGIN_MOVES, body=body)
+
+
+def stop_moves() -> Call[RoundView]:
+    """End the round that is under way after its present step."""
+    return call_of(lease_calls.STOP_MOVES)
+
+
+def last_round() -> Call[RoundView]:
+    """Return the round that is under way, or the last one."""
+    return call_of(lease_calls.LAST_ROUND)
+
+
+# --- advance reservations --------------------------------------------------------------------------------------
+
+
+# What is called otherwise in a request, since these are words of Python.
+_NAMES = {"start": "from", "length": "for"}
+
+
+class ReservationKeys(TypedDict, total=False):
+    """An advance reservation: texts as on the command line; ``start`` is ``--from``, ``length`` is ``--for``."""
+
+    group: str
+    nodes: Sequence[str]
+    count: int
+    resource: str | Mapping[str, object]
+    requirement: str
+    start: str
+    until: str
+    length: str
+    every: str
+    at_end: str
+    replace: bool
+    dry_run: bool
+
+
+def reserve(name: str, fields: ReservationKeys) -> Call[ReservationView]:
+    """Make a reservation of these fields."""
+    body = {"name": name, **{_NAMES.get(key, key): value for key, value in fields.items()}}
+    return call_of(lease_calls.RESERVE, body=body)
+
+
+def reservations() -> Call[ReservationsPage]:
+    """List the reservations."""
+    return call_of(lease_calls.RESERVATIONS)
+
+
+def remove_reservation(name: str) -> Call[ReservationView]:
+    """Remove a reservation."""
+    return call_of(lease_calls.UNRESERVE, name)
+
+
+# --- users, tokens, sign-ins, the audit log --------------------------------------------------------------------
+
+
+def whoami() -> Call[CallerView]:
+    """Ask who the center takes the caller for."""
+    return call_of(access_calls.WHOAMI)
+
+
+def users() -> Call[UsersPage]:
+    """List the users with a role that was set."""
+    return call_of(access_calls.USERS)
+
+
+def set_user(name: str, role: str, administers: Sequence[str] = ()) -> Call[UserView]:
+    """Set the role of a user, and the groups that the user administers."""
+    body = {"role": role, "administers": list(administers)}
+    return call_of(access_calls.SET_USER, name, body=body)
+
+
+def tokens() -> Call[TokensPage]:
+    """List tokens."""
+    return call_of(access_calls.TOKENS)
+
+
+def create_token(
+    name: str, *, user: str = "", role: str = "", expires: float | None = None, rotate: bool = False
+) -> Call[NewToken]:
+    """Create a token, or put a fresh one in the place of the one with that name."""
+    body: dict[str, object] = {"name": name, "user": user, "role": role, "rotate": rotate}
+    if expires is not None:
+        body["expires"] = expires
+    return call_of(access_calls.CREATE_TOKEN, body=body)
+
+
+def revoke_token(name: str, user: str = "") -> Call[TokenView]:
+    """Revoke a token by name or id."""
+    return call_of(access_calls.REVOKE_TOKEN, name, query={"user": user})
+
+
+def join_tokens() -> Call[JoinTokensPage]:
+    """List the tokens by which nodes join."""
+    return call_of(access_calls.JOIN_TOKENS)
+
+
+def create_join_token(name: str, *, uses: int, expires: float, nodes: str) -> Call[NewJoinToken]:
+    """Create a token by which nodes join; ``nodes`` is a pattern of their names, ``expires`` in seconds."""
+    body = {"name": name, "uses": uses, "expires": expires, "nodes": nodes}
+    return call_of(access_calls.CREATE_JOIN_TOKEN, body=body)
+
+
+def revoke_join_token(name: str) -> Call[JoinTokenView]:
+    """Revoke a join token by name or id."""
+    return call_of(access_calls.REVOKE_JOIN_TOKEN, name)
+
+
+def provider() -> Call[LoginView]:
+    """Ask for the provider of OpenID Connect at which users sign in."""
+    return call_of(access_calls.PROVIDER)
+
+
+def login(id_token: str) -> Call[NewToken]:
+    """Sign in with the ID token of the provider."""
+    return call_of(access_calls.LOGIN, body={"id_token": id_token})
+
+
+def authority() -> Call[AuthorityView]:
+    """Ask for the certificate of the center's authority."""
+    return call_of(access_calls.AUTHORITY)
+
+
+def join(node: str, request: str) -> Call[JoinedView]:
+    """Ask for the certificate of a new node; ``request`` is its certificate signing request as PEM."""
+    return call_of(access_calls.JOIN, body={"node": node, "request": request})
+
+
+def audit(limit: int, user: str = "", *, refused: bool = False) -> Call[AuditPage]:
+    """Read the latest entries of the audit log."""
+    return call_of(access_calls.AUDIT, query={"limit": limit, "user": user, "refused": "true" if refused else ""})
+
+
+# --- secrets ---------------------------------------------------------------------------------------------------
+
+
+def secrets(user: str = "", group: str = "") -> Call[SecretsPage]:
+    """List secrets without their values; those of a user or group, or all that the caller may know of."""
+    return call_of(access_calls.SECRETS, query={"user": user, "group": group})
+
+
+def secret(name: str, user: str = "", group: str = "") -> Call[SecretView]:
+    """Ask for a secret without its value."""
+    return call_of(access_calls.SECRET, name, query={"user": user, "group": group})
+
+
+def set_secret(name: str, value: bytes, user: str = "", group: str = "") -> Call[SecretView]:
+    """Set the value of a secret."""
+    body = {"value": base64.b64encode(value).decode(), "user": user, "group": group}
+    return call_of(access_calls.SET_SECRET, name, body=body)
+
+
+def delete_secret(name: str, user: str = "", group: str = "") -> Call[SecretView]:
+    """Delete a secret."""
+    return call_of(access_calls.DELETE_SECRET, name, query={"user": user, "group": group})
+
+
+def rotate_key(*, keep_old: bool = False) -> Call[KeyRotated]:
+    """Encrypt all secrets with a new key."""
+    return call_of(access_calls.ROTATE_KEY, body={"keep_old": keep_old})

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
-from cress.client.calls import cause_of
 from cress.client.errors import ClientError, Unreachable
+from cress.client.wire import cause_of
 
 DISCOVERY = "/.well-known/openid-configuration"
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"

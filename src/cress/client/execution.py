@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from cress.client import calls
 from cress.client.errors import Broken, Unavailable, Unreachable
 from cress.client.leader import elsewhere
+from cress.client.wire import cause_of, refusal
 from cress.protocol.execution import ERROR, ExecNews, ExecStart, ExecWord
 from cress.protocol.messages import EXEC_INPUT
 from cress.protocol.proof import ProofError, Seals
@@ -218,8 +218,8 @@ def run_inside(
         moved = elsewhere(error.response.status_code, error.response.headers)
         if moved is not None:
             raise moved from None
-        raise calls.refusal(error.response.status_code, bytes(error.response.body or b""), url) from None
+        raise refusal(error.response.status_code, bytes(error.response.body or b""), url) from None
     except (OSError, InvalidHandshake, EOFError) as error:
-        why = calls.cause_of(error)
+        why = cause_of(error)
         raise Unreachable(f"no center answers at {url} ({why}){advice}") from None
     return Command(_Wire(wire, seals), opened, url, start)

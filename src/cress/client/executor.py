@@ -8,7 +8,7 @@ from concurrent import futures
 from types import TracebackType
 from typing import ParamSpec, TypeVar, Unpack
 
-from cress.client.client import Client
+from cress.client.blocking.client import Client
 from cress.client.executor_thread import Entry, ExecutorThread
 from cress.client.job_keywords import CallKeys
 
@@ -42,7 +42,7 @@ class Executor(futures.Executor):
             raise ValueError("chunk must be 1 or more")
         self._mine = client is None
         self._client = Client() if client is None else client
-        self._thread = ExecutorThread(self._client.http, self._client.budget, chunk, python, spool, dict(keys))
+        self._thread = ExecutorThread(self._client.patient, chunk, python, spool, dict(keys))
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> futures.Future[T]:
         """Call ``fn`` on the cluster. Raises ``CannotSend`` at once for what cannot be pickled."""

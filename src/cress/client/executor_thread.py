@@ -7,15 +7,12 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from functools import partial
 from typing import Any
 
-from cress.client import bundle as bundles
-from cress.client.bundle import Bundle, Part
-from cress.client.effects import Operation, RetryBudget, RunBlocking, run
-from cress.client.http import Client as Http
-from cress.client.mapping import brief
-from cress.client.spool import Spool, created
+from cress.client.blocking import bundles
+from cress.client.blocking.patient import PatientHttp
+from cress.client.bundle import GONE, SELDOM, SOON, Bundle, Part, chunk_size, job_of, settled
+from cress.client.spool import created
 
 # Calls travel when no other one has come for so long; the first one waits at most so long for others, and longer where
 # nothing could start sooner since there is more on its way than can run. Seconds.
@@ -62,14 +59,14 @@ class Sent:
         """Bring what has come to its futures."""
         for part in found:
             for entry, outcome in zip(self.chunks[part.chunk], part.outcomes, strict=True):
-                settled = bundles.settled(outcome)
+                result = settled(outcome)
                 entry.begin()
                 if entry.future.cancelled():
                     continue
-                if settled.error is not None:
-                    entry.future.set_exception(settled.error)
+                if result.error is not None:
+                    entry.future.set_exception(result.error)
                 else:
-                    entry.future.set_result(settled.value)
+                    entry.future.set_result(result.value)
             self.chunks[part.chunk] = []
         for chunk in self.bundle.begun:
             for entry in self.chunks[chunk]:
@@ -98,11 +95,10 @@ class ExecutorThread(threading.Thread):
     """Runs until it is stopped and every call is settled."""
 
     def __init__(
-        self, http: Http, budget: RetryBudget, chunk: int | None, python: str, spool: Any, keys: Mapping[str, Any]
+        self, center: PatientHttp, chunk: int | None, python: str, spool: Any, keys: Mapping[str, Any]
     ) -> None:
         super().__init__(name="cress-executor")
-        self._http = http
-        self._budget = budget
+        self._center = center
         self._chunk = chunk
         self._python = python
         self._spool = spool
@@ -160,7 +156,7 @@ class ExecutorThread(threading.Thread):
 
     def run(self) -> None:
         """See the class."""
-        pause = bundles.SOON
+        pause = SOON
         while True:
             with self._bell:
                 if not self._stopped and not threading.main_thread().is_alive():
@@ -175,12 +171,12 @@ class ExecutorThread(threading.Thread):
                 ready = self._ready()
             if ready:
                 self._send(ready)
-                pause = bundles.SOON
+                pause = SOON
             elif self._look():
-                pause = bundles.SOON
+                pause = SOON
             else:
                 time.sleep(pause)
-                pause = min(pause * 1.5, bundles.SELDOM)
+                pause = min(pause * 1.5, SELDOM)
         self._leave()
 
     def _ready(self) -> list[Entry]:
@@ -205,25 +201,25 @@ class ExecutorThread(threading.Thread):
         if not entries:
             return
         try:
-            size = self._chunk or bundles.chunk_size(len(entries), self._count_places())
+            size = self._chunk or chunk_size(len(entries), self._count_places())
             chunks = [entries[begin : begin + size] for begin in range(0, len(entries), size)]
-            bundle = run(self._start(chunks), self._http)
+            bundle = self._start(chunks)
         except Exception as error:  # noqa: BLE001 – the futures carry it
             for entry in entries:
                 entry.fail(error)
         else:
             self._sent.append(Sent(bundle, chunks))
 
-    def _start(self, chunks: list[list[Entry]]) -> Operation[Bundle]:
+    def _start(self, chunks: list[list[Entry]]) -> Bundle:
         from cress.client import packing
 
-        folder: Spool = yield RunBlocking(partial(created, self._spool))
+        folder = created(self._spool)
         bundle = Bundle(folder, [len(chunk) for chunk in chunks])
         try:
             pickles = [[entry.pickles for entry in chunk] for chunk in chunks]
-            yield RunBlocking(partial(packing.send, folder, CALLS, None, pickles))
-            job = bundles.job_of(bundle, CALLS, self._python, self._keys)
-            yield from bundles.submit(bundle, job, "", self._budget)
+            packing.send(folder, CALLS, None, pickles)
+            job = job_of(bundle, CALLS, self._python, self._keys)
+            bundles.submit(bundle, job, "", self._center)
         except BaseException:
             folder.clear()
             raise
@@ -232,7 +228,7 @@ class ExecutorThread(threading.Thread):
     def _count_places(self) -> int:
         count, known = self._places
         if not count or time.monotonic() - known > PLACES_KNOWN:
-            count = run(bundles.places(self._keys.get("resource"), self._budget), self._http)
+            count = bundles.places(self._keys.get("resource"), self._center)
             self._places = (count, time.monotonic())
         return count
 
@@ -242,7 +238,7 @@ class ExecutorThread(threading.Thread):
         moved = False
         for sent in self._sent:
             try:
-                found = run(bundles.poll(sent.bundle, 0.0, self._budget), self._http)
+                found = bundles.poll(sent.bundle, 0.0, self._center)
                 sent.deliver(found)
                 if cancelled:
                     sent.drop_cancelled()
@@ -259,7 +255,7 @@ class ExecutorThread(threading.Thread):
 
     def _end(self, sent: Sent) -> None:
         with contextlib.suppress(Exception):  # what is left there does no harm
-            run(bundles.end(sent.bundle, brief(self._budget)), self._http)
+            bundles.end(sent.bundle, self._center.at_most(GONE))
 
     def _leave(self) -> None:
         """Cancel everything."""

@@ -209,3 +209,12 @@ def mapping_of(job: JobFile | Mapping[str, object]) -> dict[str, object]:
         raise InputError(
             f"the current directory is not there: {error.strerror}", hint="os.chdir, or directory= in the job"
         ) from None
+
+
+# A job as an object, or the mapping of a job file.
+JobLike: TypeAlias = JobFile | Mapping[str, object]
+
+
+def several(jobs: JobLike | Sequence[JobLike]) -> Sequence[JobLike]:
+    """Jobs that are given together, or one alone."""
+    return [jobs] if isinstance(jobs, (JobFile, Mapping)) else jobs

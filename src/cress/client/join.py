@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from cress.client import access_calls
+from cress.client import calls
+from cress.client.answers import ask_once
 from cress.client.config import check_url
 from cress.client.errors import Unproven, Unreachable
-from cress.client.single_calls import ask
 from cress.model.errors import InputError
 from cress.protocol.accessviews import JoinedView
 from cress.protocol.bundle_files import BUNDLE_CA, BUNDLE_CERTIFICATE, BUNDLE_KEY
@@ -65,7 +65,7 @@ def join(url: str, token: str, node: str, bundle: Path) -> Joined:
         .public_bytes(serialization.Encoding.PEM)
     )
     context = ssl.create_default_context(cadata=ca)
-    joined = ask(url, access_calls.join(node, request.decode()), context, token)
+    joined = ask_once(url, calls.join(node, request.decode()), context, token)
     certificate = _checked(joined, key, url)
     write_private(bundle / BUNDLE_CA, ca.encode())
     write_private(bundle / BUNDLE_CERTIFICATE, joined.certificate.encode())
@@ -77,7 +77,7 @@ def _pinned_authority(url: str, pin: str) -> str:
     # Nothing is sent, and nothing believed but what has the fingerprint.
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    pem = ask(url, access_calls.authority(), context).certificate
+    pem = ask_once(url, calls.authority(), context).certificate
     try:
         # Only that certificate, in the form that has the fingerprint.
         pem = ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(pem))

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from cress.client.config import USER_TOKEN, Address, address_again, check_sent, check_url
 from cress.client.errors import Elsewhere, Unavailable
@@ -25,8 +25,6 @@ MOVED = 307
 PROMPT, PAUSE, PATIENCE = 3, 0.05, 12.0
 ANSWER_SECONDS = 30.0
 _NO_LEADER = "the centers send calls to each other, and none leads; try again"
-
-_T = TypeVar("_T")
 
 
 class LeaderClient(ABC):
@@ -86,15 +84,6 @@ class LeaderClient(ABC):
         self._address = address_there(self._address, moved.leader)
         self._open()
 
-    def _following(self, ask: Callable[[], _T]) -> _T:
-        """Return what ``ask`` returns; it is asked again at the center that leads when it raises ``Elsewhere``."""
-        for _ in tries():
-            try:
-                return ask()
-            except Elsewhere as error:
-                self._follow(error)
-        raise no_leader()
-
 
 def pauses() -> Iterator[float]:
     """Yield for each try of a call the seconds to wait before it; it ends when no center can be expected to lead any
@@ -105,14 +94,6 @@ def pauses() -> Iterator[float]:
     while time.monotonic() < end:
         yield pause * (0.5 + random.random())  # noqa: S311 – only spreads them out
         pause = min(1.0, 1.5 * pause)
-
-
-def tries() -> Iterator[None]:
-    """Yield for each try of a call, after its pause."""
-    for pause in pauses():
-        if pause:
-            time.sleep(pause)
-        yield
 
 
 def no_leader() -> Unavailable:

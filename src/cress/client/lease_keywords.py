@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cress.client.job_keywords import Duration, Resource, RunKeys
+from cress.client.jobs import checked, mapping_of, plain_keys
 
 
 class LeaseKeys(RunKeys, total=False):
@@ -30,3 +31,14 @@ class AskKeys(LeaseKeys, total=False):
     min_time: Duration
     term: Duration
     uses: str | Resource
+
+
+_ALL = frozenset({*AskKeys.__annotations__, *LeaseKeys.__annotations__, "resource", "workload"})
+
+
+def body_of(keys: Mapping[str, object]) -> dict[str, object]:
+    """Return the body of a request from keywords, without those that are ``None``; programs start in the current
+    directory. Raises ``InputError``.
+    """
+    given = checked("a lease", keys, _ALL)
+    return mapping_of(given) if "command" in given else plain_keys(given)

@@ -52,3 +52,8 @@ class Waiting:
             self._due = self._since + self._after
         elif self.tells(view.reason):
             logger.warning("job %d (%s) waits: %s", view.id, view.name, view.reason)
+
+
+def because(view: JobView) -> str:
+    """Return why a job waits, as the end of a sentence; empty if it does not."""
+    return f": {view.reason}" if view.state == "waiting" and view.reason else ""

@@ -11,6 +11,7 @@ from cress.center.access.rights import Caller, may_call
 from cress.center.web.asgi import App, Receive, Scope, Send, address_of
 from cress.center.web.request_rates import RequestRates
 from cress.center.web.signed_api import SignedApi, checked_body, is_proof, sealed
+from cress.protocol.calls import CALLS
 from cress.protocol.join_tokens import PREFIX
 from cress.protocol.proof import ProofError
 from cress.protocol.signatures import PATH, SCHEME, STALE
@@ -26,7 +27,7 @@ NOT_JSON = (
 # The description of the API says nothing about this cluster, the certificate of the authority is not a secret, and a
 # node that
 # joins shows a token of its own kind, and a user who signs in an ID token.
-OPEN_PATHS = frozenset({"/v1/health", "/openapi.json", "/docs", PATH, "/v1/ca", "/v1/join", "/v1/login"})
+OPEN_PATHS = frozenset({"/openapi.json", "/docs", PATH, *(row.path for row in CALLS if row.open)})
 # The signature is checked after the rest.
 _SIGNED = SCHEME.encode() + b" "
 TOO_MANY = "too many requests; try again in {} s"

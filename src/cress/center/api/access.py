@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from cress.center.access.audit import Audit, latest
-from cress.center.access.rights import Action, may
+from cress.center.access.rights import may
 from cress.center.access.tokens import fresh
-from cress.center.api.bodies import TokenBody, UserBody, read, reply
+from cress.center.api.bodies import read, reply
 from cress.center.api.context import caller_of, committer_of, demand
 from cress.center.api.errors import Forbidden, NotFound
+from cress.center.api.routes import Routes
 from cress.center.views.tokens import token_view
 from cress.lifecycle.inputs import AddToken, RevokeToken, SetUser
 from cress.model.access import Role, Token, User, checked_name, role_of
@@ -28,15 +29,18 @@ from cress.protocol.accessviews import (
     UsersPage,
     UserView,
 )
+from cress.protocol.bodies import TokenBody, UserBody
+from cress.protocol.calls import access_calls
+from cress.protocol.rights import Action
 
 MOST_ENTRIES = 10_000
 # Seconds: ten years.
 MOST_LIFE = 3650 * 86_400.0
 
-router = APIRouter(prefix="/v1")
+router = Routes()
 
 
-@router.get("/whoami")
+@router.answers(access_calls.WHOAMI)
 async def whoami(request: Request) -> Response:
     """Return the user that the request comes from, with role and credential."""
     caller = caller_of(request)
@@ -44,18 +48,16 @@ async def whoami(request: Request) -> Response:
     return reply(CallerView(user=caller.user, role=caller.role.value, administers=groups, how=caller.how))
 
 
-@router.get("/users")
+@router.answers(access_calls.USERS)
 async def users(request: Request) -> Response:
     """List the users whose role was set; everybody else has the role ``user``."""
-    demand(request, Action.CHANGE_USERS)
     known = committer_of(request).machine.tables.users
     return reply(UsersPage(users=tuple(_user_view(known[name]) for name in sorted(known))))
 
 
-@router.put("/users/{name}")
+@router.answers(access_calls.SET_USER)
 async def set_user(request: Request, name: str) -> Response:
     """Set the role of a user, and the groups that the user administers; the role ``none`` shuts the user out."""
-    demand(request, Action.CHANGE_USERS)
     body = await read(request, UserBody)
     user = User(
         name=checked_name(name, "name"), role=role_of(body.role), administers=tuple(dict.fromkeys(body.administers))
@@ -64,7 +66,7 @@ async def set_user(request: Request, name: str) -> Response:
     return reply(_user_view(user))
 
 
-@router.get("/tokens")
+@router.answers(access_calls.TOKENS)
 async def tokens(request: Request) -> Response:
     """List the caller's tokens; for an admin, all tokens."""
     caller = caller_of(request)
@@ -74,7 +76,7 @@ async def tokens(request: Request) -> Response:
     return reply(TokensPage(tokens=tuple(views)))
 
 
-@router.post("/tokens")
+@router.answers(access_calls.CREATE_TOKEN)
 async def create_token(request: Request) -> Response:
     """Create a token; its secret is in the answer, and never told again.
 
@@ -110,7 +112,7 @@ async def create_token(request: Request) -> Response:
     return reply(NewToken(token=_token_view(request, token), secret=made.text), 201)
 
 
-@router.delete("/tokens/{name}")
+@router.answers(access_calls.REVOKE_TOKEN)
 async def revoke_token(request: Request, name: str, user: str = "") -> Response:
     """Revoke a token by name or id: it opens nothing from now on. Only admins revoke tokens of other users."""
     caller = caller_of(request)
@@ -122,7 +124,7 @@ async def revoke_token(request: Request, name: str, user: str = "") -> Response:
     return reply(view)
 
 
-@router.get("/audit")
+@router.answers(access_calls.AUDIT)
 async def audit(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=MOST_ENTRIES)] = 100,
@@ -130,7 +132,6 @@ async def audit(
     refused: bool = False,
 ) -> Response:
     """Return the latest entries of the audit log, newest first; those of a user, or those that were ``refused``."""
-    demand(request, Action.READ_AUDIT)
     kept: Audit = request.app.state.audit
 
     def passes(entry: AuditEntry) -> bool:

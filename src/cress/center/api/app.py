@@ -52,6 +52,32 @@ if TYPE_CHECKING:
     from cress.center.access.oidc import Provider
     from cress.center.tls.admission import Admission
 
+# The modules whose functions answer the calls of the table.
+ROUTES = (
+    jobs,
+    cancel,
+    hold,
+    families,
+    logs,
+    execution,
+    groups,
+    node_settings,
+    nodes,
+    leases,
+    rebalance,
+    reservations,
+    licences,
+    config,
+    name_service,
+    events,
+    usage,
+    access,
+    join,
+    login,
+    secrets,
+    centers,
+)
+
 
 def make_app(
     committer: Committer,
@@ -79,31 +105,7 @@ def make_app(
     app.state.leadership = leadership
     app.state.planner = Planner(committer)
     app.state.audit = audit = Audit(committer.settings.data)
-    routes = (
-        jobs,
-        cancel,
-        hold,
-        families,
-        logs,
-        execution,
-        groups,
-        node_settings,
-        nodes,
-        leases,
-        rebalance,
-        reservations,
-        licences,
-        config,
-        name_service,
-        events,
-        usage,
-        access,
-        join,
-        login,
-        secrets,
-        centers,
-    )
-    for module in routes:
+    for module in ROUTES:
         app.include_router(module.router)
     app.include_router(docs_page.router)
     errors.install(app)

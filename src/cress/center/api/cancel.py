@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from cress.center.api.bodies import read_ids, reply
 from cress.center.api.context import check_steers, committer_of, own_job, seen_job, sees, user_of
 from cress.center.api.errors import NotFound
+from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, find_all, id_of, spec_of, state_of
 from cress.center.process.turns import in_turns
 from cress.center.views.jobs import job_view
 from cress.lifecycle.inputs import Cancel
 from cress.model.records import FINAL, JobRecord, JobState
+from cress.protocol.calls import job_calls
 from cress.protocol.views import CancelledJob, CancelledJobs
 
 # Jobs of one call; ids that an error names.
 MOST_JOBS = 100_000
 MOST_NAMED = 5
 
-router = APIRouter(prefix="/v1/jobs")
+router = Routes()
 
 
-@router.post("/cancel")
+@router.answers(job_calls.CANCEL_JOBS)
 async def cancel_jobs(request: Request) -> Response:
     """Cancel jobs with all their tasks; finished ones stay as they are.
 
@@ -70,7 +72,7 @@ def _told(committer: Committer, before: AnyJob, after: AnyJob) -> CancelledJob:
     return CancelledJob(id=id_of(after), name=spec.name, state=state.value, was_over=over)
 
 
-@router.post("/{id}/cancel")
+@router.answers(job_calls.CANCEL)
 async def cancel(request: Request, id: str) -> Response:
     """Cancel a job and all its tasks; a finished job stays as it is."""
     committer = committer_of(request)

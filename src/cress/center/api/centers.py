@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
-from cress.center.access.rights import Action
 from cress.center.api.bodies import reply
-from cress.center.api.context import demand
+from cress.center.api.routes import Routes
 from cress.center.leading.leadership import Leadership
+from cress.protocol.calls import cluster_calls
 from cress.protocol.leadership import CentersPage, CenterView, HandedOver
 
-router = APIRouter(prefix="/v1")
+router = Routes()
 
 
 def _leadership(request: Request) -> Leadership:
@@ -18,7 +18,7 @@ def _leadership(request: Request) -> Leadership:
     return leadership
 
 
-@router.get("/centers")
+@router.answers(cluster_calls.CENTERS)
 async def centers(request: Request) -> Response:
     """Return the centers that share the store: the one that leads first, then those that stand by."""
     leadership = _leadership(request)
@@ -30,8 +30,7 @@ async def centers(request: Request) -> Response:
     return reply(CentersPage(centers=tuple(views), age=round(leadership.age, 3)))
 
 
-@router.post("/centers/hand-over")
+@router.answers(cluster_calls.HAND_OVER)
 async def hand_over(request: Request) -> Response:
     """Have another center lead. Calls and tasks go on; this center stands by then."""
-    demand(request, Action.HAND_OVER)
     return reply(HandedOver(leader=await _leadership(request).hand_over()))

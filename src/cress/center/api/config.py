@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
-from cress.center.access.rights import Action
-from cress.center.api.bodies import ConfigBody, decoded, receive, reply
-from cress.center.api.context import committer_of, demand, user_of
+from cress.center.api.bodies import decoded, receive, reply
+from cress.center.api.context import committer_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.api.groups import MOST_FILE, MOST_GROUPS, checked_moves
 from cress.center.api.jobs import checked_body
+from cress.center.api.routes import Routes
 from cress.center.files.config_document import Document, parse_document, with_counts, with_values
 from cress.center.files.group_file import checked_quotas
 from cress.lifecycle import configuration
@@ -24,15 +24,17 @@ from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.revisions import Revision, format_document
 from cress.model.times import SECOND
+from cress.protocol.bodies import ConfigBody
+from cress.protocol.calls import cluster_calls
 from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
 
 MOST_WHAT = 200
 DOCUMENT = "configuration"
 
-router = APIRouter(prefix="/v1/config")
+router = Routes()
 
 
-@router.get("")
+@router.answers(cluster_calls.CONFIG)
 async def config(request: Request) -> Response:
     """Return the configuration as a document, and its options and licences one by one."""
     committer = committer_of(request)
@@ -56,13 +58,12 @@ async def config(request: Request) -> Response:
     )
 
 
-@router.put("")
+@router.answers(cluster_calls.CHANGE_CONFIG)
 async def change(request: Request, dry_run: Annotated[bool, Query()] = False) -> Response:
     """Change the configuration, all or nothing: by a document, or single options and licences; a dry run only
     checks.
     """
     committer = committer_of(request)
-    demand(request, Action.CHANGE_CONFIG)
     data = await receive(request, MOST_GROUPS)
     accounting = committer.machine.core.options.accounting
 
@@ -102,14 +103,14 @@ async def change(request: Request, dry_run: Annotated[bool, Query()] = False) ->
     return reply(ConfiguredView(revision=configuration.last(committer.machine), before=before, text=text, notes=notes))
 
 
-@router.get("/history")
+@router.answers(cluster_calls.CONFIG_HISTORY)
 async def history(request: Request) -> Response:
     """List the revisions that are kept, newest first, without their documents."""
     revisions = committer_of(request).machine.tables.revisions
     return reply(HistoryView(tuple(_view(each) for each in reversed(revisions.values()))))
 
 
-@router.get("/history/{number}")
+@router.answers(cluster_calls.CONFIG_REVISION)
 async def revision(request: Request, number: int) -> Response:
     """Return a revision with its document."""
     revisions = committer_of(request).machine.tables.revisions

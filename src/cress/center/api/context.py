@@ -9,11 +9,12 @@ from starlette.requests import HTTPConnection
 
 from cress.center.access.callers import Callers
 from cress.center.access.redaction import read_by
-from cress.center.access.rights import Action, Caller, Sight, may, steers
+from cress.center.access.rights import Caller, Sight, may, steers
 from cress.center.api.errors import Forbidden, NotFound
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, find_job, group_of, id_of, recent_job, spec_of
 from cress.center.web.asgi import App, Receive, Scope, Send
+from cress.protocol.rights import Action
 
 
 def committer_of(request: HTTPConnection) -> Committer:

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from cress.center.access.redaction import redacted
 from cress.center.api.context import committer_of, sees_number, sight_of
+from cress.center.api.routes import Routes
 from cress.center.api.stream import HEARTBEAT, Stream
 from cress.model.bounds import MOST
 from cress.model.errors import InputError
+from cress.protocol.calls import cluster_calls
 from cress.protocol.views import EventView, to_json
 
 # Events in one part; a reader needs no more memory than that.
@@ -21,10 +23,10 @@ CHUNK = 256
 _WITH_OWNER = frozenset({"job.submitted", "job.ended"})
 MOST_KNOWN = 10_000
 
-router = APIRouter(prefix="/v1")
+router = Routes()
 
 
-@router.get("/events")
+@router.answers(cluster_calls.EVENTS)
 async def events(
     request: Request,
     after: Annotated[int | None, Query(ge=0, le=MOST)] = None,

@@ -7,17 +7,19 @@ import contextlib
 from typing import TypeVar
 
 import msgspec
-from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from fastapi import WebSocket, WebSocketDisconnect
 
 from cress.center.api.context import committer_of, own_job
 from cress.center.api.errors import Forbidden, NotFound, answer_to
 from cress.center.api.jobs import check_task
+from cress.center.api.routes import Routes
 from cress.center.committing.committer import NotStored
 from cress.center.committing.lookup import id_of
 from cress.center.connections.commands import Command, Overrun
 from cress.center.connections.connection_table import Away, Connection
 from cress.center.views.members import place_of
 from cress.model.errors import InputError, NotAccepted
+from cress.protocol.calls import job_calls
 from cress.protocol.execution import ERROR, MOST_COMMAND, MOST_SIZE, OUTPUT, ExecNews, ExecStart, ExecWord
 from cress.protocol.messages import ExecOver
 from cress.store.base import StoreError
@@ -26,13 +28,13 @@ from cress.store.base import StoreError
 PATIENCE = 10.0
 POLICY, TOO_BIG = 1008, 1009
 
-router = APIRouter(prefix="/v1/jobs")
+router = Routes()
 
 _T = TypeVar("_T", ExecStart, ExecWord)
 _encode = msgspec.json.Encoder().encode
 
 
-@router.websocket("/{id}/tasks/{task}/exec")
+@router.websocket(job_calls.EXEC.path)
 async def run_inside(socket: WebSocket, id: str, task: str) -> None:
     """Run a command in a running task."""
     try:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from cress.center.access.guard import MOST_BODY
-from cress.center.access.rights import Action
-from cress.center.api.bodies import RawApplyBody, ScaleBody, decoded, decoded_jobs, read, receive, reply
-from cress.center.api.context import check_steers, committer_of, demand, own_job, seen_job, user_of
+from cress.center.api.bodies import RawApplyBody, decoded, decoded_jobs, read, receive, reply
+from cress.center.api.context import check_steers, committer_of, own_job, seen_job, user_of
 from cress.center.api.jobs import checked_body, digest_of, key_of, known_states, submit_all, submitted
+from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, id_of, spec_of
 from cress.center.requests import apply as applying
@@ -31,22 +31,23 @@ from cress.model.jobfile.values import most_tasks
 from cress.model.records import JobRecord
 from cress.model.resources import Dimensions
 from cress.model.units import parse_count
+from cress.protocol.bodies import ScaleBody
+from cress.protocol.calls import job_calls
 from cress.protocol.views import AppliedJobs
 
-router = APIRouter(prefix="/v1")
+router = Routes()
 
 
-@router.get("/schema")
+@router.answers(job_calls.SCHEMA)
 async def schema() -> Response:
     """Return the JSON Schema of a job file."""
     return Response(schema_text(), media_type="application/schema+json")
 
 
-@router.post("/apply")
+@router.answers(job_calls.APPLY)
 async def apply(request: Request) -> Response:
     """Create or change services, databases and cron jobs as in the body, all or none; a dry run shows the changes."""
     committer, user = committer_of(request), user_of(request)
-    demand(request, Action.SUBMIT)
     data = await receive(request, MOST_BODY)
 
     def checked(dimensions: Dimensions) -> tuple[list[JobSpec], tuple[Job, ...], bool]:
@@ -71,7 +72,7 @@ async def apply(request: Request) -> Response:
         return reply(AppliedJobs(jobs=await applying.carry_out(committer, changes, known)))
 
 
-@router.post("/jobs/{id}/scale")
+@router.answers(job_calls.SCALE)
 async def scale(request: Request, id: str) -> Response:
     """Set the number of tasks of a service or database; a timetable may change it at its next moment."""
     committer = committer_of(request)
@@ -85,12 +86,11 @@ async def scale(request: Request, id: str) -> Response:
     return reply(job_view(committer, await seen_job(request, id)))
 
 
-@router.post("/jobs/{id}/resume")
+@router.answers(job_calls.RESUME)
 async def resume(request: Request, id: str) -> Response:
     """Submit the steps of a finished dag that did not succeed, as a new dag."""
     committer, user = committer_of(request), user_of(request)
     key = key_of(request)
-    demand(request, Action.SUBMIT)
     found = await own_job(request, id)
     specs = await _left_of(committer, found, user)
     check_secrets(committer.machine, specs)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
-from cress.center.access.rights import Action, changes_group
-from cress.center.api.bodies import GroupBody, GroupsBody, decoded, read, receive, reply
-from cress.center.api.context import caller_of, committer_of, demand, note, user_of
+from cress.center.access.rights import changes_group
+from cress.center.api.bodies import decoded, read, receive, reply
+from cress.center.api.context import caller_of, committer_of, note, user_of
 from cress.center.api.errors import Forbidden
 from cress.center.api.jobs import checked_body
+from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import group_of
 from cress.center.files.group_file import checked_quotas
@@ -27,6 +28,8 @@ from cress.model.groups.diff import diff_groups, diff_zones, format_diff
 from cress.model.groups.tree import leaf_names, leaves_below
 from cress.model.resources import Dimensions
 from cress.model.units import format_fraction, one_of
+from cress.protocol.bodies import GroupBody, GroupsBody
+from cress.protocol.calls import cluster_calls
 from cress.protocol.views import Applied, GroupsPage
 
 # Bytes of a body with a file of groups, in which JSON writes some characters as two; characters of its name.
@@ -35,10 +38,10 @@ MOST_FILE = 1_000
 # Digits of a priority in the text; with many quotas of large common multiples it may have thousands.
 MOST_DIGITS = 1_000
 
-router = APIRouter(prefix="/v1/groups")
+router = Routes()
 
 
-@router.get("")
+@router.answers(cluster_calls.GROUPS)
 async def groups(request: Request) -> Response:
     """Return all groups by name, and a text that can be applied again."""
     committer = committer_of(request)
@@ -73,11 +76,10 @@ async def groups(request: Request) -> Response:
     return reply(GroupsPage(groups=views, text=text, zone=str(core.groups.zone)))
 
 
-@router.put("")
+@router.answers(cluster_calls.APPLY_GROUPS)
 async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> Response:
     """Replace the groups by those in the body; a dry run only shows the changes."""
     committer = committer_of(request)
-    demand(request, Action.CHANGE_GROUPS)
     data = await receive(request, MOST_GROUPS)
     core = committer.machine.core
     accounting = core.options.accounting
@@ -102,7 +104,7 @@ async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> 
     return reply(Applied(diff=format_diff(changes), changes=len(changes), notes=notes))
 
 
-@router.post("/{name}")
+@router.answers(cluster_calls.SET_GROUP)
 async def change(request: Request, name: str, dry_run: Annotated[bool, Query()] = False) -> Response:
     """Change keywords of one group, all or nothing; a dry run only shows the changes.
 

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from cress.center.api.bodies import read_ids, reply
 from cress.center.api.cancel import all_jobs
 from cress.center.api.context import committer_of, own_job, seen_job, user_of
+from cress.center.api.routes import Routes
 from cress.center.committing.lookup import id_of
 from cress.center.process.turns import in_turns
 from cress.center.views.jobs import job_view
 from cress.lifecycle.inputs import Hold
+from cress.protocol.calls import job_calls
 from cress.protocol.views import to_json
 
 # Jobs of one call.
 MOST_JOBS = 10_000
 
-router = APIRouter(prefix="/v1/jobs")
+router = Routes()
 
 
-@router.post("/hold")
+@router.answers(job_calls.HOLD_JOBS)
 async def hold_jobs(request: Request) -> Response:
     """Hold jobs, all or none: if one of the ids is not a job, or its job is over, none is held."""
     return await _hold_all(request, held=True)
 
 
-@router.post("/release")
+@router.answers(job_calls.RELEASE_JOBS)
 async def release_jobs(request: Request) -> Response:
     """Release held jobs, all or none: if one of the ids is not a job, or its job is over, none is released."""
     return await _hold_all(request, held=False)
@@ -43,13 +45,13 @@ async def _hold_all(request: Request, *, held: bool) -> Response:
     return Response(b'{"jobs":[' + b",".join(views) + b"]}", media_type="application/json")
 
 
-@router.post("/{id}/hold")
+@router.answers(job_calls.HOLD)
 async def hold(request: Request, id: str) -> Response:
     """Hold a job: start none of its tasks until it is released; running tasks go on."""
     return await _hold(request, id, held=True)
 
 
-@router.post("/{id}/release")
+@router.answers(job_calls.RELEASE)
 async def release(request: Request, id: str) -> Response:
     """Release a held job."""
     return await _hold(request, id, held=False)

@@ -10,14 +10,14 @@ from functools import partial
 from typing import Annotated, TypeVar
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from cress.center.access.guard import MOST_BODY
 from cress.center.access.redaction import redacted
-from cress.center.access.rights import Action
-from cress.center.api.bodies import RawSubmitBody, SignalBody, decoded, decoded_jobs, read, receive, reply
-from cress.center.api.context import committer_of, demand, may_steer, own_job, seen_job, sees, sight_of, user_of
+from cress.center.api.bodies import RawSubmitBody, decoded, decoded_jobs, read, receive, reply
+from cress.center.api.context import committer_of, may_steer, own_job, seen_job, sees, sight_of, user_of
 from cress.center.api.errors import NotFound
+from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, find_all, find_jobs, id_of, recent_job, still_there
 from cress.center.connections.connection_table import Away
@@ -41,6 +41,8 @@ from cress.model.resources import Dimensions
 from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.model.units import one_of
+from cress.protocol.bodies import SignalBody
+from cress.protocol.calls import job_calls
 from cress.protocol.views import DeadlineView, JobsPage, JobView, Submitted, SubmittedPage, TasksPage
 from cress.store.base import JobFilter
 
@@ -56,10 +58,10 @@ TASK_STATES = ("starting", *(each.value for each in JobState))
 
 _T = TypeVar("_T")
 
-router = APIRouter(prefix="/v1/jobs")
+router = Routes()
 
 
-@router.post("")
+@router.answers(job_calls.SUBMIT)
 async def submit(request: Request, dry_run: bool = False, strict: bool = False) -> Response:
     """Submit jobs, together or not at all. They are stored before the answer is sent.
 
@@ -67,7 +69,6 @@ async def submit(request: Request, dry_run: bool = False, strict: bool = False) 
     ``dry_run`` gives the answer with ids 0, and stores nothing. ``strict`` refuses jobs whose deadlines cannot be met.
     """
     committer, user = committer_of(request), user_of(request)
-    demand(request, Action.SUBMIT)
     key = key_of(request)
     data = await receive(request, MOST_BODY)
 
@@ -166,7 +167,7 @@ async def _deadlines(
     return views
 
 
-@router.get("")
+@router.answers(job_calls.JOBS)
 async def jobs(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=MOST_JOBS)] = 50,
@@ -208,7 +209,7 @@ async def jobs(
         return reply(JobsPage(jobs=tuple(views), next=more, problem=found.problem))
 
 
-@router.get("/{id}")
+@router.answers(job_calls.JOB)
 async def job(
     request: Request, id: Annotated[str, "a number"], wait: Annotated[float, Query(ge=0, le=MOST_WAIT)] = 0.0
 ) -> Response:
@@ -241,7 +242,7 @@ def _for_caller(request: Request, job: AnyJob, view: JobView) -> JobView:
     return view if may_steer(request, job) else msgspec.structs.replace(view, environment={}, secrets={})
 
 
-@router.get("/{id}/tasks")
+@router.answers(job_calls.TASKS)
 async def tasks(
     request: Request,
     id: str,
@@ -265,7 +266,7 @@ async def tasks(
         return reply(TasksPage(tasks=tuple(views), next=more))
 
 
-@router.get("/{id}/tasks/{task}")
+@router.answers(job_calls.TASK)
 async def task(request: Request, id: str, task: str) -> Response:
     """Return one task with all its attempts, oldest first."""
     committer = committer_of(request)
@@ -276,7 +277,7 @@ async def task(request: Request, id: str, task: str) -> Response:
     return reply(with_loans(committer, task_view(one, run_of(committer, found), member)))
 
 
-@router.post("/{id}/signal")
+@router.answers(job_calls.SIGNAL)
 async def send_signal(request: Request, id: str) -> Response:
     """Send a signal to the processes of the running tasks, or of one task."""
     committer = committer_of(request)

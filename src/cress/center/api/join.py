@@ -6,14 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
-from cress.center.access.rights import Action, Caller
+from cress.center.access.rights import Caller
 from cress.center.access.tokens import fresh_join, has_digest
-from cress.center.api.bodies import JoinBody, JoinTokenBody, read, reply
-from cress.center.api.context import caller_of, committer_of, demand, note
+from cress.center.api.bodies import read, reply
+from cress.center.api.context import caller_of, committer_of, note
 from cress.center.api.errors import NotFound
+from cress.center.api.routes import Routes
 from cress.center.web.asgi import address_of
 from cress.lifecycle.inputs import AddJoinToken, RevokeJoinToken, UseJoinToken
 from cress.lifecycle.join_tokens import check_use, uses
@@ -21,6 +22,8 @@ from cress.model.access import MOST_NAME, JoinToken, Role, checked_name
 from cress.model.errors import InputError, NotAccepted
 from cress.model.times import SECOND
 from cress.protocol.accessviews import AuthorityView, JoinedView, JoinTokensPage, JoinTokenView, NewJoinToken
+from cress.protocol.bodies import JoinBody, JoinTokenBody
+from cress.protocol.calls import access_calls
 from cress.protocol.join_tokens import parsed_join_token
 
 if TYPE_CHECKING:
@@ -31,10 +34,10 @@ MOST_USES, MOST_LIFE = 10_000, 365 * 86_400.0
 NO_AUTHORITY = "this center does not make the certificates of its executors, so no node can join by a token"
 AUTHORITY_HINT = "`cress tls init` makes an authority for it (docs/tls.md)"
 
-router = APIRouter(prefix="/v1")
+router = Routes()
 
 
-@router.get("/ca")
+@router.answers(access_calls.AUTHORITY)
 async def authority(request: Request) -> Response:
     """Return the certificate of the center's authority; needs no token."""
     admission: Admission | None = request.app.state.admission
@@ -43,20 +46,18 @@ async def authority(request: Request) -> Response:
     return reply(AuthorityView(certificate=admission.ca))
 
 
-@router.get("/join-tokens")
+@router.answers(access_calls.JOIN_TOKENS)
 async def join_tokens(request: Request) -> Response:
     """List the tokens by which nodes join."""
-    demand(request, Action.ADMIT_NODES)
     known = committer_of(request).machine.tables.join_tokens.values()
     counts = uses(committer_of(request).machine.tables)
     views = (_view(request, each, counts[each.id]) for each in sorted(known, key=lambda each: each.name))
     return reply(JoinTokensPage(tokens=tuple(views)))
 
 
-@router.post("/join-tokens")
+@router.answers(access_calls.CREATE_JOIN_TOKEN)
 async def create_join_token(request: Request) -> Response:
     """Create a token by which nodes join; its secret is in the answer, and never told again."""
-    demand(request, Action.ADMIT_NODES)
     body = await read(request, JoinTokenBody)
     name = checked_name(body.name, "name")
     if not 1 <= body.uses <= MOST_USES:
@@ -82,10 +83,9 @@ async def create_join_token(request: Request) -> Response:
     return reply(NewJoinToken(token=_view(request, token), secret=made.text), 201)
 
 
-@router.delete("/join-tokens/{name}")
+@router.answers(access_calls.REVOKE_JOIN_TOKEN)
 async def revoke_join_token(request: Request, name: str) -> Response:
     """Revoke a join token by name or id: no node joins by it from now on. Nodes that have joined stay."""
-    demand(request, Action.ADMIT_NODES)
     known = committer_of(request).machine.tables.join_tokens
     token = known.get(name) or next((each for each in known.values() if each.name == name), None)
     if token is None:
@@ -95,7 +95,7 @@ async def revoke_join_token(request: Request, name: str) -> Response:
     return reply(view)
 
 
-@router.post("/join")
+@router.answers(access_calls.JOIN)
 async def join(request: Request) -> Response:
     """Return a certificate for a new node, which shows a join token instead of a user's (Authorization: Bearer).
 

@@ -10,14 +10,14 @@ from functools import partial
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from cress.center.access.guard import MOST_BODY
-from cress.center.access.rights import Action
-from cress.center.api.bodies import CountBody, UseBody, decoded_jobs, read, receive, reply
-from cress.center.api.context import check_steers, committer_of, demand, seen_job, sees, sees_number, sight_of, user_of
+from cress.center.api.bodies import decoded_jobs, read, receive, reply
+from cress.center.api.context import check_steers, committer_of, seen_job, sees, sees_number, sight_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.api.jobs import LOOK_AGAIN, MOST_WAIT, check_submit, digest_of, key_of, submit_all, submitted
+from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.process.turns import in_turns
 from cress.center.requests.lease_requests import lease_specs, pinned, read_one
@@ -30,6 +30,8 @@ from cress.model.errors import InputError, NotAccepted
 from cress.model.group import DEFAULT_GROUP
 from cress.model.jobfile.job import below
 from cress.model.vectors import parse_vector
+from cress.protocol.bodies import CountBody, UseBody
+from cress.protocol.calls import lease_calls
 from cress.protocol.leaseviews import LeasesPage, LeaseView
 
 # Leases of one page.
@@ -37,17 +39,16 @@ MOST_LEASES = 10_000
 # Added to the numbers of requests that wait: on pages they come before all attempts.
 WAITING_FIRST = -(2**52)
 
-router = APIRouter(prefix="/v1/leases")
+router = Routes()
 
 
-@router.post("")
+@router.answers(lease_calls.REQUEST)
 async def request_leases(request: Request, dry_run: bool = False) -> Response:
     """Ask for ``count`` leases for a workload; the other keys are those of a job file (docs/api.md).
 
     A ``dry_run`` gives the answer, errors and note, without leases; nothing is requested.
     """
     committer = committer_of(request)
-    demand(request, Action.SUBMIT)
     data = await receive(request, MOST_BODY)
     async with committer.turns.of_user(user_of(request), len(data)):
         (body,) = decoded_jobs([msgspec.Raw(data)])
@@ -72,7 +73,7 @@ async def _ask(request: Request, body: Mapping[str, Any], *, dry_run: bool = Fal
     return reply(msgspec.structs.replace(page, note=note), 201)
 
 
-@router.get("")
+@router.answers(lease_calls.LEASES)
 async def leases(
     request: Request,
     group: str = "",
@@ -96,7 +97,7 @@ async def leases(
     return reply(await _changed(request, found, page, wait, stamp))
 
 
-@router.get("/{id}")
+@router.answers(lease_calls.LEASE)
 async def lease(
     request: Request, id: str, wait: Annotated[float, Query(ge=0, le=MOST_WAIT)] = 0.0, stamp: str = ""
 ) -> Response:
@@ -117,7 +118,7 @@ async def lease(
     return reply(await _changed(request, await page(), page, wait, stamp))
 
 
-@router.post("/{id}/use")
+@router.answers(lease_calls.USE)
 async def use(request: Request, id: str) -> Response:
     """Say what the holder of a lease uses of it by itself; the rest is idle."""
     body = await read(request, UseBody)
@@ -131,12 +132,11 @@ async def use(request: Request, id: str) -> Response:
     return reply(_page_of(request, job, task))
 
 
-@router.post("/{id}/tasks")
+@router.answers(lease_calls.SUBMIT_INSIDE)
 async def submit_inside(request: Request, id: str) -> Response:
     """Submit a job whose tasks run in a lease: on its node, first in its idle parts."""
     committer, user, key = committer_of(request), user_of(request), key_of(request)
     job, task = await _own(request, id)
-    demand(request, Action.SUBMIT)
     data = await receive(request, MOST_BODY)
     async with committer.turns.of_user(user, len(data)):
         (entry,) = decoded_jobs([msgspec.Raw(data)])
@@ -165,13 +165,12 @@ async def submit_inside(request: Request, id: str) -> Response:
         return reply(await submitted(committer, ids, jobs), 201)
 
 
-@router.post("/{id}/grow")
+@router.answers(lease_calls.GROW)
 async def grow(request: Request, id: str) -> Response:
     """Ask for ``count`` more leases of the same kind: a new request."""
     committer = committer_of(request)
     body = await read(request, CountBody)
     job, _ = await _own(request, id)
-    demand(request, Action.SUBMIT)
     run = run_of(committer, job)
     if run is None or not run.source:
         raise NotAccepted(f"the request of lease {job.job.id} is not known any more", hint="request new ones")
@@ -179,7 +178,7 @@ async def grow(request: Request, id: str) -> Response:
     return await _ask(request, msgspec.json.decode(run.source) | {"count": body.count})
 
 
-@router.post("/{id}/shrink")
+@router.answers(lease_calls.SHRINK)
 async def shrink(request: Request, id: str) -> Response:
     """Release ``count`` of the leases of one request that are held: first those that nothing uses, the youngest
     first.
@@ -200,7 +199,7 @@ async def shrink(request: Request, id: str) -> Response:
     return await _release(request, job, tuple(each.task for each in held[: body.count]))
 
 
-@router.put("/{id}/renew")
+@router.answers(lease_calls.RENEW)
 async def renew(request: Request, id: str) -> Response:
     """Say that the holder is there: the terms of its leases of that workload begin anew.
 
@@ -211,7 +210,7 @@ async def renew(request: Request, id: str) -> Response:
     return reply(_page_of(request, job, task))
 
 
-@router.delete("/{id}")
+@router.answers(lease_calls.GIVE_BACK)
 async def release(request: Request, id: str) -> Response:
     """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait.
 

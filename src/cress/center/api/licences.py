@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of, sees_number
+from cress.center.api.routes import Routes
 from cress.center.views.licences import licences_page
+from cress.protocol.calls import lease_calls
 from cress.protocol.licenceviews import LicencesPage
 
-router = APIRouter(prefix="/v1")
+router = Routes()
 
 
-@router.get("/licences")
+@router.answers(lease_calls.LICENCES)
 async def licences(request: Request) -> Response:
     """Return the licences of the cluster: their numbers, the jobs that hold them, the jobs that wait for them."""
     page = await licences_page(committer_of(request))

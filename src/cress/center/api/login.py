@@ -5,21 +5,24 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
 from cress.center.access.rights import Caller
 from cress.center.access.sign_in_errors import BadIdToken
 from cress.center.access.tokens import fresh
-from cress.center.api.bodies import LoginBody, read, reply
+from cress.center.api.bodies import read, reply
 from cress.center.api.context import committer_of, note
 from cress.center.api.errors import Forbidden, NotFound
+from cress.center.api.routes import Routes
 from cress.center.views.tokens import token_view
 from cress.center.web.asgi import address_of
 from cress.lifecycle.inputs import AddToken
 from cress.model.access import Role, Token
 from cress.model.errors import NotAccepted
 from cress.protocol.accessviews import LoginView, NewToken
+from cress.protocol.bodies import LoginBody
+from cress.protocol.calls import access_calls
 
 if TYPE_CHECKING:
     from cress.center.access.oidc import Provider
@@ -27,17 +30,17 @@ if TYPE_CHECKING:
 NO_PROVIDER = "this center has no sign-in (an operator starts it with --oidc-issuer, docs/users.md)"
 HOW = "sign-in"
 
-router = APIRouter(prefix="/v1")
+router = Routes()
 
 
-@router.get("/login")
+@router.answers(access_calls.PROVIDER)
 async def provider(request: Request) -> Response:
     """Return the provider at which users sign in; needs no token."""
     settings = _provider(request).settings
     return reply(LoginView(issuer=settings.issuer, client_id=settings.client_id, scope=settings.scope))
 
 
-@router.post("/login")
+@router.answers(access_calls.LOGIN)
 async def login(request: Request) -> Response:
     """Return a token that expires, for the ID token of a user who has signed in at the provider just now; needs no
     token.

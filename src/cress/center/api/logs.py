@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from cress.center.api.context import committer_of, own_job
 from cress.center.api.errors import NotFound
 from cress.center.api.jobs import check_task
+from cress.center.api.routes import Routes
 from cress.center.executors.logs import LogReader, NoAttempt, answered
 from cress.center.views.members import place_of
 from cress.model.bounds import MOST
 from cress.model.errors import InputError
 from cress.model.units import one_of
+from cress.protocol.calls import job_calls
 
 STREAMS = ("stdout", "stderr")
 
-router = APIRouter(prefix="/v1/jobs")
+router = Routes()
 
 
-@router.get("/{id}/logs")
+@router.answers(job_calls.LOGS)
 async def logs(
     request: Request,
     id: str,

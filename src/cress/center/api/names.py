@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of, sight_of
+from cress.center.api.routes import Routes
 from cress.center.api.stream import HEARTBEAT, Stream
 from cress.center.process.turns import in_turns
 from cress.center.settings import Settings
@@ -16,15 +17,16 @@ from cress.center.views.jobs import place_view
 from cress.lifecycle.name_service import Place
 from cress.lifecycle.name_table import PlaceChange, Revision, parse_revision
 from cress.model.errors import InputError
+from cress.protocol.calls import cluster_calls
 from cress.protocol.views import PlacesChange, PlacesPage, to_json
 
 # Seconds between two messages to one reader: thousands of tasks that start together need a few messages.
 PACE = 0.05
 
-router = APIRouter(prefix="/v1/names")
+router = Routes()
 
 
-@router.get("/{name}")
+@router.answers(cluster_calls.RESOLVE)
 async def names(request: Request, name: str, group: str = "") -> Response:
     """Return the running tasks of the jobs of a name, in one group or in all: node, rack, address, ports."""
     committer, sight = committer_of(request), sight_of(request)
@@ -36,7 +38,7 @@ async def names(request: Request, name: str, group: str = "") -> Response:
         return reply(PlacesPage(places=tuple(views), revision=revision))
 
 
-@router.get("/{name}/watch")
+@router.answers(cluster_calls.WATCH_NAME)
 async def watch(request: Request, name: str, group: str = "", after: str = "", follow: bool = True) -> Response:
     """Stream the running tasks of the jobs of a name as server-sent events: first all of them, then every change.
 

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from msgspec import UNSET, UnsetType
 
-from cress.center.access.rights import Action
-from cress.center.api.bodies import NodeSettingsBody, read, reply
-from cress.center.api.context import committer_of, demand, user_of
+from cress.center.api.bodies import read, reply
+from cress.center.api.context import committer_of, user_of
 from cress.center.api.nodes import known_node
+from cress.center.api.routes import Routes
 from cress.center.views.node_settings import settings_page
 from cress.lifecycle.inputs import SetNode
 from cress.model.errors import InputError
 from cress.model.node import Value
 from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
+from cress.protocol.bodies import NodeSettingsBody
+from cress.protocol.calls import cluster_calls
 
 MOST_WHAT = 200
 
-router = APIRouter(prefix="/v1/nodes/{name}/settings")
+router = Routes()
 
 
-@router.get("")
+@router.answers(cluster_calls.NODE_SETTINGS)
 async def settings(request: Request, name: str) -> Response:
     """Return what is set of a node in the center, what its executor reports, and the revisions."""
     committer = committer_of(request)
     return reply(settings_page(known_node(committer, name), committer.machine.core.dimensions))
 
 
-@router.post("")
+@router.answers(cluster_calls.SET_NODE)
 async def change(request: Request, name: str) -> Response:
     """Change settings of a node, all or nothing; they hold at once, and tasks that run there go on."""
     committer = committer_of(request)
-    demand(request, Action.STEER_NODES)
     body = await read(request, NodeSettingsBody)
     known_node(committer, name)
     changes = _changes(body)

@@ -6,14 +6,14 @@ import time
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 import cress
 from cress.center.access.redaction import redacted
-from cress.center.access.rights import Action
-from cress.center.api.bodies import Body, CordonBody, DrainBody, read, reply
-from cress.center.api.context import committer_of, demand, sees_number, user_of
+from cress.center.api.bodies import read, reply
+from cress.center.api.context import committer_of, sees_number, user_of
 from cress.center.api.errors import NotFound
+from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import state_of
 from cress.center.process.turns import chunks, in_turns
@@ -25,6 +25,8 @@ from cress.model.errors import InputError
 from cress.model.records import JobState
 from cress.model.times import SECOND, seconds
 from cress.model.units import one_of
+from cress.protocol.bodies import Body, CordonBody, DrainBody
+from cress.protocol.calls import cluster_calls
 from cress.protocol.views import DelayView, NodesPage, StateView
 
 MOST_REASON = 1_000
@@ -34,10 +36,10 @@ MOST_PAGE = 1_000
 # Seconds in a year.
 MOST_DEADLINE = 366 * 86_400
 
-router = APIRouter(prefix="/v1")
+router = Routes()
 
 
-@router.get("/nodes")
+@router.answers(cluster_calls.NODES)
 async def nodes(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=MOST_NODES)] = 1_000,
@@ -66,7 +68,7 @@ async def nodes(
     return reply(NodesPage(nodes=tuple(views), next=more, notes=notes))
 
 
-@router.get("/nodes/{name}")
+@router.answers(cluster_calls.NODE)
 async def node(request: Request, name: str) -> Response:
     """Return one node, with its tasks and the ports in use."""
     committer = committer_of(request)
@@ -79,23 +81,22 @@ async def node(request: Request, name: str) -> Response:
     return reply(msgspec.structs.replace(view, tasks=seen, devices=devices))
 
 
-@router.post("/nodes/{name}/cordon")
+@router.answers(cluster_calls.CORDON)
 async def cordon(request: Request, name: str) -> Response:
     """Cordon a node: it gets no new tasks; those that run there go on."""
     return await _cordon(request, name, cordoned=True)
 
 
-@router.post("/nodes/{name}/uncordon")
+@router.answers(cluster_calls.UNCORDON)
 async def uncordon(request: Request, name: str) -> Response:
     """Uncordon a node: it gets tasks again."""
     return await _cordon(request, name, cordoned=False)
 
 
-@router.post("/nodes/{name}/drain")
+@router.answers(cluster_calls.DRAIN)
 async def drain(request: Request, name: str) -> Response:
     """Drain a node: it gets no new tasks; those that still run at the deadline are stopped and run elsewhere."""
     committer = committer_of(request)
-    demand(request, Action.STEER_NODES)
     body = await read(request, DrainBody)
     known_node(committer, name)
     if not 0 <= body.deadline <= MOST_DEADLINE:
@@ -105,21 +106,20 @@ async def drain(request: Request, name: str) -> Response:
     return reply(node_view(committer, known_node(committer, name)))
 
 
-@router.post("/nodes/{name}/forget")
+@router.answers(cluster_calls.FORGET)
 async def forget(request: Request, name: str) -> Response:
     """Declare a node dead: its tasks are lost and run elsewhere, whatever their jobs say.
 
     The node is gone from the cluster until its executor joins again. Refused while it is connected.
     """
     committer = committer_of(request)
-    demand(request, Action.STEER_NODES)
     await read(request, Body)
     view = node_view(committer, known_node(committer, name))
     await committer.submit(NodeDead(name=name, forget=True))
     return reply(view)
 
 
-@router.get("/state")
+@router.answers(cluster_calls.STATE)
 async def state(request: Request) -> Response:
     """Return the cluster in a few numbers."""
     committer = committer_of(request)
@@ -169,7 +169,7 @@ def _delay(committer: Committer) -> DelayView | None:
     return DelayView(at=committer.clock.utc() / SECOND - ago, length=worst.length, what=worst.what)
 
 
-@router.get("/health")
+@router.answers(cluster_calls.HEALTH)
 async def health() -> Response:
     """Answer that the center is alive; needs no token and reveals nothing."""
     return Response(b'{"status":"ok"}', media_type="application/json")
@@ -177,7 +177,6 @@ async def health() -> Response:
 
 async def _cordon(request: Request, name: str, *, cordoned: bool) -> Response:
     committer = committer_of(request)
-    demand(request, Action.STEER_NODES)
     body = await read(request, CordonBody)
     known_node(committer, name)
     await committer.submit(Cordon(name=name, cordoned=cordoned, reason=body.reason[:MOST_REASON] if cordoned else ""))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
-from cress.center.access.rights import Action
-from cress.center.api.bodies import RebalanceBody, read, reply
+from cress.center.api.bodies import read, reply
 from cress.center.api.context import check_steers, committer_of, demand, seen_job, sees_number, user_of
+from cress.center.api.routes import Routes
 from cress.center.views.moves import CORE_HOUR, plan_view, round_view
 from cress.core.moving.movable import lost_by, lost_devices_by
 from cress.core.moving.plan import ANY, Budget, Goal, Move
@@ -18,14 +18,17 @@ from cress.lifecycle.inputs import Rebalance, StopMoves
 from cress.lifecycle.moving.planning import Wanted, waiting_unit
 from cress.model.errors import InputError, NotAccepted
 from cress.model.units import one_of
+from cress.protocol.bodies import RebalanceBody
+from cress.protocol.calls import lease_calls
 from cress.protocol.moveviews import RoundView
+from cress.protocol.rights import Action
 
-router = APIRouter(prefix="/v1/rebalance")
+router = Routes()
 
 _GOALS = {goal.value: goal for goal in GOALS}
 
 
-@router.get("")
+@router.answers(lease_calls.PLAN_MOVES)
 async def plan(
     request: Request,
     for_: Annotated[str, Query(alias="for", max_length=20)] = "",
@@ -60,13 +63,12 @@ async def plan(
     return reply(plan_view(committer, found, number, partial(sees_number, request)))
 
 
-@router.post("")
+@router.answers(lease_calls.BEGIN_MOVES)
 async def begin(request: Request) -> Response:
     """Begin a round: these attempts are moved to these nodes, in this order; ``for`` and ``place`` as the plan has
     them.
     """
     committer = committer_of(request)
-    demand(request, Action.MOVE_TASKS)
     body = await read(request, RebalanceBody)
     machine = committer.machine
     moves = []
@@ -86,15 +88,14 @@ async def begin(request: Request) -> Response:
     return reply(_last(request), 201)
 
 
-@router.delete("")
+@router.answers(lease_calls.STOP_MOVES)
 async def stop(request: Request) -> Response:
     """End the round that is under way after its present step."""
-    demand(request, Action.MOVE_TASKS)
     await committer_of(request).submit(StopMoves(by=user_of(request)))
     return reply(_last(request))
 
 
-@router.get("/round")
+@router.answers(lease_calls.LAST_ROUND)
 async def last_round(request: Request) -> Response:
     """Return the round that is under way, or the last one."""
     return reply(_last(request))

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import time
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
-from cress.center.access.rights import Action
-from cress.center.api.bodies import ReserveBody, read, reply
-from cress.center.api.context import committer_of, demand, user_of
+from cress.center.api.bodies import read, reply
+from cress.center.api.context import committer_of, user_of
 from cress.center.api.errors import NotFound
+from cress.center.api.routes import Routes
 from cress.center.views.reservations import found_view, reservation_view, reservations_page
 from cress.core.advance.given import reservation_of
 from cress.lifecycle.inputs import Reserve, Unreserve
 from cress.lifecycle.reserving import checked
 from cress.model.advancetext import ReservationText, free_name
 from cress.model.units import closest
+from cress.protocol.bodies import ReserveBody
+from cress.protocol.calls import lease_calls
 
-router = APIRouter(prefix="/v1/reservations")
+router = Routes()
 
 
-@router.get("")
+@router.answers(lease_calls.RESERVATIONS)
 async def reservations(request: Request) -> Response:
     """Return the advance reservations, by their next starts."""
     return reply(reservations_page(committer_of(request).machine.core))
 
 
-@router.post("")
+@router.answers(lease_calls.RESERVE)
 async def reserve(request: Request) -> Response:
     """Make an advance reservation, or with ``replace`` change the one of its name; a dry run says what it would be."""
     committer = committer_of(request)
-    demand(request, Action.RESERVE)
     body = await read(request, ReserveBody)
     core = committer.machine.core
     text = ReservationText(
@@ -59,11 +60,10 @@ async def reserve(request: Request) -> Response:
     return reply(found_view(core, found) if kept is None else reservation_view(core, kept), 201)
 
 
-@router.delete("/{name}")
+@router.answers(lease_calls.UNRESERVE)
 async def remove(request: Request, name: str) -> Response:
     """Remove an advance reservation; what runs in it goes on."""
     committer = committer_of(request)
-    demand(request, Action.RESERVE)
     known = committer.machine.core.advance_reservations.by_name
     if name not in known:
         near = closest(name, known)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
-from cress.center.access.rights import Action, keeps_secrets, knows_secrets
-from cress.center.api.bodies import RotateKeyBody, SecretBody, read, reply
-from cress.center.api.context import caller_of, committer_of, demand
+from cress.center.access.rights import keeps_secrets, knows_secrets
+from cress.center.api.bodies import read, reply
+from cress.center.api.context import caller_of, committer_of
 from cress.center.api.errors import Forbidden, NotFound
+from cress.center.api.routes import Routes
 from cress.center.secrets.vault import Vault
 from cress.model.access import checked_name
 from cress.model.errors import InputError
 from cress.model.secrets import MOST_VALUE, Owner, Secret, checked_secret_name, secret_id
 from cress.model.times import SECOND
+from cress.protocol.bodies import RotateKeyBody, SecretBody
+from cress.protocol.calls import access_calls
 from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
 
 # Bytes of a body with a value of the greatest size, in base64.
 MOST_BODY = MOST_VALUE * 4 // 3 + 4096
 
-router = APIRouter(prefix="/v1")
+router = Routes()
 
 
-@router.get("/secrets")
+@router.answers(access_calls.SECRETS)
 async def secrets(request: Request, user: str = "", group: str = "") -> Response:
     """List secrets without their values: the caller's, and those of groups that the caller may submit to; for an admin,
     all.
@@ -33,20 +36,19 @@ async def secrets(request: Request, user: str = "", group: str = "") -> Response
     return reply(SecretsPage(secrets=tuple(map(_view, ordered))))
 
 
-@router.get("/secrets/{name}")
+@router.answers(access_calls.SECRET)
 async def secret(request: Request, name: str, user: str = "", group: str = "") -> Response:
     """Return a secret without its value. Without ``user`` and ``group`` it is the caller's own."""
     return reply(_view(_named(request, _owner(request, user, group), name)))
 
 
-@router.put("/secrets/{name}")
+@router.answers(access_calls.SET_SECRET)
 async def set_secret(request: Request, name: str) -> Response:
     """Set the value of a secret, which is made if it does not exist. Attempts that start from now on get this value.
 
     Without ``user`` and ``group`` it is the caller's own. Only admins set secrets of other users, only they and
     administrators of the group those of a group.
     """
-    demand(request, Action.SUBMIT)
     body = await read(request, SecretBody, MOST_BODY)
     owner = _owner(request, body.user, body.group)
     checked_secret_name(name)
@@ -61,10 +63,9 @@ async def set_secret(request: Request, name: str) -> Response:
     return reply(_view(stored, key_file))
 
 
-@router.delete("/secrets/{name}")
+@router.answers(access_calls.DELETE_SECRET)
 async def delete_secret(request: Request, name: str, user: str = "", group: str = "") -> Response:
     """Delete a secret. What runs keeps the value that it has; attempts that would start with it fail, and say why."""
-    demand(request, Action.SUBMIT)
     owner = _owner(request, user, group)
     found = _named(request, owner, name)
     _check_keeps(request, owner)
@@ -72,10 +73,9 @@ async def delete_secret(request: Request, name: str, user: str = "", group: str 
     return reply(_view(found))
 
 
-@router.post("/secret-key/rotate")
+@router.answers(access_calls.ROTATE_KEY)
 async def rotate_key(request: Request) -> Response:
     """Encrypt all secrets with a new key, and drop the old keys from the key file unless ``keep_old``."""
-    demand(request, Action.CHANGE_USERS)
     body = await read(request, RotateKeyBody)
     count, path = await _vault(request).rotate(keep_old=body.keep_old)
     return reply(KeyRotated(secrets=count, key_file=path))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of
+from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import group_of
 from cress.center.process.turns import chunks, in_turns
@@ -16,6 +17,7 @@ from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.times import SECOND
 from cress.model.units import one_of
+from cress.protocol.calls import cluster_calls
 from cress.protocol.views import UsagePage, UsageView
 from cress.store.usage import Usage, Used, Weight, add_usage
 
@@ -26,10 +28,10 @@ MOST_TIME = 253_402_300_799
 # Hours that one answer covers; later ones are the next page.
 MOST_HOURS = 24 * 62
 
-router = APIRouter(prefix="/v1")
+router = Routes()
 
 
-@router.get("/usage")
+@router.answers(cluster_calls.USAGE)
 async def usage(
     request: Request,
     group: str = "",

@@ -12,8 +12,7 @@ from typing import Any
 from dask.utils import parse_bytes, parse_timedelta
 
 from cress.client.job_keywords import Duration
-from cress.client.lease_keywords import LeaseKeys
-from cress.client.lease_operations import body_of
+from cress.client.lease_keywords import LeaseKeys, body_of
 from cress.model.errors import InputError
 from cress.model.units import one_of
 

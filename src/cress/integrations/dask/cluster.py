@@ -20,7 +20,7 @@ from distributed.deploy.spec import SpecCluster
 from distributed.utils import NoOpAwaitable
 
 from cress.client import LeaseView, waiting
-from cress.client.client import Client
+from cress.client.blocking.client import Client
 from cress.client.errors import ClientError
 from cress.client.job_keywords import Duration
 from cress.client.lease_keywords import LeaseKeys

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from cress.client import LeaseView
-from cress.client.asyncclient import AsyncClient
+from cress.client.aio.client import AsyncClient
 from cress.client.errors import ClientError, NotFound, Refused
-from cress.client.lease_operations import over
+from cress.client.lease_changes import over
 from cress.integrations.dask.ask import Ask
 
 logger = logging.getLogger(__name__)

@@ -1,78 +1,48 @@
-"""``cress.Client``: jobs as objects, handles, functions on the cluster.
-
-One for each call of the API is ``http.Client``.
-"""
+"""``cress.AsyncClient``: jobs as objects, handles, functions on the cluster; ``http`` has one method for each call."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
-from cress.client import calls, mapping, move_calls, operations, reservation_calls
+from cress.client import calls
+from cress.client.aio import mapping, operations
+from cress.client.aio.handles import AsyncJobHandle
+from cress.client.aio.http import AsyncHttp
+from cress.client.aio.leases import AsyncLeases
+from cress.client.aio.mapping import AsyncResults
+from cress.client.aio.patient import AsyncPatientHttp
 from cress.client.bundle import Deadline
-from cress.client.config import TOKEN, Address, authority, check_token, check_url, find_center
-from cress.client.effects import RetryBudget, iterate, retried, run
-from cress.client.handles import JobHandle
-from cress.client.http import Client as Http
+from cress.client.found import found
 from cress.client.job_keywords import CallKeys
-from cress.client.jobs import JobFile
+from cress.client.jobs import JobFile, JobLike, several
 from cress.client.leader import ANSWER_SECONDS
-from cress.client.leases import Leases
-from cress.client.mapping import Results
-from cress.model.errors import InputError
+from cress.client.retries import RetryBudget
 from cress.protocol.licenceviews import LicenceView
 from cress.protocol.moveviews import PlanView, RoundView
 from cress.protocol.reservationviews import ReservationView
 from cress.protocol.views import AppliedJob, JobView, NodeView, PlaceView, StateView, Submitted
 
 R = TypeVar("R")
-# A job as an object, or the mapping of a job file.
-JobLike: TypeAlias = JobFile | Mapping[str, object]
 # For how long a center may be away, in seconds.
 PATIENCE = 300.0
 MOST_JOBS = 100
 
 
-class Found(NamedTuple):
-    """The address of a center, its Unix socket if it has one here, its authority, and the way to look it up again."""
-
-    url: str
-    token: str
-    advice: str
-    find: Any
-    socket: Path | None = None
-    ca: Path | None = None
-
-
-def found(url: str | None, token: str | None, data: Path | str | None) -> Found:
-    """The center that is meant. Raises ``NoCenter``, ``InputError``."""
-    if url is not None:
-        given = token if token is not None else os.environ.get(TOKEN, "").strip()
-        if not given:
-            raise InputError(f"{url} without a token", hint=f"token=, or {TOKEN} in the environment")
-        return Found(check_url(url, "url"), check_token(given, "token"), "", None, ca=authority())
-    find = partial(find_center, Path(data) if data is not None else None)
-    address: Address = find()
-    advice = f"start one with `cress up --data {address.data}`" if address.data else ""
-    return Found(address.url, address.token, advice, find, address.socket, address.ca)
-
-
-def several(jobs: JobLike | Sequence[JobLike]) -> Sequence[JobLike]:
-    """Jobs that are given together, or one alone."""
-    return [jobs] if isinstance(jobs, (JobFile, Mapping)) else jobs
-
-
-class Client:
+class AsyncClient:
     """A center, for programs and notebooks. Without arguments the one that the command line speaks to.
 
     ``url`` and ``token``, or the ``data`` directory of a center on this machine, name another one. A center that was
     there and is away is waited for ``patience`` seconds, wherever it starts again; ``timeout`` is what one answer may
-    take. Several threads may use it; close it, or use it in a ``with``. Methods raise ``ClientError``, and
-    ``InputError`` for what is wrong before it is sent; making one raises ``NoCenter``.
+    take. Close it, or use it in a ``with``. Methods raise ``ClientError``, and ``InputError`` for what is wrong before
+    it is sent; making one raises ``NoCenter``.
+
+    The one that blocks may be used by several threads. The one for asyncio has the same methods as coroutines, gives
+    asynchronous iterators, and may be used by one event loop.
     """
 
     def __init__(
@@ -86,53 +56,54 @@ class Client:
     ) -> None:
         place = found(url, token, data)
         # One method for each call of the API: groups, usage, operators' work.
-        self.http = Http(place.url, place.token, timeout, place.advice, place.find, place.socket, place.ca)
-        self.budget = RetryBudget(patience)
+        self.http = AsyncHttp(place.url, place.token, timeout, place.advice, place.find, place.socket, place.ca)
+        # Calls that are repeated while the center is away.
+        self.patient = AsyncPatientHttp(self.http, RetryBudget(patience))
         # Parts of nodes for frameworks that bring tasks of their own.
-        self.leases = Leases(self.http, self.budget)
+        self.leases = AsyncLeases(self.patient)
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(
+    async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        await self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.http.url}>"
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the connections."""
-        self.http.close()
+        await self.http.close()
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     @overload
-    def submit(self, jobs: JobLike, *, key: str = "", strict: bool = False) -> JobHandle: ...
+    async def submit(self, jobs: JobLike, *, key: str = "", strict: bool = False) -> AsyncJobHandle: ...
     @overload
-    def submit(self, jobs: Sequence[JobLike], *, key: str = "", strict: bool = False) -> list[JobHandle]: ...
-    def submit(
+    async def submit(self, jobs: Sequence[JobLike], *, key: str = "", strict: bool = False) -> list[AsyncJobHandle]: ...
+    async def submit(
         self, jobs: JobLike | Sequence[JobLike], *, key: str = "", strict: bool = False
-    ) -> JobHandle | list[JobHandle]:
+    ) -> AsyncJobHandle | list[AsyncJobHandle]:
         """Submit a job, or several together or not at all; they are stored when this returns.
 
         As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of
         an earlier one is the same one, for a day. ``strict``: jobs whose deadlines cannot be met are refused. Raises
         ``Refused``, whose ``faults`` say where a mistake is.
         """
-        made = run(operations.submit(several(jobs), key, self.budget, strict=strict), self.http)
-        handles = [JobHandle(self.http, self.budget, each.id, each.name, each.note) for each in made]
+        made = await operations.submit(several(jobs), key, self.patient, strict=strict)
+        handles = [AsyncJobHandle(self.patient, each.id, each.name, each.note) for each in made]
         return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
 
-    def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:
+    async def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:
         """Return the answer that a submit would get, with a ``note`` for each job and ids 0; store nothing.
 
         Raises ``Refused``.
         """
-        return run(operations.check(several(jobs), self.budget), self.http)
+        return await operations.check(several(jobs), self.patient)
 
-    def apply(
+    async def apply(
         self,
         jobs: JobLike | Sequence[JobLike],
         *,
@@ -147,15 +118,14 @@ class Client:
         rolled back or does not become ready, and ``TimeoutError`` after ``timeout`` seconds. The update goes on after
         both.
         """
-        operation = operations.apply(several(jobs), self.budget, dry_run=dry_run, wait=wait, timeout=timeout)
-        return run(operation, self.http)
+        return await operations.apply(several(jobs), self.patient, dry_run=dry_run, wait=wait, timeout=timeout)
 
-    def job(self, id: int) -> JobHandle:
+    async def job(self, id: int) -> AsyncJobHandle:
         """A handle of a job that is there. Raises ``NotFound``."""
-        view = run(retried(calls.job(id), self.budget), self.http)
-        return JobHandle(self.http, self.budget, view.id, view.name)
+        view = await self.patient.ask(calls.job(id))
+        return AsyncJobHandle(self.patient, view.id, view.name)
 
-    def jobs(
+    async def jobs(
         self,
         *,
         group: str = "",
@@ -167,17 +137,22 @@ class Client:
     ) -> list[JobView]:
         """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``, ``type``."""
         query = {"group": group, "user": user, "state": state, "name": name, "type": type}
-        return run(operations.jobs(query, limit, self.budget), self.http)
+        return await operations.jobs(query, limit, self.patient)
 
-    def as_completed(self, jobs: Iterable[JobHandle], timeout: float | None = None) -> Iterator[JobHandle]:
+    async def as_completed(
+        self,
+        jobs: Iterable[AsyncJobHandle],
+        timeout: float | None = None,
+    ) -> AsyncIterator[AsyncJobHandle]:
         """The jobs in the order in which they end; ``TimeoutError`` after ``timeout`` seconds."""
         handles = {handle.id: handle for handle in jobs}
-        for id in iterate(operations.as_completed(handles, timeout, self.budget), self.http):
-            yield handles[id]
+        async with aclosing(operations.as_completed(handles, timeout, self.patient)) as over:
+            async for id in over:
+                yield handles[id]
 
     # --- functions ----------------------------------------------------------------------------------------------------
 
-    def map(
+    async def map(
         self,
         function: Callable[..., R],
         items: Iterable[Any],
@@ -188,7 +163,7 @@ class Client:
         python: str = "",
         spool: str | os.PathLike[str] | None = None,
         **keys: Unpack[CallKeys],
-    ) -> Results[R]:
+    ) -> AsyncResults[R]:
         """Call ``function`` for each item on the cluster, as one array job: its results, in order, as they come.
 
         Of several iterables it gets one item each. ``chunk`` items are done by one task; if it is not given, there are
@@ -202,26 +177,26 @@ class Client:
         """
         deadline = Deadline.after(timeout)
         rows = list(zip(items, *more, strict=False))
-        operation = mapping.start(function, rows, chunk, python, spool, keys, self.budget)
-        bundle = run(operation, self.http)
-        job = JobHandle(self.http, self.budget, bundle.job) if bundle.job else None
-        return mapping.Results(self.http, self.budget, bundle, job, errors=return_exceptions, deadline=deadline)
+        bundle = await mapping.start(function, rows, chunk, python, spool, keys, self.patient)
+        job = AsyncJobHandle(self.patient, bundle.job) if bundle.job else None
+        return AsyncResults(self.patient, bundle, job, errors=return_exceptions, deadline=deadline)
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 
-    def state(self) -> StateView:
+    async def state(self) -> StateView:
         """The cluster in a few numbers."""
-        return run(retried(calls.state(), self.budget), self.http)
+        return await self.patient.ask(calls.state())
 
-    def nodes(self, where: str = "", rank: str = "") -> list[NodeView]:
+    async def nodes(self, where: str = "", rank: str = "") -> list[NodeView]:
         """The nodes, each with how it stands to a requirement and a rank if these are given (docs/constraints.md)."""
-        return run(operations.nodes(where, rank, self.budget), self.http)
+        return await operations.nodes(where, rank, self.patient)
 
-    def licences(self) -> tuple[LicenceView, ...]:
+    async def licences(self) -> tuple[LicenceView, ...]:
         """The licences of the cluster: how many there are, which jobs have some, which wait (docs/licences.md)."""
-        return run(retried(calls.licences(), self.budget), self.http).licences
+        page = await self.patient.ask(calls.licences())
+        return page.licences
 
-    def plan_moves(
+    async def plan_moves(
         self,
         job: int | None = None,
         *,
@@ -235,39 +210,41 @@ class Client:
         At most ``moves`` tasks that lose at most ``lost`` hours of cores and devices together; nothing is moved
         (docs/rebalance.md).
         """
-        return run(retried(move_calls.plan(job, goals, moves, lost), self.budget), self.http)
+        return await self.patient.ask(calls.plan_moves(job, goals, moves, lost))
 
-    def move(self, plan: PlanView) -> RoundView:
+    async def move(self, plan: PlanView) -> RoundView:
         """Begin to carry out a plan, one task after the other; ``moves`` says how far it is.
 
         Raises ``Refused`` if the cluster has changed.
         """
-        return run(retried(move_calls.begin(plan), self.budget), self.http)
+        return await self.patient.ask(calls.begin_moves(plan))
 
-    def moves(self) -> RoundView:
+    async def moves(self) -> RoundView:
         """Return the round of moves that is under way, or the last one."""
-        return run(retried(move_calls.last_round(), self.budget), self.http)
+        return await self.patient.ask(calls.last_round())
 
-    def stop_moves(self) -> RoundView:
+    async def stop_moves(self) -> RoundView:
         """End the round that is under way after its present step."""
-        return run(retried(move_calls.stop(), self.budget), self.http)
+        return await self.patient.ask(calls.stop_moves())
 
-    def reserve(self, name: str, **fields: Unpack[reservation_calls.ReservationKeys]) -> ReservationView:
+    async def reserve(self, name: str, **fields: Unpack[calls.ReservationKeys]) -> ReservationView:
         """Make an advance reservation (docs/reservations.md): of ``nodes`` or a ``count`` of them, from ``start`` (now)
         to ``until`` or for ``length``.
 
         Raises ``InputError`` for what makes no sense, and ``Refused`` if there is no room for it.
         """
-        return run(retried(reservation_calls.reserve(name, fields), self.budget), self.http)
+        return await self.patient.ask(calls.reserve(name, fields))
 
-    def reservations(self) -> tuple[ReservationView, ...]:
+    async def reservations(self) -> tuple[ReservationView, ...]:
         """Return the advance reservations, by their next starts."""
-        return run(retried(reservation_calls.reservations(), self.budget), self.http).reservations
+        page = await self.patient.ask(calls.reservations())
+        return page.reservations
 
-    def remove_reservation(self, name: str) -> ReservationView:
+    async def remove_reservation(self, name: str) -> ReservationView:
         """Remove an advance reservation; what runs in it goes on."""
-        return run(retried(reservation_calls.remove(name), self.budget), self.http)
+        return await self.patient.ask(calls.remove_reservation(name))
 
-    def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
+    async def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Return the places of running (of a service: ready) tasks of the jobs with a name, in one group or in all."""
-        return run(retried(calls.resolve(name, group), self.budget), self.http).places
+        page = await self.patient.ask(calls.resolve(name, group))
+        return page.places

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
-from urllib.parse import quote
 
 import msgspec
 
-from cress.client import calls, lease_calls, move_calls, reservation_calls
+from cress.client import calls, wire
+from cress.client.aio.runtime import in_thread, sleep
+from cress.client.answers import answer_in, refusal_of, told
 from cress.client.calls import Call
-from cress.client.errors import Broken, ClientError, Elsewhere, Unreachable
-from cress.client.leader import LeaderClient, elsewhere, no_leader, tries
-from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
+from cress.client.errors import Broken, Elsewhere, Unreachable
+from cress.client.found import found
+from cress.client.leader import LeaderClient, elsewhere, no_leader, pauses
+from cress.protocol.calls import job_calls
+from cress.protocol.configviews import ConfiguredView, ConfigView, RevisionView
 from cress.protocol.leadership import CentersPage, HandedOver
 from cress.protocol.leaseviews import LeasesPage
 from cress.protocol.licenceviews import LicencesPage
@@ -33,7 +37,6 @@ from cress.protocol.views import (
     NodeSettingsPage,
     NodesPage,
     NodeView,
-    PlacesChange,
     PlaceView,
     StateView,
     SubmittedPage,
@@ -59,44 +62,50 @@ CONNECTIONS = 100
 _T = TypeVar("_T")
 
 
-class Client(LeaderClient):
-    """A connection to a center, for use by several threads; close it, or use it in a ``with``.
+class AsyncHttp(LeaderClient):
+    """A connection to a center; close it, or use it in a ``with``. Several threads, or one event loop, may use it.
 
     Waiting that was asked for comes on top of ``timeout``. Every method raises ``ClientError``: ``Unreachable``,
     ``Unauthorized``, ``NotFound``, ``Refused`` or ``Unavailable``.
     """
+
+    _opened: tuple[httpx.AsyncClient, ...] = ()
 
     def _open(self) -> None:
         import httpx  # a tenth of a second, which nobody pays who only asks for help
 
         route = self._open_route()
         limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
-        self._http = httpx.Client(
+        self._http = httpx.AsyncClient(
             base_url=route.url,
             headers=route.headers,
             auth=route.auth,
             timeout=self._timeouts(0.0),
             # A proxy for the world outside would be asked for a center on this machine.
             trust_env=False,
-            transport=httpx.HTTPTransport(verify=route.tls, uds=route.socket or None, limits=limits, trust_env=False),
+            transport=httpx.AsyncHTTPTransport(
+                verify=route.tls, uds=route.socket or None, limits=limits, trust_env=False
+            ),
         )
-        self._closing.callback(self._http.close)
+        self._opened += (self._http,)
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(
+    async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        await self.close()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the connections."""
+        for http in self._opened:
+            await http.aclose()
         self._closing.close()
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
-    def submit(
+    async def submit(
         self, jobs: Sequence[Mapping[str, object]], *, key: str = "", dry_run: bool = False, strict: bool = False
     ) -> SubmittedPage:
         """Submit jobs, as in job files, together or not at all; their ids in the same order.
@@ -107,15 +116,15 @@ class Client(LeaderClient):
         """
         call = calls.submit(jobs, key, dry_run=dry_run, strict=strict)
         try:
-            return self.ask(call)
+            return await self.ask(call)
         except Broken:
-            return self.ask(call)
+            return await self.ask(call)
 
-    def job(self, id: int, wait: float = 0.0) -> JobView:
+    async def job(self, id: int, wait: float = 0.0) -> JobView:
         """One job; with ``wait`` the answer comes when it is over, or after so many seconds."""
-        return self.ask(calls.job(id, wait))
+        return await self.ask(calls.job(id, wait))
 
-    def jobs(
+    async def jobs(
         self,
         *,
         limit: int | None = None,
@@ -135,57 +144,57 @@ class Client(LeaderClient):
         of a cron job, steps of a dag, members of a service or database, which are not there otherwise.
         """
         words = {"group": group, "user": user, "state": state, "name": name, "type": type, "family": family}
-        return self.ask(calls.jobs(limit=limit, before=before, **words, since=since, until=until))
+        return await self.ask(calls.jobs(limit=limit, before=before, **words, since=since, until=until))
 
-    def tasks(self, id: int, *, limit: int | None = None, after: int | None = None, state: str = "") -> TasksPage:
+    async def tasks(self, id: int, *, limit: int | None = None, after: int | None = None, state: str = "") -> TasksPage:
         """Tasks of a job by index; ``after`` is the ``next`` of the page before."""
-        return self.ask(calls.tasks(id, limit=limit, after=after, state=state))
+        return await self.ask(calls.tasks(id, limit=limit, after=after, state=state))
 
-    def task(self, id: int, task: int) -> TaskView:
+    async def task(self, id: int, task: int) -> TaskView:
         """One task of a job."""
-        return self.ask(calls.task(id, task))
+        return await self.ask(calls.task(id, task))
 
-    def hold(self, id: int) -> JobView:
+    async def hold(self, id: int) -> JobView:
         """Start nothing more of a job until it is released; what runs of it goes on."""
-        return self.ask(calls.hold(id))
+        return await self.ask(calls.hold(id))
 
-    def release(self, id: int) -> JobView:
+    async def release(self, id: int) -> JobView:
         """Let a job that was held start."""
-        return self.ask(calls.release(id))
+        return await self.ask(calls.release(id))
 
-    def cancel(self, id: int) -> JobView:
+    async def cancel(self, id: int) -> JobView:
         """Stop a job and all its tasks; one that is over already stays as it is."""
-        return self.ask(calls.cancel(id))
+        return await self.ask(calls.cancel(id))
 
-    def hold_jobs(self, ids: Sequence[int]) -> HeldJobs:
+    async def hold_jobs(self, ids: Sequence[int]) -> HeldJobs:
         """Hold several jobs; if one of the ids is not a job, or its job is over, none is held."""
-        return self.ask(calls.hold_jobs(ids))
+        return await self.ask(calls.hold_jobs(ids))
 
-    def release_jobs(self, ids: Sequence[int]) -> HeldJobs:
+    async def release_jobs(self, ids: Sequence[int]) -> HeldJobs:
         """Release several jobs; if one of the ids is not a job, or its job is over, none is released."""
-        return self.ask(calls.release_jobs(ids))
+        return await self.ask(calls.release_jobs(ids))
 
-    def cancel_jobs(self, ids: Sequence[int]) -> CancelledJobs:
+    async def cancel_jobs(self, ids: Sequence[int]) -> CancelledJobs:
         """Stop several jobs, in their order; none of them if one does not exist."""
-        return self.ask(calls.cancel_jobs(ids))
+        return await self.ask(calls.cancel_jobs(ids))
 
-    def apply(self, jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> AppliedJobs:
+    async def apply(self, jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> AppliedJobs:
         """Create or update services, databases and cron jobs as these say, all or none; return the results in the same
         order.
         """
-        return self.ask(calls.apply(jobs, dry_run=dry_run))
+        return await self.ask(calls.apply(jobs, dry_run=dry_run))
 
-    def scale(self, id: int, tasks: int) -> JobView:
+    async def scale(self, id: int, tasks: int) -> JobView:
         """Give a service or database so many tasks."""
-        return self.ask(calls.scale(id, tasks))
+        return await self.ask(calls.scale(id, tasks))
 
-    def resume(self, id: int) -> SubmittedPage:
+    async def resume(self, id: int) -> SubmittedPage:
         """Submit what is left to do of a dag that is over, as a new dag."""
-        return self.ask(calls.resume(id))
+        return await self.ask(calls.resume(id))
 
-    def signal(self, id: int, signal: str, task: int | None = None) -> JobView:
+    async def signal(self, id: int, signal: str, task: int | None = None) -> JobView:
         """Send a signal, such as ``INT``, to the processes of a running task; ``None``: of all that run."""
-        return self.ask(calls.signal(id, signal, task))
+        return await self.ask(calls.signal(id, signal, task))
 
     def logs(
         self,
@@ -197,7 +206,7 @@ class Client(LeaderClient):
         follow: bool = False,
         attempt: int | None = None,
         since: int | None = None,
-    ) -> Iterator[Piece]:
+    ) -> AsyncIterator[Piece]:
         """Read what a task wrote to ``stdout`` or ``stderr`` from byte ``offset`` on, in its last attempt or in
         ``attempt``.
 
@@ -206,9 +215,9 @@ class Client(LeaderClient):
         What the log has not kept is a piece that says so, and an empty one is a sign of life.
         """
         call = calls.logs(id, task, stream, offset, follow=follow, attempt=attempt, since=since)
-        yield from self.read(call, follow=follow)
+        return self.read(call, follow=follow)
 
-    def exec(
+    async def exec(
         self,
         id: int,
         command: Sequence[str],
@@ -220,44 +229,45 @@ class Client(LeaderClient):
         """Run a command in a task that runs, with a ``terminal`` of (rows, columns) or with pipes; see ``Command``."""
         from cress.client.execution import run_inside
 
-        path = f"/v1/jobs/{id}/tasks/{task}/exec"
+        path = job_calls.EXEC.at(id, task)
         given = dict(environment or {})
 
         def begin() -> Command:
-            with self._told():
+            with told(self.url, self.timeout, self._advice):
                 return run_inside(self._route, path, command, environment=given, terminal=terminal, advice=self._advice)
 
-        return self._following(begin)
+        for pause in pauses():
+            await sleep(pause)
+            try:
+                return await in_thread(begin)
+            except Elsewhere as moved:
+                self._follow(moved)
+        raise no_leader()
 
     # --- groups, nodes, the whole -------------------------------------------------------------------------------------
 
-    def groups(self) -> GroupsPage:
+    async def groups(self) -> GroupsPage:
         """The groups, and all of them as a text that can be applied again."""
-        return self.ask(calls.groups())
+        return await self.ask(calls.groups())
 
-    def apply_groups(
+    async def apply_groups(
         self, text: str, *, file: str = "", moves: Mapping[str, str] | None = None, dry_run: bool = False
     ) -> Applied:
         """Make ``text`` the groups; ``moves`` says where the jobs of removed groups go; a dry run changes nothing."""
-        query = {"dry_run": "true" if dry_run else ""}
-        body = {"text": text, "file": file, "moves": dict(moves or {})}
-        return self._call(Applied, "PUT", "/v1/groups", query=query, body=body)
+        return await self.ask(calls.apply_groups(text, file=file, moves=moves, dry_run=dry_run))
 
-    def set_group(self, name: str, values: Mapping[str, str | None], *, dry_run: bool = False) -> Applied:
+    async def set_group(self, name: str, values: Mapping[str, str | None], *, dry_run: bool = False) -> Applied:
         """Change keywords of one group (``MaxRunningJobs``, ``Submit``); ``None``: it is not given any more.
 
         A dry run changes nothing.
         """
-        query = {"dry_run": "true" if dry_run else ""}
-        return self._call(
-            Applied, "POST", f"/v1/groups/{quote(name, safe='')}", query=query, body={"values": dict(values)}
-        )
+        return await self.ask(calls.set_group(name, values, dry_run=dry_run))
 
-    def config(self) -> ConfigView:
+    async def config(self) -> ConfigView:
         """Return the configuration of the cluster."""
-        return self._call(ConfigView, "GET", "/v1/config")
+        return await self.ask(calls.config())
 
-    def change_config(
+    async def change_config(
         self,
         text: str | None = None,
         *,
@@ -283,58 +293,58 @@ class Client(LeaderClient):
             "file": file,
             "moves": dict(moves or {}),
         }
-        query = {"dry_run": "true" if dry_run else ""}
-        return self._call(ConfiguredView, "PUT", "/v1/config", query=query, body=body)
+        return await self.ask(calls.change_config(body, dry_run=dry_run))
 
-    def config_history(self) -> tuple[RevisionView, ...]:
+    async def config_history(self) -> tuple[RevisionView, ...]:
         """Return the revisions of the configuration that are kept, newest first, without their documents."""
-        return self._call(HistoryView, "GET", "/v1/config/history").revisions
+        page = await self.ask(calls.config_history())
+        return page.revisions
 
-    def config_revision(self, number: int) -> RevisionView:
+    async def config_revision(self, number: int) -> RevisionView:
         """Return a revision of the configuration with its document."""
-        return self._call(RevisionView, "GET", f"/v1/config/history/{number}")
+        return await self.ask(calls.config_revision(number))
 
-    def nodes(self) -> tuple[NodeView, ...]:
+    async def nodes(self) -> tuple[NodeView, ...]:
         """The nodes, in the order in which they registered."""
-        return self.match_nodes().nodes
+        page = await self.match_nodes()
+        return page.nodes
 
-    def match_nodes(self, where: str = "", rank: str = "") -> NodesPage:
+    async def match_nodes(self, where: str = "", rank: str = "") -> NodesPage:
         """All nodes in that order too, each with how it stands to a requirement and a rank; and what is odd about
         these.
         """
-        page = self.ask(calls.nodes(where, rank))
+        page = await self.ask(calls.nodes(where, rank))
         found = [*page.nodes]
         while page.next is not None:
-            page = self.ask(calls.nodes(where, rank, page.next))
+            page = await self.ask(calls.nodes(where, rank, page.next))
             found += page.nodes
         return NodesPage(nodes=tuple(found), notes=page.notes)
 
-    def node(self, name: str) -> NodeView:
+    async def node(self, name: str) -> NodeView:
         """One node."""
-        return self.ask(calls.node(name))
+        return await self.ask(calls.node(name))
 
-    def cordon(self, name: str, reason: str = "") -> NodeView:
+    async def cordon(self, name: str, reason: str = "") -> NodeView:
         """Exclude a node from new tasks; running tasks go on."""
-        return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/cordon", body={"reason": reason})
+        return await self.ask(calls.cordon(name, reason))
 
-    def uncordon(self, name: str) -> NodeView:
+    async def uncordon(self, name: str) -> NodeView:
         """Let tasks start on a node again."""
-        return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/uncordon", body={"reason": ""})
+        return await self.ask(calls.uncordon(name))
 
-    def forget(self, name: str) -> NodeView:
+    async def forget(self, name: str) -> NodeView:
         """Declare a node dead: its tasks are lost and run elsewhere. How the node was."""
-        return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/forget", body={})
+        return await self.ask(calls.forget(name))
 
-    def drain(self, name: str, deadline: float, reason: str = "") -> NodeView:
+    async def drain(self, name: str, deadline: float, reason: str = "") -> NodeView:
         """Keep new tasks off a node; what still runs there after ``deadline`` seconds is stopped and runs elsewhere."""
-        body = {"deadline": deadline, "reason": reason}
-        return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/drain", body=body)
+        return await self.ask(calls.drain(name, deadline, reason))
 
-    def node_settings(self, name: str) -> NodeSettingsPage:
+    async def node_settings(self, name: str) -> NodeSettingsPage:
         """Return what is set of a node in the center, what its executor reports, and the revisions."""
-        return self._call(NodeSettingsPage, "GET", f"/v1/nodes/{quote(name, safe='')}/settings")
+        return await self.ask(calls.node_settings(name))
 
-    def set_node(
+    async def set_node(
         self,
         name: str,
         *,
@@ -350,99 +360,99 @@ class Client(LeaderClient):
         It is refused unless ``revision`` is the present one, if it is given.
         """
         body = {"labels": dict(labels or {}), "revert": revert, "revision": revision, **values}
-        return self._call(NodeSettingsPage, "POST", f"/v1/nodes/{quote(name, safe='')}/settings", body=body)
+        return await self.ask(calls.set_node(name, body))
 
-    def usage(
+    async def usage(
         self, *, group: str = "", since: float | None = None, until: float | None = None, by: str = "hour"
     ) -> UsagePage:
         """Return the usage of groups by ``hour`` or ``day``; ``next`` of a page is ``since`` of the following one."""
-        return self.ask(calls.usage(group=group, since=since, until=until, by=by))
+        return await self.ask(calls.usage(group=group, since=since, until=until, by=by))
 
-    def plan_moves(
+    async def plan_moves(
         self, job: int | None = None, goals: Sequence[str] = (), moves: int | None = None, lost: float | None = None
     ) -> PlanView:
         """Return the moves that let a waiting job start, or that serve these goals; nothing is moved."""
-        return self.ask(move_calls.plan(job, goals, moves, lost))
+        return await self.ask(calls.plan_moves(job, goals, moves, lost))
 
-    def begin_moves(self, plan: PlanView) -> RoundView:
+    async def begin_moves(self, plan: PlanView) -> RoundView:
         """Begin a round that carries out a plan."""
-        return self.ask(move_calls.begin(plan))
+        return await self.ask(calls.begin_moves(plan))
 
-    def stop_moves(self) -> RoundView:
+    async def stop_moves(self) -> RoundView:
         """End the round that is under way after its present step."""
-        return self.ask(move_calls.stop())
+        return await self.ask(calls.stop_moves())
 
-    def reserve(self, name: str, fields: reservation_calls.ReservationKeys) -> ReservationView:
+    async def reserve(self, name: str, fields: calls.ReservationKeys) -> ReservationView:
         """Make an advance reservation."""
-        return self.ask(reservation_calls.reserve(name, fields))
+        return await self.ask(calls.reserve(name, fields))
 
-    def reservations(self) -> ReservationsPage:
+    async def reservations(self) -> ReservationsPage:
         """List the advance reservations."""
-        return self.ask(reservation_calls.reservations())
+        return await self.ask(calls.reservations())
 
-    def remove_reservation(self, name: str) -> ReservationView:
+    async def remove_reservation(self, name: str) -> ReservationView:
         """Remove an advance reservation."""
-        return self.ask(reservation_calls.remove(name))
+        return await self.ask(calls.remove_reservation(name))
 
-    def last_round(self) -> RoundView:
+    async def last_round(self) -> RoundView:
         """Return the round of moves that is under way, or the last one."""
-        return self.ask(move_calls.last_round())
+        return await self.ask(calls.last_round())
 
-    def leases(self, workload: str = "", group: str = "", after: int | None = None) -> LeasesPage:
+    async def leases(self, workload: str = "", group: str = "", after: int | None = None) -> LeasesPage:
         """Leases of workloads, who uses them and to whom they are lent."""
-        return self.ask(lease_calls.leases(workload, group, after=after))
+        return await self.ask(calls.leases(workload, group, after=after))
 
-    def lease(self, id: str) -> LeasesPage:
+    async def lease(self, id: str) -> LeasesPage:
         """One lease (JOB.TASK), or all of one request (JOB)."""
-        return self.ask(lease_calls.lease(id))
+        return await self.ask(calls.lease(id))
 
-    def request_leases(self, body: Mapping[str, object], key: str = "") -> LeasesPage:
+    async def request_leases(self, body: Mapping[str, object], key: str = "") -> LeasesPage:
         """Ask for leases."""
-        return self.ask(lease_calls.request(body, key))
+        return await self.ask(calls.request_leases(body, key))
 
-    def use_lease(self, id: str, amounts: str | Mapping[str, object]) -> LeasesPage:
+    async def use_lease(self, id: str, amounts: str | Mapping[str, object]) -> LeasesPage:
         """Say what the holder of a lease uses by itself."""
-        return self.ask(lease_calls.use(id, amounts))
+        return await self.ask(calls.use_lease(id, amounts))
 
-    def submit_in_lease(self, id: str, job: Mapping[str, object], key: str = "") -> SubmittedPage:
+    async def submit_in_lease(self, id: str, job: Mapping[str, object], key: str = "") -> SubmittedPage:
         """Submit a job that runs in a lease."""
-        return self.ask(lease_calls.submit(id, job, key))
+        return await self.ask(calls.submit_in_lease(id, job, key))
 
-    def grow_lease(self, id: str, count: int = 1, key: str = "") -> LeasesPage:
+    async def grow_lease(self, id: str, count: int = 1, key: str = "") -> LeasesPage:
         """Ask for more leases of the same kind."""
-        return self.ask(lease_calls.grow(id, count, key))
+        return await self.ask(calls.grow_lease(id, count, key))
 
-    def shrink_lease(self, id: str, count: int = 1) -> LeasesPage:
+    async def shrink_lease(self, id: str, count: int = 1) -> LeasesPage:
         """Release some leases of one request."""
-        return self.ask(lease_calls.shrink(id, count))
+        return await self.ask(calls.shrink_lease(id, count))
 
-    def renew_lease(self, id: str) -> LeasesPage:
+    async def renew_lease(self, id: str) -> LeasesPage:
         """Begin the terms of the leases of a workload anew."""
-        return self.ask(lease_calls.renew(id))
+        return await self.ask(calls.renew_lease(id))
 
-    def release_lease(self, id: str) -> LeasesPage:
+    async def release_lease(self, id: str) -> LeasesPage:
         """Give a lease back, or all of one request."""
-        return self.ask(lease_calls.release(id))
+        return await self.ask(calls.release_lease(id))
 
-    def licences(self) -> LicencesPage:
+    async def licences(self) -> LicencesPage:
         """The licences of the cluster, and who has some."""
-        return self.ask(calls.licences())
+        return await self.ask(calls.licences())
 
-    def centers(self) -> CentersPage:
+    async def centers(self) -> CentersPage:
         """The centers that share a store: which one leads, which one answers."""
-        return self.ask(calls.centers())
+        return await self.ask(calls.centers())
 
-    def hand_over(self) -> HandedOver:
+    async def hand_over(self) -> HandedOver:
         """Have another center lead; this one must lead itself."""
-        return self.ask(calls.hand_over())
+        return await self.ask(calls.hand_over())
 
-    def state(self) -> StateView:
+    async def state(self) -> StateView:
         """The cluster in a few numbers."""
-        return self.ask(calls.state())
+        return await self.ask(calls.state())
 
     def events(
         self, *, after: int | None = None, job: int | None = None, group: str = "", follow: bool = True
-    ) -> Iterator[EventView]:
+    ) -> AsyncIterator[EventView]:
         """Yield events from now on or after event ``after``; without ``follow`` only those that are kept.
 
         When the connection breaks off (``Unreachable``), go on with the ``number`` of the last one as ``after``.
@@ -451,18 +461,18 @@ class Client(LeaderClient):
 
     # --- names --------------------------------------------------------------------------------------------------------
 
-    def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
+    async def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Return the places of the running tasks of the jobs with a name, in one group or in all, by job and task."""
-        return self.ask(calls.resolve(name, group)).places
+        page = await self.ask(calls.resolve(name, group))
+        return page.places
 
-    def watch_names(self, name: str, *, group: str = "") -> Iterator[tuple[PlaceView, ...]]:
+    async def watch_names(self, name: str, *, group: str = "") -> AsyncIterator[tuple[PlaceView, ...]]:
         """Yield the places of a name now and after every change.
 
         When the connection breaks off (``Unreachable``), begin anew: the first answer is the whole one again.
         """
         places: dict[int, PlaceView] = {}
-        watch = Call(PlacesChange, "GET", f"/v1/names/{quote(name, safe='')}/watch", {"group": group})
-        for change in self._events(watch):
+        async for change in self._events(calls.watch_name(name, group)):
             if change.all:
                 places.clear()
             for attempt in change.gone:
@@ -470,22 +480,23 @@ class Client(LeaderClient):
             places |= {place.attempt: place for place in change.places}
             yield tuple(sorted(places.values(), key=lambda place: (place.job, place.task)))
 
-    def health(self) -> dict[str, Any]:
+    async def health(self) -> dict[str, Any]:
         """Return whether the center is healthy; no token is needed."""
-        return self._call(dict[str, Any], "GET", "/v1/health")
+        return await self.ask(calls.health())
 
     # --- how ----------------------------------------------------------------------------------------------------------
 
-    def ask(self, call: Call[_T]) -> _T:
+    async def ask(self, call: Call[_T]) -> _T:
         """The answer to one call."""
-        content, headers = calls.content_of(call)
-        for _ in tries():
+        content, headers = wire.content_of(call)
+        for pause in pauses():
+            await sleep(pause)
             try:
-                with self._told():
-                    answer = self._http.request(
-                        call.method,
+                with told(self.url, self.timeout, self._advice):
+                    answer = await self._http.request(
+                        call.row.method,
                         call.path,
-                        params=calls.query_of(call.query),
+                        params=wire.query_of(call.query),
                         content=content,
                         headers=headers,
                         timeout=self._timeouts(call.wait),
@@ -493,55 +504,45 @@ class Client(LeaderClient):
                 return answer_in(answer, call, self.url)
             except Unreachable:
                 # Of several centers another one may answer.
-                if not (call.again and self.look()):
+                if not (call.row.again and await in_thread(self.look)):
                     raise
             except Elsewhere as moved:
                 self._follow(moved)
         raise no_leader()
 
-    def read(self, call: Call[bytes], *, follow: bool) -> Iterator[Piece]:
+    async def read(self, call: Call[bytes], *, follow: bool) -> AsyncGenerator[Piece, None]:
         """A log piece by piece; ``follow``: with signs of life while there is nothing to say."""
-        pieces = calls.Pieces()
-        with self._answer(call, LOG_SECONDS if follow else self.timeout) as answer:
-            for data in answer.iter_bytes():
-                yield from pieces.feed(data)
+        pieces = wire.Pieces()
+        async with self._answer(call, LOG_SECONDS if follow else self.timeout) as answer:
+            async for data in answer.aiter_bytes():
+                for piece in pieces.feed(data):
+                    yield piece
 
-    def _call(
-        self,
-        kind: type[_T],
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, object] | None = None,
-        body: Mapping[str, object] | None = None,
-        wait: float = 0.0,
-        headers: Mapping[str, str] | None = None,
-    ) -> _T:
-        return self.ask(Call(kind, method, path, query or {}, body, wait, headers or {}))
-
-    def _events(self, call: Call[_T]) -> Iterator[_T]:
+    async def _events(self, call: Call[_T]) -> AsyncIterator[_T]:
         """Yield the center's server-sent events one by one."""
-        with self._answer(call, EVENT_SECONDS) as answer:
-            for line in answer.iter_lines():
+        async with self._answer(call, EVENT_SECONDS) as answer:
+            async for line in answer.aiter_lines():
                 if line.startswith("data: "):
-                    yield msgspec.json.decode(line.removeprefix("data: "), type=call.kind)
+                    yield msgspec.json.decode(line.removeprefix("data: "), type=call.row.answer)
 
-    @contextmanager
-    def _answer(self, call: Call[_T], silence: float | None) -> Iterator[httpx.Response]:
+    @asynccontextmanager
+    async def _answer(self, call: Call[_T], silence: float | None) -> AsyncIterator[httpx.Response]:
         """An answer that comes bit by bit; ``silence`` is how long it may pause, in seconds."""
         import httpx
 
         budget = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=silence)
-        query = calls.query_of(call.query)
-        for _ in tries():
-            with self._told(), self._http.stream(call.method, call.path, params=query, timeout=budget) as answer:
-                moved = elsewhere(answer.status_code, answer.headers)
-                if moved is None:
-                    if answer.status_code != httpx.codes.OK:
-                        answer.read()
-                        raise refusal_of(answer)
-                    yield answer
-                    return
+        query = wire.query_of(call.query)
+        for pause in pauses():
+            await sleep(pause)
+            with told(self.url, self.timeout, self._advice):
+                async with self._http.stream(call.row.method, call.path, params=query, timeout=budget) as answer:
+                    moved = elsewhere(answer.status_code, answer.headers)
+                    if moved is None:
+                        if answer.status_code != httpx.codes.OK:
+                            await answer.aread()
+                            raise refusal_of(answer)
+                        yield answer
+                        return
             self._follow(moved)
         raise no_leader()
 
@@ -550,53 +551,8 @@ class Client(LeaderClient):
 
         return httpx.Timeout(self.timeout + wait, connect=CONNECT_SECONDS)
 
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Errors of the connection as sentences."""
-        with told(self.url, self.timeout, self._advice):
-            yield
 
-
-@contextmanager
-def told(url: str, timeout: float, advice: str) -> Iterator[None]:
-    """Errors of a connection as sentences."""
-    import httpx
-
-    from cress.client.tls import tls_error
-
-    try:
-        yield
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        refused = tls_error(error, url)
-        if refused is not None:
-            raise refused from None
-        raise Unreachable(f"no center answers at {url} ({calls.cause_of(error)}){advice}") from None
-    except httpx.TimeoutException:
-        raise Unreachable(f"the center at {url} gave no answer within {timeout:g} s") from None
-    except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
-        raise Broken(
-            f"the connection to the center at {url} broke off ({calls.cause_of(error)}){_perhaps_tls(url, error)}"
-        ) from None
-
-
-def _perhaps_tls(url: str, error: Exception) -> str:
-    """Return advice for a connection that ended at once: a port for TLS closes one that speaks HTTP."""
-    import httpx
-
-    without = url.startswith("http:") and isinstance(error, (httpx.RemoteProtocolError, httpx.ReadError))
-    return "; a center that speaks TLS is at https://" if without else ""
-
-
-def answer_in(answer: httpx.Response, call: Call[_T], url: str) -> _T:
-    """Return the answer to a call that the center at ``url`` has given. Raises ``Elsewhere`` and refusals."""
-    moved = elsewhere(answer.status_code, answer.headers)
-    if moved is not None:
-        raise moved
-    if not answer.is_success:
-        raise refusal_of(answer)
-    return calls.answer_of(call, answer.content, url)
-
-
-def refusal_of(answer: httpx.Response) -> ClientError:
-    """The error that an answer stands for."""
-    return calls.refusal(answer.status_code, answer.content, str(answer.url.copy_with(raw_path=b"/")))
+def connect(data: Path | None = None) -> AsyncHttp:
+    """A client of the center that ``data``, the environment or the user's data directory names."""
+    place = found(None, None, data)
+    return AsyncHttp(place.url, place.token, advice=place.advice, find=place.find, socket=place.socket, ca=place.ca)

@@ -1,21 +1,24 @@
-"""``AsyncClient.leases``: ``Client.leases`` for asyncio, with the same names as coroutines."""
+"""``AsyncClient.leases``: leases of the cluster for frameworks that bring tasks of their own."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from contextlib import aclosing
+from typing import Any, TypeAlias, Unpack
 
-from cress.client import lease_calls, lease_operations
-from cress.client.asynchandles import AsyncJobHandle
-from cress.client.effects import RetryBudget, aiterate, arun, retried
+from cress.client import calls
+from cress.client.aio import lease_operations
+from cress.client.aio.handles import AsyncJobHandle
+from cress.client.aio.patient import AsyncPatientHttp
+from cress.client.calls import Call
 from cress.client.job_keywords import Duration, Resource
 from cress.client.jobs import JobFile, mapping_of
-from cress.client.lease_keywords import AskKeys, LeaseKeys
-from cress.client.lease_operations import Views
-from cress.protocol.leaseviews import LeaseView
+from cress.client.lease_changes import job_of
+from cress.client.lease_keywords import AskKeys, LeaseKeys, body_of
+from cress.protocol.leaseviews import LeasesPage, LeaseView
 
-if TYPE_CHECKING:
-    from cress.client.asynchttp import AsyncHttp
+# Leases as they are now.
+Views: TypeAlias = list[LeaseView]
 
 
 class AsyncLeases:
@@ -25,9 +28,8 @@ class AsyncLeases:
     ``watch``.
     """
 
-    def __init__(self, http: AsyncHttp, budget: RetryBudget) -> None:
-        self._http = http
-        self._budget = budget
+    def __init__(self, center: AsyncPatientHttp) -> None:
+        self._center = center
 
     async def request(
         self,
@@ -65,60 +67,53 @@ class AsyncLeases:
             "uses": uses,
             **keys,
         }
-        page = await arun(retried(lease_calls.request(lease_operations.body_of(given), key), self._budget), self._http)
-        return list(page.leases)
+        return await self._leases(calls.request_leases(body_of(given), key))
 
     async def check(self, resource: Resource | None = None, *, workload: str, **keys: Unpack[AskKeys]) -> str:
         """Return the remarks that a request would get; ask for nothing. Raises ``Refused`` as the request would."""
-        body = lease_operations.body_of({"resource": resource, "workload": workload, **keys})
-        return (await arun(retried(lease_calls.request(body, dry_run=True), self._budget), self._http)).note
+        body = body_of({"resource": resource, "workload": workload, **keys})
+        page = await self._center.ask(calls.request_leases(body, dry_run=True))
+        return page.note
 
     async def list(self, *, workload: str = "", group: str = "") -> Views:
         """Return the leases of a workload, or all: those that wait, those that are held, those that the center
         keeps.
         """
-        return await arun(lease_operations.listed(workload, group, self._budget), self._http)
+        return await lease_operations.listed(workload, group, self._center)
 
     async def get(self, id: str | int) -> Views:
         """Return a lease (JOB.TASK) or those of one request (JOB); none if they are over."""
-        return list((await arun(retried(lease_calls.lease(str(id)), self._budget), self._http)).leases)
+        return await self._leases(calls.lease(str(id)))
 
     async def use(self, id: str | int, amounts: Resource) -> LeaseView:
         """Say what the holder of a lease uses of it by itself; the rest is idle. Return the lease."""
-        call = lease_calls.use(str(id), amounts)
-        return (await arun(retried(call, self._budget), self._http)).leases[0]
+        leases = await self._leases(calls.use_lease(str(id), amounts))
+        return leases[0]
 
     async def submit(self, id: str | int, job: JobFile | Mapping[str, Any], *, key: str = "") -> AsyncJobHandle:
         """Submit a job whose tasks run in a lease: on its node, first in its idle parts."""
         mapping = {name: value for name, value in mapping_of(job).items() if name != "type" or value != "batch"}
-        (made,) = (await arun(retried(lease_calls.submit(str(id), mapping, key), self._budget), self._http)).jobs
-        return AsyncJobHandle(self._http, self._budget, made.id, made.name, made.note)
+        page = await self._center.ask(calls.submit_in_lease(str(id), mapping, key))
+        (made,) = page.jobs
+        return AsyncJobHandle(self._center, made.id, made.name, made.note)
 
     async def grow(self, id: str | int, count: int = 1, *, key: str = "") -> Views:
         """Ask for more leases like those of a request: a new request, whose leases are returned."""
-        return list(
-            (
-                await arun(retried(lease_calls.grow(lease_operations.job_of(id), count, key), self._budget), self._http)
-            ).leases
-        )
+        return await self._leases(calls.grow_lease(job_of(id), count, key))
 
     async def shrink(self, id: str | int, count: int = 1) -> Views:
         """Release some held leases of a request, idle and young ones first; return all of it."""
-        return list(
-            (
-                await arun(retried(lease_calls.shrink(lease_operations.job_of(id), count), self._budget), self._http)
-            ).leases
-        )
+        return await self._leases(calls.shrink_lease(job_of(id), count))
 
     async def release(self, id: str | int) -> Views:
-        """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait; return what is left of
-        it.
+        """Give a lease back (JOB.TASK), or all of one request (JOB), with those that wait; return what is left of it:
+        nothing if it was over.
         """
-        return list((await arun(retried(lease_calls.release(str(id)), self._budget), self._http)).leases)
+        return await self._leases(calls.release_lease(str(id)))
 
     async def renew(self, id: str | int) -> Views:
         """Begin the terms of the user's leases of that workload anew."""
-        return list((await arun(retried(lease_calls.renew(str(id)), self._budget), self._http)).leases)
+        return await self._leases(calls.renew_lease(str(id)))
 
     async def watch(
         self, id: str | int = "", *, workload: str = "", group: str = "", renews: bool = True
@@ -130,6 +125,10 @@ class AsyncLeases:
         ``over``.
         """
         ids = (str(id),) if id != "" else ()
-        operation = lease_operations.watched(ids, workload, group, self._budget, renews=renews)
-        async for each in aiterate(operation, self._http):
-            yield each
+        async with aclosing(lease_operations.watched(ids, workload, group, self._center, renews=renews)) as leases:
+            async for lease in leases:
+                yield lease
+
+    async def _leases(self, call: Call[LeasesPage]) -> Views:
+        page = await self._center.ask(call)
+        return [*page.leases]

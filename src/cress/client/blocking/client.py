@@ -1,36 +1,49 @@
-"""``cress.AsyncClient``: ``cress.Client`` for asyncio, with the same names as coroutines."""
+# Written by tools/blocking_client.py: edit aio/client.py.
+"""``cress.Client``: jobs as objects, handles, functions on the cluster; ``http`` has one method for each call."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from cress.client import calls, mapping, move_calls, operations, reservation_calls
-from cress.client.asynchandles import AsyncJobHandle
-from cress.client.asynchttp import AsyncHttp
-from cress.client.asyncleases import AsyncLeases
-from cress.client.asyncmapping import AsyncResults
+from cress.client import calls
+from cress.client.blocking import mapping, operations
+from cress.client.blocking.handles import JobHandle
+from cress.client.blocking.http import Http
+from cress.client.blocking.leases import Leases
+from cress.client.blocking.mapping import Results
+from cress.client.blocking.patient import PatientHttp
 from cress.client.bundle import Deadline
-from cress.client.client import MOST_JOBS, PATIENCE, JobLike, found, several
-from cress.client.effects import RetryBudget, aiterate, arun, retried
+from cress.client.found import found
 from cress.client.job_keywords import CallKeys
-from cress.client.jobs import JobFile
+from cress.client.jobs import JobFile, JobLike, several
 from cress.client.leader import ANSWER_SECONDS
+from cress.client.retries import RetryBudget
 from cress.protocol.licenceviews import LicenceView
 from cress.protocol.moveviews import PlanView, RoundView
 from cress.protocol.reservationviews import ReservationView
 from cress.protocol.views import AppliedJob, JobView, NodeView, PlaceView, StateView, Submitted
 
 R = TypeVar("R")
+# For how long a center may be away, in seconds.
+PATIENCE = 300.0
+MOST_JOBS = 100
 
 
-class AsyncClient:
-    """``cress.Client`` for asyncio: every method is a coroutine, every iterator asynchronous.
+class Client:
+    """A center, for programs and notebooks. Without arguments the one that the command line speaks to.
 
-    One event loop may use it; close it, or use it in an ``async with``.
+    ``url`` and ``token``, or the ``data`` directory of a center on this machine, name another one. A center that was
+    there and is away is waited for ``patience`` seconds, wherever it starts again; ``timeout`` is what one answer may
+    take. Close it, or use it in a ``with``. Methods raise ``ClientError``, and ``InputError`` for what is wrong before
+    it is sent; making one raises ``NoCenter``.
+
+    The one that blocks may be used by several threads. The one for asyncio has the same methods as coroutines, gives
+    asynchronous iterators, and may be used by one event loop.
     """
 
     def __init__(
@@ -43,59 +56,61 @@ class AsyncClient:
         timeout: float = ANSWER_SECONDS,
     ) -> None:
         place = found(url, token, data)
-        self.http = AsyncHttp(place.url, place.token, timeout, place.advice, place.find, place.socket, place.ca)
-        self.budget = RetryBudget(patience)
+        # One method for each call of the API: groups, usage, operators' work.
+        self.http = Http(place.url, place.token, timeout, place.advice, place.find, place.socket, place.ca)
+        # Calls that are repeated while the center is away.
+        self.patient = PatientHttp(self.http, RetryBudget(patience))
         # Parts of nodes for frameworks that bring tasks of their own.
-        self.leases = AsyncLeases(self.http, self.budget)
+        self.leases = Leases(self.patient)
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.http.url}>"
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the connections."""
-        await self.http.aclose()
+        self.http.close()
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     @overload
-    async def submit(self, jobs: JobLike, *, key: str = "", strict: bool = False) -> AsyncJobHandle: ...
+    def submit(self, jobs: JobLike, *, key: str = "", strict: bool = False) -> JobHandle: ...
     @overload
-    async def submit(self, jobs: Sequence[JobLike], *, key: str = "", strict: bool = False) -> list[AsyncJobHandle]: ...
-    async def submit(
+    def submit(self, jobs: Sequence[JobLike], *, key: str = "", strict: bool = False) -> list[JobHandle]: ...
+    def submit(
         self, jobs: JobLike | Sequence[JobLike], *, key: str = "", strict: bool = False
-    ) -> AsyncJobHandle | list[AsyncJobHandle]:
+    ) -> JobHandle | list[JobHandle]:
         """Submit a job, or several together or not at all; they are stored when this returns.
 
         As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of
         an earlier one is the same one, for a day. ``strict``: jobs whose deadlines cannot be met are refused. Raises
         ``Refused``, whose ``faults`` say where a mistake is.
         """
-        made = await arun(operations.submit(several(jobs), key, self.budget, strict=strict), self.http)
-        handles = [AsyncJobHandle(self.http, self.budget, each.id, each.name, each.note) for each in made]
+        made = operations.submit(several(jobs), key, self.patient, strict=strict)
+        handles = [JobHandle(self.patient, each.id, each.name, each.note) for each in made]
         return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
 
-    async def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:
+    def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:
         """Return the answer that a submit would get, with a ``note`` for each job and ids 0; store nothing.
 
         Raises ``Refused``.
         """
-        return await arun(operations.check(several(jobs), self.budget), self.http)
+        return operations.check(several(jobs), self.patient)
 
-    async def apply(
+    def apply(
         self,
         jobs: JobLike | Sequence[JobLike],
         *,
         dry_run: bool = False,
         wait: bool = False,
-        timeout: float | None = None,  # noqa: ASYNC109 – the same names as in Client
+        timeout: float | None = None,
     ) -> list[AppliedJob]:
         """Create or update services, databases and cron jobs as these say, all or none; return the result for each.
 
@@ -104,15 +119,14 @@ class AsyncClient:
         rolled back or does not become ready, and ``TimeoutError`` after ``timeout`` seconds. The update goes on after
         both.
         """
-        operation = operations.apply(several(jobs), self.budget, dry_run=dry_run, wait=wait, timeout=timeout)
-        return await arun(operation, self.http)
+        return operations.apply(several(jobs), self.patient, dry_run=dry_run, wait=wait, timeout=timeout)
 
-    async def job(self, id: int) -> AsyncJobHandle:
+    def job(self, id: int) -> JobHandle:
         """A handle of a job that is there. Raises ``NotFound``."""
-        view = await arun(retried(calls.job(id), self.budget), self.http)
-        return AsyncJobHandle(self.http, self.budget, view.id, view.name)
+        view = self.patient.ask(calls.job(id))
+        return JobHandle(self.patient, view.id, view.name)
 
-    async def jobs(
+    def jobs(
         self,
         *,
         group: str = "",
@@ -124,32 +138,33 @@ class AsyncClient:
     ) -> list[JobView]:
         """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``, ``type``."""
         query = {"group": group, "user": user, "state": state, "name": name, "type": type}
-        return await arun(operations.jobs(query, limit, self.budget), self.http)
+        return operations.jobs(query, limit, self.patient)
 
-    async def as_completed(
+    def as_completed(
         self,
-        jobs: Iterable[AsyncJobHandle],
-        timeout: float | None = None,  # noqa: ASYNC109 – the same names
-    ) -> AsyncIterator[AsyncJobHandle]:
+        jobs: Iterable[JobHandle],
+        timeout: float | None = None,
+    ) -> Iterator[JobHandle]:
         """The jobs in the order in which they end; ``TimeoutError`` after ``timeout`` seconds."""
         handles = {handle.id: handle for handle in jobs}
-        async for id in aiterate(operations.as_completed(handles, timeout, self.budget), self.http):
-            yield handles[id]
+        with closing(operations.as_completed(handles, timeout, self.patient)) as over:
+            for id in over:
+                yield handles[id]
 
     # --- functions ----------------------------------------------------------------------------------------------------
 
-    async def map(
+    def map(
         self,
         function: Callable[..., R],
         items: Iterable[Any],
         *more: Iterable[Any],
         chunk: int | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 – the same names as in Client
+        timeout: float | None = None,
         return_exceptions: bool = False,
         python: str = "",
         spool: str | os.PathLike[str] | None = None,
         **keys: Unpack[CallKeys],
-    ) -> AsyncResults[R]:
+    ) -> Results[R]:
         """Call ``function`` for each item on the cluster, as one array job: its results, in order, as they come.
 
         Of several iterables it gets one item each. ``chunk`` items are done by one task; if it is not given, there are
@@ -163,26 +178,26 @@ class AsyncClient:
         """
         deadline = Deadline.after(timeout)
         rows = list(zip(items, *more, strict=False))
-        operation = mapping.start(function, rows, chunk, python, spool, keys, self.budget)
-        bundle = await arun(operation, self.http)
-        job = AsyncJobHandle(self.http, self.budget, bundle.job) if bundle.job else None
-        return AsyncResults(self.http, self.budget, bundle, job, errors=return_exceptions, deadline=deadline)
+        bundle = mapping.start(function, rows, chunk, python, spool, keys, self.patient)
+        job = JobHandle(self.patient, bundle.job) if bundle.job else None
+        return Results(self.patient, bundle, job, errors=return_exceptions, deadline=deadline)
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 
-    async def state(self) -> StateView:
+    def state(self) -> StateView:
         """The cluster in a few numbers."""
-        return await arun(retried(calls.state(), self.budget), self.http)
+        return self.patient.ask(calls.state())
 
-    async def nodes(self, where: str = "", rank: str = "") -> list[NodeView]:
+    def nodes(self, where: str = "", rank: str = "") -> list[NodeView]:
         """The nodes, each with how it stands to a requirement and a rank if these are given (docs/constraints.md)."""
-        return await arun(operations.nodes(where, rank, self.budget), self.http)
+        return operations.nodes(where, rank, self.patient)
 
-    async def licences(self) -> tuple[LicenceView, ...]:
+    def licences(self) -> tuple[LicenceView, ...]:
         """The licences of the cluster: how many there are, which jobs have some, which wait (docs/licences.md)."""
-        return (await arun(retried(calls.licences(), self.budget), self.http)).licences
+        page = self.patient.ask(calls.licences())
+        return page.licences
 
-    async def plan_moves(
+    def plan_moves(
         self,
         job: int | None = None,
         *,
@@ -196,39 +211,41 @@ class AsyncClient:
         At most ``moves`` tasks that lose at most ``lost`` hours of cores and devices together; nothing is moved
         (docs/rebalance.md).
         """
-        return await arun(retried(move_calls.plan(job, goals, moves, lost), self.budget), self.http)
+        return self.patient.ask(calls.plan_moves(job, goals, moves, lost))
 
-    async def move(self, plan: PlanView) -> RoundView:
+    def move(self, plan: PlanView) -> RoundView:
         """Begin to carry out a plan, one task after the other; ``moves`` says how far it is.
 
         Raises ``Refused`` if the cluster has changed.
         """
-        return await arun(retried(move_calls.begin(plan), self.budget), self.http)
+        return self.patient.ask(calls.begin_moves(plan))
 
-    async def moves(self) -> RoundView:
+    def moves(self) -> RoundView:
         """Return the round of moves that is under way, or the last one."""
-        return await arun(retried(move_calls.last_round(), self.budget), self.http)
+        return self.patient.ask(calls.last_round())
 
-    async def stop_moves(self) -> RoundView:
+    def stop_moves(self) -> RoundView:
         """End the round that is under way after its present step."""
-        return await arun(retried(move_calls.stop(), self.budget), self.http)
+        return self.patient.ask(calls.stop_moves())
 
-    async def reserve(self, name: str, **fields: Unpack[reservation_calls.ReservationKeys]) -> ReservationView:
+    def reserve(self, name: str, **fields: Unpack[calls.ReservationKeys]) -> ReservationView:
         """Make an advance reservation (docs/reservations.md): of ``nodes`` or a ``count`` of them, from ``start`` (now)
         to ``until`` or for ``length``.
 
         Raises ``InputError`` for what makes no sense, and ``Refused`` if there is no room for it.
         """
-        return await arun(retried(reservation_calls.reserve(name, fields), self.budget), self.http)
+        return self.patient.ask(calls.reserve(name, fields))
 
-    async def reservations(self) -> tuple[ReservationView, ...]:
+    def reservations(self) -> tuple[ReservationView, ...]:
         """Return the advance reservations, by their next starts."""
-        return (await arun(retried(reservation_calls.reservations(), self.budget), self.http)).reservations
+        page = self.patient.ask(calls.reservations())
+        return page.reservations
 
-    async def remove_reservation(self, name: str) -> ReservationView:
+    def remove_reservation(self, name: str) -> ReservationView:
         """Remove an advance reservation; what runs in it goes on."""
-        return await arun(retried(reservation_calls.remove(name), self.budget), self.http)
+        return self.patient.ask(calls.remove_reservation(name))
 
-    async def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
+    def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Return the places of running (of a service: ready) tasks of the jobs with a name, in one group or in all."""
-        return (await arun(retried(calls.resolve(name, group), self.budget), self.http)).places
+        page = self.patient.ask(calls.resolve(name, group))
+        return page.places

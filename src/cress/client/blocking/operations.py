@@ -1,16 +1,20 @@
-"""Operations on jobs, shared by the blocking and the asyncio client (see ``effects``)."""
+# Written by tools/blocking_client.py: edit aio/operations.py.
+"""Operations on jobs, of several calls each, to a center that may be away for a while."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 
-from cress.client import applied, calls
+from cress.client import calls
+from cress.client.blocking import applied
+from cress.client.blocking.patient import PatientHttp
+from cress.client.blocking.runtime import sleep
 from cress.client.calls import Call
-from cress.client.effects import Emit, Operation, ReadMore, RetryBudget, Sleep, read_log, retried
 from cress.client.errors import ClientError, JobFailed, Refused
 from cress.client.jobs import JobFile, mapping_of
-from cress.client.waiting import Waiting
+from cress.client.waiting import Waiting, because
 from cress.model.records import OVER_WORDS
 from cress.protocol.views import AppliedJob, AttemptView, JobView, NodeView, Submitted, TaskView
 
@@ -27,44 +31,44 @@ MOST_FAILED, STDERR_BYTES = 10, 2_000
 
 
 def submit(
-    jobs: Sequence[JobFile | Mapping[str, object]], key: str, budget: RetryBudget, *, strict: bool = False
-) -> Operation[list[Submitted]]:
+    jobs: Sequence[JobFile | Mapping[str, object]], key: str, center: PatientHttp, *, strict: bool = False
+) -> list[Submitted]:
     """Submit jobs together: one answer for each. It is one submit, however often it has to be sent."""
     mappings = [mapping_of(job) for job in jobs]
-    page = yield from retried(calls.submit(mappings, key, strict=strict), budget)
+    page = center.ask(calls.submit(mappings, key, strict=strict))
     return list(page.jobs)
 
 
 def apply(
     jobs: Sequence[JobFile | Mapping[str, object]],
-    budget: RetryBudget,
+    center: PatientHttp,
     *,
     dry_run: bool,
     wait: bool = False,
     timeout: float | None = None,
-) -> Operation[list[AppliedJob]]:
+) -> list[AppliedJob]:
     """Create or update services, databases and cron jobs. With ``wait`` it raises JobFailed and TimeoutError."""
     if timeout is not None and not wait:
         raise ValueError("a timeout is for wait=True")
-    page = yield from retried(calls.apply([mapping_of(job) for job in jobs], dry_run=dry_run), budget)
+    page = center.ask(calls.apply([mapping_of(job) for job in jobs], dry_run=dry_run))
     if wait:
-        yield from applied.ready(page.jobs, timeout, budget)
+        applied.ready(page.jobs, timeout, center)
     return list(page.jobs)
 
 
-def check(jobs: Sequence[JobFile | Mapping[str, object]], budget: RetryBudget) -> Operation[list[Submitted]]:
+def check(jobs: Sequence[JobFile | Mapping[str, object]], center: PatientHttp) -> list[Submitted]:
     """Return the answer that a submit would get; nothing is stored."""
-    page = yield from retried(calls.submit([mapping_of(job) for job in jobs], dry_run=True), budget)
+    page = center.ask(calls.submit([mapping_of(job) for job in jobs], dry_run=True))
     return list(page.jobs)
 
 
-def wait(id: int, timeout: float | None, budget: RetryBudget) -> Operation[JobView]:
+def wait(id: int, timeout: float | None, center: PatientHttp) -> JobView:
     """The job when it is over. Raises ``TimeoutError``."""
     deadline = None if timeout is None else time.monotonic() + timeout
     waiting = Waiting()
     while True:
         left = LONG_WAIT if deadline is None else max(0.0, min(LONG_WAIT, deadline - time.monotonic()))
-        view = yield from retried(calls.job(id, wait=waiting.until(left)), budget)
+        view = center.ask(calls.job(id, wait=waiting.until(left)))
         if view.state in OVER_WORDS:
             return view
         if deadline is not None and time.monotonic() >= deadline:
@@ -72,32 +76,27 @@ def wait(id: int, timeout: float | None, budget: RetryBudget) -> Operation[JobVi
         waiting.look(view)
 
 
-def because(view: JobView) -> str:
-    """Return why a job waits, as the end of a sentence; empty if it does not."""
-    return f": {view.reason}" if view.state == "waiting" and view.reason else ""
-
-
-def result(id: int, timeout: float | None, budget: RetryBudget) -> Operation[JobView]:
+def result(id: int, timeout: float | None, center: PatientHttp) -> JobView:
     """The job when it has succeeded. Raises ``JobFailed``, ``TimeoutError``."""
-    view = yield from wait(id, timeout, budget)
+    view = wait(id, timeout, center)
     if view.state == "succeeded":
         return view
-    raise (yield from failure(view, budget))
+    raise failure(view, center)
 
 
-def failure(view: JobView, budget: RetryBudget, failed: Sequence[TaskView] | None = None) -> Operation[JobFailed]:
+def failure(view: JobView, center: PatientHttp, failed: Sequence[TaskView] | None = None) -> JobFailed:
     """Return why a job did not succeed; ``failed``: its first failed tasks, if known."""
     if view.type in {"dag", "cron"}:
-        return (yield from _failed_member(view, budget))
+        return _failed_member(view, center)
     if failed is None:
-        page = yield from retried(calls.tasks(view.id, limit=MOST_FAILED, state="failed"), budget)
+        page = center.ask(calls.tasks(view.id, limit=MOST_FAILED, state="failed"))
         failed = page.tasks
     codes = {task.index: task.attempts[-1].code for task in failed if task.attempts}
     stderr, told = "", ""
     for task in failed[:1]:
         if task.attempts:
             told = f"; task {task.index} {_how(task.attempts[-1])}"
-            stderr = yield from _tail(view.id, task.index, task.attempts[-1].id, budget)
+            stderr = _tail(view.id, task.index, task.attempts[-1].id, center)
     counts = view.tasks
     some = f": {counts.failed:,} of {counts.total:,} tasks failed" if counts.failed and counts.total > 1 else ""
     reason = ""
@@ -110,14 +109,14 @@ def failure(view: JobView, budget: RetryBudget, failed: Sequence[TaskView] | Non
     return JobFailed(f"job {view.id} ({view.name}) {state}{some}{reason}{told}{lines}", view, codes, stderr)
 
 
-def _failed_member(view: JobView, budget: RetryBudget) -> Operation[JobFailed]:
+def _failed_member(view: JobView, center: PatientHttp) -> JobFailed:
     """Return why a dag did not succeed: its first failed step."""
-    steps = yield from jobs({"family": view.id, "state": "failed"}, MOST_FAILED, budget)
+    steps = jobs({"family": view.id, "state": "failed"}, MOST_FAILED, center)
     counts = f": {view.reason}" if view.reason else ""
     head = f"job {view.id} ({view.name}) {view.state}{counts}"
     if not steps:
         return JobFailed(head, view, {}, "")
-    first = yield from failure(steps[-1], budget)
+    first = failure(steps[-1], center)
     return JobFailed(f"{head}; {first}", view, first.codes, first.stderr)
 
 
@@ -131,15 +130,14 @@ def _how(attempt: AttemptView) -> str:
     return f"exited with {attempt.code} on {attempt.node}"
 
 
-def _tail(id: int, task: int, attempt: int, budget: RetryBudget) -> Operation[str]:
+def _tail(id: int, task: int, attempt: int, center: PatientHttp) -> str:
     """Return the last lines that an attempt wrote to stderr; empty if they are not kept any more."""
     kept = b""
     try:
         call = calls.logs(id, task, "stderr", 0, follow=False, attempt=attempt)
-        piece = yield from read_log(call, budget, follow=False)
-        while piece is not None:
-            kept = (kept + piece)[-STDERR_BYTES:]
-            piece = yield ReadMore()
+        with closing(center.read(call, follow=False)) as pieces:
+            for piece in pieces:
+                kept = (kept + piece)[-STDERR_BYTES:]
     except ClientError:
         pass
     if len(kept) == STDERR_BYTES and b"\n" in kept:
@@ -147,35 +145,35 @@ def _tail(id: int, task: int, attempt: int, budget: RetryBudget) -> Operation[st
     return kept.decode(errors="replace").rstrip()
 
 
-def tasks(id: int, state: str, budget: RetryBudget) -> Operation[list[TaskView]]:
+def tasks(id: int, state: str, center: PatientHttp) -> list[TaskView]:
     """All tasks of a job, or those in one state, by index."""
     found: list[TaskView] = []
     after: int | None = None
     while True:
-        page = yield from retried(calls.tasks(id, limit=PAGE, after=after, state=state), budget)
+        page = center.ask(calls.tasks(id, limit=PAGE, after=after, state=state))
         found += page.tasks
         after = page.next
         if after is None:
             return found
 
 
-def nodes(where: str, rank: str, budget: RetryBudget) -> Operation[list[NodeView]]:
+def nodes(where: str, rank: str, center: PatientHttp) -> list[NodeView]:
     """All nodes."""
-    page = yield from retried(calls.nodes(where, rank), budget)
+    page = center.ask(calls.nodes(where, rank))
     found = list(page.nodes)
     while page.next is not None:
-        page = yield from retried(calls.nodes(where, rank, page.next), budget)
+        page = center.ask(calls.nodes(where, rank, page.next))
         found += page.nodes
     return found
 
 
-def jobs(query: Mapping[str, object], most: int, budget: RetryBudget) -> Operation[list[JobView]]:
+def jobs(query: Mapping[str, object], most: int, center: PatientHttp) -> list[JobView]:
     """The newest ``most`` jobs that answer to a query."""
     found: list[JobView] = []
     before = None
     while len(found) < most:
         call = calls.jobs(**query, before=before, limit=min(PAGE, most - len(found)))
-        page = yield from retried(call, budget)
+        page = center.ask(call)
         found += page.jobs
         before = page.next
         if before is None:
@@ -183,23 +181,22 @@ def jobs(query: Mapping[str, object], most: int, budget: RetryBudget) -> Operati
     return found
 
 
-def members(id: int, budget: RetryBudget) -> Operation[list[JobView]]:
+def members(id: int, center: PatientHttp) -> list[JobView]:
     """The members of a family, oldest first."""
-    found = yield from jobs({"family": id}, MOST_MEMBERS, budget)
+    found = jobs({"family": id}, MOST_MEMBERS, center)
     return found[::-1]
 
 
-def as_completed(ids: Iterable[int], timeout: float | None, budget: RetryBudget) -> Operation[None]:
-    """Emits the id of each job when it is over. Raises ``TimeoutError`` with what is not."""
+def as_completed(ids: Iterable[int], timeout: float | None, center: PatientHttp) -> Generator[int, None, None]:
+    """Yield the id of each job when it is over. Raises ``TimeoutError`` with what is not."""
     deadline = None if timeout is None else time.monotonic() + timeout
     missing = sorted(set(ids))
     pause = SOON
     waiting = {id: Waiting() for id in missing}
     while missing:
-        views = yield from _views(missing, budget)
+        views = _views(missing, center)
         over = [id for id in missing if views[id].state in OVER_WORDS]
-        for id in over:
-            yield Emit(id)
+        yield from over
         missing = [id for id in missing if id not in over]
         now = time.monotonic()
         if missing and deadline is not None and now >= deadline:
@@ -213,9 +210,9 @@ def as_completed(ids: Iterable[int], timeout: float | None, budget: RetryBudget)
             pause = SOON
         elif len(missing) == 1:
             patience = waiting[missing[0]].until(_most(LONG_WAIT, deadline, now))
-            yield from retried(calls.job(missing[0], wait=patience), budget)
+            center.ask(calls.job(missing[0], wait=patience))
         else:
-            yield Sleep(_most(pause, deadline, now))
+            sleep(_most(pause, deadline, now))
             pause = min(pause * 1.3, SELDOM)
 
 
@@ -223,47 +220,50 @@ def _most(seconds: float, deadline: float | None, now: float) -> float:
     return seconds if deadline is None else min(seconds, deadline - now)
 
 
-def _views(ids: Sequence[int], budget: RetryBudget) -> Operation[dict[int, JobView]]:
+def _views(ids: Sequence[int], center: PatientHttp) -> dict[int, JobView]:
     """Return the jobs as they are now. Jobs with ids close to each other are read together."""
     found: dict[int, JobView] = {}
     if len(ids) > 1 and ids[-1] - ids[0] < 4 * PAGE:
         before: int | None = ids[-1] + 1
         while before is not None and before > ids[0]:
-            page = yield from retried(calls.jobs(before=before, limit=PAGE), budget)
+            page = center.ask(calls.jobs(before=before, limit=PAGE))
             found |= {job.id: job for job in page.jobs}
             before = page.next
     for id in ids:
         # Members of families are in no list.
         if id not in found:
-            found[id] = yield from retried(calls.job(id), budget)
+            found[id] = center.ask(calls.job(id))
     return found
 
 
 def lines(
-    id: int, task: int, stream: str, attempt: int | None, budget: RetryBudget, *, follow: bool
-) -> Operation[None]:
-    """Emits what a task wrote, line by line, in its last attempt or in ``attempt``; the connection may break off.
+    id: int, task: int, stream: str, attempt: int | None, center: PatientHttp, *, follow: bool
+) -> Generator[str, None, None]:
+    """Yield what a task wrote, line by line, in its last attempt or in ``attempt``; the connection may break off.
 
     With ``follow`` until the task is over, attempt by attempt.
     """
     seen, pause, waiting = 0, SOON, Waiting()
     while True:
-        view = yield from retried(calls.task(id, task), budget)
+        view = center.ask(calls.task(id, task))
         wanted = _next_attempt(view, attempt, seen)
         if wanted:
-            yield from _lines_of(id, task, wanted, stream, budget, follow=follow)
+            with closing(_lines_of(id, task, wanted, stream, center, follow=follow)) as found:
+                yield from found
             seen, pause = wanted, SOON
             if not follow or attempt is not None:
                 return
         elif not follow or view.state in OVER_WORDS:
             if not seen:
                 # There is nothing to read: the center says why.
-                yield from read_log(_log(id, task, stream, 0, attempt, follow=False), budget, follow=False)
+                call = _log(id, task, stream, 0, attempt, follow=False)
+                with closing(center.read(call, follow=False)) as none:
+                    next(none, None)
             return
         else:
             if waiting.is_due():
-                waiting.look((yield from retried(calls.job(id), budget)))
-            yield Sleep(pause)
+                waiting.look(center.ask(calls.job(id)))
+            sleep(pause)
             pause = min(pause * 1.3, SELDOM)
 
 
@@ -279,62 +279,64 @@ def _next_attempt(task: TaskView, only: int | None, seen: int) -> int | None:
     return known[0] if seen else known[-1]
 
 
-def _lines_of(id: int, task: int, attempt: int, stream: str, budget: RetryBudget, *, follow: bool) -> Operation[None]:
+def _lines_of(
+    id: int, task: int, attempt: int, stream: str, center: PatientHttp, *, follow: bool
+) -> Generator[str, None, None]:
     offset, begun = 0, b""
     while True:
         try:
             call = _log(id, task, stream, offset, attempt, follow=follow)
-            piece = yield from read_log(call, budget, follow=follow)
-            while piece is not None:
-                offset = piece.end
-                *whole, begun = (begun + piece).split(b"\n")
-                for line in whole:
-                    yield Emit(line.decode(errors="replace"))
-                piece = yield ReadMore()
+            with closing(center.read(call, follow=follow)) as pieces:
+                for piece in pieces:
+                    offset = piece.end
+                    *whole, begun = (begun + piece).split(b"\n")
+                    for line in whole:
+                        yield line.decode(errors="replace")
         except ClientError as error:
             if not error.passing:
                 raise
             # It broke off in the middle; whether the center is away for too long is said by the next reading.
-            yield Sleep(SOON)
+            sleep(SOON)
             continue
         # A center that stops ends the answer too.
-        view = yield from retried(calls.task(id, task), budget)
+        view = center.ask(calls.task(id, task))
         ended = any(each.id == attempt and each.outcome != "running" for each in view.attempts)
         if not follow or ended:
             break
-        yield Sleep(SOON)
+        sleep(SOON)
     if begun:
-        yield Emit(begun.decode(errors="replace"))
+        yield begun.decode(errors="replace")
 
 
 # Running tasks among which a ready one is sought.
 MOST_RUNNING = 100
 
 
-def running_task(id: int, budget: RetryBudget) -> Operation[int]:
+def running_task(id: int, center: PatientHttp) -> int:
     """The first task of a job that runs: one that is ready, if some are. Raises Refused when none runs."""
-    tasks = (yield from retried(calls.tasks(id, state="running", limit=MOST_RUNNING), budget)).tasks
-    found = [task.index for task in tasks if task.ready is not False] or [task.index for task in tasks]
+    page = center.ask(calls.tasks(id, state="running", limit=MOST_RUNNING))
+    ready = [task.index for task in page.tasks if task.ready is not False]
+    found = ready or [task.index for task in page.tasks]
     if not found:
-        view = yield from retried(calls.job(id), budget)
+        view = center.ask(calls.job(id))
         raise Refused(f"no task of job {id} runs ({view.reason or f'it is {view.state}'})", "not_accepted")
     return found[0]
 
 
-def output(id: int, task: int, stream: str, attempt: int | None, budget: RetryBudget) -> Operation[str]:
+def output(id: int, task: int, stream: str, attempt: int | None, center: PatientHttp) -> str:
     """All that a task has written so far, as a text."""
     found: list[bytes] = []
     offset = 0
     while True:
         try:
-            piece = yield from read_log(_log(id, task, stream, offset, attempt, follow=False), budget, follow=False)
-            while piece is not None:
-                found.append(piece)
-                offset = piece.end
-                piece = yield ReadMore()
+            call = _log(id, task, stream, offset, attempt, follow=False)
+            with closing(center.read(call, follow=False)) as pieces:
+                for piece in pieces:
+                    found.append(piece)
+                    offset = piece.end
         except ClientError as error:
             if not error.passing:
                 raise
-            yield Sleep(SOON)
+            sleep(SOON)
             continue
         return b"".join(found).decode(errors="replace")

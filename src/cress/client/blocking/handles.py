@@ -1,63 +1,45 @@
+# Written by tools/blocking_client.py: edit aio/handles.py.
 """Handles: jobs that were submitted, to wait for, read and steer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from cress.client import calls, operations
-from cress.client.effects import RetryBudget, iterate, retried, run
+from cress.client import calls
+from cress.client.blocking import operations
+from cress.client.blocking.patient import PatientHttp
+from cress.client.blocking.runtime import in_thread
 from cress.client.exec_result import Executed, executed
-from cress.client.job_keywords import Named
+from cress.client.handle import Handle
 from cress.model.records import OVER_WORDS
 from cress.protocol.views import JobView, TaskView
-
-if TYPE_CHECKING:
-    from cress.client.http import Client as Http
-
-
-class Handle(Named):
-    """The part shared by the handles of both clients: id, name and note of the submit."""
-
-    def __init__(self, id: int, name: str = "", note: str = "") -> None:
-        self.id = id
-        self.name = name
-        self.note = note
-
-    def __repr__(self) -> str:
-        return f"<job {self.id}{f' {self.name}' if self.name else ''}>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Handle) and type(other) is type(self) and other.id == self.id
-
-    def __hash__(self) -> int:
-        return hash((type(self), self.id))
 
 
 class JobHandle(Handle):
     """A job of a center. Every method asks it again, and raises ``ClientError``.
 
-    A center that is away for a while is waited for, as long as the client's ``budget`` lasts.
+    A center that is away for a while is waited for, as long as the client's ``patience`` lasts.
     """
 
-    def __init__(self, http: Http, budget: RetryBudget, id: int, name: str = "", note: str = "") -> None:
+    def __init__(self, center: PatientHttp, id: int, name: str = "", note: str = "") -> None:
         super().__init__(id, name, note)
-        self._http = http
-        self._budget = budget
+        self._center = center
 
     def view(self) -> JobView:
         """The job as it is now: state, counts of tasks, reason, and all that was submitted."""
-        return run(retried(calls.job(self.id), self._budget), self._http)
+        return self._center.ask(calls.job(self.id))
 
     def state(self) -> str:
         """``waiting``, ``running``, ``succeeded``, ``failed``, ``timed out``, ``out of memory``, ``lost`` or
         ``cancelled``.
         """
-        return self.view().state
+        view = self.view()
+        return view.state
 
     def reason(self) -> str:
         """Return why it waits, or why it was not run; otherwise empty."""
-        return self.view().reason
+        view = self.view()
+        return view.reason
 
     def done(self) -> bool:
         """Return whether the job has ended, in whatever way."""
@@ -65,19 +47,19 @@ class JobHandle(Handle):
 
     def wait(self, timeout: float | None = None) -> JobView:
         """The job when it is over; ``TimeoutError`` after ``timeout`` seconds."""
-        return run(operations.wait(self.id, timeout, self._budget), self._http)
+        return operations.wait(self.id, timeout, self._center)
 
     def result(self, timeout: float | None = None) -> JobView:
         """The job when it has succeeded; ``JobFailed`` says why it did not, ``TimeoutError`` that it is not over."""
-        return run(operations.result(self.id, timeout, self._budget), self._http)
+        return operations.result(self.id, timeout, self._center)
 
     def tasks(self, state: str = "") -> list[TaskView]:
         """Its tasks by index with all their attempts, or those in one state."""
-        return run(operations.tasks(self.id, state, self._budget), self._http)
+        return operations.tasks(self.id, state, self._center)
 
     def task(self, index: int = 0) -> TaskView:
         """One of its tasks."""
-        return run(retried(calls.task(self.id, index), self._budget), self._http)
+        return self._center.ask(calls.task(self.id, index))
 
     def logs(
         self, task: int = 0, stream: str = "stdout", *, follow: bool = False, attempt: int | None = None
@@ -87,28 +69,27 @@ class JobHandle(Handle):
         With ``follow`` they come as they are written, until the task is over, attempt by attempt. A line has no newline
         at its end; bytes that are no UTF-8 are replaced.
         """
-        operation = operations.lines(self.id, task, stream, attempt, self._budget, follow=follow)
-        return iterate(operation, self._http)
+        return operations.lines(self.id, task, stream, attempt, self._center, follow=follow)
 
     def output(self, task: int = 0, stream: str = "stdout", *, attempt: int | None = None) -> str:
         """All that a task has written so far."""
-        return run(operations.output(self.id, task, stream, attempt, self._budget), self._http)
+        return operations.output(self.id, task, stream, attempt, self._center)
 
     def cancel(self) -> JobView:
         """Stop it and all its tasks; one that is over stays as it is."""
-        return run(retried(calls.cancel(self.id), self._budget), self._http)
+        return self._center.ask(calls.cancel(self.id))
 
     def hold(self) -> JobView:
         """Start nothing more of it until it is released; what runs goes on."""
-        return run(retried(calls.hold(self.id), self._budget), self._http)
+        return self._center.ask(calls.hold(self.id))
 
     def release(self) -> JobView:
         """Let it start again."""
-        return run(retried(calls.release(self.id), self._budget), self._http)
+        return self._center.ask(calls.release(self.id))
 
     def signal(self, signal: str, task: int | None = None) -> JobView:
         """Send a signal, such as ``INT``, to the processes of a running task; ``None``: of all that run."""
-        return run(retried(calls.signal(self.id, signal, task), self._budget), self._http)
+        return self._center.ask(calls.signal(self.id, signal, task))
 
     def exec(
         self,
@@ -120,24 +101,30 @@ class JobHandle(Handle):
     ) -> Executed:
         """Run a command in a task that runs, to its end. Not tried again: nobody knows what it has done.
 
-        Without ``task`` in the first one that is ready; ``task`` of the result says which.
-        ``client.http.exec`` gives a command to talk to while it runs, with a terminal too.
+        Without ``task`` in the first one that is ready; ``task`` of the result says which. In asyncio a command whose
+        caller is cancelled is ended. ``client.http.exec`` gives a command to talk to while it runs, with a terminal
+        too.
         """
         if task is None:
-            task = run(operations.running_task(self.id, self._budget), self._http)
-        with self._http.exec(self.id, command, task, environment=environment) as running:
-            return executed(running, stdin, task)
+            task = operations.running_task(self.id, self._center)
+        running = self._center.http.exec(self.id, command, task, environment=environment)
+        try:
+            return in_thread(executed, running, stdin, task)
+        finally:
+            # Whoever is cancelled does not wait for the thread, which ends with the connection.
+            running.close()
 
     def scale(self, tasks: int) -> JobView:
         """Change the task count of a service or database."""
-        return run(retried(calls.scale(self.id, tasks), self._budget), self._http)
+        return self._center.ask(calls.scale(self.id, tasks))
 
     def members(self) -> list[JobHandle]:
         """The runs of a cron job, the steps of a dag, the tasks of a service as jobs: oldest first."""
-        views = run(operations.members(self.id, self._budget), self._http)
-        return [JobHandle(self._http, self._budget, view.id, view.name) for view in views]
+        views = operations.members(self.id, self._center)
+        return [JobHandle(self._center, view.id, view.name) for view in views]
 
     def resume(self) -> JobHandle:
         """Run the steps of a dag that did not succeed, as a new dag."""
-        made = run(retried(calls.resume(self.id), self._budget), self._http).jobs[0]
-        return JobHandle(self._http, self._budget, made.id, made.name, made.note)
+        page = self._center.ask(calls.resume(self.id))
+        made = page.jobs[0]
+        return JobHandle(self._center, made.id, made.name, made.note)

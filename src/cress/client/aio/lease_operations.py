@@ -1,0 +1,85 @@
+"""Operations on leases, of several calls each."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import AsyncGenerator, Iterable
+
+from cress.client import calls
+from cress.client.aio.patient import AsyncPatientHttp
+from cress.client.errors import NotFound, Refused, Unauthorized
+from cress.client.lease_changes import changes, job_of
+from cress.model.errors import InputError
+from cress.protocol.leaseviews import LeasesPage, LeaseView
+
+# The center answers as soon as a lease has changed. Seconds.
+LONG_WAIT = 20.0
+# What it is asked for at least, so that it has a chance to answer late.
+SHORT_WAIT = 0.05
+# A watcher renews so often within a term.
+RENEWALS = 3
+
+
+async def listed(workload: str, group: str, center: AsyncPatientHttp) -> list[LeaseView]:
+    """Return all leases of a workload, or of all."""
+    page = await center.ask(calls.leases(workload, group))
+    return await _rest(page, workload, group, center)
+
+
+async def _rest(page: LeasesPage, workload: str, group: str, center: AsyncPatientHttp) -> list[LeaseView]:
+    """Return the leases of a page and of all that follow it."""
+    found = list(page.leases)
+    while page.next is not None:
+        page = await center.ask(calls.leases(workload, group, after=page.next))
+        found += page.leases
+    return found
+
+
+async def watched(
+    ids: tuple[str, ...], workload: str, group: str, center: AsyncPatientHttp, *, renews: bool
+) -> AsyncGenerator[LeaseView, None]:
+    """Yield leases as they are at first, then each that has changed (``changes``); of one that is over, its last view
+    with the state ``over``.
+
+    ``renews``: the caller is their holder, whose terms begin anew several times within each of them.
+    """
+    if len(ids) > 1:
+        raise InputError("one request is watched, or a workload", field="id")
+    known: dict[str, LeaseView] = {}
+    stamp, wait = "", 0.0
+    renewed = -math.inf
+    while True:
+        call = (
+            calls.lease(ids[0], stamp=stamp, wait=wait)
+            if ids
+            else calls.leases(workload, group, stamp=stamp, wait=wait)
+        )
+        page = await center.ask(call)
+        leases = await _rest(page, workload, group, center)
+        now = {each.id: each for each in leases}
+        if page.stamp != stamp:
+            for each in changes(known, now):
+                yield each
+        known, stamp = now, page.stamp
+        if ids and not now:
+            return
+        wait = LONG_WAIT
+        terms = [each.term for each in now.values() if each.job is not None and each.term]
+        if renews and terms:
+            # Changes may be many: they do not renew more often than time does.
+            every = min(terms) / RENEWALS
+            if time.monotonic() - renewed >= every:
+                await _renew((each for each in now.values() if each.job is not None), center)
+                renewed = time.monotonic()
+            wait = max(SHORT_WAIT, min(LONG_WAIT, renewed + every - time.monotonic()))
+
+
+async def _renew(views: Iterable[LeaseView], center: AsyncPatientHttp) -> None:
+    """Renew one lease of each holder, which stands for all of its workload."""
+    for view in {(view.group, view.workload, view.user): view for view in views}.values():
+        try:
+            await center.ask(calls.renew_lease(job_of(view.id)))
+        except (Refused, NotFound, Unauthorized):
+            # It is over by now, or somebody else's.
+            continue

@@ -1,0 +1,128 @@
+"""``Client.map``: apply a function to items, with results in order or as they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from cress.client.aio import bundles
+from cress.client.aio.handles import AsyncJobHandle
+from cress.client.aio.patient import AsyncPatientHttp
+from cress.client.aio.runtime import AsyncAtEnd, in_thread
+from cress.client.bundle import GONE, Bundle, Deadline, chunk_size, job_of, name_of
+from cress.client.mapping import Line, value_of
+from cress.client.spool import Spool, created
+
+R = TypeVar("R")
+
+
+async def start(
+    function: Callable[..., Any],
+    rows: Sequence[tuple[Any, ...]],
+    chunk: int | None,
+    python: str,
+    spool: Any,
+    keys: Mapping[str, Any],
+    center: AsyncPatientHttp,
+) -> Bundle:
+    """Send a function with its items and submit the job for them.
+
+    Raises ``CannotSend``, ``ClientError``, ``OSError``.
+    """
+    from cress.client import packing, worker
+
+    if chunk is None:
+        slots = await bundles.places(keys.get("resource"), center)
+        chunk = chunk_size(len(rows), slots)
+    if chunk < 1:
+        raise ValueError("chunk must be 1 or more")
+    chunks = [rows[begin : begin + chunk] for begin in range(0, len(rows), chunk)]
+    folder: Spool = await in_thread(created, spool)
+    bundle = Bundle(folder, [len(each) for each in chunks])
+    try:
+        await in_thread(packing.send, folder, worker.MAP, function, chunks)
+        if chunks:
+            job = job_of(bundle, name_of(function), python, keys)
+            await bundles.submit(bundle, job, "", center)
+    except BaseException:
+        folder.clear()
+        raise
+    return bundle
+
+
+class AsyncResults(Generic[R]):
+    """The results of a map: an iterator in the order of the items.
+
+    An exception of the function is raised in the place of its result, with the traceback of the task as its cause, and
+    ends everything; with ``return_exceptions`` it is given as the result instead. A task that died as often as it was
+    tried raises ``TaskDied``, and ``TimeoutError`` is raised where no result is there in time.
+
+    Tasks that still run are cancelled at ``close`` and at the end of a ``with``; in asyncio also when the reading task
+    is cancelled, otherwise when the iterator is collected, and when the program ends, by Ctrl-C too.
+    """
+
+    def __init__(
+        self,
+        center: AsyncPatientHttp,
+        bundle: Bundle,
+        job: AsyncJobHandle | None,
+        *,
+        errors: bool,
+        deadline: Deadline | None = None,
+    ) -> None:
+        self.job = job
+        self._deadline = deadline
+        self._center = center
+        self._bundle = bundle
+        self._errors = errors
+        self._chosen: AsyncIterator[tuple[int, R]] | None = None
+        # A center that is away at the end is waited for a little; what it does later finds nothing to do.
+        self._close = AsyncAtEnd(self, _end, bundle, center)
+
+    def __len__(self) -> int:
+        """Return the total number of results."""
+        return sum(self._bundle.sizes)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> R:
+        if self._chosen is None:
+            self._chosen = self._results(ordered=True)
+        _, result = await anext(self._chosen)
+        return result
+
+    def as_completed(self) -> AsyncIterator[tuple[int, R]]:
+        """Positions of items and their results, as they come."""
+        if self._chosen is not None:
+            raise RuntimeError("these results are read already, in their order")
+        self._chosen = self._results(ordered=False)
+        return self._chosen
+
+    async def close(self) -> None:
+        """Want no more: cancel what still runs, remove what was sent."""
+        await self._close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _results(self, *, ordered: bool) -> AsyncIterator[tuple[int, R]]:
+        line = Line(self._bundle.sizes, ordered=ordered)
+        try:
+            async with aclosing(bundles.parts(self._bundle, self._center, self._deadline)) as parts:
+                async for part in parts:
+                    for position, outcome in line.add(part):
+                        yield position, value_of(outcome, errors=self._errors)
+        finally:
+            await self.close()
+
+
+async def _end(bundle: Bundle, center: AsyncPatientHttp) -> None:
+    await bundles.end(bundle, center.at_most(GONE))

@@ -1,0 +1,70 @@
+"""Calls to a center that may be away for a while."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from cress.client.aio.http import AsyncHttp
+from cress.client.aio.runtime import in_thread, sleep
+from cress.client.calls import Call, T
+from cress.client.errors import ClientError
+from cress.client.retries import Outage, RetryBudget
+from cress.protocol.logs import Piece
+
+
+class AsyncPatientHttp:
+    """Carries out calls over ``http``; they are repeated while a center that has answered before is unreachable."""
+
+    def __init__(self, http: AsyncHttp, budget: RetryBudget) -> None:
+        self.http = http
+        self.budget = budget
+
+    def at_most(self, seconds: float) -> AsyncPatientHttp:
+        """Return the same with a smaller budget."""
+        return AsyncPatientHttp(self.http, self.budget.at_most(seconds))
+
+    async def ask(self, call: Call[T]) -> T:
+        """Return the answer to a call. Raises ClientError."""
+        outage = Outage(self.budget, again=call.row.again)
+        while True:
+            try:
+                answer = await self.http.ask(call)
+            except ClientError as error:
+                pause = outage.pause(error)
+                if pause is None:
+                    raise
+            else:
+                self.budget.met = True
+                return answer
+            await self._look(pause)
+
+    async def read(self, call: Call[bytes], *, follow: bool) -> AsyncGenerator[Piece, None]:
+        """Yield a log piece by piece; only its beginning is asked for again."""
+        first, pieces = await self._begin(call, follow=follow)
+        async with aclosing(pieces):
+            if first is not None:
+                yield first
+                async for piece in pieces:
+                    yield piece
+
+    async def _begin(self, call: Call[bytes], *, follow: bool) -> tuple[Piece | None, AsyncGenerator[Piece, None]]:
+        """Return the first piece of a log, if there is one, and the others."""
+        outage = Outage(self.budget, again=call.row.again)
+        while True:
+            pieces = self.http.read(call, follow=follow)
+            try:
+                first = await anext(pieces, None)
+            except ClientError as error:
+                pause = outage.pause(error)
+                if pause is None:
+                    raise
+            else:
+                self.budget.met = True
+                return first, pieces
+            await self._look(pause)
+
+    async def _look(self, pause: float) -> None:
+        """Wait, and look where the center is by then."""
+        await sleep(pause)
+        await in_thread(self.http.look)

@@ -1,0 +1,88 @@
+"""Answers of a center as values or errors, with the errors of the connection as sentences."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from cress.client import wire
+from cress.client.calls import Call, T
+from cress.client.errors import Broken, ClientError, Unreachable
+from cress.client.leader import elsewhere
+
+if TYPE_CHECKING:
+    import httpx
+
+# Seconds for the connection, and for an answer, of a single call.
+CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 30.0
+
+
+@contextmanager
+def told(url: str, timeout: float, advice: str) -> Iterator[None]:
+    """Errors of a connection as sentences."""
+    import httpx
+
+    from cress.client.tls import tls_error
+
+    try:
+        yield
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        refused = tls_error(error, url)
+        if refused is not None:
+            raise refused from None
+        raise Unreachable(f"no center answers at {url} ({wire.cause_of(error)}){advice}") from None
+    except httpx.TimeoutException:
+        raise Unreachable(f"the center at {url} gave no answer within {timeout:g} s") from None
+    except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
+        raise Broken(
+            f"the connection to the center at {url} broke off ({wire.cause_of(error)}){_perhaps_tls(url, error)}"
+        ) from None
+
+
+def _perhaps_tls(url: str, error: Exception) -> str:
+    """Return advice for a connection that ended at once: a port for TLS closes one that speaks HTTP."""
+    import httpx
+
+    without = url.startswith("http:") and isinstance(error, (httpx.RemoteProtocolError, httpx.ReadError))
+    return "; a center that speaks TLS is at https://" if without else ""
+
+
+def answer_in(answer: httpx.Response, call: Call[T], url: str) -> T:
+    """Return the answer to a call that the center at ``url`` has given. Raises ``Elsewhere`` and refusals."""
+    moved = elsewhere(answer.status_code, answer.headers)
+    if moved is not None:
+        raise moved
+    if not answer.is_success:
+        raise refusal_of(answer)
+    return wire.answer_of(call, answer.content, url)
+
+
+def refusal_of(answer: httpx.Response) -> ClientError:
+    """The error that an answer stands for."""
+    return wire.refusal(answer.status_code, answer.content, str(answer.url.copy_with(raw_path=b"/")))
+
+
+def ask_once(url: str, call: Call[T], context: ssl.SSLContext | None = None, token: str = "") -> T:
+    """Return the answer to one call to the center at ``url``: before there is a token, or while there is none yet.
+
+    Raises ClientError.
+    """
+    import httpx
+
+    content, headers = wire.content_of(call)
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    options: dict[str, Any] = {} if context is None else {"verify": context}
+    timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+    with (
+        told(url, ANSWER_SECONDS, ""),
+        httpx.Client(base_url=url, timeout=timeout, trust_env=False, **options) as http,
+    ):
+        answer = http.request(
+            call.row.method, call.path, params=wire.query_of(call.query), content=content, headers=headers
+        )
+    if not answer.is_success:
+        raise refusal_of(answer)
+    return wire.answer_of(call, answer.content, url)

@@ -1,0 +1,48 @@
+"""Changes of leases between two looks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+from cress.protocol.leaseviews import LeaseView
+
+
+def changes(known: Mapping[str, LeaseView], now: Mapping[str, LeaseView]) -> list[LeaseView]:
+    """Return the leases that have changed between two looks: those that are over or wait again first.
+
+    One that waits again has its own id and the reason of its request; what waited and has started is told by the leases
+    that it became.
+    """
+    # By request: how many of its leases wait that did not before, and have not started since.
+    again: Counter[int | None] = Counter({each.job: each.count for each in now.values() if each.task is None})
+    again.subtract({each.job: each.count for each in known.values() if each.task is None})
+    again.update(each.job for id, each in now.items() if each.task is not None and id not in known)
+    there, found = {each.job for each in now.values()}, []
+    for id, before in known.items():
+        if id in now or (before.task is None and before.job is not None and before.job in there):
+            continue
+        if before.task is not None and again[before.job] > 0:
+            again[before.job] -= 1
+            request = now[str(before.job)]
+            found.append(msgspec.structs.replace(request, id=id, task=before.task, count=1))
+        else:
+            found.append(over(before))
+    return found + [each for id, each in now.items() if id not in known or stripped(known[id]) != stripped(each)]
+
+
+def over(view: LeaseView) -> LeaseView:
+    """Return the last view of a lease that is over."""
+    return msgspec.structs.replace(view, state="over")
+
+
+def stripped(view: LeaseView) -> LeaseView:
+    """Return a view without the time that is left."""
+    return msgspec.structs.replace(view, expires=None)
+
+
+def job_of(id: str | int) -> str:
+    """Return the job of a lease."""
+    return str(id).partition(".")[0]

@@ -1,0 +1,98 @@
+"""Calls as they go over the wire, and answers as they come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from cress.client.calls import Call, T
+from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
+from cress.protocol.logs import Parts, Piece, Shown
+from cress.protocol.views import ErrorView, Fault
+
+# The center reads no more, and hangs up in the middle of it.
+MOST_BODY = 16 * 2**20
+
+
+def content_of(call: Call[Any]) -> tuple[bytes | None, dict[str, str]]:
+    """The body and the headers of a call. Raises ``Refused`` when the center would not read so much."""
+    if call.body is None:
+        return None, dict(call.headers)
+    content = _encode(call.body)
+    if len(content) > MOST_BODY:
+        raise Refused(f"what is sent has more than {MOST_BODY // 2**20} MB together", "too_large")
+    return content, {**call.headers, "Content-Type": "application/json"}
+
+
+def query_of(given: Mapping[str, object]) -> dict[str, str]:
+    """The query of an address, without what is not given."""
+    return {key: str(value) for key, value in given.items() if value is not None and value != ""}
+
+
+def answer_of(call: Call[T], content: bytes, url: str) -> T:
+    """Decode a good answer. Raises ``Unreachable`` when it cannot come from a center."""
+    try:
+        return msgspec.json.decode(content, type=call.row.answer)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        error = Unreachable(f"what answers at {url} does not speak as a center of this version does")
+        error.passing = False
+        raise error from None
+
+
+def refusal(status: int, content: bytes, url: str) -> ClientError:
+    """The error that an answer stands for."""
+    code = ""
+    faults: tuple[Fault, ...] = ()
+    try:
+        view = msgspec.json.decode(content, type=ErrorView)
+        code, message, faults = view.code, view.message, view.faults
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        message = f"the server at {url} is not a working center (HTTP {status})"
+    if status in {401, 403}:
+        return Unauthorized(message)
+    if status == 404 and code:
+        return NotFound(message)
+    if status == 409:
+        return Refused(message, "not_accepted", faults)
+    if status in {400, 405, 413, 415, 422} and code:
+        return Refused(message, code, faults)
+    error = Unavailable(message)
+    error.passing = status in {429, 502, 503, 504}
+    return error
+
+
+def cause_of(error: BaseException) -> str:
+    """Return the system's message about a connection, without numbers and class names."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, OSError) and inner.strerror:
+            return inner.strerror.lower()
+        inner = inner.__cause__ or inner.__context__
+    return (str(error) or type(error).__name__).rstrip(".").lower()
+
+
+def _encode(body: Mapping[str, object]) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:
+        # Broken characters go on as escapes: the center says in which field they are.
+        return json.dumps(body).encode()
+
+
+class Pieces:
+    """Makes pieces of a log of what comes over the wire."""
+
+    def __init__(self) -> None:
+        self._parts = Parts()
+        self._shown = Shown()
+
+    def feed(self, data: bytes) -> Iterator[Piece]:
+        """Return what is shown; a sign of life is an empty piece."""
+        for part in self._parts.feed(data):
+            if part.data or part.gone:
+                yield from self._shown.show(part)
+            elif part.attempt:
+                yield Piece(b"", part.attempt, part.end)

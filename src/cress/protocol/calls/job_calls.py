@@ -1,0 +1,194 @@
+"""Calls about jobs and their tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cress.protocol.bodies import ApplyBody, JobsBody, ScaleBody, SignalBody, SubmitBody
+from cress.protocol.calls.row import CallRow
+from cress.protocol.rights import Action
+from cress.protocol.views import (
+    AppliedJobs,
+    CancelledJobs,
+    HeldJobs,
+    JobsPage,
+    JobView,
+    SubmittedPage,
+    TasksPage,
+    TaskView,
+)
+
+SUBMIT = CallRow(
+    "POST",
+    "/v1/jobs",
+    SubmittedPage,
+    body=SubmitBody,
+    query="dry_run=false&strict=false",
+    shown='{"jobs": [{…}, …]}',
+    needs=Action.SUBMIT,
+    makes=True,
+    keyed=True,
+    about=(
+        "submits jobs, together or not at all; each is a job file as JSON. 201 with their ids, once they are "
+        "stored; a `note` lists unknown names in their constraints, `deadline` is the "
+        "[forecast](deadlines.md#the-forecast) for a job with a deadline. With `dry_run` the same answer, with ids "
+        "0, and nothing is submitted. With `strict` jobs whose deadlines cannot be met are refused (409)"
+    ),
+)
+JOBS = CallRow(
+    "GET",
+    "/v1/jobs",
+    JobsPage,
+    query="limit&before&group&user&state&name&type&family&since&until",
+    about=(
+        "jobs, newest first; `next` of a page is `before` of the following one. `since` and `until` bound the "
+        "submit time. With `family` the runs of a cron job, the steps of a dag, or the members of a service or "
+        "database, which are left out without it. If the history cannot be read, `problem` says why old jobs are "
+        "missing"
+    ),
+)
+JOB = CallRow(
+    "GET",
+    "/v1/jobs/{id}",
+    JobView,
+    query="wait=SECONDS",
+    about="one job; with `wait` the answer comes when the job is over, or after that time",
+)
+TASKS = CallRow(
+    "GET",
+    "/v1/jobs/{id}/tasks",
+    TasksPage,
+    query="limit&after&state",
+    about="its tasks by index with all their attempts. With `state` a page may be short and still have a `next`",
+)
+TASK = CallRow(
+    "GET",
+    "/v1/jobs/{id}/tasks/{task}",
+    TaskView,
+    about="one task",
+)
+APPLY = CallRow(
+    "POST",
+    "/v1/apply",
+    AppliedJobs,
+    body=ApplyBody,
+    shown='{"jobs": [{…}, …], "dry_run": false}',
+    needs=Action.SUBMIT,
+    about=(
+        'creates or updates services, databases and cron jobs, by group and name; the answer is `{"jobs": [{"id", '
+        '"name", "what", "note", "version", "updating"}]}`, where `what` is `created`, `updated`, `scaled` or '
+        "`unchanged`, and `updating` says that `version` of a service or database is not ready as a whole yet. All "
+        "jobs are checked before the first change; if one of them is changed by another request at the same time, "
+        "the error 409 lists the changes that were made nevertheless"
+    ),
+)
+SCALE = CallRow(
+    "POST",
+    "/v1/jobs/{id}/scale",
+    JobView,
+    body=ScaleBody,
+    shown='{"tasks": 5}',
+    steers=True,
+    about="sets the number of tasks of a service or database",
+)
+RESUME = CallRow(
+    "POST",
+    "/v1/jobs/{id}/resume",
+    SubmittedPage,
+    needs=Action.SUBMIT,
+    steers=True,
+    makes=True,
+    keyed=True,
+    again=False,
+    about="submits the steps of a finished dag that did not succeed as a new dag; 201 with its id",
+)
+SCHEMA = CallRow(
+    "GET",
+    "/v1/schema",
+    dict[str, Any],
+    about="the JSON Schema of a job",
+)
+HOLD = CallRow(
+    "POST",
+    "/v1/jobs/{id}/hold",
+    JobView,
+    steers=True,
+    about="no further task of the job starts until it is released; running tasks go on",
+)
+RELEASE = CallRow(
+    "POST",
+    "/v1/jobs/{id}/release",
+    JobView,
+    steers=True,
+    about="tasks of a held job may start again",
+)
+HOLD_JOBS = CallRow(
+    "POST",
+    "/v1/jobs/hold",
+    HeldJobs,
+    body=JobsBody,
+    shown='{"jobs": [12, 13]}',
+    steers=True,
+    about="holds up to 10,000 jobs: all or none",
+)
+RELEASE_JOBS = CallRow(
+    "POST",
+    "/v1/jobs/release",
+    HeldJobs,
+    body=JobsBody,
+    shown='{"jobs": [12, 13]}',
+    steers=True,
+    about="releases up to 10,000 jobs: all or none",
+)
+CANCEL = CallRow(
+    "POST",
+    "/v1/jobs/{id}/cancel",
+    JobView,
+    steers=True,
+    about="stops all tasks of the job, with their grace; no effect on a job that is over",
+)
+CANCEL_JOBS = CallRow(
+    "POST",
+    "/v1/jobs/cancel",
+    CancelledJobs,
+    body=JobsBody,
+    shown='{"jobs": [12, 13]}',
+    steers=True,
+    about=(
+        'cancels up to 100,000 jobs: `{"jobs": [{"id", "name", "state", "was_over"}]}`. If one of them does not '
+        "exist, the answer is 404 and none is cancelled. They are stored in slices: if the center fails in "
+        "between, the answer is an error, the first ones are cancelled, and the call can be repeated"
+    ),
+)
+SIGNAL = CallRow(
+    "POST",
+    "/v1/jobs/{id}/signal",
+    JobView,
+    body=SignalBody,
+    shown='{"signal": "INT", "task": 0}',
+    steers=True,
+    again=False,
+    about="sends a signal to a running task; without `task` to all running tasks",
+)
+LOGS = CallRow(
+    "GET",
+    "/v1/jobs/{id}/logs",
+    bytes,
+    query="task=0&stream=stdout&offset=0&follow=false&attempt",
+    steers=True,
+    about=(
+        "the output of the task's last attempt, or of the given one, as bytes; `follow`: until the task is over, "
+        "attempt by attempt. To resume after a break, give `since=ATTEMPT` and its offset. `framed=true`: in "
+        "parts, each with a header of 36 bytes, big-endian: attempt, offset, bytes missing from there on, bytes "
+        "that the log keeps (8 each), size of the data after the header (4). A frame without data is a sign of "
+        "life, after 5 s of silence. An answer that breaks off is not all: resume"
+    ),
+)
+EXEC = CallRow(
+    "WEBSOCKET",
+    "/v1/jobs/{id}/tasks/{task}/exec",
+    bytes,
+    steers=True,
+    again=False,
+    about="a command inside a running task: see [below](#commands-in-tasks)",
+)

@@ -1,0 +1,58 @@
+"""A row of the table of calls."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import KW_ONLY, dataclass
+from typing import Generic, TypeVar
+from urllib.parse import quote
+
+from cress.protocol.rights import LEAST, Action
+
+T = TypeVar("T")
+# The method of a call that opens a WebSocket.
+WEBSOCKET = "WEBSOCKET"
+_WORD = re.compile(r"\{\w+\}")
+
+
+@dataclass(frozen=True)
+class CallRow(Generic[T]):
+    """A call of the API: method, path, types of body and answer, and what it does (``about``, for docs/api.md)."""
+
+    method: str
+    path: str
+    answer: type[T]
+    _: KW_ONLY
+    about: str
+    body: type | None = None
+    # Parameters and a body, as an example.
+    query: str = ""
+    shown: str = ""
+    # Demanded of the caller's role before anything else.
+    needs: Action | None = None
+    # Only those may who may change the job, lease or group.
+    steers: bool = False
+    # No token is needed.
+    open: bool = False
+    # It may be sent a second time when nobody knows whether the first one arrived.
+    again: bool = True
+    # It has an effect once for each ``Idempotency-Key``.
+    keyed: bool = False
+    # It makes something: the answer is 201.
+    makes: bool = False
+    # The answer is a stream of events, each of that type.
+    streams: bool = False
+
+    def at(self, *values: object) -> str:
+        """Return the path with values for its words."""
+        given = iter(values)
+        return _WORD.sub(lambda _: quote(str(next(given)), safe=""), self.path)
+
+    @property
+    def role(self) -> str:
+        """Return what a caller has to be, in a word: ``none`` needs no token."""
+        if self.open:
+            return "none"
+        if self.steers:
+            return "owner"
+        return "viewer" if self.needs is None else LEAST[self.needs].value
