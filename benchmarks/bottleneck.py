@@ -21,7 +21,7 @@ from cress.model.resources import Dimensions
 from cress.simulator import request, run
 from cress.simulator.groups import configure, parse_policy, place
 from cress.simulator.trace_notes import TraceNotes
-from cress.simulator.workload import NO_LIMIT, Cluster, Workload
+from cress.simulator.workload import NO_LIMIT, SimulatedCluster, Workload
 
 ORDERS = ("first", "best_fit", "spread", "balance")
 SEEDS = (1, 2, 3)
@@ -57,7 +57,7 @@ def mixed(load: float, seed: int) -> Workload:
     none = np.zeros(JOBS, dtype=np.int64)
     return Workload(
         name="mixed",
-        cluster=Cluster(dimensions, nodes),
+        cluster=SimulatedCluster(dimensions, nodes),
         ids=[str(i + 1) for i in range(JOBS)],
         submit=np.sort(rng.random(JOBS) * span).astype(np.int64) * SECOND,
         run=length * SECOND,

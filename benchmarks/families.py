@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 
 from benchmarks.result import Result
-from cress.lifecycle.effects import Step
+from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import Input, NodeJoined, Reported, Restarted, Scale, Submit, Update
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.name_table import NameTable, Revision
+from cress.lifecycle.name_table import NamesRevision, NameTable
 from cress.lifecycle.tables.family_rows import CronState
 from cress.model.family import Cron, FamilySpec, Service
 from cress.model.job import Job, JobType
@@ -32,7 +32,7 @@ SINGLE = 200
 def table_of(machine: Machine) -> NameTable:
     """Return the name table of a machine."""
     table = NameTable()
-    table.load(machine, Revision("", 0))
+    table.load(machine, NamesRevision("", 0))
     return table
 
 
@@ -58,7 +58,7 @@ class Cluster:
         self.step(*(NodeJoined(node=Node(name=f"n{i}", capacity=NODE), boot="b") for i in range(nodes)))
         self.spent.clear()
 
-    def step(self, *inputs: Input, after: int = 1_000) -> Step:
+    def step(self, *inputs: Input, after: int = 1_000) -> StepResult:
         """One step, and all that it leads to at once."""
         self.now += after
         begin = time.perf_counter()
@@ -71,7 +71,7 @@ class Cluster:
         self.spent.append(time.perf_counter() - begin)
         return whole
 
-    def obey(self, step: Step) -> None:
+    def obey(self, step: StepResult) -> None:
         """Everything that is launched runs, what is halted ends, until nothing new is said."""
         while step.launches or step.halts:
             reports: dict[str, list[Report]] = {}

@@ -18,7 +18,7 @@ from benchmarks.core import CAPACITY, DIMENSIONS, SHAPES, shapes
 from benchmarks.result import Result
 from cress.core.groups.shares import Groups
 from cress.core.scheduler import Scheduler
-from cress.core.tree.memory import Memory
+from cress.core.tree.memory import ShareMemory
 from cress.core.tree.tree import Tree
 from cress.model.decisions import Start
 from cress.model.events import GroupsApplied, JobSubmitted, NodeAdded, TaskEnded
@@ -171,7 +171,7 @@ def remembered() -> tuple[float, float]:
     cluster = Cluster(flat(), preemption="off", share_half_life=DAY)
     cluster.begin()
     cluster.start_and_end()
-    parts = ((Groups, "advance"), (Tree, "next_tick"), (Tree, "remember"), (Memory, "past"))
+    parts = ((Groups, "advance"), (Tree, "next_tick"), (Tree, "remember"), (ShareMemory, "past"))
     found: tuple[list[float], list[float]] = [], []
     with ExitStack() as stack:
         for kind, name in parts:

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.openb import ARRIVED, openb_folder
 from benchmarks.result import Result
 from cress.core.moving import movable, steps
-from cress.core.moving.plan import Budget, Goal, Plan
+from cress.core.moving.plan import Budget, Goal, MovePlan
 from cress.core.moving.planner import plan_moves, plan_place
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Start, Stop
@@ -102,11 +102,11 @@ class Cluster:
         """Return the number of GPUs that nothing uses."""
         return plan_moves(self.core.clone(), movable.candidates(self.core), ()).before.devices
 
-    def plan(self, budget: Budget | None = None) -> Plan:
+    def plan(self, budget: Budget | None = None) -> MovePlan:
         """Return a plan that frees GPUs and nodes."""
         return plan_moves(self.core.clone(), movable.candidates(self.core), MOVING, budget)
 
-    def carry_out(self, plan: Plan) -> None:
+    def carry_out(self, plan: MovePlan) -> None:
         """Move what a plan says, one task after the other, each as a center does it."""
         for move in plan.moves:
             self.now += 1
@@ -169,7 +169,7 @@ def speed(cluster: Cluster) -> Iterator[Result]:
     gang = Job(id=cluster.number, name="gang", group="default", request=request, tasks=8, gang=True)
     cluster.core.observe(cluster.now, [JobSubmitted(gang)])
     cluster.core.decide(cluster.now)
-    plans: list[Plan] = []
+    plans: list[MovePlan] = []
 
     def place() -> None:
         plans.append(plan_place(cluster.core.clone(), movable.candidates(cluster.core), cluster.number))

@@ -23,7 +23,7 @@ from cress.center.committing.memory import give_back
 from cress.center.keeping.recovery import load_machine, restored
 from cress.center.leading.mover import Mover
 from cress.center.process.clock import Clock
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.lifecycle.inputs import NodeJoined, Reported, Submit
 from cress.model.job import Job
 from cress.model.node import Node
@@ -71,7 +71,7 @@ def _resident() -> float:
 async def _life(folder: Path) -> dict[str, float]:
     data = folder / "life"
     data.mkdir()
-    committer = Committer(SqliteStore(data / "cress.db"), Settings(data=data))
+    committer = Committer(SqliteStore(data / "cress.db"), CenterSettings(data=data))
     await committer.start()
     for number in range(NODES):
         node = Node(name=f"n{number}", capacity=(CORES * 1000, 2**49, 2**40, 2**40, 2**40, 2**30, 2**30))
@@ -119,7 +119,7 @@ async def _end_all(committer: Committer) -> None:
 async def _start(folder: Path, *, collection: bool) -> dict[str, float]:
     data = folder / f"start {collection}"
     shutil.copytree(folder / "killed", data)
-    settings = Settings(data=data)
+    settings = CenterSettings(data=data)
     begin = time.perf_counter()
     store = SqliteStore(data / "cress.db")
     opened = time.perf_counter()

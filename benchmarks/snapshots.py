@@ -23,7 +23,7 @@ from cress.center.api.app import make_app
 from cress.center.committing.committer import Committer
 from cress.center.secrets.key_file import KeyFile
 from cress.center.secrets.vault import Vault
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.lifecycle.inputs import Submit
 from cress.model.job import Job
 from cress.model.run import Run
@@ -76,7 +76,7 @@ class _Server(uvicorn.Server):
 
 
 async def _serve(folder: Path) -> None:
-    committer = Committer(SqliteStore(folder / "cress.db"), Settings(data=folder))
+    committer = Committer(SqliteStore(folder / "cress.db"), CenterSettings(data=folder))
     await committer.start()
     job = Job(id=0, group="default", request=(1000, 0, 0, 0, 0, 0, 0), user="u", name="a job")
     run = Run(job=0, command=("true",))

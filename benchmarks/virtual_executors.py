@@ -26,7 +26,7 @@ from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.protocol import messages
 from cress.protocol.messages import OLDEST, PROTOCOL, Beat, Hello, Launches, Reports, Welcome
-from cress.shell.center.commit import Call, CommitLoop, Opened
+from cress.shell.center.commit import CommitLoop, InputCall, Opened
 from cress.shell.center.effects import Answer, Close, Commit, Effect, Send, Session
 from cress.shell.center.events import Events
 from cress.shell.center.session import Sessions
@@ -161,7 +161,7 @@ class _World:
         self._center(lambda: self._posted(job))
 
     def _posted(self, job: Job) -> Sequence[Effect]:
-        self.loop.post(Call(Submit(jobs=(job,)), [Run(job=0, command=("true",))]))
+        self.loop.post(InputCall(Submit(jobs=(job,)), [Run(job=0, command=("true",))]))
         return ()
 
 

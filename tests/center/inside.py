@@ -20,7 +20,7 @@ from cress.center.leading.mover import Mover
 from cress.center.process.clock import Clock
 from cress.center.secrets.key_file import KeyFile
 from cress.center.secrets.vault import Vault
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.lifecycle.inputs import NodeJoined, Reported
 from cress.model.node import Node
 from cress.model.reports import Cause, Ended, Started, Usage
@@ -52,7 +52,7 @@ class Inside:
 
     def __init__(self, data: Path, user: str = "ann", clock: Clock | None = None, **settings: Any) -> None:
         self.store = Store(data / "cress.db")
-        self.committer = Committer(self.store, Settings(data=data, **settings), clock)
+        self.committer = Committer(self.store, CenterSettings(data=data, **settings), clock)
         self.mover = Mover(self.committer)
         keys = KeyFile(data.with_name(f"{data.name}-keys") / "secrets.key", data)
         self.vault = Vault(self.committer, lambda: keys)

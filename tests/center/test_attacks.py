@@ -25,7 +25,7 @@ from cress.center.files.licence_file import read_licences
 from cress.center.files.topology import read_topology
 from cress.center.tls.authority import Authority
 from cress.cli.devicefile import read_device_file
-from cress.executor.bundle import Bundle
+from cress.executor.bundle import BundleFolder
 from cress.model.errors import InputError
 from cress.model.reports import Cause, Started
 from cress.protocol.messages import (
@@ -148,7 +148,7 @@ def test_a_node_with_a_certificate_deposes_nobody_either(tmp_path: Path) -> None
     wires = []
     for node in ("n1", "n2"):
         authority.issue_node(node, tmp_path / node)
-        wires.append(Bundle(tmp_path / node).context())
+        wires.append(BundleFolder(tmp_path / node).context())
     with SecureCenter(tmp_path / "data", forked=True) as center:
         url = center.address["executor_url"]
         with (

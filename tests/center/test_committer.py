@@ -12,14 +12,14 @@ import pytest
 from cress.center.committing.committer import Committer, NotStored
 from cress.center.keeping.recovery import load_machine
 from cress.center.process.clock import Clock
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.inputs import Cancel, Cordon, NodeJoined, Submit
 from cress.model.errors import InputError
 from cress.model.job import Job
 from cress.model.node import Node
 from cress.model.run import Run
-from cress.shell.center.commit import Limits
+from cress.shell.center.commit import CommitLimits
 from cress.store.base import Batch
 from cress.store.sqlite import SqliteStore
 from tests.center.inside import Store
@@ -37,12 +37,12 @@ class Flaky(Store):
         self.committed += 1
 
 
-def run(tmp_path: Path, story: Callable[[Committer, Flaky], Awaitable[_T]], limits: Limits | None = None) -> _T:
+def run(tmp_path: Path, story: Callable[[Committer, Flaky], Awaitable[_T]], limits: CommitLimits | None = None) -> _T:
     """Tell a story with a committer that starts before and stops after it."""
 
     async def told() -> _T:
         store = Flaky(tmp_path / "cress.db")
-        committer = Committer(store, Settings(data=tmp_path), limits=limits)
+        committer = Committer(store, CenterSettings(data=tmp_path), limits=limits)
         await committer.start()
         try:
             return await story(committer, store)
@@ -116,7 +116,7 @@ def test_the_log_becomes_a_snapshot_before_it_is_long(tmp_path: Path) -> None:
                 await _until(lambda: len(store.load().records) < 10)
             lengths.append(len(store.load().records))
 
-    run(tmp_path, story, Limits(most_records=10))
+    run(tmp_path, story, CommitLimits(most_records=10))
     assert max(lengths) <= 12
 
     async def again(committer: Committer, store: Flaky) -> tuple[int, int, int]:
@@ -227,7 +227,7 @@ def test_recovery_applies_facts_and_decides_nothing(tmp_path: Path, monkeypatch:
     assert len(attempts) == 3
     monkeypatch.setattr(Scheduler, "decide", lambda *_: 1 // 0)
     store = SqliteStore(tmp_path / "cress.db")
-    opened = load_machine(store, Settings(data=tmp_path), Clock())
+    opened = load_machine(store, CenterSettings(data=tmp_path), Clock())
     store.close()
     assert list(opened.machine.attempts) == attempts
     assert opened.machine.jobs[2].ending

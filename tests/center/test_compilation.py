@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cress.center.process.compilation import Wanted
+from cress.center.process.compilation import WantedKernels
 from cress.model.options import Options
 from tests.center.program import Center, eventually
 
@@ -39,7 +39,7 @@ def test_what_is_compiled_already_is_not_said_to_be_compiled(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("center_is_there", [True, False])
 def test_the_compilation_ends_well_while_the_center_is_there_and_early_without_it(center_is_there: bool) -> None:
-    wanted = msgspec.msgpack.encode(Wanted((), Options())).hex().encode() + b"\n"
+    wanted = msgspec.msgpack.encode(WantedKernels((), Options())).hex().encode() + b"\n"
     with subprocess.Popen(
         [sys.executable, "-m", "cress.center.process.compilation"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

@@ -20,7 +20,7 @@ from cress.center.keeping.history_reader import HistoryReader
 from cress.center.keeping.owner_token import FINGERPRINT, ensure_token, fingerprint_of
 from cress.center.keeping.recovery import restored
 from cress.center.keeping.store_maintenance import backup, change_secret, check
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.lifecycle.inputs import NodeLeft
 from cress.model.errors import InputError
 from cress.protocol.messages import Welcome
@@ -133,7 +133,7 @@ def _loaded(data: Path) -> list[str]:
     store = SqliteStore(data / "cress.db")
     try:
         saved = store.load()
-        opened = restored(saved, Settings(data=data))
+        opened = restored(saved, CenterSettings(data=data))
         machine = opened.machine
         check_witness(data / EVENTS, store.path, saved.number)
         less = [f"job {n} waits" for n in range(ENDED + 1, NEXT) if n not in machine.jobs or store.run(n) is None]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from cress.center.committing.committer import Committer
 from cress.center.keeping import event_log as eventlog
 from cress.center.keeping.event_log import EventLog, files, prune, read
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.core.state import promised_state
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import NodeJoined, Reported, Submit
@@ -29,7 +29,7 @@ from cress.model.reports import Report
 from cress.model.resources import Dimensions
 from cress.model.run import Run
 from cress.model.times import DAY, HOUR
-from cress.shell.center.commit import Limits
+from cress.shell.center.commit import CommitLimits
 from cress.shell.center.log_entries import unpack
 from cress.store.base import Batch
 from cress.store.sqlite import SqliteStore
@@ -59,11 +59,13 @@ class Store(SqliteStore):
             raise Killed
 
 
-async def _life(folder: Path, committed: list[bytes], submits: int, end: str, limits: Limits | None = None) -> None:
+async def _life(
+    folder: Path, committed: list[bytes], submits: int, end: str, limits: CommitLimits | None = None
+) -> None:
     """A center with one node that takes so many submits, half of which end, and ends in this way."""
     store = Store(folder / "cress.db")
     store.committed = committed
-    committer = Committer(store, Settings(data=folder), limits=limits)
+    committer = Committer(store, CenterSettings(data=folder), limits=limits)
     await committer.start()
     alive = tuple(started(each) for each in committer.machine.attempts)
     committer.post(NodeJoined(node=node("n1", 4), boot="b", reports=alive))
@@ -111,7 +113,7 @@ def test_what_was_committed_is_there_once_after_any_crash(
         patch.setattr(eventlog.EventLog, "wants_new_file", lambda *_: new_file)
         committed: list[bytes] = []
         for submits, end, cut, zeros in lives:
-            asyncio.run(_life(folder, committed, submits, end, Limits(most_records=snapshot)))
+            asyncio.run(_life(folder, committed, submits, end, CommitLimits(most_records=snapshot)))
             if end != "clean":
                 # The power went too: what was not synced is lost, and a record may be half there.
                 newest = files(folder / "events")[-1]
@@ -294,7 +296,7 @@ def test_a_file_that_is_large_enough_is_followed_by_another_one(tmp_path: Path, 
         return committer.loop.number
 
     # The clean stop takes a snapshot too.
-    last = run(tmp_path, story, Limits(most_records=4))
+    last = run(tmp_path, story, CommitLimits(most_records=4))
     known = files(tmp_path / "events")
     assert (len(known) > 2) is several
     assert [number for number, _ in _all_records(tmp_path)] == list(range(1, last + 1))

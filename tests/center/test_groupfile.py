@@ -10,7 +10,7 @@ import pytest
 from cress.center.files.group_file import GroupFile
 from cress.center.keeping.event_log import files
 from cress.center.process.local_zone import local_zone
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.model.errors import InputError
 from tests.center.inside import Inside, inside
 from tests.center.program import Center, eventually, run_to_end
@@ -23,7 +23,7 @@ async def _names(center: Inside) -> list[str]:
 
 
 def _file(center: Inside, path: Path, said: list[str]) -> GroupFile:
-    return GroupFile(Settings(data=path.parent, groups=path), center.committer, said.append)
+    return GroupFile(CenterSettings(data=path.parent, groups=path), center.committer, said.append)
 
 
 def test_a_file_is_applied_at_the_start_and_again_at_sighup(tmp_path: Path) -> None:

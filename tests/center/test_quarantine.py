@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cress.lifecycle.effects import Step
+from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import Input, NodeJoined, Reported, Submit
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.slices import Slices
@@ -42,7 +42,7 @@ def defect(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     stepping, commit = Machine.stepping, Store.commit
     fatal: list[bool] = [False]
 
-    def stepped(machine: Machine, now: int, utc: int, inputs: Sequence[Input]) -> Slices[Step]:
+    def stepped(machine: Machine, now: int, utc: int, inputs: Sequence[Input]) -> Slices[StepResult]:
         done = yield from stepping(machine, now, utc, inputs)
         fatal[0] = any(map(is_poison, inputs))
         if fatal[0] and request.param == "the step":

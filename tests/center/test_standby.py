@@ -15,7 +15,7 @@ from cress.center.committing.lookup import find_job, find_tasks
 from cress.center.keeping.history_reader import FILE as HISTORY
 from cress.center.leading.mover import Mover
 from cress.center.leading.standby import Standby
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.lifecycle.inputs import NodeJoined, Reported, Submit
 from cress.model.job import Job
 from cress.model.node import Node
@@ -39,7 +39,7 @@ def test_a_center_whose_lead_is_uncertain_replaces_no_other_one(zookeeper: Ensem
         assert isinstance(store, ReplicatedStore)
         lead = Lead(certain=False)
         in_charge = InCharge(lead, "http://a")
-        committer = Committer(store, Settings(data=tmp_path), in_charge=in_charge)
+        committer = Committer(store, CenterSettings(data=tmp_path), in_charge=in_charge)
         standby = Standby(committer, store, in_charge)
 
         async def prepare() -> None: ...
@@ -72,7 +72,7 @@ class Centers:
         store = open_store(self._place, data)
         assert isinstance(store, ReplicatedStore)
         in_charge = InCharge(lead, f"http://{name}")
-        committer = Committer(store, Settings(data=data, store=self._place, **settings), in_charge=in_charge)  # type: ignore[arg-type]
+        committer = Committer(store, CenterSettings(data=data, store=self._place, **settings), in_charge=in_charge)  # type: ignore[arg-type]
         standby = Standby(committer, store, in_charge)
         await standby.load()
         try:

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from cress.center.run import _check_host, _has_tls
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.center.tls.authority import Authority
 from cress.center.tls.certificates import facts_of, read_certificate
 from cress.center.tls.node_names import nodes_of
 from cress.center.tls.node_renewal import renew_node
 from cress.center.tls.server import CenterTls, Files, center_tls
-from cress.executor.bundle import Bundle, BundleError
+from cress.executor.bundle import BundleError, BundleFolder
 from cress.model.errors import InputError
 from cress.model.times import DAY, HOUR, SECOND
 from cress.protocol.messages import NewCertificate
@@ -54,7 +54,7 @@ class Site:
         self.tls = CenterTls(self.files, self.authority, self.said.append, self.clock)
 
     def client(self) -> ssl.SSLContext:
-        return Bundle(self.bundle).context()
+        return BundleFolder(self.bundle).context()
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_an_executor_and_the_center_know_each_other_by_their_certificates(site: 
 def test_names_of_nodes_that_no_host_could_have_come_back_as_they_were(site: Site, tmp_path: Path) -> None:
     for number, node in enumerate(("rack 1: node ü", "x" * 253, "..", "a,b=c")):
         site.authority.issue_node(node, tmp_path / str(number))
-        _, far = shake(Bundle(tmp_path / str(number)).context(), site.tls.executors)
+        _, far = shake(BundleFolder(tmp_path / str(number)).context(), site.tls.executors)
         assert nodes_of(far.getpeercert() or {}) == {node}
     for node in ("", "a/b", "*", "a\nb", "x" * 254):
         with pytest.raises(InputError, match="is not a name of a node"):
@@ -272,7 +272,7 @@ def test_an_executor_gets_its_next_certificate_over_its_connection(site: Site, t
 
     first, second = asyncio.run(play())
     assert first != second
-    bundle = Bundle(tmp_path / "short")
+    bundle = BundleFolder(tmp_path / "short")
     bundle.keep(second)
     assert (bundle.folder / "cert.pem").read_bytes() == second
     assert nodes_of(shake(bundle.context(), site.tls.executors)[1].getpeercert() or {}) == {"short"}
@@ -282,7 +282,7 @@ def test_a_certificate_for_another_key_does_not_replace_that_of_a_bundle(site: S
     site.authority.issue_node("n2", tmp_path / "n2")
     before = (site.bundle / "cert.pem").read_bytes()
     with pytest.raises(BundleError, match="key values mismatch"):
-        Bundle(site.bundle).keep((tmp_path / "n2" / "cert.pem").read_bytes())
+        BundleFolder(site.bundle).keep((tmp_path / "n2" / "cert.pem").read_bytes())
     assert (site.bundle / "cert.pem").read_bytes() == before
     assert sorted(path.name for path in site.bundle.iterdir()) == ["ca.pem", "cert.pem", "key.pem"]
 
@@ -295,7 +295,7 @@ def test_a_certificate_of_another_authority_is_not_renewed(site: Site, tmp_path:
 
 
 def test_off_loopback_a_center_starts_with_tls_or_when_told_that_it_is_insecure(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path, host="0.0.0.0")
+    settings = CenterSettings(data=tmp_path, host="0.0.0.0")
     with pytest.raises(InputError, match=r"is not a loopback address.*cress tls init"):
         _check_host(settings)
     _check_host(replace(settings, insecure=True))
@@ -307,7 +307,7 @@ def test_off_loopback_a_center_starts_with_tls_or_when_told_that_it_is_insecure(
 
 def test_given_certificates_need_the_authority_of_the_executors(site: Site) -> None:
     center = site.files.certificate
-    settings = Settings(data=site.folder, tls_cert=center, tls_key=center)
+    settings = CenterSettings(data=site.folder, tls_cert=center, tls_key=center)
     with pytest.raises(InputError, match="authority of the executors' certificates is missing"):
         center_tls(settings, print)
     assert center_tls(replace(settings, tls_ca=site.files.ca), print).names == site.tls.names
@@ -342,7 +342,7 @@ def test_revoked_are_the_certificates_made_until_then_and_no_others(site: Site, 
 
 
 def test_a_certificate_that_is_lost_is_no_reason_to_speak_without_tls(tmp_path: Path) -> None:
-    settings = Settings(data=tmp_path, host="127.0.0.1")
+    settings = CenterSettings(data=tmp_path, host="127.0.0.1")
     assert not _has_tls(settings)
     Site(tmp_path)
     assert _has_tls(settings)

@@ -10,14 +10,14 @@ import pytest
 from cress.center.keeping.recovery import load_machine
 from cress.center.leading.warm_replica import Warm
 from cress.center.process.clock import Clock
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.lifecycle.machine import Machine
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.shell.center.commit import Opened
 from cress.shell.center.events import Events
 from cress.store.base import Batch, StoreError
-from cress.store.commit_journal import Commit
+from cress.store.commit_journal import StoredCommit
 from cress.store.opening import open_store
 from cress.store.replicated import ReplicatedStore
 from tests.center.program import Center
@@ -27,7 +27,7 @@ from tests.servers.zookeeper import Ensemble
 
 def test_what_is_followed_is_what_is_loaded(zookeeper: Ensemble, tmp_path: Path) -> None:
     place = empty_place(zookeeper)
-    settings = Settings(data=tmp_path)
+    settings = CenterSettings(data=tmp_path)
     with (
         Center(tmp_path / "one", forked=True, store=place) as center,
         closing(open_store(place, tmp_path / "follower")) as store,
@@ -77,9 +77,9 @@ def empty() -> Warm:
 
 
 def test_a_first_state_comes_without_records_and_must_be_loaded() -> None:
-    assert not empty().take([Commit(1, cluster="c"), Commit(1, Batch(), covered=0)])
+    assert not empty().take([StoredCommit(1, cluster="c"), StoredCommit(1, Batch(), covered=0)])
 
 
 def test_a_record_that_cannot_be_read_is_told() -> None:
     with pytest.raises(StoreError, match="record 1 cannot be taken in"):
-        empty().take([Commit(1, Batch(records=[b"\x01"]))])
+        empty().take([StoredCommit(1, Batch(records=[b"\x01"]))])

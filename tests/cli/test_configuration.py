@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cress.cli.config_keys import Key, keys_of, without_passwords
+from cress.cli.config_keys import ConfigKey, keys_of, without_passwords
 from cress.cli.main import app
 from cress.cli.programs import PROGRAMS, command_of
 from cress.model.errors import InputError
@@ -40,7 +40,7 @@ def parsed(program: str, *args: str) -> tuple[dict[str, Any], dict[str, str]]:
     return context.params, {name: command.origin(context, key).kind for name, key in keys_of(command).items()}
 
 
-def three_values(key: Key) -> tuple[Any, str, str, list[Any]]:
+def three_values(key: ConfigKey) -> tuple[Any, str, str, list[Any]]:
     """Return a value for the file, the environment and the flag, and the three as they arrive."""
     setting = key.setting
     if setting.value_type is ValueType.SWITCH:
@@ -61,7 +61,7 @@ def three_values(key: Key) -> tuple[Any, str, str, list[Any]]:
 
 @pytest.mark.parametrize(("program", "key"), EVERY, ids=[f"{program}-{key.name}" for program, key in EVERY])
 def test_every_option_is_a_key_a_variable_and_a_flag_in_this_order(
-    program: str, key: Key, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: str, key: ConfigKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_file, in_env, given, values = three_values(key)
     file = tmp_path / f"{program}.toml"

@@ -9,7 +9,7 @@ import pytest
 from cress.cli.jobfile import read_jobs
 from cress.cli.submit import placed
 from cress.client import Fault, Refused
-from cress.formats.yaml_text import TAG, Node, parsed
+from cress.formats.yaml_text import TAG, YamlNode, parsed
 from cress.model.errors import InputError, InputErrors
 
 
@@ -156,7 +156,7 @@ def test_what_the_center_refuses_gets_its_line(tmp_path: Path, field: str, line:
     assert (error.file, error.line, error.field) == (second, line, field)
 
 
-def shape(node: Node) -> object:
+def shape(node: YamlNode) -> object:
     """What a node is, with its lines."""
     value = node.value
     if isinstance(value, list):

@@ -55,12 +55,12 @@ def test_usage_is_a_table() -> None:
         ),
         UsageView(group="web", start=HOUR, core_seconds=1000),
     ]
-    assert plain(*usage.table(found, usage.By.HOUR)) == [
+    assert plain(*usage.table(found, usage.UsageSpan.HOUR)) == [
         "TIME              GROUP  CORE-HOURS  GB-HOURS  CPU-HOURS  TASKS  FAILED  SHARE",
         "1970-01-01 00:00  lab          2.50      0.50       0.01  1,200       2    90%",
         "1970-01-01 01:00  web          0.28      0.00       0.00      0       0    10%",
     ]
-    assert plain(*usage.table(found[:1], usage.By.ALL)) == [
+    assert plain(*usage.table(found[:1], usage.UsageSpan.ALL)) == [
         "GROUP  CORE-HOURS  GB-HOURS  CPU-HOURS  TASKS  FAILED  SHARE",
         "lab          2.50      0.50       0.01  1,200       2   100%",
     ]
@@ -68,7 +68,7 @@ def test_usage_is_a_table() -> None:
 
 def test_usage_counts_deadlines_where_there_were_some() -> None:
     found = [UsageView(group="lab", start=0.0, core_seconds=9000, met=12, missed=1)]
-    assert plain(*usage.table(found, usage.By.ALL)) == [
+    assert plain(*usage.table(found, usage.UsageSpan.ALL)) == [
         "GROUP  CORE-HOURS  GB-HOURS  CPU-HOURS  TASKS  FAILED  MET  MISSED  SHARE",
         "lab          2.50      0.00       0.00      0       0   12       1   100%",
     ]

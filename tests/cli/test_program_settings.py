@@ -10,15 +10,14 @@ import msgspec
 import pytest
 import typer
 
-from cress.center.settings import Oidc
-from cress.center.settings import Settings as CenterSettings
+from cress.center.settings import CenterSettings, Oidc
 from cress.cli.center import center_fields
 from cress.cli.executor import executor_fields
 from cress.cli.main import app
 from cress.cli.program_options import given_arguments
 from cress.cli.programs import command_of
 from cress.cli.up import center_arguments
-from cress.executor.settings import Settings as ExecutorSettings
+from cress.executor.settings import ExecutorSettings
 from cress.model.access import Role, Visibility
 from cress.model.program_settings.center_settings import CENTER_SETTINGS
 from cress.model.program_settings.executor_settings import EXECUTOR_SETTINGS

@@ -18,7 +18,7 @@ from cress.cli import devices, groups, job, jobs, node_matching, nodes, resolve,
 from cress.cli.common import count, duration, job_id, pairs, task_id
 from cress.cli.table_layout import chosen, fitted
 from cress.cli.table_layout import text_of as text
-from cress.cli.tables import Cell, Column, bar, clean, hidden_line, plain
+from cress.cli.tables import Cell, TableColumn, bar, clean, hidden_line, plain
 from cress.client import (
     AttemptView,
     DeviceUser,
@@ -564,10 +564,10 @@ def test_a_terminal_gets_colours_and_lines_that_fit() -> None:
 
 
 NARROW = (
-    Column("ID"),
-    Column("GROUP", gives=True, hides=2),
-    Column("USER", hides=1),
-    Column("REASON", least=24, gives=True),
+    TableColumn("ID"),
+    TableColumn("GROUP", gives=True, hides=2),
+    TableColumn("USER", hides=1),
+    TableColumn("REASON", least=24, gives=True),
 )
 
 
@@ -610,7 +610,7 @@ def test_columns_are_chosen_by_their_names_in_any_order() -> None:
         jobs.COLUMNS, [jobs.row(job_view(3, "a", "pending", TaskCounts(total=1)), NOW)], ["user", "ID"]
     )
     assert plain(columns, rows) == ["USER  ID", "ann    3"]
-    assert [each.title for each in chosen((Column("IN USE"), Column("")), [], ["in-use"])[0]] == ["IN USE"]
+    assert [each.title for each in chosen((TableColumn("IN USE"), TableColumn("")), [], ["in-use"])[0]] == ["IN USE"]
     with pytest.raises(InputError, match=r"--columns: there is no column 'stat' \(did you mean state"):
         chosen(jobs.COLUMNS, [], ["id", "stat"])
 

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from cress.protocol.proof import HEADER, NONCE, nonce_of
-from cress.protocol.signatures import PATH, Session, center_proof, digest, parse
+from cress.protocol.signatures import PATH, SessionKey, center_proof, digest, parse
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Server:
     asked: list[Asked] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
     token: str = "secret"
-    sessions: dict[str, Session] = field(default_factory=dict)
+    sessions: dict[str, SessionKey] = field(default_factory=dict)
 
     def check(self, asked: Asked) -> None:
         """Raise ProofError when a request is not signed with the token."""
@@ -65,7 +65,7 @@ def serving() -> Iterator[Server]:
         def answer(self) -> None:
             if self.path.startswith(PATH) and server.token:
                 theirs, ours = nonce_of(self.path.partition("nonce=")[2]), secrets.token_bytes(NONCE)
-                server.sessions[theirs.hex() + ours.hex()] = Session(server.token, theirs, ours)
+                server.sessions[theirs.hex() + ours.hex()] = SessionKey(server.token, theirs, ours)
                 self.send_response(204)
                 self.send_header(HEADER, center_proof(server.token, theirs, ours))
                 self.end_headers()

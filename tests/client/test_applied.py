@@ -11,7 +11,7 @@ from cress.client.applied import Progress
 from cress.client.blocking.applied import follow
 from cress.client.blocking.http import Http
 from cress.client.blocking.patient import PatientHttp
-from cress.client.calls import Call
+from cress.client.calls import PreparedCall
 from cress.client.retries import RetryBudget
 from cress.client.waiting import Waiting
 from cress.protocol.familyviews import ServiceView
@@ -39,7 +39,7 @@ class Answers:
         self.jobs = jobs
         self.number = 0
 
-    def ask(self, call: Call[JobView]) -> JobView:
+    def ask(self, call: PreparedCall[JobView]) -> JobView:
         views = self.jobs[int(call.path.rsplit("/", 1)[-1])]
         return views[min(self.number, len(views) - 1)]
 

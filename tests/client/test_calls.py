@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from cress.client import calls
-from cress.client.calls import Call
+from cress.client.calls import PreparedCall
 from cress.client.wire import content_of
 from cress.protocol.calls import CALLS
 from cress.protocol.calls.row import WEBSOCKET, CallRow
@@ -63,7 +63,7 @@ BODIES: dict[str, Any] = {
 WITHOUT = {"/v1/schema", "/v1/jobs/{id}/tasks/{task}/exec"}
 
 
-def made(function: Callable[..., Call[Any]]) -> Call[Any]:
+def made(function: Callable[..., PreparedCall[Any]]) -> PreparedCall[Any]:
     """The call of a function, with samples for all that it must be given."""
     name = function.__name__
     args: dict[str, Any] = {}
@@ -85,7 +85,7 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-def test_a_body_is_of_the_type_in_the_table(function: Callable[..., Call[Any]]) -> None:
+def test_a_body_is_of_the_type_in_the_table(function: Callable[..., PreparedCall[Any]]) -> None:
     call = made(function)
     content, headers = content_of(call)
     assert ("Idempotency-Key" in headers) == call.row.keyed

@@ -8,9 +8,9 @@ import pytest
 
 from cress.client.blocking.http import Http
 from cress.client.blocking.patient import PatientHttp
-from cress.client.calls import Call, call_of
+from cress.client.calls import PreparedCall, call_of
 from cress.client.errors import Broken, ClientError, NotFound, Unavailable
-from cress.client.retries import LONGEST_PAUSE, Outage, RetryBudget
+from cress.client.retries import LONGEST_PAUSE, CenterOutage, RetryBudget
 from cress.protocol.calls import CALLS
 from cress.protocol.calls.row import WEBSOCKET, CallRow
 
@@ -25,7 +25,7 @@ class Lost:
         self.error = error or Broken("it broke off")
         self.sent = self.looked = 0
 
-    def ask(self, call: Call[Any]) -> str:
+    def ask(self, call: PreparedCall[Any]) -> str:
         self.sent += 1
         if self.sent <= self.times:
             raise self.error
@@ -85,7 +85,7 @@ def test_patience_ends(pauses: list[float]) -> None:
 
 
 def test_an_answer_that_stays_the_same_is_final() -> None:
-    assert Outage(RetryBudget(60, met=True), again=True).pause(NotFound("there is no job 7")) is None
+    assert CenterOutage(RetryBudget(60, met=True), again=True).pause(NotFound("there is no job 7")) is None
 
 
 def test_a_smaller_budget_remembers_the_center() -> None:

@@ -18,7 +18,7 @@ from cress.core.placing.matching import Matching
 from cress.core.placing.mix import Mix
 from cress.core.placing.shape import Shape
 from cress.core.tables.cluster import Cluster
-from cress.core.tables.leases import Leases
+from cress.core.tables.leases import LeaseTable
 from cress.model.node import Node
 from cress.model.options import Options
 from cress.model.resources import Dimensions
@@ -141,7 +141,7 @@ class CoreTables:
 
     def __init__(self, dimensions: Dimensions, balanced: Iterable[str]) -> None:
         self.cluster = Cluster(dimensions, balanced)
-        self.leases = Leases(self.cluster)
+        self.leases = LeaseTable(self.cluster)
         self.matching = Matching(self.cluster)
         self.fit = Fit(self.cluster, self.matching)
 

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.tables.dependencies import Dependencies, Key, Relation, key_of
+from cress.core.tables.dependencies import DependencyTable, JobKey, Relation, key_of
 from cress.model.errors import InputError
 
 
 def relation(name: str, *on: str, group: str = "g") -> Relation:
-    return Relation(Key(group, name), tuple(key_of(text, group) for text in on))
+    return Relation(JobKey(group, name), tuple(key_of(text, group) for text in on))
 
 
-def dependencies(*relations: Relation) -> Dependencies:
+def dependencies(*relations: Relation) -> DependencyTable:
     """Jobs 1, 2, … with these relations."""
-    made = Dependencies(lambda: ((number, each.key) for number, each in enumerate(relations, 1)))
+    made = DependencyTable(lambda: ((number, each.key) for number, each in enumerate(relations, 1)))
     for number, each in enumerate(relations, 1):
         made.add(number, each)
     return made
@@ -30,23 +30,23 @@ def test_a_name_is_one_of_the_group_unless_it_says_which() -> None:
 def test_a_name_stands_for_all_live_jobs_that_have_it() -> None:
     made = dependencies(relation("a"), relation("b", "a"), relation("a"), relation("a", group="other"))
     assert made.on(2) == [1, 3]
-    made.remove(1, Key("g", "a"))
+    made.remove(1, JobKey("g", "a"))
     assert made.on(2) == [3]
-    made.remove(3, Key("g", "a"))
+    made.remove(3, JobKey("g", "a"))
     assert made.on(2) == []
 
 
 def test_dependants_go_by_name() -> None:
     made = dependencies(relation("a"), relation("b", "a"), relation("c", "b"), relation("d"), relation("", "c", "a"))
-    assert made.behind(Key("g", "a")) == [2, 5]
-    assert made.behind(Key("g", "d")) == []
-    made.remove(5, Key("g", ""))
-    assert made.behind(Key("g", "a")) == [2]
+    assert made.behind(JobKey("g", "a")) == [2, 5]
+    assert made.behind(JobKey("g", "d")) == []
+    made.remove(5, JobKey("g", ""))
+    assert made.behind(JobKey("g", "a")) == [2]
 
 
 def test_jobs_of_other_groups() -> None:
     made = dependencies(relation("db", group="infra"), relation("web", "infra/db"), relation("web", "db"))
-    assert made.behind(Key("infra", "db")) == [2]
+    assert made.behind(JobKey("infra", "db")) == [2]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_circles_are_refused(live: list[tuple[str, ...]], new: list[tuple[str, .
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12))
 def test_jobs_submitted_one_by_one_never_close_a_circle(edges: list[tuple[int, int]]) -> None:
-    made = Dependencies(lambda: ())
+    made = DependencyTable(lambda: ())
     accepted: dict[int, set[int]] = {}
     for number, (a, b) in enumerate(edges, 1):
         reached, left = {b}, [b]

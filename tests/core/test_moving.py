@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cress.core.moving import making_place, movable, steps
-from cress.core.moving.plan import Budget, Goal, Plan, Stays
+from cress.core.moving.plan import Budget, Goal, MovePlan, Stays
 from cress.core.moving.planner import GOALS, plan_moves, plan_place
 from cress.model.decisions import Start
 from cress.model.events import Outcome
@@ -27,21 +27,21 @@ def small(name: str) -> JobBuilder:
     return job(name)._set(movable=True)
 
 
-def planned(world: World, *goals: Goal, **budget: int) -> Plan:
+def planned(world: World, *goals: Goal, **budget: int) -> MovePlan:
     return plan_moves(world.core.clone(), movable.candidates(world.core), goals or GOALS, Budget(**budget))
 
 
-def place_for(world: World, name: str, **budget: int) -> Plan:
+def place_for(world: World, name: str, **budget: int) -> MovePlan:
     found = movable.candidates(world.core)
     return plan_place(world.core.clone(), found, world.ids[name], Budget(**budget))
 
 
-def told(world: World, plan: Plan) -> list[str]:
+def told(world: World, plan: MovePlan) -> list[str]:
     """``name from to`` of each move."""
     return [f"{world.names[each.job]} {each.node} {each.to}" for each in plan.moves]
 
 
-def carry_out(world: World, plan: Plan) -> None:
+def carry_out(world: World, plan: MovePlan) -> None:
     """Make each move as a center does: its target is claimed, it stops, and starts there."""
     for move in plan.moves:
         world.wait(1)
@@ -294,7 +294,7 @@ def test_nodes_that_are_too_dear_for_the_budget_are_left_out_and_no_others(
     exactly = sum(move.cost for move in place_for(world, "big").moves)
     for budget in (lost * 10**9, exactly, exactly - 1):
         plan = place_for(world, "big", lost=max(0, budget))
-        with patch.object(making_place._Search, "_least", return_value=0):
+        with patch.object(making_place._PlaceSearch, "_least", return_value=0):
             assert place_for(world, "big", lost=max(0, budget)) == plan
 
 
@@ -328,7 +328,7 @@ def test_a_gang_gets_a_place_in_one_rack() -> None:
 # --- on the way -------------------------------------------------------------------------------------------------------
 
 
-def moving(world: World) -> Plan:
+def moving(world: World) -> MovePlan:
     """A move that is decided: the task stops, its target is claimed."""
     pinned(world, small("a").cpu(3), "n1")
     pinned(world, small("b").cpu(1), "n2")

@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.tables.ports import DYNAMIC, Ports
+from cress.core.tables.ports import DYNAMIC, PortTable
 from cress.model.node import DYNAMIC_PORTS
 
 NODE = np.array([0])
 
 
-def give(ports: Ports, f: int, wanted: Sequence[int]) -> tuple[int, ...]:
+def give(ports: PortTable, f: int, wanted: Sequence[int]) -> tuple[int, ...]:
     """Choose ports of a node and take them."""
     got = ports.choose(f, wanted)
     ports.take(f, got)
     return got
 
 
-def ports(first: int = 100, last: int = 104, seen: tuple[int, ...] = (), given: tuple[int, ...] = ()) -> Ports:
+def ports(first: int = 100, last: int = 104, seen: tuple[int, ...] = (), given: tuple[int, ...] = ()) -> PortTable:
     """The ports of node 0."""
-    made = Ports()
+    made = PortTable()
     made.set_range(0, (first, last))
     made.see(0, seen)
     made.take(0, given)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.core.state import promised_state
-from cress.core.tree.memory import Clock, Memory
+from cress.core.tree.memory import ShareMemory, TickClock
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
 from tests.core.builders import World, group, job, nodes
 
@@ -98,8 +98,8 @@ CHANGES = st.lists(st.tuples(st.integers(0, 400 * SECOND), st.integers(0, 10**6)
 def test_the_mean_is_that_of_fractions_and_does_not_depend_on_who_asks(
     changes: list[tuple[int, int]], half_life: int, asked: int
 ) -> None:
-    clock, other_clock = Clock(half_life), Clock(half_life)
-    memory, other = Memory(clock, 1), Memory(other_clock, 1)
+    clock, other_clock = TickClock(half_life), TickClock(half_life)
+    memory, other = ShareMemory(clock, 1), ShareMemory(other_clock, 1)
     length, now, borrowed, mean, total = clock.length, 0, 0, Fraction(0), Fraction(0)
     kept = Fraction(clock.kept(1), 1 << 62)
     for wait, amount in [*changes, (10 * length, 0)]:
@@ -128,8 +128,8 @@ def test_an_amount_that_changes_back_at_the_same_moment_has_not_changed() -> Non
     """A leader may count what it started and stopped at one moment, its follower only what is left of it."""
     states = []
     for counted in (True, False):
-        clock = Clock(HOUR)
-        memory = Memory(clock, 1)
+        clock = TickClock(HOUR)
+        memory = ShareMemory(clock, 1)
         for moment, used in ((SECOND, 5), (7 * MINUTE, 9), (7 * MINUTE, 5), (20 * MINUTE, 0), (HOUR, 3)):
             clock.advance(moment)
             if counted or used != 9:

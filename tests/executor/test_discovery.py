@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 from cress.executor import devices
-from cress.executor.devices import NVME, SOLID, SPINNING, Machine, of_node, says_disk
-from cress.executor.settings import Settings
+from cress.executor.devices import NVME, SOLID, SPINNING, DiskFiles, of_node, says_disk
+from cress.executor.settings import ExecutorSettings
 from cress.model.node import Device
 
 
@@ -50,8 +50,8 @@ class Sysfs:
         self.mounts.write_text("\n".join(self.lines) + "\n")
 
     @property
-    def machine(self) -> Machine:
-        return Machine(str(self.mounts), str(self.folder / "class/block"), str(self.folder / "dev/block"))
+    def machine(self) -> DiskFiles:
+        return DiskFiles(str(self.mounts), str(self.folder / "class/block"), str(self.folder / "dev/block"))
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_what_is_configured_comes_before_what_is_found(
     monkeypatch.setattr(devices, "gpus", lambda: [Device(kind="gpu", id="0")])
 
     def kinds(**settings: object) -> list[str]:
-        made = Settings(name="n", directory=tmp_path, center_url="ws://x", token="t", **settings)  # type: ignore[arg-type]
+        made = ExecutorSettings(name="n", directory=tmp_path, center_url="ws://x", token="t", **settings)  # type: ignore[arg-type]
         return [f"{each.kind}:{each.id}" for each in of_node(made, sysfs.machine)]
 
     assert kinds() == ["disk:sdb", "gpu:0"]
@@ -210,7 +210,7 @@ def test_gpus_are_those_that_the_driver_knows(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_real_machine_is_looked_at_without_trouble(tmp_path: Path) -> None:
-    for each in devices.disks(tmp_path, Machine()):
+    for each in devices.disks(tmp_path, DiskFiles()):
         assert Path(each.path).is_dir()
         assert min(each.bandwidth) > 0
 

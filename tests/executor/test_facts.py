@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.executor import Settings, facts
+from cress.executor import ExecutorSettings, facts
 from cress.executor.node_facts import NodeFacts
 from cress.executor.versions import CACHE, versions
 from cress.model.attributes import check_attributes
@@ -128,7 +128,7 @@ def test_a_node_does_not_wait_for_slow_programs_and_tells_of_them_later(path: Pa
 
 def test_what_is_told_late_is_told_once_however_slow_the_rest_stays(tmp_path: Path) -> None:
     async def story() -> None:
-        found = NodeFacts(Settings(name="n1", directory=tmp_path, center_url="ws://x", token="t"), print)
+        found = NodeFacts(ExecutorSettings(name="n1", directory=tmp_path, center_url="ws://x", token="t"), print)
         found.asking = asyncio.get_running_loop().create_future()
         assert await found.versions(0.01) == {}
         late = asyncio.create_task(found.changed())

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.executor.disk import RealDisk
-from cress.executor.journal import HEADER, Journal, JournalError
+from cress.executor.journal import HEADER, JournalError, JournalFile
 from cress.model.reports import Cause, Ended, Usage
 from cress.protocol.messages import Launch
 from cress.shell.executor.records import REMEMBERED, Boot, End, Epoch, Forget, Intent, Known, Record, Start
@@ -75,7 +75,7 @@ def replayed(batches: list[list[Record]]) -> Known:
 def written(path: Path, batches: list[list[Record]]) -> list[int]:
     """Write the batches; where each ends in the file."""
     path.unlink(missing_ok=True)
-    journal = Journal(path, disk=DISK)
+    journal = JournalFile(path, disk=DISK)
     ends = [path.stat().st_size]
     for number, batch in enumerate(batches):
         if number % 2:
@@ -93,7 +93,7 @@ def written(path: Path, batches: list[list[Record]]) -> list[int]:
 def test_what_was_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, batches: list[list[Record]]) -> None:
     path = tmp_path_factory.getbasetemp() / "read-back"
     written(path, batches)
-    journal = Journal(path, disk=DISK)
+    journal = JournalFile(path, disk=DISK)
     assert meaning(journal.known) == meaning(replayed(batches))
     journal.close()
 
@@ -109,12 +109,12 @@ def test_a_torn_tail_loses_the_torn_batch_and_nothing_else(
     content = path.read_bytes()[:cut]
     # A crash may also leave zeros where data should be.
     path.write_bytes(content + bytes(data.draw(st.integers(0, max(0, len(HEADER) - cut) or 20))))
-    journal = Journal(path, disk=DISK)
+    journal = JournalFile(path, disk=DISK)
     assert meaning(journal.known) == meaning(replayed(batches[:whole]))
     # And it goes on from there.
     journal.write([Epoch(10)])
     journal.close()
-    again = Journal(path, disk=DISK)
+    again = JournalFile(path, disk=DISK)
     assert again.known.epoch == 10
     assert again.known.ends == replayed(batches[:whole]).ends
     again.close()
@@ -125,7 +125,7 @@ def test_a_mark_with_zeros_behind_it_is_no_frame(tmp_path: Path, length: int) ->
     path = tmp_path / "journal"
     (before, end) = written(path, [[Epoch(3)]])
     path.write_bytes(path.read_bytes() + path.read_bytes()[before : before + 4] + bytes(length))
-    journal = Journal(path, disk=DISK)
+    journal = JournalFile(path, disk=DISK)
     assert journal.known.epoch == 3
     assert path.stat().st_size == end
     journal.close()
@@ -142,7 +142,7 @@ def test_a_damaged_file_is_set_aside_and_its_whole_records_go_on(
     content[where] ^= 1 << bit
     path.write_bytes(content)
     lost = sum(end <= where for end in ends) - 1  # -1: the first line
-    journal = Journal(path, disk=DISK)
+    journal = JournalFile(path, disk=DISK)
     whole = [batch for number, batch in enumerate(batches) if number != lost]
     assert meaning(journal.known) == meaning(replayed(whole))
     assert journal.known.until == 1, "whether there was a term is not known"
@@ -153,7 +153,7 @@ def test_a_damaged_file_is_set_aside_and_its_whole_records_go_on(
     assert aside.read_bytes() == content
     aside.unlink()
     journal.close()
-    again = Journal(path, disk=DISK)
+    again = JournalFile(path, disk=DISK)
     assert again.known.ends == replayed(whole).ends
     assert not again.damage
     again.close()
@@ -165,13 +165,13 @@ def test_compaction_keeps_what_the_journal_adds_up_to(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "compacted"
     written(path, batches)
-    journal = Journal(path, disk=DISK)
+    journal = JournalFile(path, disk=DISK)
     before = meaning(journal.known)
     journal.compact()
     assert meaning(journal.known) == before
     journal.note(Epoch(12))
     journal.close()
-    again = Journal(path, disk=DISK)
+    again = JournalFile(path, disk=DISK)
     assert again.known.epoch == 12
     assert list(again.known.ends) == list(journal.known.ends)
     assert again.known.running.keys() == journal.known.running.keys()
@@ -179,7 +179,7 @@ def test_compaction_keeps_what_the_journal_adds_up_to(
 
 
 def test_a_journal_of_finished_work_stays_small(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal", compact_from=20_000, disk=DISK)
+    journal = JournalFile(tmp_path / "journal", compact_from=20_000, disk=DISK)
     largest = 0
     for attempt in range(3_000):
         journal.write([Intent(Launch(attempt, 1, 0), None, 0)])
@@ -207,7 +207,7 @@ def test_another_file_is_set_aside(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "journal"
     for number in (1, 2):
         path.write_bytes(content)
-        journal = Journal(path, disk=DISK)
+        journal = JournalFile(path, disk=DISK)
         assert not journal.known.running
         assert journal.damage == (
             f"{path} does not begin as a journal of Cress does; it was set aside as journal.damaged-{number}"
@@ -219,17 +219,17 @@ def test_another_file_is_set_aside(tmp_path: Path, content: bytes) -> None:
 def test_a_folder_in_its_place_is_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     path.mkdir()
-    journal = Journal(path, disk=DISK)
+    journal = JournalFile(path, disk=DISK)
     assert journal.damage == f"{path} is a folder; it was set aside as journal.damaged-1"
     journal.write([Epoch(3)])
     journal.close()
-    assert Journal(path, disk=DISK).known.epoch == 3
+    assert JournalFile(path, disk=DISK).known.epoch == 3
 
 
 def test_a_write_that_fails_half_way_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real disk-full case is in test_supervisor; here the write fails after a part, at every place."""
     path = tmp_path / "journal"
-    journal = Journal(path, disk=DISK)
+    journal = JournalFile(path, disk=DISK)
     journal.write([Epoch(1)])
     real = os.write
     for part in range(1, 24, 4):
@@ -251,7 +251,7 @@ def test_a_write_that_fails_half_way_leaves_no_trace(tmp_path: Path, monkeypatch
         monkeypatch.setattr(os, "write", real)
         assert journal.flush()
     journal.close()
-    again = Journal(path, disk=DISK)
+    again = JournalFile(path, disk=DISK)
     assert not again.known.running
     assert again.known.epoch == 21
     again.close()
@@ -264,7 +264,7 @@ def test_a_journal_of_the_release_before_is_taken_up_and_written_anew(tmp_path: 
     path = tmp_path / "journal"
     path.write_bytes(recorded.journal())
     for _ in range(2):
-        journal = Journal(path, disk=DISK)
+        journal = JournalFile(path, disk=DISK)
         known = journal.known
         (entry,) = known.running.values()
         assert entry.intent == Intent(Launch(7, 3, 0, (20000,)), 2, 3, True, 6, ("/disk/cress-k/7",))
@@ -280,7 +280,7 @@ def test_a_journal_of_the_release_before_that_cannot_be_written_anew_stays_as_it
     path.write_bytes(recorded.journal())
     (tmp_path / "journal.new").mkdir()
     with pytest.raises(IsADirectoryError):
-        Journal(path, disk=DISK)
+        JournalFile(path, disk=DISK)
     assert path.read_bytes() == recorded.journal()
 
 
@@ -296,13 +296,13 @@ def test_a_journal_of_a_newer_release_is_refused_and_left_alone(tmp_path: Path) 
     content = first_line(3) + b"whatever that release writes"
     path.write_bytes(content)
     with pytest.raises(JournalError, match=r"was written by a newer release \(journal 3, this release reads 1 to 2\)"):
-        Journal(path, disk=DISK)
+        JournalFile(path, disk=DISK)
     assert path.read_bytes() == content
 
 
 def test_a_damaged_version_is_not_a_newer_release(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     path.write_bytes(recorded.journal().replace(b"journal 1", b"journal 3"))
-    journal = Journal(path, disk=DISK)
+    journal = JournalFile(path, disk=DISK)
     assert list(journal.known.running) == [7], "its records are read as what they are"
     assert "does not begin as a journal" in journal.damage

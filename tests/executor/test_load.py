@@ -18,8 +18,8 @@ from cress.executor.load import (
     NETWORK,
     POINT,
     Counted,
+    CounterFiles,
     LoadReporter,
-    Machine,
     Sample,
     Sampler,
     between,
@@ -116,7 +116,7 @@ def test_a_processor_or_disk_that_comes_or_goes_says_nothing() -> None:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def machine(tmp_path: Path) -> CounterFiles:
     """A machine of files: two processors, one real and one virtual interface, a disk and a loop device."""
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/stat").write_text(
@@ -141,10 +141,10 @@ def machine(tmp_path: Path) -> Machine:
         if real:
             (place / "device").mkdir()
     (tmp_path / "sys/dev/block").mkdir(parents=True)
-    return Machine(0, tmp_path / "proc", tmp_path / "sys")
+    return CounterFiles(0, tmp_path / "proc", tmp_path / "sys")
 
 
-def test_what_is_read(machine: Machine, tmp_path: Path) -> None:
+def test_what_is_read(machine: CounterFiles, tmp_path: Path) -> None:
     # Waiting for a disk is idle, time that the hypervisor took is busy, time of guests is in that of their users.
     assert processors(machine, [0, 1, 7]) == ({0: 25, 1: 40}, {0: 135, 1: 260})
     assert processors(machine, [1]) == ({1: 40}, {1: 260}), "only those that it may run on"
@@ -162,7 +162,7 @@ def test_what_is_read(machine: Machine, tmp_path: Path) -> None:
     for each in ("eth0", "eth1"):
         (machine.sys / "class/net" / each / "device").rmdir()
     assert [each.name for each in interfaces(machine)] == ["docker0", "eth0", "eth1"], "in a container"
-    nowhere = Machine(0, tmp_path, tmp_path / "nowhere")
+    nowhere = CounterFiles(0, tmp_path, tmp_path / "nowhere")
     assert (interfaces(nowhere), disks(nowhere, ()), speed([])) == ([], [], NETWORK)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cress.executor import logcopy
-from cress.executor.logcopy import TRIES, Copies
+from cress.executor.logcopy import TRIES, LogCopies
 from cress.model.reports import Cause
 from tests.executor.harness import Client, SupervisorProcess, shell, supervisor, until
 from tests.executor.sites import Site
@@ -97,7 +97,7 @@ def test_a_copy_that_is_killed_is_begun_anew(tmp_path: Path) -> None:
     said: list[str] = []
     (tmp_path / "copies").mkdir()
     (tmp_path / "copies/7").write_bytes(b"never read: each is killed before that")
-    copies = Copies(tmp_path, "n1", said.append)
+    copies = LogCopies(tmp_path, "n1", said.append)
     copies.left(set())
     for left in range(TRIES - 1, -1, -1):
         ((pid, attempt),) = copies._working.items()

@@ -588,14 +588,14 @@ def rewrite_journal(
     directory: Path, *, boot: str, drop_starts: bool = False, extra_intent: int = 0, pid: int = 0
 ) -> None:
     """Make the journal of a dead supervisor say something else."""
-    from cress.executor.journal import Journal
+    from cress.executor.journal import JournalFile
     from cress.shell.executor.records import Boot, Intent, Start
 
-    old = Journal(directory / "journal")
+    old = JournalFile(directory / "journal")
     records = list(old.known.records())
     old.close()
     (directory / "journal").unlink()
-    new = Journal(directory / "journal")
+    new = JournalFile(directory / "journal")
     for record in records:
         if isinstance(record, Start):
             if drop_starts:

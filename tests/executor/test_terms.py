@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cress.executor.alarm import Alarm
-from cress.executor.journal import Journal
+from cress.executor.journal import JournalFile
 from cress.model.job import OnPartition
 from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Report, Usage
@@ -214,7 +214,7 @@ def test_after_a_restart_of_the_machine_no_term_holds(scene: Scene) -> None:
 
 
 def test_a_journal_knows_cluster_epoch_and_deadline(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal")
+    journal = JournalFile(tmp_path / "journal")
     scene = Scene(journal.known)
     scene.write = journal.write  # type: ignore[method-assign]
     scene.note = journal.note  # type: ignore[method-assign]
@@ -223,7 +223,7 @@ def test_a_journal_knows_cluster_epoch_and_deadline(tmp_path: Path) -> None:
     scene.launch(2, epoch=7)
     for _ in range(2):
         journal.close()
-        journal = Journal(tmp_path / "journal")
+        journal = JournalFile(tmp_path / "journal")
         known = journal.known
         assert (known.epoch, known.cluster, known.until, known.term) == (7, "c", 1060 * SECOND, TERM)
         assert [entry.intent.keep for entry in known.running.values()] == [True, False]

@@ -10,7 +10,7 @@ from cress.protocol.messages import Hello, Inventory, decode_from_supervisor
 from cress.shell.executor import agent
 from cress.shell.executor.agent_effects import (
     BeforeReports,
-    Close,
+    CloseBoth,
     ConnectCenter,
     ConnectSupervisor,
     Effect,
@@ -110,7 +110,7 @@ class Agent(Mortal):
             case Say(sentence):
                 assert self.loop.phase is not agent.Phase.STOPPING or self.leaving, sentence
                 self.say(sentence)
-            case Close():
+            case CloseBoth():
                 self._close()
             case Exit():
                 self.exit(asked=True)

@@ -13,8 +13,8 @@ import msgspec
 
 from cress.center.keeping.recovery import begin_epoch, load_machine
 from cress.center.process.clock import Clock
-from cress.center.settings import Settings
-from cress.lifecycle.effects import Step
+from cress.center.settings import CenterSettings
+from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import Input
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.slices import Slices
@@ -22,21 +22,21 @@ from cress.model.node import Local, Node
 from cress.model.run import Run
 from cress.model.times import MILLISECOND, SECOND
 from cress.protocol.messages import Beat, FromAgent, Hello, Reports
-from cress.shell.center.commit import Call, CommitLoop, Limits
+from cress.shell.center.commit import CommitLimits, CommitLoop, InputCall
 from cress.shell.center.effects import (
     Answer,
     AskEpoch,
     Close,
     Commit,
     Effect,
-    Load,
     Ping,
     Refuse,
     Reply,
     Send,
     Session,
-    Snapshot,
     Stepped,
+    TakeOver,
+    TakeSnapshot,
     Wait,
     Warn,
     Work,
@@ -80,7 +80,7 @@ class Center(Mortal):
         self.host = host or cluster.host
         self.doom = doom
         self.store: Access | SharedStore = store or Access(cluster.store, self)
-        self.settings = Settings(data=Path("/center"), options=cluster.options, dimensions=cluster.dimensions)
+        self.settings = CenterSettings(data=Path("/center"), options=cluster.options, dimensions=cluster.dimensions)
         self.clock = Clock(self.host.boot, boottime=self.host.boottime, wall=self.host.wall)
         self.loop = (_Hasty if cluster.rules.acknowledges_first else _Watched)(self)
         self.sessions = _WatchedSessions(self)
@@ -111,7 +111,7 @@ class Center(Mortal):
 
     def submit(self, what: Input, runs: tuple[Run, ...], then: Then, refused: Callable[[str], None]) -> None:
         """Take the call of a person."""
-        if self.loop.post(Call(what, runs, caller=Caller(then, refused))):
+        if self.loop.post(InputCall(what, runs, caller=Caller(then, refused))):
             self._wake()
         else:
             refused(self.problem)
@@ -124,7 +124,7 @@ class Center(Mortal):
                 then(reply)
             return ()
 
-        if self.gone or not self.loop.post(Call(what, then=stored)):
+        if self.gone or not self.loop.post(InputCall(what, then=stored)):
             return False
         self._wake()
         return True
@@ -156,9 +156,9 @@ class Center(Mortal):
             case Commit():
                 self.carry_out(self.loop.early)
                 self._put(work.batch)
-            case Snapshot():
+            case TakeSnapshot():
                 self._snapshot(work)
-            case Load():
+            case TakeOver():
                 self._load()
 
     def _put(self, batch: Batch) -> None:
@@ -188,13 +188,13 @@ class Center(Mortal):
         if not self.gone:
             self._go_on()
 
-    def _snapshot(self, work: Snapshot) -> None:
+    def _snapshot(self, work: TakeSnapshot) -> None:
         """Store the state as it is now, while steps go on."""
         delay = self.world.between(MILLISECOND, SECOND)
         self.world.after(delay, self, self._store_snapshot, work, self.loop.epoch, self.loop.machine.export())
         self._go_on()
 
-    def _store_snapshot(self, work: Snapshot, epoch: int, state: bytes) -> None:
+    def _store_snapshot(self, work: TakeSnapshot, epoch: int, state: bytes) -> None:
         try:
             self.store.snapshot(StateSnapshot(work.number, state, work.meta), epoch)
         except Died:
@@ -305,12 +305,12 @@ class _Watched(CommitLoop):
     """A commit loop whose steps and orders are watched."""
 
     def __init__(self, center: Center) -> None:
-        limits = Limits(most_records=center.cluster.most_records)
+        limits = CommitLimits(most_records=center.cluster.most_records)
         super().__init__(center.store.run, center.clock.save, limits)
         self.center = center
         self.early: Sequence[Effect] = ()
 
-    def _step(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[Step]:
+    def _step(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[StepResult]:
         center, truth = self.center, self.center.cluster.truth
         center.decides()
         twin = Machine.restore(self.machine.export()) if center.world.aside.random() < TWINS else None
@@ -323,7 +323,7 @@ class _Watched(CommitLoop):
             truth.decided(attempt, self.machine.jobs[attempt.job], self.machine.families)
         return step
 
-    def _orders(self, step: Step) -> list[Send]:
+    def _orders(self, step: StepResult) -> list[Send]:
         center, cluster = self.center, self.center.cluster
         for launch in step.launches:
             center.say("launches", launch.attempt, "for", (launch.job, launch.task), "on", launch.node)
@@ -344,7 +344,7 @@ class _Hasty(_Watched):
             self.early = super()._effects(self._round.calls, self._round.inputs, self._round.step)
         return work
 
-    def _effects(self, calls: Sequence[Call], inputs: Sequence[Input], step: Step) -> list[Effect]:
+    def _effects(self, calls: Sequence[InputCall], inputs: Sequence[Input], step: StepResult) -> list[Effect]:
         return []
 
 

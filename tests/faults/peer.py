@@ -18,7 +18,7 @@ from cress.lifecycle.slices import Slices
 from cress.model.times import MILLISECOND, SECOND
 from cress.protocol.messages import Term
 from cress.shell.center.commit import Opened
-from cress.shell.center.effects import Effect, Send, Session, Snapshot, Work
+from cress.shell.center.effects import Effect, Send, Session, TakeSnapshot, Work
 from cress.store.base import Batch, Changed, Checkpoint, Fenced, StateSnapshot, StoreError
 from tests.faults.center import Center
 from tests.faults.shared_store import CenterLog, SharedStore
@@ -425,7 +425,7 @@ class Peer(Center):
 
         self.in_thread(self.store.newest_epoch, compared)
 
-    def _snapshot(self, work: Snapshot) -> None:
+    def _snapshot(self, work: TakeSnapshot) -> None:
         """Store the state as it is now, while steps go on."""
         epoch, state = self.loop.epoch, self.loop.machine.export()
         snapshot = StateSnapshot(work.number, state, work.meta)

@@ -22,7 +22,7 @@ from cress.model.node import Allocated
 from cress.shell.executor.agent import Agent, Phase
 from cress.shell.executor.agent_effects import Effect
 from cress.shell.executor.records import Known, Record
-from cress.shell.executor.supervisor import Supervisor
+from cress.shell.executor.supervisor import SupervisorLoop
 from cress.shell.executor.task_manager import ProcessDriver, TaskManager
 
 # Far above the numbers of attempts of any history.
@@ -78,7 +78,7 @@ class Rules:
             if self.stale_places:
                 patches.enter_context(patch.object(Locations, "told", _first(Locations.told)))
             if self.late_intents:
-                patches.enter_context(patch.object(Supervisor, "write", _late))
+                patches.enter_context(patch.object(SupervisorLoop, "write", _late))
             if self.silent_inventory:
                 patches.enter_context(patch.object(TaskManager, "inventory", lambda _self: ()))
             if self.drops_early:
@@ -148,7 +148,7 @@ def _twice(run: Callable[[Machine, Family, CronState, int], None]) -> Callable[[
     return broken
 
 
-def _late(supervisor: Supervisor, records: list[Record]) -> None:
+def _late(supervisor: SupervisorLoop, records: list[Record]) -> None:
     for record in records:
         supervisor.note(record)
 

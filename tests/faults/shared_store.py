@@ -17,11 +17,11 @@ import msgspec
 from cress.model.records import JobRecord
 from cress.model.times import SECOND
 from cress.store.base import Batch, Checkpoint, Fenced, Saved, StoreError
-from cress.store.checkpoint import Piece, state_in
-from cress.store.commit_journal import Commit
+from cress.store.checkpoint import CheckpointPiece, state_in
+from cress.store.commit_journal import StoredCommit
 from cress.store.lead import Lead
 from cress.store.replicated import ReplicatedStore
-from cress.store.shared_log import Head, SharedLog, Trimmed, Unreachable, another, decode_entry
+from cress.store.shared_log import Head, LogUnreachable, SharedLog, Trimmed, another, decode_entry
 from tests.faults.store import SimulatedStore
 from tests.faults.world import Mortal, Violation, World
 
@@ -142,7 +142,7 @@ class CenterLog:
 
     def _ask(self) -> None:
         if self.fate:
-            raise Unreachable(f"{NAME} does not answer")
+            raise LogUnreachable(f"{NAME} does not answer")
 
     def head(self) -> Head:
         """See ``SharedLog``."""
@@ -241,7 +241,7 @@ class Replica:
         return self.store.number
 
     @contextmanager
-    def applied(self, commit: Commit, chain: int, state: memoryview | None = None) -> Iterator[None]:
+    def applied(self, commit: StoredCommit, chain: int, state: memoryview | None = None) -> Iterator[None]:
         """See ``Replica``."""
         before = _copy(self.store)
         try:
@@ -258,7 +258,7 @@ class Replica:
         """See ``Replica``."""
         store = self.store
         covered = store.number - len(store.records)
-        first = Piece(self.chain, store.epoch, store.cluster, number, len(state))
+        first = CheckpointPiece(self.chain, store.epoch, store.cluster, number, len(state))
         rows = Batch(
             records=store.records[number - covered :],
             runs=list(store.runs.items()),
@@ -266,14 +266,14 @@ class Replica:
             attempts=list(store.finished.values()),
             meta=store.meta,
         )
-        pieces = (first, Piece(state=bytes(state)), Piece(batch=rows))
+        pieces = (first, CheckpointPiece(state=bytes(state)), CheckpointPiece(batch=rows))
         return put(self.last, map(msgspec.msgpack.encode, pieces))
 
     def restore(self, log: str, last: int, pieces: Iterable[bytes]) -> None:
         """See ``Replica``."""
         self.begin(log)
         pieces = list(pieces)
-        first, *others = (msgspec.msgpack.decode(piece, type=Piece) for piece in pieces)
+        first, *others = (msgspec.msgpack.decode(piece, type=CheckpointPiece) for piece in pieces)
         store = self.store
         store.epoch, store.cluster, store.number = first.epoch, first.cluster, first.number
         store.state = state_in(pieces) or None
@@ -323,7 +323,7 @@ class SharedStore(ReplicatedStore):
         return int(self._replica.last)
 
 
-def write(store: SimulatedStore, commit: Commit, state: memoryview | None) -> None:
+def write(store: SimulatedStore, commit: StoredCommit, state: memoryview | None) -> None:
     """Write the rows of an entry."""
     if commit.batch is not None:
         store.check(commit.batch)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cress.executor.journal import Journal
+from cress.executor.journal import JournalFile
 from cress.model.node import Device
 from cress.model.reports import Ended, Report, Usage
 from cress.model.times import MILLISECOND, SECOND
@@ -41,7 +41,7 @@ class Supervisor(Mortal):
         if rules.forgets_journal:
             host.disk.names.pop(JOURNAL, None)
         self.journal = _Journal(self)
-        self.loop = supervisor.Supervisor(self.journal, self, manager=rules.manager)
+        self.loop = supervisor.SupervisorLoop(self.journal, self, manager=rules.manager)
         self.manager = self.loop.manager
         self.agent: End | None = None
         self.inbox: deque[bytes] = deque()
@@ -268,7 +268,7 @@ class Supervisor(Mortal):
         self.wake()
 
 
-class _Journal(Journal):
+class _Journal(JournalFile):
     """The real one, on a simulated disk; the supervisor may be killed before and after what it writes."""
 
     def __init__(self, supervisor: Supervisor) -> None:
@@ -276,13 +276,13 @@ class _Journal(Journal):
         super().__init__(JOURNAL, compact_from=COMPACT_FROM, disk=supervisor.host.disk)
 
     def write(self, records: Sequence[Record]) -> None:
-        """See ``Journal``."""
+        """See ``JournalFile``."""
         self._supervisor.point("before intents are durable")
         super().write(records)
         self._supervisor.point("after intents are durable")
 
     def flush(self) -> bool:
-        """See ``Journal``."""
+        """See ``JournalFile``."""
         supervisor = self._supervisor
         if supervisor.gone:
             return super().flush()

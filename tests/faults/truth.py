@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from cress.lifecycle.effects import Launch, Step
+from cress.lifecycle.effects import Launch, StepResult
 from cress.lifecycle.jobs.conditions import holds
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.node_membership import DEAD, SILENT
@@ -74,7 +74,7 @@ class Truth:
             if wanted not in (0, port) or not port:
                 raise Violation(f"attempt {launch.attempt} wants port {wanted}, and is given {port}")
 
-    def check_twin(self, step: Step, twins: Step) -> None:
+    def check_twin(self, step: StepResult, twins: StepResult) -> None:
         """A machine that was restored from an export decides the same, devices and all."""
         for name in ("launches", "halts"):
             ours, theirs = getattr(step, name), getattr(twins, name)

@@ -19,14 +19,14 @@ from cress.lifecycle.effects import (
     RolledBack,
     RoundEnded,
     RunSkipped,
-    Step,
+    StepResult,
     TaskMoved,
 )
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Cancel, Hold, Input, NodeJoined, NodeLeft, Reported, Restarted, Submit
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.name_service import Place, order, place_of
-from cress.lifecycle.name_table import NameTable, Revision
+from cress.lifecycle.name_table import NamesRevision, NameTable
 from cress.lifecycle.record import Record, decode_record, encode_record, record_of
 from cress.model.errors import InputError
 from cress.model.group import Group, Quota
@@ -83,12 +83,12 @@ class World:
         self.over: dict[int, JobRecord] = {}
         self.records: list[Record] = []
         self.names = NameTable()
-        self.names.load(self.machine, Revision("1", 0))
+        self.names.load(self.machine, NamesRevision("1", 0))
         self._named = id(self.machine), self.machine.now
         self.follower = Follower.empty(DIMENSIONS, options or Options()) if followed else None
         self.last = self.step(Restarted(epoch=1))
 
-    def step(self, *inputs: Input, after: int = 1000) -> Step:
+    def step(self, *inputs: Input, after: int = 1000) -> StepResult:
         """One step ``after`` microseconds later."""
         self.now += after
         self.said.append((self.now, UTC_AT_START + self.wall + self.now, inputs))
@@ -107,7 +107,7 @@ class World:
             self.over[record.id] = record
         return self.last
 
-    def _step(self, now: int, utc: int, inputs: tuple[Input, ...] = ()) -> Step:
+    def _step(self, now: int, utc: int, inputs: tuple[Input, ...] = ()) -> StepResult:
         before = _shown(self.machine)
         if self._named != (id(self.machine), self.machine.now):  # a test has exchanged or stepped the machine itself
             self.names.load(self.machine, self.names.revision)
@@ -125,10 +125,10 @@ class World:
             assert differences(self.follower, self.machine, core=len(self.records) % 4 == 0) == []
         return step
 
-    def join(self, name: str, cpus: int = 4, *, reports: tuple[Report, ...] = (), boot: str = "b1") -> Step:
+    def join(self, name: str, cpus: int = 4, *, reports: tuple[Report, ...] = (), boot: str = "b1") -> StepResult:
         return self.step(NodeJoined(node=node(name, cpus), boot=boot, reports=reports))
 
-    def leave(self, name: str) -> Step:
+    def leave(self, name: str) -> StepResult:
         return self.step(NodeLeft(name=name))
 
     def submit(self, *jobs: Job) -> tuple[int, ...]:
@@ -143,19 +143,19 @@ class World:
         assert isinstance(reply, InputError)
         return str(reply)
 
-    def cancel(self, number: int) -> Step:
+    def cancel(self, number: int) -> StepResult:
         return self.step(Cancel(job=number))
 
-    def hold(self, number: int, held: bool = True, by: str = "eve") -> Step:
+    def hold(self, number: int, held: bool = True, by: str = "eve") -> StepResult:
         return self.step(Hold(job=number, held=held, by=by))
 
-    def wake(self) -> Step:
+    def wake(self) -> StepResult:
         """A step at the time at which the machine wants one."""
         wakeup = self.machine.next_wakeup()
         assert wakeup is not None, "nothing changes by itself"
         return self.step(after=max(0, wakeup - self.now))
 
-    def cannot_start(self, *attempts: int, error: str = "no such file") -> Step:
+    def cannot_start(self, *attempts: int, error: str = "no such file") -> StepResult:
         """The programs of these attempts cannot be started, as their nodes say."""
         by_node: dict[str, list[Report]] = {}
         for each in attempts:
@@ -163,15 +163,15 @@ class World:
             by_node.setdefault(self.machine.attempts[each].node, []).append(report)
         return self.step(*(Reported(node=name, reports=tuple(said)) for name, said in by_node.items()))
 
-    def finish(self, number: int, code: int = 0) -> Step:
+    def finish(self, number: int, code: int = 0) -> StepResult:
         """All running tasks of a job end with this exit code."""
         attempts = list(self.machine.jobs[number].attempts.values())
         return self.step(*(Reported(node=each.node, reports=(ended(each.id, code),)) for each in attempts))
 
-    def report(self, node: str, *reports: Report) -> Step:
+    def report(self, node: str, *reports: Report) -> StepResult:
         return self.step(Reported(node=node, reports=reports))
 
-    def run_all(self) -> Step:
+    def run_all(self) -> StepResult:
         """Everything that was launched runs, as its node reports."""
         by_node: dict[str, list[Report]] = {}
         for attempt in self.machine.attempts.values():
@@ -227,7 +227,7 @@ def ended(attempt: int, code: int | None = 0, cause: Cause = Cause.EXITED, *, ra
     return Ended(attempt=attempt, cause=cause, code=code, started=at if ran else 0, at=at + 5)
 
 
-def launched(step: Step) -> list[tuple[int, int, str]]:
+def launched(step: StepResult) -> list[tuple[int, int, str]]:
     """Job, task and node of what a step launches."""
     return [(each.job, each.task, each.node) for each in step.launches]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cress.lifecycle.effects import Step
+from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import Input, Reported, Scale, Update
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
@@ -39,7 +39,7 @@ class Site(World):
         for name in nodes:
             self.join(name, cpus)
 
-    def step(self, *inputs: Input, after: int = 1000) -> Step:
+    def step(self, *inputs: Input, after: int = 1000) -> StepResult:
         step = super().step(*inputs, after=after)
         twin = Machine.restore(self.machine.export())
         assert twin.export() == self.machine.export()
@@ -102,7 +102,9 @@ class Site(World):
             self.report(attempt.node, report)
         self.obey()
 
-    def die(self, number: int, index: int, code: int | None = 1, cause: Cause = Cause.EXITED, error: str = "") -> Step:
+    def die(
+        self, number: int, index: int, code: int | None = 1, cause: Cause = Cause.EXITED, error: str = ""
+    ) -> StepResult:
         """A task ends."""
         attempt = self.attempt(number, index)
         ran = cause not in (Cause.NOT_STARTED, Cause.PORT, Cause.NODE)

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from cress.lifecycle.effects import Step
+from cress.lifecycle.effects import StepResult
 from cress.lifecycle.families import crons
 from cress.lifecycle.inputs import Hold, Input, NodeJoined, Submit, Update
 from cress.lifecycle.machine import Machine
@@ -48,7 +48,7 @@ class Wall(World):
     def utc(self) -> int:
         return UTC_AT_START + self.now + self.ahead
 
-    def step(self, *inputs: Input, after: int = 0) -> Step:
+    def step(self, *inputs: Input, after: int = 0) -> StepResult:
         self.now += after
         self.last = self.machine.step(self.now, self.utc, inputs)
         assert not self.last.more

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.moving.plan import Budget, Goal, Move, Plan, Stays
+from cress.core.moving.plan import Budget, Goal, Move, MovePlan, Stays
 from cress.core.moving.planner import GOALS
 from cress.lifecycle.effects import RoundEnded, TaskMoved
 from cress.lifecycle.inputs import Configure, Cordon, Input, Rebalance, StopMoves
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.moving.movable import candidates
-from cress.lifecycle.moving.planning import Wanted, made, waiting_unit
+from cress.lifecycle.moving.planning import PlanPurpose, made, waiting_unit
 from cress.lifecycle.moving.schedule import next_round
 from cress.lifecycle.tables.rounds import Round
 from cress.model.errors import InputError
@@ -32,13 +32,15 @@ from tests.lifecycle.kept import Site, database, service
 from tests.lifecycle.test_machine_properties import Executors, history
 
 
-def plan(world: World, *goals: Goal, job: int = 0, **budget: int) -> Plan:
+def plan(world: World, *goals: Goal, job: int = 0, **budget: int) -> MovePlan:
     twin = Machine.restore(world.machine.export())
-    wanted = Wanted(goals=() if job else goals or GOALS, job=job and waiting_unit(twin, job), budget=Budget(**budget))
+    wanted = PlanPurpose(
+        goals=() if job else goals or GOALS, job=job and waiting_unit(twin, job), budget=Budget(**budget)
+    )
     return made(twin, wanted)
 
 
-def begin(world: World, found: Plan, by: str = "eve") -> None:
+def begin(world: World, found: MovePlan, by: str = "eve") -> None:
     world.step(Rebalance(moves=found.moves, job=found.job, place=found.place, by=by))
     assert world.last.replies == [None]
 
@@ -245,8 +247,8 @@ def test_a_round_of_the_option_is_by_nobody() -> None:
     assert "by the option rebalance" in site.last.notices[0].text  # type: ignore[union-attr]
 
 
-def by_itself(world: World) -> Plan:
-    return made(Machine.restore(world.machine.export()), Wanted(by_itself=True))
+def by_itself(world: World) -> MovePlan:
+    return made(Machine.restore(world.machine.export()), PlanPurpose(by_itself=True))
 
 
 def test_a_round_by_itself_makes_room_for_a_unit_that_waits_for_it_before_all_else() -> None:

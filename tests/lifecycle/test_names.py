@@ -7,7 +7,7 @@ from typing import Any
 from cress.lifecycle.inputs import ApplyGroups, Drain, NodeDead, NodeJoined
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.name_service import Place
-from cress.lifecycle.name_table import NameTable, PlaceChange, Revision, parse_revision
+from cress.lifecycle.name_table import NamesRevision, NameTable, PlaceChange, parse_revision
 from cress.model.job import Job
 from cress.model.node import Allocated, Device, Node
 from cress.model.vectors import parse_vector
@@ -127,7 +127,7 @@ def test_places_are_the_same_after_a_restart() -> None:
 # --- the table ---------------------------------------------------------------------------------------------------
 
 
-def changes(world: World, known: Revision, name: str = "web") -> list[tuple[int | None, ...]] | None:
+def changes(world: World, known: NamesRevision, name: str = "web") -> list[tuple[int | None, ...]] | None:
     """The attempts that a reader is told of behind a revision: gone and come."""
     found = world.names.since(name, known)
     if found is None:
@@ -180,7 +180,7 @@ def test_a_job_that_moves_to_another_group_is_found_there() -> None:
 def test_what_is_not_known_any_more_is_not_made_up() -> None:
     world = cluster("n1", "n2")
     world.names = NameTable(most_kept=2)
-    world.names.load(world.machine, Revision("1", 10))
+    world.names.load(world.machine, NamesRevision("1", 10))
     world.submit(web(3))
     first = world.names.revision
     world.report("n1", started(1))
@@ -191,12 +191,12 @@ def test_what_is_not_known_any_more_is_not_made_up() -> None:
     assert changes(world, first) is None
     assert changes(world, second) is None
     assert changes(world, world.names.revision) == []
-    assert changes(world, Revision("1", 9)) is changes(world, Revision("1", 1000)) is None
+    assert changes(world, NamesRevision("1", 9)) is changes(world, NamesRevision("1", 1000)) is None
     assert changes(world, world.names.revision._replace(epoch="2")) is None
 
 
 def test_a_revision_is_read_as_it_was_written() -> None:
-    for each in (Revision("1.1", 0), Revision("7.12", 10**12)):
+    for each in (NamesRevision("1.1", 0), NamesRevision("7.12", 10**12)):
         assert parse_revision(str(each)) == each
     for text in ("", "-", "7", "7.1-", "-7", "7.1-x", "7.1--3x", "7.1-²", "7.1-" + "9" * 30):
         assert parse_revision(text) is None

@@ -16,7 +16,7 @@ from cress.model.errors import InputError
 from cress.model.job import Condition, Job
 from cress.model.options import Options
 from cress.model.run import Run
-from cress.shell.center.commit import Call
+from cress.shell.center.commit import InputCall
 from cress.shell.center.effects import Answer, Commit, Work
 from tests.lifecycle.builders import DIMENSIONS, UTC_AT_START, job, node
 from tests.lifecycle.test_slices import loop_of
@@ -38,8 +38,8 @@ def pauses(work: Slices[Work], looks: list[int], machine: Machine) -> Work:
             reason(machine, number)
 
 
-def submit(jobs: Sequence[Job]) -> Call:
-    return Call(Submit(jobs=tuple(jobs)), [Run(job=0, command=("true",))] * len(jobs), caller="client")
+def submit(jobs: Sequence[Job]) -> InputCall:
+    return InputCall(Submit(jobs=tuple(jobs)), [Run(job=0, command=("true",))] * len(jobs), caller="client")
 
 
 def test_a_large_submit_pauses_often_and_can_be_read_at_each_pause() -> None:
@@ -86,7 +86,7 @@ def test_what_ends_in_a_step_is_never_missing_at_its_pauses() -> None:
     loop.next(0, UTC_AT_START)
     loop.committed()
     late = msgspec.structs.replace(job(), after=((1, Condition.OK),))
-    loop.post(Call(Cancel(job=1, by="ann")))
+    loop.post(InputCall(Cancel(job=1, by="ann")))
     loop.post(submit([late] * 10))
     work: Work | None = None
     slices = loop.slices(1, UTC_AT_START)

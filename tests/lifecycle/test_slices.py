@@ -14,7 +14,7 @@ from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.reports import Report, Started
 from cress.protocol.messages import Reports
-from cress.shell.center.commit import Call, CommitLoop, Limits, Opened, work_of
+from cress.shell.center.commit import CommitLimits, CommitLoop, InputCall, Opened, work_of
 from cress.shell.center.effects import Commit, Session, Work
 from cress.shell.center.events import Events
 from cress.shell.center.session import MOST_REPORTS, Sessions
@@ -71,7 +71,7 @@ def test_many_tasks_are_placed_in_several_steps() -> None:
     assert len(machine.attempts) == 2 * BUDGET
 
 
-def loop_of(limits: Limits | None = None) -> CommitLoop:
+def loop_of(limits: CommitLimits | None = None) -> CommitLoop:
     loop = CommitLoop(lambda _: None, lambda _now, _utc: b"", limits)
     opened = Opened(
         machine=Machine(DIMENSIONS, Options()),
@@ -118,9 +118,9 @@ def submits(*sizes: int) -> Sequence[Input]:
     ],
 )
 def test_inputs_beyond_the_work_of_one_step_wait_for_the_next(inputs: Sequence[Input], steps: list[int]) -> None:
-    loop = loop_of(Limits(most_work=10))
+    loop = loop_of(CommitLimits(most_work=10))
     for each in inputs:
-        loop.post(Call(each))
+        loop.post(InputCall(each))
     assert inputs_of_steps(loop) == steps
 
 

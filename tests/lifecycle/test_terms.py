@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.lifecycle.effects import Launch, Step
+from cress.lifecycle.effects import Launch, StepResult
 from cress.lifecycle.inputs import Input, NodeDead, NodeJoined, NodeLeft, Reported, Restarted, Submit
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.node_membership import DEAD, SILENT
@@ -48,7 +48,7 @@ def running(on_partition: OnPartition = OnPartition.STOP) -> World:
     return world
 
 
-def until(world: World, time: int) -> Step:
+def until(world: World, time: int) -> StepResult:
     """The step that is due at ``time``."""
     assert world.machine.next_wakeup() == time
     before = world.step(after=time - 1 - world.now)
@@ -406,7 +406,7 @@ def run(launch: Launch) -> Run:
     return Run(job=launch.job, command=("x",), on_partition=keep, stop_grace=launch.attempt % 3 * SECOND)
 
 
-def orders(step: Step) -> tuple[messages.Launch, ...]:
+def orders(step: StepResult) -> tuple[messages.Launch, ...]:
     return tuple(messages.Launch(each.attempt, each.job, each.task) for each in step.launches)
 
 

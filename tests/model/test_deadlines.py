@@ -13,7 +13,7 @@ from cress.model.critical_path import longest_behind
 from cress.model.deadlines import deadline_of, met
 from cress.model.errors import InputError
 from cress.model.job import Condition, Job
-from cress.model.jobfile.deadlines import Deadline, deadline, moment_of
+from cress.model.jobfile.deadlines import WrittenDeadline, deadline, moment_of
 from cress.model.jobfile.submit import parse_jobs
 from cress.model.records import JobRecord, JobState
 from cress.model.resources import Dimensions
@@ -28,23 +28,23 @@ def at(text: str) -> int:
     return round(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 1_000_000
 
 
-WRITTEN: list[tuple[object, Deadline]] = [
-    ("6h", Deadline(within=6 * HOUR)),
-    ("1h30m", Deadline(within=90 * MINUTE)),
-    (90, Deadline(within=90_000_000)),
-    ("2026-12-01 18:00", Deadline(clocks="2026-12-01 18:00:00")),
-    ("2026-12-01 8:05", Deadline(clocks="2026-12-01 08:05:00")),
-    ("2026-12-01T18:00:30", Deadline(clocks="2026-12-01 18:00:30")),
-    ("2026-12-01 18:00Z", Deadline(moment=at("2026-12-01 18:00"))),
-    ("2026-12-01T18:00:00.250+00:00", Deadline(moment=at("2026-12-01 18:00"))),
-    ("2026-12-01 18:00 +02:00", Deadline(moment=at("2026-12-01 16:00"))),
-    ("2026-12-01 18:00-0530", Deadline(moment=at("2026-12-01 23:30"))),
-    ("2026-12-01 18:00 Europe/Berlin", Deadline(moment=at("2026-12-01 17:00"))),
+WRITTEN: list[tuple[object, WrittenDeadline]] = [
+    ("6h", WrittenDeadline(within=6 * HOUR)),
+    ("1h30m", WrittenDeadline(within=90 * MINUTE)),
+    (90, WrittenDeadline(within=90_000_000)),
+    ("2026-12-01 18:00", WrittenDeadline(clocks="2026-12-01 18:00:00")),
+    ("2026-12-01 8:05", WrittenDeadline(clocks="2026-12-01 08:05:00")),
+    ("2026-12-01T18:00:30", WrittenDeadline(clocks="2026-12-01 18:00:30")),
+    ("2026-12-01 18:00Z", WrittenDeadline(moment=at("2026-12-01 18:00"))),
+    ("2026-12-01T18:00:00.250+00:00", WrittenDeadline(moment=at("2026-12-01 18:00"))),
+    ("2026-12-01 18:00 +02:00", WrittenDeadline(moment=at("2026-12-01 16:00"))),
+    ("2026-12-01 18:00-0530", WrittenDeadline(moment=at("2026-12-01 23:30"))),
+    ("2026-12-01 18:00 Europe/Berlin", WrittenDeadline(moment=at("2026-12-01 17:00"))),
 ]
 
 
 @pytest.mark.parametrize(("value", "read"), WRITTEN)
-def test_a_deadline_is_a_time_or_a_moment(value: object, read: Deadline) -> None:
+def test_a_deadline_is_a_time_or_a_moment(value: object, read: WrittenDeadline) -> None:
     assert deadline(value) == read
 
 

@@ -8,14 +8,14 @@ from textwrap import dedent
 import pytest
 
 from cress.cli.devicefile import read_device_file
-from cress.model.devicefile import Configured, read_devices
+from cress.model.devicefile import DeviceFile, read_devices
 from cress.model.devices import check_devices, facts_of
 from cress.model.errors import InputError
 from cress.model.node import Device
 from cress.model.resources import Dimensions
 
 
-def read(tmp_path: Path, text: str) -> Configured:
+def read(tmp_path: Path, text: str) -> DeviceFile:
     path = tmp_path / "devices.yaml"
     path.write_text(dedent(text).lstrip("\n"))
     return read_device_file(path)
@@ -65,7 +65,7 @@ def test_disks_devices_and_data(tmp_path: Path) -> None:
 
 
 def test_a_file_may_say_that_there_are_none(tmp_path: Path) -> None:
-    assert read(tmp_path, "disks: []\ndevices: {gpu: 0}\n") == Configured(told=("disk", "gpu"))
+    assert read(tmp_path, "disks: []\ndevices: {gpu: 0}\n") == DeviceFile(told=("disk", "gpu"))
 
 
 MISTAKES = {

@@ -10,7 +10,7 @@ import pytest
 from cress.model.reports import Started
 from cress.protocol import messages as m
 from cress.protocol.messages import PROTOCOL, UNSAID
-from cress.protocol.versions import Dialect, Fields, Step, VersionError, agreed
+from cress.protocol.versions import Dialect, Fields, VersionError, VersionStep, agreed
 from cress.shell.executor import agent_effects as effects
 from cress.shell.executor.agent import Agent
 from tests.protocol.recorded import HELLO, INVENTORY, LAUNCHES, MESSAGES, STARTED, recorded
@@ -122,7 +122,9 @@ def _signal_older(fields: Fields) -> Fields:
 
 # As if this release had renamed a field, and ``Devices`` were new.
 NEXT = (MAJOR + 1, 0)
-STEPS = {MAJOR + 1: Step(newer={"Signal": _signal_newer}, older={"Signal": _signal_older, "Devices": lambda _: None})}
+STEPS = {
+    MAJOR + 1: VersionStep(newer={"Signal": _signal_newer}, older={"Signal": _signal_older, "Devices": lambda _: None})
+}
 SIGNAL = m.Signal(epoch=1, attempt=2, number=9)
 
 
@@ -164,7 +166,7 @@ def test_an_agent_speaks_with_supervisor_and_center_of_the_release_before() -> N
     launches = recorded("from center", LAUNCHES)
     assert agent.from_center(launches) == [effects.Ordered(LAUNCHES), effects.ToSupervisor(launches)]
     reports = m.encode(m.Reports(reports=(STARTED,)))
-    assert agent.from_supervisor(reports) == [effects.ToCenter(reports), effects.Reported((STARTED,))]
+    assert agent.from_supervisor(reports) == [effects.ToCenter(reports), effects.SendingReports((STARTED,))]
 
 
 def test_an_agent_and_a_supervisor_of_this_release_tell_their_versions() -> None:
@@ -189,8 +191,8 @@ def test_a_supervisor_that_is_too_old_is_left_in_peace() -> None:
     said, *rest = agent.supervisor_connected(old)
     assert isinstance(said, effects.Say)
     assert said.sentence.startswith(f"the supervisor speaks protocol 4, this agent 5 to {MAJOR}")
-    assert rest == [effects.Close(), effects.ConnectSupervisor(start=False)]
-    assert agent.supervisor_connected(old) == [effects.Close(), effects.Exit(3)]
+    assert rest == [effects.CloseBoth(), effects.ConnectSupervisor(start=False)]
+    assert agent.supervisor_connected(old) == [effects.CloseBoth(), effects.Exit(3)]
 
 
 def test_an_executor_of_protocol_5_says_so_by_its_number() -> None:

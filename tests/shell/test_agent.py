@@ -125,7 +125,7 @@ def test_a_session_that_ends_is_followed_by_another_later_and_later() -> None:
     assert pauses == [100, 200, 400, 400, 400]
     story.register()
     story.happen(story.agent.center_closed)
-    assert story.done[-2:] == [effects.Say("the connection is gone; trying again"), effects.Close()]
+    assert story.done[-2:] == [effects.Say("the connection is gone; trying again"), effects.CloseBoth()]
     assert story.agent.next_due() == story.agent.now + 100, "it was registered"
 
 
@@ -184,9 +184,9 @@ def test_a_refusal_is_tried_again_and_one_for_good_ends_an_idle_supervisor() -> 
     story.happen(story.agent.looked_around, Hello(version=0, name="n", resource="", boot=""), ())
     end = story.says(Refused(what="too old", hint="upgrade", permanent=True))
     assert end[0] == effects.Say("the center refused this executor: too old (upgrade)")
-    assert end[1:] == [effects.Close(), effects.ConnectSupervisor(start=False)]
+    assert end[1:] == [effects.CloseBoth(), effects.ConnectSupervisor(start=False)]
     busy = Inventory(boot="b", pid=1, reports=(STARTED,))
-    assert story.happen(story.agent.supervisor_connected, busy) == [effects.Close(), effects.Exit(3)]
+    assert story.happen(story.agent.supervisor_connected, busy) == [effects.CloseBoth(), effects.Exit(3)]
 
 
 def test_a_center_that_does_not_answer_is_left() -> None:
@@ -197,7 +197,7 @@ def test_a_center_that_does_not_answer_is_left() -> None:
     followed = story.wait(10 * SECOND)
     assert followed[:2] == [
         effects.Say("the center at ws://c does not answer (nothing for 10 s); trying again"),
-        effects.Close(),
+        effects.CloseBoth(),
     ]
 
 
@@ -211,25 +211,25 @@ def test_leaving_stops_the_tasks_while_their_ends_still_pass_through() -> None:
     assert story.told[-1] == Reports(reports=(ENDED,))
     story.happen(story.agent.hurry)
     assert story.ordered[-1] == Shutdown(grace=0)
-    assert story.happen(story.agent.supervisor_closed) == [effects.Close(), effects.ConnectSupervisor(start=False)]
-    assert story.happen(story.agent.supervisor_failed, "none runs") == [effects.Close(), effects.Exit(0)]
+    assert story.happen(story.agent.supervisor_closed) == [effects.CloseBoth(), effects.ConnectSupervisor(start=False)]
+    assert story.happen(story.agent.supervisor_failed, "none runs") == [effects.CloseBoth(), effects.Exit(0)]
 
 
 def test_leaving_without_a_center_stops_the_supervisor_and_does_not_wait_for_ever() -> None:
     story = Story()
     followed = story.happen(lambda: story.agent.leave(SECOND, keep=False))
-    assert followed == [effects.Close(), effects.ConnectSupervisor(start=False)]
+    assert followed == [effects.CloseBoth(), effects.ConnectSupervisor(start=False)]
     story.happen(story.agent.supervisor_connected, Inventory(boot="b", pid=1, reports=(STARTED,)))
     assert story.ordered == [Shutdown(grace=SECOND)]
     end = story.wait(SECOND + LAST_WORDS)
-    assert end[-2:] == [effects.Close(), effects.Exit(0)]
+    assert end[-2:] == [effects.CloseBoth(), effects.Exit(0)]
     assert story.said == ["the supervisor still waits for tasks to end, and continues to do so"]
 
 
 def test_leaving_can_keep_the_tasks() -> None:
     story = Story()
     story.register(STARTED)
-    assert story.happen(lambda: story.agent.leave(SECOND, keep=True)) == [effects.Close(), effects.Exit(0)]
+    assert story.happen(lambda: story.agent.leave(SECOND, keep=True)) == [effects.CloseBoth(), effects.Exit(0)]
     assert not any(isinstance(each, Shutdown) for each in story.ordered)
 
 

@@ -29,8 +29,20 @@ from cress.protocol.messages import (
     Term,
     Welcome,
 )
-from cress.shell.center.commit import Call, CommitLoop, Opened
-from cress.shell.center.effects import AskEpoch, Close, Commit, Effect, Load, Refuse, Send, Session, Supply, Wait, Warn
+from cress.shell.center.commit import CommitLoop, InputCall, Opened
+from cress.shell.center.effects import (
+    AskEpoch,
+    Close,
+    Commit,
+    Effect,
+    Refuse,
+    Send,
+    Session,
+    Supply,
+    TakeOver,
+    Wait,
+    Warn,
+)
 from cress.shell.center.events import Events
 from cress.shell.center.session import Sessions
 
@@ -79,7 +91,7 @@ class Center:
     def begin(self) -> list[Effect]:
         """Load what is stored, and begin a new epoch."""
         self.now += 1000
-        assert isinstance(self.loop.next(self.now + 2 * SECOND, UTC), Load)
+        assert isinstance(self.loop.next(self.now + 2 * SECOND, UTC), TakeOver)
         opened = self.opened()
         self.loop.restored(opened.machine)
         self.epoch = opened.epoch = self.epoch + 1
@@ -97,7 +109,7 @@ class Center:
 
     def submit(self, caller: object = None) -> None:
         job = Job(id=0, group="", request=(1000, 0, 0, 0, 0, 0, 0), user="ann")
-        self.loop.post(Call(Submit(jobs=(job,)), [Run(job=0, command=("true",))], caller=caller))
+        self.loop.post(InputCall(Submit(jobs=(job,)), [Run(job=0, command=("true",))], caller=caller))
 
     def beat(self, session: Session) -> list[FromCenter]:
         self.now += SECOND
@@ -135,14 +147,14 @@ def test_terms_are_confirmed_while_nothing_can_be_stored(center: Center, n1: Ses
     assert [each.why for each in effects if isinstance(each, Refuse)] == [FULL]
     for _ in range(3):
         # As often as it takes: the state is loaded, and its epoch cannot begin.
-        assert isinstance(center.loop.next(center.now, UTC), Load)
+        assert isinstance(center.loop.next(center.now, UTC), TakeOver)
         center.loop.restored(Machine.restore(center.stored))
         center.loop.load_failed(FULL, center.now)
         (term,) = center.beat(n1)
         assert isinstance(term, Term)
         assert term.term > 0
         center.now += 20 * SECOND
-    assert not center.loop.post(Call(Restarted(epoch=9)))
+    assert not center.loop.post(InputCall(Restarted(epoch=9)))
 
 
 def test_it_gives_no_orders_and_keeps_no_report_while_nothing_can_be_stored(center: Center, n1: Session) -> None:
@@ -225,7 +237,7 @@ def test_a_center_that_was_killed_meanwhile_starts_read_only_and_confirms_terms(
     (welcome,) = sent(effects, session)
     assert isinstance(welcome, Welcome)
     assert isinstance(after.beat(session)[0], Term)
-    assert isinstance(loop.next(after.now, UTC), Load)
+    assert isinstance(loop.next(after.now, UTC), TakeOver)
     assert closed(after.begin()) == [session]
     assert loop.epoch == 2
 
@@ -239,7 +251,7 @@ def test_a_step_whose_callers_were_refused_at_a_pause_is_not_stored(center: Cent
     """Found by a history of two centers: the step was stored in the epoch of the next center."""
     job = Job(id=0, name="j", user="u", group="", request=Dimensions().vector(cpu=1))
     for paused in range(1, 100):
-        center.loop.post(Call(Submit(jobs=(job,)), [Run(job=0, command=("true",))], caller="someone"))
+        center.loop.post(InputCall(Submit(jobs=(job,)), [Run(job=0, command=("true",))], caller="someone"))
         slices = center.loop.slices(center.now, UTC + center.now)
         try:
             for _ in range(paused):
@@ -309,7 +321,7 @@ def test_an_executor_that_does_not_ask_for_start_material_is_not_told_how_to_run
     session, _ = center.hello("n1", protocol=(6, 0))
     job = Job(id=0, group="", request=(1000, 0, 0, 0, 0, 0, 0), user="ann")
     run = Run(job=0, command=("true",), secrets=(SecretUse(name="A", secret="a"),))
-    center.loop.post(Call(Submit(jobs=(job,)), [run]))
+    center.loop.post(InputCall(Submit(jobs=(job,)), [run]))
     launches = sent(center.work(), session)[-1]
     assert isinstance(launches, Launches)
     assert (len(launches.launches), launches.runs) == (1, ())

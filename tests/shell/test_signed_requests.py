@@ -6,7 +6,7 @@ import pytest
 
 from cress.model.times import SECOND
 from cress.protocol.proof import NONCE, ProofError
-from cress.protocol.signatures import Session, begin, center_proof, parse
+from cress.protocol.signatures import SessionKey, begin, center_proof, parse
 from cress.shell.center import signed_requests
 from cress.shell.center.signed_requests import FRESH, WINDOW, SignedRequests, Stale
 
@@ -21,7 +21,7 @@ class Scene:
     def __init__(self, own: bytes = b"own") -> None:
         self.requests = SignedRequests(TOKEN, own)
 
-    def session(self, number: int = 1, now: int = NOW) -> Session:
+    def session(self, number: int = 1, now: int = NOW) -> SessionKey:
         nonce = bytes([number % 256, number // 256]) * (NONCE // 2)
         return begin(TOKEN, nonce, self.requests.prove(nonce.hex(), bytes(8), now))
 

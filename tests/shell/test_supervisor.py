@@ -29,7 +29,7 @@ from cress.protocol.messages import (
 )
 from cress.shell.executor.node_devices import NodeDevices
 from cress.shell.executor.records import End, Intent, Known, Record, Start
-from cress.shell.executor.supervisor import LAST_WORDS, RETRY, Supervisor
+from cress.shell.executor.supervisor import LAST_WORDS, RETRY, SupervisorLoop
 from cress.shell.executor.task_manager import MATERIAL_PATIENCE, NO_MATERIAL, Task
 
 RUN = Run(job=1, command=("x",))
@@ -68,7 +68,7 @@ class Story:
     def __init__(self) -> None:
         self.steps: list[object] = []
         self.journal = Paper(self.steps)
-        self.loop = Supervisor(self.journal, self)
+        self.loop = SupervisorLoop(self.journal, self)
         self.said: list[str] = []
         self.hung_up = False
         self._fresh: list[int] = []

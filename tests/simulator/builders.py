@@ -10,10 +10,10 @@ import numpy as np
 from cress.model.group import Group, Quota, SchedPolicy
 from cress.model.node import Node
 from cress.model.resources import Dimensions
-from cress.simulator.attempts import Attempts, History, How, JobEnd
-from cress.simulator.measures import Run
+from cress.simulator.attempts import AttemptHistory, Attempts, How, JobEnd
+from cress.simulator.measures import MeasuredRun
 from cress.simulator.trace_notes import TraceNotes
-from cress.simulator.workload import Cluster, Workload
+from cress.simulator.workload import SimulatedCluster, Workload
 from tests.simulator.plain import LogJob
 
 SECOND = 1_000_000
@@ -47,7 +47,7 @@ def workload(jobs: Sequence[LogJob], processors: int = 10, *, groups: Sequence[s
     whole = processors * 1000
     return Workload(
         name="test",
-        cluster=Cluster(dimensions, (Node(name="machine", capacity=dimensions.vector(cpu=whole)),)),
+        cluster=SimulatedCluster(dimensions, (Node(name="machine", capacity=dimensions.vector(cpu=whole)),)),
         ids=[str(i + 1) for i in range(n)],
         submit=np.array([job.submit for job in jobs], dtype=np.int64) * SECOND,
         run=np.array([job.run for job in jobs], dtype=np.int64) * SECOND,
@@ -70,20 +70,20 @@ def workload(jobs: Sequence[LogJob], processors: int = 10, *, groups: Sequence[s
     )
 
 
-def finished_run(work: Workload, attempts: Sequence[tuple[int, int, int, bool]]) -> Run:
+def finished_run(work: Workload, attempts: Sequence[tuple[int, int, int, bool]]) -> MeasuredRun:
     """A run in which these attempts happened: (job, start, end, preempted), in seconds, in order of start."""
     columns = list(zip(*attempts, strict=True)) if attempts else [(), (), (), ()]
     zeros = np.zeros(len(attempts), dtype=np.int64)
     job, preempted = np.array(columns[0], dtype=np.int64), np.array(columns[3], dtype=np.bool_)
     done = np.bincount(job[~preempted], minlength=len(work))
-    return Run(
+    return MeasuredRun(
         label="BackFill",
         workload=work,
         groups=work.groups,
         group_names=tuple(work.group_names),
         group_of=work.group_index,
         rejected=np.zeros(len(work), dtype=np.bool_),
-        history=History(
+        history=AttemptHistory(
             attempts=Attempts(
                 job=job,
                 task=zeros,

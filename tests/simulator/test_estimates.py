@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.model.option_text import parse_assignments
-from cress.simulator.attempts import History
+from cress.simulator.attempts import AttemptHistory
 from cress.simulator.direct import ONE_BY_ONE, TOGETHER
 from cress.simulator.groups import parse_policy
 from cress.simulator.paths import DirectPath
@@ -38,7 +38,7 @@ JOBS = st.lists(
 )
 
 
-def played(work: Workload, order: str) -> History:
+def played(work: Workload, order: str) -> AttemptHistory:
     path = DirectPath(work, work.groups, OPTIONS, order)
     return path.run(list(range(len(work))), ["default"] * len(work), check=True, progress=None)
 

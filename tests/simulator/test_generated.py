@@ -8,7 +8,7 @@ import pytest
 from cress.model.devices import capacity_with, check_devices
 from cress.model.errors import InputError
 from cress.simulator.traces import load_workload
-from cress.simulator.traces.generated import Parameters, parse
+from cress.simulator.traces.generated import GeneratedParameters, parse
 
 SMALL = "generated:jobs=3000,nodes=50,groups=7,shapes=40,load=0.8"
 
@@ -113,5 +113,5 @@ def test_wrong_parameters_are_refused(text: str, message: str) -> None:
 
 
 def test_defaults_hold_where_nothing_is_said() -> None:
-    assert parse("") == Parameters()
-    assert parse("jobs=7, load=0.5") == Parameters(jobs=7, load=0.5)
+    assert parse("") == GeneratedParameters()
+    assert parse("jobs=7, load=0.5") == GeneratedParameters(jobs=7, load=0.5)

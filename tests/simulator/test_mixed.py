@@ -17,7 +17,7 @@ from cress.simulator.day_measures import day_of
 from cress.simulator.request import Request, Result
 from cress.simulator.services import ServiceCounts, shortage_of
 from cress.simulator.traces import load_workload
-from cress.simulator.traces.mixed_parameters import Parameters, parse
+from cress.simulator.traces.mixed_parameters import MixedParameters, parse
 from cress.simulator.traces.mixed_services import day_curve
 from cress.simulator.workload import NO_LIMIT, Workload
 
@@ -85,7 +85,7 @@ def test_a_parameter_of_one_kind_changes_no_other_kind() -> None:
 
 
 def test_services_want_most_at_their_peak_and_least_twelve_hours_later() -> None:
-    curve = day_curve(Parameters(peak=20, night=0.4), 20.0)
+    curve = day_curve(MixedParameters(peak=20, night=0.4), 20.0)
     assert curve[[19, 20]].tolist() == [1.0, 1.0]
     # The count of an hour is that of its busiest moment.
     assert curve.argmin() in (7, 8)
@@ -159,8 +159,8 @@ def test_mistakes_in_parameters(text: str, field: str, words: str) -> None:
 
 def test_every_parameter_is_in_the_documentation() -> None:
     page = (Path(__file__).parents[2] / "docs" / "mixed.md").read_text()
-    for each in fields(Parameters):
-        default = getattr(Parameters(), each.name)
+    for each in fields(MixedParameters):
+        default = getattr(MixedParameters(), each.name)
         assert f"| `{each.name}` | {default:g} |" in page
 
 

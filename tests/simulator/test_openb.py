@@ -13,7 +13,7 @@ from cress.model.errors import InputError, InputErrors
 from cress.model.node import Device
 from cress.simulator.clusterfile import load_cluster
 from cress.simulator.traces import load_workload
-from cress.simulator.workload import NO_LIMIT, Cluster, Workload
+from cress.simulator.workload import NO_LIMIT, SimulatedCluster, Workload
 from tests.simulator.builders import SECOND
 from tests.simulator.test_cli import cress
 
@@ -34,17 +34,17 @@ never,1000,1024,1,1000,,BE,Pending,30,90,
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
+def cluster(tmp_path: Path) -> SimulatedCluster:
     (tmp_path / "nodes.csv").write_text(NODES)
     return load_cluster(tmp_path / "nodes.csv")
 
 
-def pods(tmp_path: Path, cluster: Cluster | None, text: str = PODS) -> Workload:
+def pods(tmp_path: Path, cluster: SimulatedCluster | None, text: str = PODS) -> Workload:
     (tmp_path / "pods.csv").write_text(text)
     return load_workload(str(tmp_path / "pods.csv"), cluster, 1)
 
 
-def test_every_gpu_of_a_node_is_a_device_and_their_model_an_attribute(cluster: Cluster) -> None:
+def test_every_gpu_of_a_node_is_a_device_and_their_model_an_attribute(cluster: SimulatedCluster) -> None:
     first, second, third = cluster.nodes
     assert first.devices == tuple(Device(kind="gpu", id=each, model="V100M16") for each in ("0", "1"))
     assert dict(first.attributes) == {"GPUs": 2, "GPUModel": "V100M16"}
@@ -61,7 +61,7 @@ def test_the_lists_may_be_gzipped(tmp_path: Path) -> None:
     assert work.name == "pods"
 
 
-def test_a_pod_is_a_job_of_one_task(tmp_path: Path, cluster: Cluster) -> None:
+def test_a_pod_is_a_job_of_one_task(tmp_path: Path, cluster: SimulatedCluster) -> None:
     work = pods(tmp_path, cluster)
     vector = cluster.dimensions.vector
     assert [work.requests[i] for i in work.request_index.tolist()] == [
@@ -78,7 +78,7 @@ def test_a_pod_is_a_job_of_one_task(tmp_path: Path, cluster: Cluster) -> None:
 
 
 def test_a_pod_runs_from_its_start_to_its_deletion_and_what_is_missing_is_told(
-    tmp_path: Path, cluster: Cluster
+    tmp_path: Path, cluster: SimulatedCluster
 ) -> None:
     lasting = "lasting,1000,1024,0,0,,BE,Running,40,,40\n"
     broken = "broken,1000,1024,0,0,,BE,Running,50,soon,50\n"
@@ -92,7 +92,7 @@ def test_a_pod_runs_from_its_start_to_its_deletion_and_what_is_missing_is_told(
     ]
 
 
-def test_pods_of_a_list_without_times_come_one_a_second_and_stay(tmp_path: Path, cluster: Cluster) -> None:
+def test_pods_of_a_list_without_times_come_one_a_second_and_stay(tmp_path: Path, cluster: SimulatedCluster) -> None:
     text = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1000,1024,1,500\nb,1000,1024,8,1000\n"
     work = pods(tmp_path, cluster, text)
     assert (work.submit // SECOND).tolist() == [0, 1]

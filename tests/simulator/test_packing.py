@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.simulator.packing.bound import Pod, Room, most_allocated
+from cress.simulator.packing.bound import ModelRoom, Pod, most_allocated
 from cress.simulator.packing.patterns import most_by_patterns
 from tests.examples import examples
 from tests.simulator.test_cli import cress
@@ -72,10 +72,10 @@ MODELS = ("A", "B", "C")
     ),
 )  # fmt: skip
 def test_no_placement_exceeds_the_bound(pods: list[Pod], nodes: list[tuple[str, int, int, int]]) -> None:
-    rooms: dict[str, Room] = {}
+    rooms: dict[str, ModelRoom] = {}
     for model, *amounts in nodes:
-        before = rooms.get(model, Room(0, 0, 0))
-        rooms[model] = Room(*(a + b for a, b in zip(before, amounts, strict=True)))
+        before = rooms.get(model, ModelRoom(0, 0, 0))
+        rooms[model] = ModelRoom(*(a + b for a, b in zip(before, amounts, strict=True)))
     assert best_placement(pods, nodes) <= most_allocated(Counter(pods), rooms)
 
 
@@ -93,7 +93,7 @@ def test_no_placement_exceeds_the_bound(pods: list[Pod], nodes: list[tuple[str, 
     ],
 )
 def test_the_bound(pods: dict[tuple[int, int, int, str], int], bound: int) -> None:
-    rooms = {"A": Room(4, 9, 1000), "B": Room(8, 9, 2000)}
+    rooms = {"A": ModelRoom(4, 9, 1000), "B": ModelRoom(8, 9, 2000)}
     assert most_allocated({Pod(*pod[:3], frozenset(pod[3])): n for pod, n in pods.items()}, rooms) == bound
 
 

@@ -17,12 +17,12 @@ from cress.model.group import Group, Quota, SchedPolicy
 from cress.model.job import Condition
 from cress.model.node import Node
 from cress.model.options import Options
-from cress.simulator.attempts import History, How, JobEnd
+from cress.simulator.attempts import AttemptHistory, How, JobEnd
 from cress.simulator.direct import ONE_BY_ONE, TOGETHER
 from cress.simulator.managed import LifecyclePath
 from cress.simulator.paths import DirectPath, needs_lifecycle
 from cress.simulator.tidying import tidy
-from cress.simulator.workload import Cluster, Drain, Outage, Workload, template
+from cress.simulator.workload import Outage, PlannedDrain, SimulatedCluster, Workload, template
 from tests.examples import examples
 from tests.simulator.builders import SECOND, workload
 from tests.simulator.plain import LogJob
@@ -43,7 +43,7 @@ def cluster(work: Workload, nodes: int, *, cores: int = 4, **more: Any) -> Workl
     capacity = work.cluster.dimensions.vector(cpu=cores * 1000)
     names = tuple(Node(name=f"n-{i + 1}", capacity=capacity) for i in range(nodes))
     assert node.capacity
-    return replace(work, cluster=Cluster(work.cluster.dimensions, names, **more))
+    return replace(work, cluster=SimulatedCluster(work.cluster.dimensions, names, **more))
 
 
 def gangs(work: Workload, tasks: list[int], gang: list[bool]) -> Workload:
@@ -51,13 +51,13 @@ def gangs(work: Workload, tasks: list[int], gang: list[bool]) -> Workload:
     return replace(work, tasks=np.array(tasks, dtype=np.int64), gang=np.array(gang, dtype=np.bool_))
 
 
-def run(path: DirectPath | LifecyclePath, work: Workload) -> History:
+def run(path: DirectPath | LifecyclePath, work: Workload) -> AttemptHistory:
     """One run with every invariant checked after every moment."""
     names = [work.group_names[i] for i in work.group_index.tolist()]
     return path.run(list(range(len(work))), names, check=True, progress=None)
 
 
-def both(work: Workload) -> tuple[History, History]:
+def both(work: Workload) -> tuple[AttemptHistory, AttemptHistory]:
     """The run on either path."""
     options = Options()
     return (
@@ -66,7 +66,7 @@ def both(work: Workload) -> tuple[History, History]:
     )
 
 
-def table(history: History) -> list[tuple[int, int, int, int, int, str]]:
+def table(history: AttemptHistory) -> list[tuple[int, int, int, int, int, str]]:
     """The attempts: job, task, node, start and end in seconds, how each ended."""
     each = history.attempts
     columns = (each.job, each.task, each.node, each.start // SECOND, each.end // SECOND)
@@ -182,7 +182,7 @@ CHOICES = {
     "a log": (PLAIN, False),
     "dependencies": (replace(PLAIN, after=((), ((0, Condition.OK),))), False),
     "an outage": (cluster(PLAIN, 2, outages=(Outage(0, 5),)), True),
-    "a drain": (cluster(PLAIN, 2, drains=(Drain(0, 5, 0),)), True),
+    "a drain": (cluster(PLAIN, 2, drains=(PlannedDrain(0, 5, 0),)), True),
     "retries": (replace(PLAIN, templates=(template(retries=1),)), True),
     "failures": (replace(PLAIN, fails=np.array([0, 1])), True),
     "no failures": (replace(PLAIN, fails=np.array([0, 0])), False),

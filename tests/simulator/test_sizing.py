@@ -22,7 +22,7 @@ from cress.simulator.sizing.criteria import Criteria, figures_of
 from cress.simulator.sizing.kinds import OneKind, Proportional, kinds_of
 from cress.simulator.sizing.output import rows_of
 from cress.simulator.sizing.request import SizePlan, SizeRequest
-from cress.simulator.workload import Cluster
+from cress.simulator.workload import SimulatedCluster
 from tests.simulator.builders import swf_line, write_swf
 
 MIXED = "mixed:nodes=3,days=1,run=1800,tasks=4,groups=2,applications=1,databases=0.15"
@@ -296,10 +296,10 @@ def test_a_job_that_fits_nowhere_is_told_why(tmp_path: Path, asks: str, told: st
     assert words in result.stderr
 
 
-def nodes(**counts: int) -> Cluster:
+def nodes(**counts: int) -> SimulatedCluster:
     """A cluster of these kinds, each in two racks; kinds differ in size."""
     dimensions = Dimensions()
-    return Cluster(
+    return SimulatedCluster(
         dimensions,
         tuple(
             Node(name=f"{name}-{i + 1}", capacity=dimensions.vector(cpu=1000 * (k + 1)), rack=f"r{i % 2}")

@@ -11,7 +11,7 @@ from cress.model.errors import InputError
 from cress.model.node import DYNAMIC_PORTS
 from cress.simulator.clusterfile import load_cluster
 from cress.simulator.traces import load_workload
-from cress.simulator.workload import NO_LIMIT, Cluster, Outage, template
+from cress.simulator.workload import NO_LIMIT, Outage, SimulatedCluster, template
 from tests.simulator.builders import SECOND
 
 NODES = "dimensions: [gpu]\nnodes:\n  - {name: n, count: 2, rack: r, resource: '<8,32G,1G,100M,gpu=2>'}\n"
@@ -20,18 +20,18 @@ GOOD = "a,0,1h,2h,ops,ann,3,2,true,2,4G,0.5\n"
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
+def cluster(tmp_path: Path) -> SimulatedCluster:
     path = tmp_path / "c.yaml"
     path.write_text(NODES)
     return load_cluster(path)
 
 
-def _load(tmp_path: Path, cluster: Cluster | None, text: str) -> object:
+def _load(tmp_path: Path, cluster: SimulatedCluster | None, text: str) -> object:
     (tmp_path / "jobs.csv").write_text(text)
     return load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
 
 
-def test_a_row_is_a_job_with_units(tmp_path: Path, cluster: Cluster) -> None:
+def test_a_row_is_a_job_with_units(tmp_path: Path, cluster: SimulatedCluster) -> None:
     (tmp_path / "jobs.csv").write_text(HEAD + GOOD + "b,90s,10,,,,,,,500m,,\n")
     work = load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
     assert work.ids == ["a", "b"]
@@ -78,20 +78,22 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("row", "note"), ROWS.values(), ids=ROWS.keys())
-def test_odd_rows_are_counted_with_their_lines(tmp_path: Path, cluster: Cluster, row: str, note: str | None) -> None:
+def test_odd_rows_are_counted_with_their_lines(
+    tmp_path: Path, cluster: SimulatedCluster, row: str, note: str | None
+) -> None:
     (tmp_path / "jobs.csv").write_text(HEAD + GOOD + row)
     work = load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
     assert work.notes.sentences() == ([note] if note else [])
     assert work.ids[0] == "a"
 
 
-def test_an_unknown_column_is_ignored_and_named(tmp_path: Path, cluster: Cluster) -> None:
+def test_an_unknown_column_is_ignored_and_named(tmp_path: Path, cluster: SimulatedCluster) -> None:
     (tmp_path / "jobs.csv").write_text("job,submit,run,cpu,colour\na,0,1,1,red\n")
     work = load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
     assert work.notes.sentences() == ["1 × unknown column: ignored [colour]"]
 
 
-def test_parquet_gives_the_same_jobs(tmp_path: Path, cluster: Cluster) -> None:
+def test_parquet_gives_the_same_jobs(tmp_path: Path, cluster: SimulatedCluster) -> None:
     (tmp_path / "jobs.csv").write_text("job,submit,run,cpu,gang\na,0,10,2,false\nb,5,20.5,0.5,true\n")
     frame = pl.DataFrame(
         {"job": ["a", "b"], "submit": [0, 5], "run": [10.0, 20.5], "cpu": [2.0, 0.5], "gang": [False, True]}
@@ -113,7 +115,7 @@ FILES = {
 
 
 @pytest.mark.parametrize(("text", "message"), FILES.values(), ids=FILES.keys())
-def test_unusable_tables_are_refused(tmp_path: Path, cluster: Cluster, text: str, message: str) -> None:
+def test_unusable_tables_are_refused(tmp_path: Path, cluster: SimulatedCluster, text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         _load(tmp_path, cluster, text)
     assert message in str(caught.value)
@@ -124,7 +126,7 @@ def test_a_table_needs_a_cluster(tmp_path: Path) -> None:
         _load(tmp_path, None, HEAD + GOOD)
 
 
-def test_a_cluster_in_yaml_and_in_csv(tmp_path: Path, cluster: Cluster) -> None:
+def test_a_cluster_in_yaml_and_in_csv(tmp_path: Path, cluster: SimulatedCluster) -> None:
     path = tmp_path / "c.csv"
     path.write_text("name,count,rack,cpu,memory,network,disk_read,disk_write,gpu\nn,2,r,8,32G,1G,100M,100M,2\n")
     assert load_cluster(path) == cluster
@@ -235,7 +237,7 @@ def test_what_constraints_ask_for_is_in_a_cluster_file(tmp_path: Path) -> None:
     assert cluster.outages == (Outage(1, 10 * minute, 20 * minute), Outage(1, 60 * minute))
 
 
-def test_what_a_job_wants_of_its_nodes_is_in_a_table(tmp_path: Path, cluster: Cluster) -> None:
+def test_what_a_job_wants_of_its_nodes_is_in_a_table(tmp_path: Path, cluster: SimulatedCluster) -> None:
     (tmp_path / "jobs.csv").write_text(
         "job,submit,run,cpu,requirement,rank,ports,max_per_node,max_per_rack,application\n"
         'a,0,1,1,"GCC >= 4.5 && Rack in (""r1"",""r2"")",IdleCPU,80 admin=dynamic,1,2,shop\n'

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.store.base import Batch
-from cress.store.commit_journal import FORMAT, Commit, CommitJournal, read_commits
+from cress.store.commit_journal import FORMAT, CommitJournal, StoredCommit, read_commits
 
 
-def written(path: Path, floor: int, commits: list[Commit]) -> list[int]:
+def written(path: Path, floor: int, commits: list[StoredCommit]) -> list[int]:
     """Write commits behind a floor; where the beginning and each commit end in the file."""
     path.unlink(missing_ok=True)
     journal = CommitJournal(path)
@@ -27,7 +27,7 @@ def written(path: Path, floor: int, commits: list[Commit]) -> list[int]:
 
 COMMITS = st.lists(
     st.builds(
-        lambda epoch, records: Commit(epoch, Batch(records=records)),
+        lambda epoch, records: StoredCommit(epoch, Batch(records=records)),
         st.integers(0, 9),
         st.lists(st.binary(max_size=20), max_size=2),
     ),
@@ -37,7 +37,7 @@ COMMITS = st.lists(
 
 @given(commits=COMMITS, floor=st.integers(0, 99), where=st.integers(0, 10_000), bit=st.none() | st.integers(0, 7))
 def test_a_cut_or_a_flipped_bit_ends_the_commits_before_it(
-    tmp_path_factory: pytest.TempPathFactory, commits: list[Commit], floor: int, where: int, bit: int | None
+    tmp_path_factory: pytest.TempPathFactory, commits: list[StoredCommit], floor: int, where: int, bit: int | None
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "commits"
     ends = written(path, floor, commits)
@@ -59,28 +59,28 @@ def test_a_cut_or_a_flipped_bit_ends_the_commits_before_it(
     # It goes on from there.
     journal = CommitJournal(path)
     journal.resume(found)
-    journal.append(found.last + 1, Commit(7))
+    journal.append(found.last + 1, StoredCommit(7))
     journal.close()
     again = read_commits(path)
     assert again is not None
-    assert again.missing(found.last) == [Commit(7)]
+    assert again.missing(found.last) == [StoredCommit(7)]
 
 
 def test_frames_of_an_earlier_life_of_the_file_are_not_taken(tmp_path: Path) -> None:
     """A file system may show old blocks behind a new end: the same floor, the same numbers, other contents."""
     path = tmp_path / "commits"
-    ends = written(path, 3, [Commit(1), Commit(1)])
+    ends = written(path, 3, [StoredCommit(1), StoredCommit(1)])
     before = path.read_bytes()
-    assert written(path, 3, [Commit(2)]) == ends[:2]
+    assert written(path, 3, [StoredCommit(2)]) == ends[:2]
     path.write_bytes(path.read_bytes() + before[ends[1] :])
     found = read_commits(path)
     assert found is not None
-    assert (found.last, found.commits) == (4, {4: Commit(2)})
+    assert (found.last, found.commits) == (4, {4: StoredCommit(2)})
 
 
 def test_another_life_with_the_same_contents_does_not_fit_either(tmp_path: Path) -> None:
     path = tmp_path / "commits"
-    ends = written(path, 3, [Commit(1), Commit(1)])
+    ends = written(path, 3, [StoredCommit(1), StoredCommit(1)])
     before = path.read_bytes()
     written(path, 3, [])
     path.write_bytes(path.read_bytes() + before[ends[0] :])
@@ -91,7 +91,7 @@ def test_another_life_with_the_same_contents_does_not_fit_either(tmp_path: Path)
 
 def test_a_file_that_does_not_begin_with_a_floor_is_none(tmp_path: Path) -> None:
     path = tmp_path / "commits"
-    ends = written(path, 3, [Commit(1)])
+    ends = written(path, 3, [StoredCommit(1)])
     data = path.read_bytes()
     path.write_bytes(FORMAT.first_line + data[ends[0] :])
     assert read_commits(path) is None

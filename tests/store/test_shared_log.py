@@ -20,7 +20,7 @@ from cress.store import zookeeper_log
 from cress.store.base import Batch, Changed, Damaged, Fenced, Saved, StateSnapshot, StoreError
 from cress.store.postgres_log import PostgresLog
 from cress.store.replicated import ReplicatedStore
-from cress.store.shared_log import SharedLog, Unreachable
+from cress.store.shared_log import LogUnreachable, SharedLog
 from cress.store.zookeeper_log import ZooKeeperLog
 from tests.servers.door import Door
 from tests.servers.logs import empty_log
@@ -307,7 +307,7 @@ class TestLostConnections:
             store.commit(Batch(records=[b"one"], runs=[(1, b"run")]), 1)
             door.cut()
             before = time.monotonic()
-            with pytest.raises(Unreachable, match=r"zookeeper://127.0.0.1:\d+/cress/cut\d+ does not answer"):
+            with pytest.raises(LogUnreachable, match=r"zookeeper://127.0.0.1:\d+/cress/cut\d+ does not answer"):
                 store.commit(Batch(records=[b"two"]), 1)
             assert time.monotonic() - before < 30
             assert (store.run(1), store.run(2)) == (b"run", None)
@@ -324,7 +324,7 @@ class TestLostConnections:
         with opened(lambda: PostgresLog(address, patience=1), tmp_path / "a.db") as store:
             store.commit(Batch(records=[b"one"]), 1)
             postgresql.kill()
-            with pytest.raises(Unreachable, match="does not answer"):
+            with pytest.raises(LogUnreachable, match="does not answer"):
                 store.commit(Batch(records=[b"two"]), 1)
             postgresql.start()
             assert store.load().records == [b"one"]

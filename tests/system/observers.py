@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable
 
 from cress.client import Client, ClientError, NotFound, Refused, Unavailable, Unreachable
-from cress.client.calls import Call as Request
+from cress.client.calls import PreparedCall as Request
 from cress.protocol.calls import job_calls
 from cress.protocol.views import JobView
 from tests.job_histories import ABSENT, CANCELLED, DONE, JOB, REFUSED, SERVICE

@@ -13,7 +13,7 @@ import pytest
 
 from cress.center.keeping.recovery import restored
 from cress.center.keeping.store_maintenance import check
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.store.tools import reading
 from tests.system.cluster import Cluster, wait_until
 from tests.system.streams import Submits
@@ -39,7 +39,7 @@ def test_a_store_is_checked_and_copied_while_jobs_come_in(own: Cluster) -> None:
             (own.folder / f"b{number}").rename(own.folder / "cress.db")
             assert check(own.folder / "cress.db").problems == []
             with reading(own.folder / "cress.db") as copy:
-                machine = restored(copy.saved(), Settings(data=own.folder)).machine
+                machine = restored(copy.saved(), CenterSettings(data=own.folder)).machine
             assert machine.next_job > max(promised.values())
         submits.wait_for_new()
     done = own.cress("store", "backup", own.folder / "cress.db")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cress.center.process.clock import Clock
-from cress.executor.journal import Journal
+from cress.executor.journal import JournalFile
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.records import canonical_state
@@ -116,7 +116,7 @@ def test_journals_of_executors_are_read(tmp_path: Path, left: str) -> None:
                     running.setdefault(attempt["node"], set()).add(attempt["id"])
     assert set(running) == {"n1", "n2", "n3"}
     for node, attempts in running.items():
-        journal = Journal(data / "executors" / node / "journal")
+        journal = JournalFile(data / "executors" / node / "journal")
         assert set(journal.known.running) == attempts
         assert all(entry.start is not None and entry.start.pid > 1 for entry in journal.known.running.values())
         assert journal.known.epoch == (1 if left == "stopped" else 2)

@@ -9,13 +9,13 @@ import pytest
 from cress.center.keeping import event_log
 from cress.center.keeping.event_log import EventLog, files, read
 from cress.executor import journal
-from cress.executor.journal import Journal
+from cress.executor.journal import JournalFile
 from cress.formats.framed import FileFormat, framed
 from cress.model.errors import InputError
 from cress.shell.executor.records import Epoch
 from cress.store import commit_journal
 from cress.store.base import Batch
-from cress.store.commit_journal import Commit, CommitJournal, read_commits
+from cress.store.commit_journal import CommitJournal, StoredCommit, read_commits
 from tests.protocol import recorded
 
 # Written by commit f90aa695: floor 3, commits 4 and 5, floor 5, commit 6.
@@ -38,18 +38,22 @@ def test_a_commit_journal_of_old_is_read_and_written_anew(tmp_path: Path) -> Non
     found = read_commits(path)
     assert found is not None
     assert (found.version, found.floor, found.last, found.end) == (1, 5, 6, len(COMMITS))
-    assert found.commits == {4: Commit(2, cluster="c"), 5: Commit(2, Batch(records=[b"one"])), 6: Commit(2, covered=7)}
-    assert found.missing(5) == [Commit(2, covered=7)]
+    assert found.commits == {
+        4: StoredCommit(2, cluster="c"),
+        5: StoredCommit(2, Batch(records=[b"one"])),
+        6: StoredCommit(2, covered=7),
+    }
+    assert found.missing(5) == [StoredCommit(2, covered=7)]
     assert found.missing(4) is None, "it has pages of commits up to 5"
     written = CommitJournal(path)
     written.resume(found)
-    written.append(7, Commit(2))
+    written.append(7, StoredCommit(2))
     written.close()
     assert path.read_bytes().startswith(commit_journal.FORMAT.first_line)
     again = read_commits(path)
     assert again is not None
     assert (again.version, again.floor, again.last) == (2, 5, 7)
-    assert again.missing(5) == [Commit(2, covered=7), Commit(2)]
+    assert again.missing(5) == [StoredCommit(2, covered=7), StoredCommit(2)]
 
 
 @pytest.mark.parametrize(("cut", "last"), [(1, 5), (20, 5), (60, 4), (140, 4), (150, 3)])
@@ -93,12 +97,12 @@ def test_damage_in_an_event_log_of_old_is_told_and_a_cut_is_not(tmp_path: Path) 
 def test_a_journal_of_old_is_read_and_written_anew(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     path.write_bytes(recorded.journal())
-    opened = Journal(path)
+    opened = JournalFile(path)
     assert list(opened.known.running) == [7]
     opened.write([Epoch(99)])
     opened.close()
     assert path.read_bytes().startswith(journal.FORMAT.first_line)
-    again = Journal(path)
+    again = JournalFile(path)
     assert (list(again.known.running), again.known.epoch, again.damage) == ([7], 99, "")
     again.close()
 

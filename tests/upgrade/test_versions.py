@@ -15,8 +15,8 @@ import pytest
 
 from cress.center.keeping.recovery import load_machine
 from cress.center.process.clock import Clock
-from cress.center.settings import Settings
-from cress.executor.journal import Journal, JournalError
+from cress.center.settings import CenterSettings
+from cress.executor.journal import JournalError, JournalFile
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import MAJOR, MINOR
 from cress.shell.center import log_entries
@@ -70,7 +70,7 @@ def content(data: Path) -> dict[str, bytes]:
 def machine_of(data: Path) -> Machine:
     """The machine that a center has before it writes anything."""
     with closing(SqliteStore(data / "cress.db")) as store:
-        return load_machine(store, Settings(data=data), Clock()).machine
+        return load_machine(store, CenterSettings(data=data), Clock()).machine
 
 
 def schema(number: int) -> Change:
@@ -211,10 +211,10 @@ def test_the_program_says_so_and_ends(made: Path, tmp_path: Path) -> None:
 
 def test_a_journal_of_a_newer_release_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    Journal(path).close()
+    JournalFile(path).close()
     first = b"cress journal 9"
     newer = b"%s %08x\n" % (first, zlib.crc32(first)) + b"something"
     path.write_bytes(newer)
     with pytest.raises(JournalError, match="was written by a newer release"):
-        Journal(path)
+        JournalFile(path)
     assert path.read_bytes() == newer

@@ -42,8 +42,8 @@ from cress.center.keeping.data_directory import (
     CA,
     CENTER_CERTIFICATE,
     TLS,
-    Address,
     DataDirectory,
+    ListenAddress,
 )
 from cress.center.keeping.owner_token import FINGERPRINT, cluster_secret, fingerprint_of, owner
 from cress.center.leading.leader_work import BACKLOG, Leading, bound_socket, executor_sockets
@@ -56,7 +56,7 @@ from cress.center.process.local_zone import local_zone
 from cress.center.secrets.delivery import SecretDelivery
 from cress.center.secrets.key_file import KeyFile, MissingKeyFile, default_path
 from cress.center.secrets.vault import Vault
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.center.web.asgi import App
 from cress.center.web.sign_ins import SlowSignIns
 from cress.model.errors import InputError
@@ -93,7 +93,7 @@ HEADERS = [
 MOST_MESSAGE = 2**20
 
 
-def run_center(settings: Settings) -> int:
+def run_center(settings: CenterSettings) -> int:
     """Run a center until it is told to stop; return the exit code. Errors are printed on standard error."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="cress center: %(message)s")
     # A garbled request is a fault of its sender, not of the center.
@@ -136,7 +136,7 @@ def _say(error: Exception | str) -> None:
 
 
 async def _run(
-    settings: Settings,
+    settings: CenterSettings,
     directory: DataDirectory,
     topology: Topology,
     licences: Licences | None,
@@ -235,7 +235,7 @@ async def _run(
 
 
 def _opened(
-    settings: Settings, folder: Path
+    settings: CenterSettings, folder: Path
 ) -> tuple[SqliteStore | ReplicatedStore, str, socket.socket, socket.socket]:
     """Return the store, the secret of its cluster, and the sockets of the API and of executors.
 
@@ -317,7 +317,7 @@ async def _in_turns(leadership: Leadership, leading: Leading, compilation: Compi
     await leadership.run(prepare, begin, end)
 
 
-def _responder(settings: Settings, committer: Committer) -> list[asyncio.Task[Any]]:
+def _responder(settings: CenterSettings, committer: Committer) -> list[asyncio.Task[Any]]:
     """Return the task that answers DNS questions, where it is wanted."""
     if settings.dns is None:
         return []
@@ -331,7 +331,7 @@ def _responder(settings: Settings, committer: Committer) -> list[asyncio.Task[An
     return [asyncio.create_task(server.run(_say), name="dns")]
 
 
-async def _announce(directory: DataDirectory, address: Address, stop: asyncio.Event) -> None:
+async def _announce(directory: DataDirectory, address: ListenAddress, stop: asyncio.Event) -> None:
     """Write the center's address; on a full disk as soon as there is room."""
     told = False
     while not stop.is_set():
@@ -346,13 +346,13 @@ async def _announce(directory: DataDirectory, address: Address, stop: asyncio.Ev
             return
 
 
-def _key_file(settings: Settings, committer: Committer) -> KeyFile:
+def _key_file(settings: CenterSettings, committer: Committer) -> KeyFile:
     """Return the file with the keys of the secrets; its default place depends on the loaded cluster."""
     path = settings.secrets_key or default_path(committer.loop.cluster, os.environ)
     return KeyFile(path, settings.data)
 
 
-def _check_key_file(settings: Settings, committer: Committer) -> None:
+def _check_key_file(settings: CenterSettings, committer: Committer) -> None:
     """Raise InputError for a key file that was named and cannot be used; say if secrets have lost theirs."""
     needed = bool(committer.machine.tables.secrets)
     if not needed and settings.secrets_key is None:
@@ -368,18 +368,18 @@ def _check_key_file(settings: Settings, committer: Committer) -> None:
         _say(f"{error}; until then no attempt that uses a secret can start")
 
 
-def _topology(settings: Settings) -> Topology:
+def _topology(settings: CenterSettings) -> Topology:
     return Topology() if settings.topology is None else read_topology(settings.topology)
 
 
-def _licences(settings: Settings) -> Licences | None:
+def _licences(settings: CenterSettings) -> Licences | None:
     """Return the number of each licence; None keeps the present numbers."""
     if settings.licences is not None:
         return read_licences(settings.licences)
     return settings.licence or None
 
 
-def _with_zone(settings: Settings) -> Settings:
+def _with_zone(settings: CenterSettings) -> CenterSettings:
     """Return settings with the time zone of this machine, unless one is given."""
     if settings.zone:
         return replace(settings, zone=str(zone_of(settings.zone)))
@@ -390,7 +390,7 @@ def _with_zone(settings: Settings) -> Settings:
 
 
 def _read_anew(
-    settings: Settings, listener: Listener, committer: Committer, groups: GroupFile, tls: CenterTls | None
+    settings: CenterSettings, listener: Listener, committer: Committer, groups: GroupFile, tls: CenterTls | None
 ) -> None:
     """Read the topology, the licences, the groups and the certificates again, at SIGHUP; a file with a mistake changes
     nothing.
@@ -453,7 +453,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _check_host(settings: Settings) -> None:
+def _check_host(settings: CenterSettings) -> None:
     try:
         loopback = settings.host == "localhost" or ipaddress.ip_address(settings.host).is_loopback
     except ValueError:
@@ -466,7 +466,7 @@ def _check_host(settings: Settings) -> None:
         )
 
 
-def _has_tls(settings: Settings) -> bool:
+def _has_tls(settings: CenterSettings) -> bool:
     """Return whether there is a certificate. Raises InputError for one that is lost, rather than do without TLS."""
     if settings.tls_cert is not None or (settings.data / TLS / CENTER_CERTIFICATE).exists():
         return True
@@ -479,7 +479,7 @@ def _has_tls(settings: Settings) -> bool:
     return False
 
 
-def _tls(settings: Settings) -> CenterTls | None:
+def _tls(settings: CenterSettings) -> CenterTls | None:
     """Return the center's TLS; None without certificates. Raises InputError."""
     if not _has_tls(settings):
         return None
@@ -488,7 +488,7 @@ def _tls(settings: Settings) -> CenterTls | None:
     return center_tls(settings, _say)
 
 
-def _provider(settings: Settings, owner: str) -> Provider | None:
+def _provider(settings: CenterSettings, owner: str) -> Provider | None:
     """Return the provider at which users sign in; none of them is called as the owner of the data directory."""
     if settings.oidc is None:
         return None
@@ -497,7 +497,7 @@ def _provider(settings: Settings, owner: str) -> Provider | None:
     return Provider(settings.oidc, (owner,))
 
 
-def _admission(settings: Settings, tls: CenterTls | None, executor_port: int) -> Admission | None:
+def _admission(settings: CenterSettings, tls: CenterTls | None, executor_port: int) -> Admission | None:
     """Return what makes the certificates of nodes that join; None if the center's own authority does not make those of
     executors.
     """
@@ -508,18 +508,18 @@ def _admission(settings: Settings, tls: CenterTls | None, executor_port: int) ->
     return Admission(tls.authority, executor_port)
 
 
-def _address(host: str, api: socket.socket, executors: socket.socket, tls: CenterTls | None) -> Address:
+def _address(host: str, api: socket.socket, executors: socket.socket, tls: CenterTls | None) -> ListenAddress:
     name, secured = _in_url(host), "" if tls is None else "s"
     if tls is not None and host in EVERYWHERE:
         name = tls.names[0]
-    return Address(
+    return ListenAddress(
         url=f"http{secured}://{name}:{api.getsockname()[1]}",
         executor_url=f"ws{secured}://{name}:{executors.getsockname()[1]}",
         pid=os.getpid(),
     )
 
 
-def _for_tasks(settings: Settings, url: str, tls: CenterTls | None) -> str:
+def _for_tasks(settings: CenterSettings, url: str, tls: CenterTls | None) -> str:
     """Return the address of the API for tasks on any node: without a certificate a further name, if it listens
     everywhere.
     """
@@ -528,14 +528,14 @@ def _for_tasks(settings: Settings, url: str, tls: CenterTls | None) -> str:
     return url
 
 
-def _for_others(settings: Settings, url: str, tls: CenterTls | None) -> str:
+def _for_others(settings: CenterSettings, url: str, tls: CenterTls | None) -> str:
     """Return the address of the API for clients that another center sends here."""
     found = _for_tasks(settings, url, tls)
     everywhere = next((host for host in EVERYWHERE if f"//{_in_url(host)}:" in found), "")
     return found.replace(_in_url(everywhere), socket.getfqdn(), 1) if everywhere else found
 
 
-def _own_authority(settings: Settings, tls: CenterTls | None) -> bytes:
+def _own_authority(settings: CenterSettings, tls: CenterTls | None) -> bytes:
     """Return the certificate of the center's own authority, if it has made the center's certificate; else empty."""
     place = settings.data / TLS / CA
     return place.read_bytes() if tls is not None and settings.tls_cert is None and place.exists() else b""

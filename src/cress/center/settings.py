@@ -36,7 +36,7 @@ class Oidc:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class CenterSettings:
     """The settings of a center.
 
     What each means stands in the table ``cress.model.program_settings``, and in docs/configuration.md; durations are

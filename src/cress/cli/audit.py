@@ -9,7 +9,7 @@ import typer
 
 from cress.cli.common import Columns, Data, Json, Wide, connect, print_json, selection_of
 from cress.cli.errors import told
-from cress.cli.tables import Column, clean, show
+from cress.cli.tables import TableColumn, clean, show
 
 EPILOG = """\
 \b
@@ -21,14 +21,14 @@ Exit codes: 0 done, 2 bad input, 3 not an admin, or no center reachable.
 """
 
 COLUMNS = (
-    Column("TIME"),
-    Column("USER", gives=True),
-    Column("HOW", hides=3),
-    Column("FROM", gives=True, hides=2),
-    Column("WHAT", gives=True),
-    Column("STATUS", right=True),
-    Column("WHY", gives=True, hides=1),
-    Column("REQUEST", hides=4),
+    TableColumn("TIME"),
+    TableColumn("USER", gives=True),
+    TableColumn("HOW", hides=3),
+    TableColumn("FROM", gives=True, hides=2),
+    TableColumn("WHAT", gives=True),
+    TableColumn("STATUS", right=True),
+    TableColumn("WHY", gives=True, hides=1),
+    TableColumn("REQUEST", hides=4),
 )
 
 

@@ -55,14 +55,14 @@ def center(
     """Run a center until it is stopped."""
     with told("center", "center"):
         from cress.center.run import run_center
-        from cress.center.settings import Settings
+        from cress.center.settings import CenterSettings
         from cress.executor.hidden_folders import is_private, note_home
         from cress.model.option_text import parse_assignments
 
         if hand_over:
             hand_the_lead_over(given["data"])
             return
-        settings = Settings(**center_fields(CENTER, given), parent_pipe=parent_pipe)
+        settings = CenterSettings(**center_fields(CENTER, given), parent_pipe=parent_pipe)
         if check:
             from cress.center.keeping.store_maintenance import check_address
 

@@ -160,14 +160,19 @@ def diff(
 def history(as_json: Json = False, data: Data = None) -> None:
     """List the revisions: when, by whom, and what was done."""
     with told("config history"):
-        from cress.cli.tables import Column, clean, show
+        from cress.cli.tables import TableColumn, clean, show
 
         with connect(data) as client:
             revisions = client.config_history()
         if as_json:
             print_json(revisions)
             return
-        columns = (Column("REVISION", right=True), Column("TIME"), Column("USER"), Column("WHAT", gives=True))
+        columns = (
+            TableColumn("REVISION", right=True),
+            TableColumn("TIME"),
+            TableColumn("USER"),
+            TableColumn("WHAT", gives=True),
+        )
         rows = [(str(each.revision), moment(each.at), each.by or "-", clean(each.what)) for each in revisions]
         show(columns, rows)
 
@@ -233,7 +238,7 @@ def check(
     """Check configuration files, and show the values that hold with them and where each comes from."""
     with told("config check"):
         from cress.cli.config_check import files_of, values_of
-        from cress.cli.tables import Column, clean, show
+        from cress.cli.tables import TableColumn, clean, show
 
         checked = [(file, which, values_of(file, which)) for file, which in files_of(files or [], kind)]
         if as_json:
@@ -251,7 +256,7 @@ def check(
                 ]
             )
             return
-        columns = (Column("KEY"), Column("VALUE", gives=True), Column("FROM"))
+        columns = (TableColumn("KEY"), TableColumn("VALUE", gives=True), TableColumn("FROM"))
         for file, which, values in checked:
             print(f"{file} ({which}): all is well")
             show(columns, [(each.key, clean(each.text), str(each.origin)) for each in values])

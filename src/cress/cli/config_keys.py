@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PASSWORD = re.compile(r"://[^/@:\s]*:[^/@\s]+@")
 
 
-class Key:
+class ConfigKey:
     """A key of a file: a setting, and the option of the command that it stands for.
 
     ``variables`` are the environment variables of the setting, the one that counts first.
@@ -67,7 +67,7 @@ class Key:
         raise InputError(f"is {kind_of(value)}", hint=hint)
 
 
-def _word(value: Any, key: Key) -> str:
+def _word(value: Any, key: ConfigKey) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
@@ -75,10 +75,10 @@ def _word(value: Any, key: Key) -> str:
     raise InputError(f"is {kind_of(value)}", hint=f"texts or numbers below {key.name}")
 
 
-def keys_of(command: TyperCommand) -> dict[str, Key]:
+def keys_of(command: TyperCommand) -> dict[str, ConfigKey]:
     """Return the keys that the file of a program may have, by name."""
     program, options = str(command.name), {each.name: each for each in command.params}
-    keys = (Key(each, cast("TyperOption", options[each.parameter]), program) for each in settings_of(program))
+    keys = (ConfigKey(each, cast("TyperOption", options[each.parameter]), program) for each in settings_of(program))
     return {key.name: key for key in keys}
 
 
@@ -102,7 +102,7 @@ def read_keys(text: TomlText, command: TyperCommand, ctx: typer.Context) -> dict
     return found
 
 
-def check_value(key: Key, value: Any, ctx: typer.Context) -> None:
+def check_value(key: ConfigKey, value: Any, ctx: typer.Context) -> None:
     """Raise InputError for a value that the parser of the command refuses."""
     from typer._click.exceptions import UsageError
 
@@ -112,7 +112,7 @@ def check_value(key: Key, value: Any, ctx: typer.Context) -> None:
         raise InputError(error.message, hint=key.setting.form) from None
 
 
-def _unknown(name: str, keys: dict[str, Key], program: str) -> InputError:
+def _unknown(name: str, keys: dict[str, ConfigKey], program: str) -> InputError:
     near = name.replace("_", "-").lower()
     if near in keys:
         return InputError("is not a key", hint=f"keys are written as the flags are: {near}")

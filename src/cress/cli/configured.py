@@ -11,7 +11,7 @@ from typer._click.core import ParameterSource
 from typer.core import TyperCommand
 
 from cress.cli.common import read_text
-from cress.cli.config_keys import Key, check_value, keys_of, passwords_in, read_keys
+from cress.cli.config_keys import ConfigKey, check_value, keys_of, passwords_in, read_keys
 from cress.cli.errors import told, told_at
 from cress.model.errors import InputError
 from cress.model.program_settings.setting import ValueType
@@ -119,7 +119,7 @@ class ConfiguredCommand(TyperCommand):
             return text.wrong(InputError(""), key.name)
         return None
 
-    def origin(self, ctx: Any, key: Key) -> Origin:
+    def origin(self, ctx: Any, key: ConfigKey) -> Origin:
         """Return where the value of a key comes from, in a context that has been parsed."""
         source = ctx.get_parameter_source(key.option.name)
         if source is ParameterSource.COMMANDLINE:
@@ -139,7 +139,7 @@ def _opposite(flag: str) -> str:
     return f"--{flag[5:]}" if flag.startswith("--no-") else f"--no-{flag[2:]}"
 
 
-def variable_of(key: Key) -> str:
+def variable_of(key: ConfigKey) -> str:
     """Return the environment variable that gives a key its value."""
     import os
 

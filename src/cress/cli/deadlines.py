@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cress.cli.common import duration, moment
-from cress.cli.tables import Cell, Column
+from cress.cli.tables import Cell, TableColumn
 
 if TYPE_CHECKING:
     from cress.client import DeadlineView, JobView
 
-DEADLINE = Column("DEADLINE", right=True, hides=7)
+DEADLINE = TableColumn("DEADLINE", right=True, hides=7)
 _COLOURS = {"fine": "green", "met": "green", "at_risk": "yellow", "cannot_be_met": "red", "missed": "red"}
 
 
 def with_deadlines(
-    jobs: Sequence[JobView], columns: Sequence[Column], rows: Sequence[list[Cell]], *, asked: bool
-) -> list[Column]:
+    jobs: Sequence[JobView], columns: Sequence[TableColumn], rows: Sequence[list[Cell]], *, asked: bool
+) -> list[TableColumn]:
     """Return the columns of a table of jobs, with that of the slack before the last one if a job has a deadline, or it
     is ``asked`` for.
     """

@@ -8,7 +8,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from cress.cli.demo_story import CORES, NODES, QUOTAS, Check, Seen
+from cress.cli.demo_story import CORES, NODES, QUOTAS, DemoCheck, Seen
 from cress.client import GroupView, JobView
 
 COLOURS = {"science": "dodger_blue2", "web": "dark_orange", "office": "green3"}
@@ -99,7 +99,7 @@ def _story(story: list[tuple[float, str]]) -> Text:
     return Text("\n").join(lines + [Text("")] * (LINES - len(lines)))
 
 
-def summary(checks: list[Check]) -> Table:
+def summary(checks: list[DemoCheck]) -> Table:
     """Return the summary of the checks."""
     table = Table(title="What happened", title_justify="left", title_style="bold", expand=False)
     table.add_column("must hold")

@@ -33,7 +33,7 @@ SETTLED_AFTER = 4.0
 SLACK = 1.0
 
 
-class Sample(NamedTuple):
+class GroupSample(NamedTuple):
     """The running and waiting tasks of each group at one time, in seconds since the demo began."""
 
     at: float
@@ -50,7 +50,7 @@ class Seen(NamedTuple):
     running: dict[str, list[str]]  # by node the groups of the tasks there
 
 
-class Check(NamedTuple):
+class DemoCheck(NamedTuple):
     """One thing that must hold: what it is, what was seen, whether it does."""
 
     what: str
@@ -70,7 +70,7 @@ class Story:
     since: float = 0.0
     jobs: dict[str, int] = field(default_factory=dict)
     tasks: dict[str, int] = field(default_factory=dict)
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[GroupSample] = field(default_factory=list)
     preempted: int = 0
 
     @property
@@ -147,11 +147,11 @@ class Story:
     def _sample(self, seen: Seen) -> None:
         groups = [group for group in seen.groups if group.name in QUOTAS]
         running = {group.name: group.running for group in groups}
-        self.samples.append(Sample(self.now, running, {group.name: group.waiting for group in groups}))
+        self.samples.append(GroupSample(self.now, running, {group.name: group.waiting for group in groups}))
 
     # --- at the end ----------------------------------------------------------------------------------------------
 
-    def checks(self) -> list[Check]:
+    def checks(self) -> list[DemoCheck]:
         """Check what must have held, from records of the center and of the tasks themselves."""
         jobs = {name: self.client.job(id) for name, id in self.jobs.items()}
         tasks = {name: self._tasks(id) for name, id in self.jobs.items()}
@@ -167,7 +167,7 @@ class Story:
     def _tasks(self, id: int) -> tuple[TaskView, ...]:
         return self.client.tasks(id, limit=1000).tasks
 
-    def _shares(self) -> Check:
+    def _shares(self) -> DemoCheck:
         start = self._second_act() + SETTLED_AFTER
         window = []
         for sample in self.samples:
@@ -177,27 +177,27 @@ class Story:
                 window.append(sample)
         what = "under load every group runs its quota, within one task"
         if len(window) < 5:
-            return Check(what, f"only {len(window)} looks at it", False)
+            return DemoCheck(what, f"only {len(window)} looks at it", False)
         means = {name: sum(sample.running[name] for sample in window) / len(window) for name in QUOTAS}
         seen = ", ".join(f"{name} {means[name]:.1f} of {quota}" for name, quota in QUOTAS.items())
-        return Check(what, seen, all(abs(means[name] - quota) <= 1 for name, quota in QUOTAS.items()))
+        return DemoCheck(what, seen, all(abs(means[name] - quota) <= 1 for name, quota in QUOTAS.items()))
 
     def _second_act(self) -> float:
         """When science had its first task waiting or running."""
         return next((s.at for s in self.samples if s.running.get("science") or s.waiting.get("science")), 0.0)
 
-    def _all_succeeded(self, jobs: dict[str, JobView]) -> Check:
+    def _all_succeeded(self, jobs: dict[str, JobView]) -> DemoCheck:
         good = sum(job.tasks.succeeded for job in jobs.values())
         total = sum(self.tasks.values())
-        return Check("every task succeeded", f"{good} of {total}", good == total)
+        return DemoCheck("every task succeeded", f"{good} of {total}", good == total)
 
-    def _once(self) -> Check:
+    def _once(self) -> DemoCheck:
         lines = sorted(self.ran.read_text(encoding="utf-8").split("\n")[:-1]) if self.ran.exists() else []
         expected = sorted(f"{name} {index}" for name, count in self.tasks.items() for index in range(count))
         what = "every task came to its end once, by its own account"
-        return Check(what, f"{len(lines)} lines from {len(set(lines))} tasks", lines == expected)
+        return DemoCheck(what, f"{len(lines)} lines from {len(set(lines))} tasks", lines == expected)
 
-    def _preempted(self, simulate: JobView, tasks: dict[str, tuple[TaskView, ...]]) -> Check:
+    def _preempted(self, simulate: JobView, tasks: dict[str, tuple[TaskView, ...]]) -> DemoCheck:
         victims = {name: [task for task in all_ if _outcomes(task).count("preempted")] for name, all_ in tasks.items()}
         again = sum(_outcomes(task)[-1] == "succeeded" for task in victims["report"])
         others = [name for name, found in victims.items() if found and name != "report"]
@@ -207,7 +207,7 @@ class Story:
             f"{len(victims['report'])} preempted, {again} of them ran again; science had its quota after {needed:.1f} s"
         )
         holds = bool(again) and again == len(victims["report"]) and not others and needed < SETTLED_AFTER
-        return Check("science took back what office had borrowed", seen, holds)
+        return DemoCheck("science took back what office had borrowed", seen, holds)
 
 
 def _cores(job: JobView) -> int:
@@ -222,13 +222,13 @@ def _last(task: TaskView) -> AttemptView:
     return task.attempts[-1]
 
 
-def _together(gang: tuple[TaskView, ...]) -> Check:
+def _together(gang: tuple[TaskView, ...]) -> DemoCheck:
     starts = [_last(task).started or 0.0 for task in gang]
     spread = max(starts) - min(starts)
-    return Check("the gang of 8 started as one", f"within {1000 * spread:.0f} ms", spread < SLACK)
+    return DemoCheck("the gang of 8 started as one", f"within {1000 * spread:.0f} ms", spread < SLACK)
 
 
-def _backfilled(tasks: dict[str, tuple[TaskView, ...]], jobs: dict[str, JobView]) -> Check:
+def _backfilled(tasks: dict[str, tuple[TaskView, ...]], jobs: dict[str, JobView]) -> DemoCheck:
     shorts = [_last(task).started or 0.0 for task in tasks["short"]]
     wide = min(_last(task).started or 0.0 for task in tasks["wide"])
     gang_end = max(_last(task).ended or 0.0 for task in tasks["gang"])
@@ -238,7 +238,7 @@ def _backfilled(tasks: dict[str, tuple[TaskView, ...]], jobs: dict[str, JobView]
         "after it could"
     )
     in_order = jobs["wide"].submitted <= jobs["short"].submitted
-    return Check(
+    return DemoCheck(
         "short jobs filled the gap and did not delay the wide one",
         seen,
         in_order and before == len(shorts) and wide - gang_end < SLACK,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from cress.cli.common import read_text
 from cress.formats.yaml_text import line_at, read_mapping
-from cress.model.devicefile import Configured, read_devices
+from cress.model.devicefile import DeviceFile, read_devices
 from cress.model.errors import InputError
 
 HINT = "disks:, devices: and data: (docs/devices.md)"
 
 
-def read_device_file(path: Path) -> Configured:
+def read_device_file(path: Path) -> DeviceFile:
     """The devices that a file describes. Raises InputError, or InputErrors, with file, line and field."""
     file = str(path)
     document = read_mapping(read_text(file, "YAML"), file, HINT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cress.cli.tables import Cell, Column, state
+from cress.cli.tables import Cell, TableColumn, state
 
 if TYPE_CHECKING:
     from cress.client import DeviceUser, DeviceView, HeldDevice, NodeView
@@ -17,31 +17,31 @@ MOST_DEVICES, MOST_TASKS, MOST_PATHS = 16, 4, 5
 # A node is shown as busy from this share on, and as nearly so.
 BUSY, NEARLY = 0.9, 0.7
 
-COLUMN = Column("DEVICES", gives=True)
+COLUMN = TableColumn("DEVICES", gives=True)
 DISKS = (
-    Column("DISK", gives=True),
-    Column("PATH", gives=True),
-    Column("BANDWIDTH", right=True),
-    Column("IDLE", right=True),
-    Column("STATE"),
-    Column("TASKS", gives=True),
+    TableColumn("DISK", gives=True),
+    TableColumn("PATH", gives=True),
+    TableColumn("BANDWIDTH", right=True),
+    TableColumn("IDLE", right=True),
+    TableColumn("STATE"),
+    TableColumn("TASKS", gives=True),
 )
 _SPEEDS = ("disk_read", "disk_write", "iops_read", "iops_write")
 
 
-def tables(devices: Sequence[DeviceView]) -> list[tuple[Sequence[Column], list[list[Cell]], str]]:
+def tables(devices: Sequence[DeviceView]) -> list[tuple[Sequence[TableColumn], list[list[Cell]], str]]:
     """A table of the devices that are no disks and one of the disks, as far as there are some: columns, rows, and a
     line about those that are left out.
     """
     disks = [each for each in devices if each.kind == DISK]
     others = [each for each in devices if each.kind != DISK]
-    found: list[tuple[Sequence[Column], list[list[Cell]], str]] = []
+    found: list[tuple[Sequence[TableColumn], list[list[Cell]], str]] = []
     if others:
         shown, left = _cut(others)
         models, paths = any(each.model for each in others), any(each.path for each in others)
-        columns = [Column("DEVICE", gives=True), Column("STATE"), Column("FREE", right=True)]
-        columns[1:1] = [*[Column("MODEL", gives=True)] * models, *[Column("PATH", gives=True)] * paths]
-        columns.append(Column("TASKS", gives=True))
+        columns = [TableColumn("DEVICE", gives=True), TableColumn("STATE"), TableColumn("FREE", right=True)]
+        columns[1:1] = [*[TableColumn("MODEL", gives=True)] * models, *[TableColumn("PATH", gives=True)] * paths]
+        columns.append(TableColumn("TASKS", gives=True))
         rows = []
         for each in shown:
             row: list[Cell] = [f"{each.kind} {each.id}", *[each.model or "-"] * models, *[each.path or "-"] * paths]
@@ -66,8 +66,8 @@ def devices(held: Iterable[HeldDevice]) -> str:
 
 
 def with_devices(
-    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], held: Sequence[Iterable[HeldDevice]], at: int
-) -> tuple[list[Column], list[list[Cell]]]:
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], held: Sequence[Iterable[HeldDevice]], at: int
+) -> tuple[list[TableColumn], list[list[Cell]]]:
     """A table with one more column before column ``at``, where a row has devices: ``held`` by row."""
     texts = [devices(each) for each in held]
     if all(text == "-" for text in texts):

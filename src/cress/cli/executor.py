@@ -15,7 +15,7 @@ from cress.cli.common import given_as, pairs
 from cress.cli.configured import Check, Config
 from cress.cli.errors import told
 from cress.cli.program_options import with_settings
-from cress.model.devicefile import Configured
+from cress.model.devicefile import DeviceFile
 from cress.model.errors import InputError
 from cress.model.program_settings.executor_settings import EXECUTOR_SETTINGS
 from cress.model.program_settings.setting import EXECUTOR, fields
@@ -53,7 +53,7 @@ def executor(
     """Run an executor until it is stopped."""
     with told("executor", "executor"):
         from cress.client.config import TOKEN_FILE, data_directory, read_token
-        from cress.executor import Settings, keep, run
+        from cress.executor import ExecutorSettings, keep, run
         from cress.executor.center_wire import is_address
         from cress.executor.hidden_folders import note_home
         from cress.executor.settings import LOAD_EVERY, LOAD_HALF_LIFE
@@ -76,7 +76,7 @@ def executor(
             _check_tls(center, given["tls"])
         home, tls = data_directory(), given["tls"]
         node = given["name"] or socket.gethostname()
-        settings = Settings(
+        settings = ExecutorSettings(
             **executor_fields(EXECUTOR, given),
             name=node,
             directory=given["data"] or home / "executors" / node,
@@ -100,7 +100,7 @@ def executor_fields(program: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises InputError.
     """
-    configured = Configured()
+    configured = DeviceFile()
     if given["devices"] is not None:
         from cress.cli.devicefile import read_device_file
 
@@ -120,7 +120,7 @@ def executor_fields(program: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_tls(center: str, bundle: Path | None) -> None:
     """Raise InputError unless address and bundle go together, and the bundle can be used."""
-    from cress.executor.bundle import Bundle, BundleError
+    from cress.executor.bundle import BundleError, BundleFolder
 
     if bundle is None:
         if "wss:" in center:
@@ -130,7 +130,7 @@ def _check_tls(center: str, bundle: Path | None) -> None:
     if not all(each.startswith("wss:") for each in center.split(",")):
         raise InputError(f"{center} is not an address for TLS", hint="wss://HOST:PORT", field="--center")
     try:
-        Bundle(bundle).context()
+        BundleFolder(bundle).context()
     except BundleError as error:
         hint = "a folder that `cress tls issue NODE` has made: ca.pem, cert.pem, key.pem"
         raise InputError(str(error), hint=hint, field="--tls") from None

@@ -10,35 +10,35 @@ from zoneinfo import ZoneInfo
 
 from cress.cli.common import count, duration
 from cress.cli.resolve import ports as ports_of
-from cress.cli.tables import Cell, Column, state
+from cress.cli.tables import Cell, TableColumn, state
 
 if TYPE_CHECKING:
     from cress.client import AttemptView, CronView, DagView, JobView, ServiceView, StepView, TaskView
 
 SERVICE_TASKS = (
-    Column("TASK", right=True),
-    Column("STATE"),
-    Column("READY"),
-    Column("NODE", gives=True),
-    Column("AGE", right=True, hides=1),
-    Column("RESTARTS", right=True, hides=3),
-    Column("PORTS", gives=True, hides=2),
-    Column("REASON", gives=True, least=30),
+    TableColumn("TASK", right=True),
+    TableColumn("STATE"),
+    TableColumn("READY"),
+    TableColumn("NODE", gives=True),
+    TableColumn("AGE", right=True, hides=1),
+    TableColumn("RESTARTS", right=True, hides=3),
+    TableColumn("PORTS", gives=True, hides=2),
+    TableColumn("REASON", gives=True, least=30),
 )
 RUNS = (
-    Column("RUN", right=True),
-    Column("STATE"),
-    Column("DONE", right=True),
-    Column("SUBMITTED"),
-    Column("TIME", right=True, hides=1),
-    Column("REASON", gives=True, least=30),
+    TableColumn("RUN", right=True),
+    TableColumn("STATE"),
+    TableColumn("DONE", right=True),
+    TableColumn("SUBMITTED"),
+    TableColumn("TIME", right=True, hides=1),
+    TableColumn("REASON", gives=True, least=30),
 )
 STEPS = (
-    Column("STEP", gives=True),
-    Column("JOB", right=True),
-    Column("STATE"),
-    Column("AFTER", gives=True, hides=1),
-    Column("REASON", gives=True, least=30),
+    TableColumn("STEP", gives=True),
+    TableColumn("JOB", right=True),
+    TableColumn("STATE"),
+    TableColumn("AFTER", gives=True, hides=1),
+    TableColumn("REASON", gives=True, least=30),
 )
 LAST_RUNS = 10
 _BAR = 20

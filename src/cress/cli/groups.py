@@ -11,7 +11,7 @@ import typer
 from cress.cli.common import Columns, Data, Json, Wide, connect, count, pairs, print_json, read_text, selection_of
 from cress.cli.default_verb import WithDefault
 from cress.cli.errors import told
-from cress.cli.tables import Cell, Column, bar, clean, show, terminal
+from cress.cli.tables import Cell, TableColumn, bar, clean, show, terminal
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,34 +37,34 @@ waiting, policy, limits.
 """
 
 COLUMNS = (
-    Column("NAME", gives=True),
-    Column("QUOTA", right=True, gives=True),
-    Column("USED", right=True, gives=True),
-    Column("USED/QUOTA", right=True),
-    Column("RUNNING", right=True),
-    Column("WAITING", right=True),
-    Column("POLICY", hides=4),
-    Column("WEIGHT", right=True, hides=2),
-    Column("USERS", gives=True, hides=3),
-    Column("LIMITS", gives=True, hides=1),
+    TableColumn("NAME", gives=True),
+    TableColumn("QUOTA", right=True, gives=True),
+    TableColumn("USED", right=True, gives=True),
+    TableColumn("USED/QUOTA", right=True),
+    TableColumn("RUNNING", right=True),
+    TableColumn("WAITING", right=True),
+    TableColumn("POLICY", hides=4),
+    TableColumn("WEIGHT", right=True, hides=2),
+    TableColumn("USERS", gives=True, hides=3),
+    TableColumn("LIMITS", gives=True, hides=1),
 )
 
 # Of groups in a tree.
 TREE_COLUMNS = (
-    Column("NAME", gives=True),
-    Column("IN", gives=True, hides=1),
-    Column("QUOTA", right=True, gives=True),
-    Column("USED", right=True, gives=True),
-    Column("USED/QUOTA", right=True),
-    Column("OF_PARENT", right=True, hides=3),
-    Column("OF_CLUSTER", right=True, hides=4),
-    Column("BORROWED", right=True, hides=2),
-    Column("LENDS", right=True, hides=2),
-    Column("MAX", right=True, hides=3),
-    Column("RUNNING", right=True),
-    Column("WAITING", right=True),
-    Column("POLICY", hides=5),
-    Column("LIMITS", gives=True, hides=1),
+    TableColumn("NAME", gives=True),
+    TableColumn("IN", gives=True, hides=1),
+    TableColumn("QUOTA", right=True, gives=True),
+    TableColumn("USED", right=True, gives=True),
+    TableColumn("USED/QUOTA", right=True),
+    TableColumn("OF_PARENT", right=True, hides=3),
+    TableColumn("OF_CLUSTER", right=True, hides=4),
+    TableColumn("BORROWED", right=True, hides=2),
+    TableColumn("LENDS", right=True, hides=2),
+    TableColumn("MAX", right=True, hides=3),
+    TableColumn("RUNNING", right=True),
+    TableColumn("WAITING", right=True),
+    TableColumn("POLICY", hides=5),
+    TableColumn("LIMITS", gives=True, hides=1),
 )
 
 app = typer.Typer(cls=WithDefault, help="List groups, or change them.", epilog=EPILOG, rich_markup_mode=None)
@@ -83,7 +83,7 @@ def groups(columns: Columns = "", wide: Wide = False, as_json: Json = False, dat
         if any(each.parent for each in page.groups):
             show(TREE_COLUMNS, tree_rows(page.groups, drawn=terminal()), selection)
         elif terminal():
-            titles = [*COLUMNS[:4], Column("", hides=1), *COLUMNS[4:]]
+            titles = [*COLUMNS[:4], TableColumn("", hides=1), *COLUMNS[4:]]
             rows = [[*row(each)[:4], _bar(each), *row(each)[4:]] for each in page.groups]
             show(titles, rows, selection)
         else:

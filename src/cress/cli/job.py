@@ -14,7 +14,7 @@ from cress.cli.common import Columns, Data, Json, Wide, connect, count, duration
 from cress.cli.errors import told
 from cress.cli.job_names import task_named
 from cress.cli.resolve import ports as ports_of
-from cress.cli.tables import Cell, Column, Selection, facts, show, state
+from cress.cli.tables import Cell, Selection, TableColumn, facts, show, state
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,26 +35,26 @@ Exit codes: 0 done, 2 bad input (such as an unknown job), 3 no center reachable.
 """
 
 TASKS = (
-    Column("TASK", right=True),
-    Column("STATE"),
-    Column("TRIES", right=True, hides=2),
-    Column("NODE", gives=True),
-    Column("TIME", right=True, hides=3),
-    Column("EXIT", right=True),
-    Column("ERROR", gives=True, least=30),
+    TableColumn("TASK", right=True),
+    TableColumn("STATE"),
+    TableColumn("TRIES", right=True, hides=2),
+    TableColumn("NODE", gives=True),
+    TableColumn("TIME", right=True, hides=3),
+    TableColumn("EXIT", right=True),
+    TableColumn("ERROR", gives=True, least=30),
 )
-PART = Column("PART", gives=True)
-PORTS = Column("PORTS", gives=True, hides=1)
+PART = TableColumn("PART", gives=True)
+PORTS = TableColumn("PORTS", gives=True, hides=1)
 ATTEMPTS = (
-    Column("ATTEMPT", right=True),
-    Column("OUTCOME"),
-    Column("NODE", gives=True),
-    Column("STARTED", hides=3),
-    Column("TIME", right=True),
-    Column("EXIT", right=True),
-    Column("CPU", right=True, hides=1),
-    Column("MEMORY", right=True, hides=2),
-    Column("ERROR", gives=True, least=30),
+    TableColumn("ATTEMPT", right=True),
+    TableColumn("OUTCOME"),
+    TableColumn("NODE", gives=True),
+    TableColumn("STARTED", hides=3),
+    TableColumn("TIME", right=True),
+    TableColumn("EXIT", right=True),
+    TableColumn("CPU", right=True, hides=1),
+    TableColumn("MEMORY", right=True, hides=2),
+    TableColumn("ERROR", gives=True, least=30),
 )
 # A job with more tasks than this is told in parts; of each part so many.
 MOST_SHOWN, OF_EACH = 50, 20
@@ -205,7 +205,7 @@ def _spread(view: JobView) -> str:
     return ", ".join(f"at most {count(most, 'task')} on one {place}" for place, most in places if most)
 
 
-def task_table(tasks: Sequence[TaskView], now: float, *, ports: bool) -> tuple[list[Column], list[list[Cell]]]:
+def task_table(tasks: Sequence[TaskView], now: float, *, ports: bool) -> tuple[list[TableColumn], list[list[Cell]]]:
     """Columns and rows; with ``ports`` of a job that has some, and with devices where tasks have or had some."""
     rows, columns = [task_row(each, now) for each in tasks], [*TASKS]
     if any(each.part for each in tasks):
@@ -219,14 +219,14 @@ def task_table(tasks: Sequence[TaskView], now: float, *, ports: bool) -> tuple[l
     return devices.with_devices(columns, rows, [_held(each) for each in tasks], len(columns) - 1)
 
 
-def service_table(tasks: Sequence[TaskView], now: float) -> tuple[list[Column], list[list[Cell]]]:
+def service_table(tasks: Sequence[TaskView], now: float) -> tuple[list[TableColumn], list[list[Cell]]]:
     """Columns and rows of the tasks of a service or database; with devices where one that runs has some."""
     columns, rows = families.SERVICE_TASKS, [families.service_row(each, now) for each in tasks]
     held = [_held(each) if each.attempts and each.attempts[-1].ended is None else () for each in tasks]
     return devices.with_devices(columns, rows, held, len(columns) - 1)
 
 
-def attempt_table(attempts: Sequence[AttemptView], now: float) -> tuple[list[Column], list[list[Cell]]]:
+def attempt_table(attempts: Sequence[AttemptView], now: float) -> tuple[list[TableColumn], list[list[Cell]]]:
     """Columns and rows of the attempts of one task."""
     rows = [_attempt_row(each, now) for each in attempts]
     return devices.with_devices(ATTEMPTS, rows, [each.devices for each in attempts], len(ATTEMPTS) - 1)

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from cress.cli.common import STANDARD_INPUT, read_text
-from cress.formats.yaml_text import DEEPEST, Node, ValueMaker, documents, is_empty, is_kind, joined, paths_of
+from cress.formats.yaml_text import DEEPEST, ValueMaker, YamlNode, documents, is_empty, is_kind, joined, paths_of
 from cress.model.errors import InputError, InputErrors
 from cress.model.jobfile.submit import MAX_JOBS
 
@@ -186,7 +186,7 @@ class _LinesOfJson:
             return []
 
 
-def _entry(node: Node, file: str) -> Entry:
+def _entry(node: YamlNode, file: str) -> Entry:
     """Return one job. Raises InputError with the line."""
     if not is_kind(node, "map"):
         found = "a list" if is_kind(node, "seq") else repr(str(node.value)[:60])

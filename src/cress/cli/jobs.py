@@ -13,7 +13,7 @@ from cress.cli.common import Columns, Data, Json, Wide, connect, duration, print
 from cress.cli.deadlines import with_deadlines
 from cress.cli.errors import told
 from cress.cli.job_names import job_named
-from cress.cli.tables import Cell, Column, show, state
+from cress.cli.tables import Cell, TableColumn, show, state
 from cress.model.records import JobState, canonical_state
 
 if TYPE_CHECKING:
@@ -38,18 +38,18 @@ terminal leaves some out. Exit codes: 0 done, 2 bad input, 3 no center reachable
 """
 
 COLUMNS = (
-    Column("ID", right=True),
-    Column("NAME", gives=True),
-    Column("GROUP", gives=True, hides=2),
-    Column("USER", gives=True, hides=1),
-    Column("STATE"),
-    Column("DONE", right=True),
-    Column("RUNNING", right=True, hides=4),
-    Column("AGE", right=True, hides=3),
-    Column("TIME", right=True, hides=6),
-    Column("REASON", gives=True, least=30),
+    TableColumn("ID", right=True),
+    TableColumn("NAME", gives=True),
+    TableColumn("GROUP", gives=True, hides=2),
+    TableColumn("USER", gives=True, hides=1),
+    TableColumn("STATE"),
+    TableColumn("DONE", right=True),
+    TableColumn("RUNNING", right=True, hides=4),
+    TableColumn("AGE", right=True, hides=3),
+    TableColumn("TIME", right=True, hides=6),
+    TableColumn("REASON", gives=True, least=30),
 )
-TYPE = Column("TYPE", hides=5)
+TYPE = TableColumn("TYPE", hides=5)
 # Without a word about it: so many live jobs, and so many of the latest.
 MOST_LIVE, LATEST = 100, 10
 PAGE = 1000
@@ -127,7 +127,7 @@ def jobs(
 
 def table(
     jobs: Sequence[JobView], now: float, *, typed: bool = False, due: bool = False
-) -> tuple[list[Column], list[list[Cell]]]:
+) -> tuple[list[TableColumn], list[list[Cell]]]:
     """Columns and rows; types are told where one is not a batch job, deadlines where there is one."""
     rows = [row(job, now) for job in jobs]
     columns = with_deadlines(jobs, COLUMNS, rows, asked=due)

@@ -9,7 +9,7 @@ import typer
 from cress.cli.common import Columns, Data, Json, Wide, connect, count, moment, print_json, selection_of
 from cress.cli.default_verb import WithDefault
 from cress.cli.errors import told
-from cress.cli.tables import Cell, Column, clean, show, state
+from cress.cli.tables import Cell, TableColumn, clean, show, state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,19 +37,19 @@ leaves some out. Exit codes: 0 done, 2 bad input (nothing was changed), 3 not ac
 """
 
 COLUMNS = (
-    Column("LEASE"),
-    Column("STATE"),
-    Column("WORKLOAD", gives=True),
-    Column("GROUP", gives=True, hides=2),
-    Column("USER", gives=True, hides=5),
-    Column("NODE", gives=True),
-    Column("HOLDS"),
-    Column("USES"),
-    Column("IDLE"),
-    Column("TASKS", gives=True),
-    Column("LENT TO", gives=True),
-    Column("ENDS", hides=4),
-    Column("REASON", gives=True, hides=3),
+    TableColumn("LEASE"),
+    TableColumn("STATE"),
+    TableColumn("WORKLOAD", gives=True),
+    TableColumn("GROUP", gives=True, hides=2),
+    TableColumn("USER", gives=True, hides=5),
+    TableColumn("NODE", gives=True),
+    TableColumn("HOLDS"),
+    TableColumn("USES"),
+    TableColumn("IDLE"),
+    TableColumn("TASKS", gives=True),
+    TableColumn("LENT TO", gives=True),
+    TableColumn("ENDS", hides=4),
+    TableColumn("REASON", gives=True, hides=3),
 )
 # Tasks that are named in one cell.
 MOST_SHOWN = 5

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cress.cli.common import Columns, Data, Json, Wide, connect, print_json, selection_of
 from cress.cli.errors import told
-from cress.cli.tables import Column, clean, show
+from cress.cli.tables import TableColumn, clean, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,12 +22,12 @@ Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
 
 COLUMNS = (
-    Column("NAME"),
-    Column("TOTAL", right=True),
-    Column("IN USE", right=True),
-    Column("FREE", right=True),
-    Column("JOBS", gives=True),
-    Column("WAITING", gives=True),
+    TableColumn("NAME"),
+    TableColumn("TOTAL", right=True),
+    TableColumn("IN USE", right=True),
+    TableColumn("FREE", right=True),
+    TableColumn("JOBS", gives=True),
+    TableColumn("WAITING", gives=True),
 )
 # Jobs that are named in one cell.
 MOST_SHOWN = 5

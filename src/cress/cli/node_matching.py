@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cress.cli.tables import Cell, Column, Selection, show, shown, state
+from cress.cli.tables import Cell, Selection, TableColumn, show, shown, state
 
 if TYPE_CHECKING:
     from cress.client import MatchView, NodeView
 
 NODES = (
-    Column("NAME", gives=True),
-    Column("SCORE", right=True),
-    Column("STATE"),
-    Column("RACK", gives=True, hides=2),
-    Column("ADDRESS", gives=True, hides=1),
-    Column("TASKS", right=True),
+    TableColumn("NAME", gives=True),
+    TableColumn("SCORE", right=True),
+    TableColumn("STATE"),
+    TableColumn("RACK", gives=True, hides=2),
+    TableColumn("ADDRESS", gives=True, hides=1),
+    TableColumn("TASKS", right=True),
 )
-OTHERS = (Column("NAME", gives=True), Column("STATE"), Column("WHY NOT", gives=True, least=40))
+OTHERS = (TableColumn("NAME", gives=True), TableColumn("STATE"), TableColumn("WHY NOT", gives=True, least=40))
 
 
 def show_matches(nodes: Sequence[NodeView], *, ranked: bool, selection: Selection) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from cress.cli.common import Data, Json, connect, moment, print_json
 from cress.cli.errors import told
-from cress.cli.tables import Cell, Column, clean, facts, show, shown
+from cress.cli.tables import Cell, TableColumn, clean, facts, show, shown
 from cress.model.attributes import parse_label, plain
 from cress.model.errors import InputError
 from cress.model.units import closest
@@ -76,7 +76,12 @@ def settings(name: Name, as_json: Json = False, data: Data = None) -> None:
         facts([("Node", page.node), ("Revision", str(page.settings.revision)), *_about(page.settings)])
         if page.revisions:
             print()
-            columns = (Column("REVISION", right=True), Column("TIME"), Column("USER"), Column("WHAT", gives=True))
+            columns = (
+                TableColumn("REVISION", right=True),
+                TableColumn("TIME"),
+                TableColumn("USER"),
+                TableColumn("WHAT", gives=True),
+            )
             rows = [[str(each.revision), _time(each), each.by or "-", clean(each.what)] for each in page.revisions]
             show(columns, rows)
 
@@ -137,12 +142,12 @@ def _value(key: str, value: str) -> str | bool:
     return TRUTHS[value.lower()]
 
 
-def note_column(nodes: Sequence[NodeView]) -> tuple[list[Column], list[list[Cell]]]:
+def note_column(nodes: Sequence[NodeView]) -> tuple[list[TableColumn], list[list[Cell]]]:
     """Return the column of notes, with the cell of each node; nothing where no node has one."""
     notes = [each.settings.note if each.settings else "" for each in nodes]
     if not any(notes):
         return [], [[] for _ in nodes]
-    return [Column("NOTE", gives=True, least=10, hides=3)], [[note] for note in notes]
+    return [TableColumn("NOTE", gives=True, least=10, hides=3)], [[note] for note in notes]
 
 
 def rack_of(node: NodeView) -> str:

@@ -14,7 +14,7 @@ from cress.cli.default_verb import WithDefaultOf
 from cress.cli.errors import told
 from cress.cli.node_matching import show_matches
 from cress.cli.resolve import ports
-from cress.cli.tables import Cell, Column, Selection, clean, facts, show, state
+from cress.cli.tables import Cell, Selection, TableColumn, clean, facts, show, state
 from cress.model.errors import InputError
 from cress.model.resources import BASE_DIMENSIONS
 
@@ -48,10 +48,10 @@ center reachable.
 """
 
 TASKS = (
-    Column("TASK", right=True),
-    Column("NAME", gives=True),
-    Column("STARTED"),
-    Column("PORTS", gives=True),
+    TableColumn("TASK", right=True),
+    TableColumn("NAME", gives=True),
+    TableColumn("STARTED"),
+    TableColumn("PORTS", gives=True),
 )
 # Dimensions that stay in the table however narrow it is.
 ALWAYS = ("cpu", "memory")
@@ -201,20 +201,20 @@ def drain(
         _told(node, f"takes no new tasks; those that run there have {format_duration(patience)}", as_json, reason)
 
 
-def table(nodes: Sequence[NodeView]) -> tuple[list[Column], list[list[Cell]]]:
+def table(nodes: Sequence[NodeView]) -> tuple[list[TableColumn], list[list[Cell]]]:
     """Columns and rows: a column of ``used/offered`` for every dimension that some node offers, one of loads if there
     are.
     """
     names = list(dict.fromkeys(name for node in nodes for name in node.capacity))
     columns = [
-        Column("NAME", gives=True),
-        Column("STATE"),
-        Column("RACK", gives=True, hides=3),
-        Column("TASKS", right=True),
+        TableColumn("NAME", gives=True),
+        TableColumn("STATE"),
+        TableColumn("RACK", gives=True, hides=3),
+        TableColumn("TASKS", right=True),
     ]
-    columns += [Column(name.upper(), right=True, hides=_hides(name)) for name in names]
+    columns += [TableColumn(name.upper(), right=True, hides=_hides(name)) for name in names]
     loads = any(node.load is not None for node in nodes)
-    columns += [*[Column("LOAD", right=True, hides=4)] * loads, Column("REASON", gives=True, least=20)]
+    columns += [*[TableColumn("LOAD", right=True, hides=4)] * loads, TableColumn("REASON", gives=True, least=20)]
     note_column, notes = node_settings.note_column(nodes)
     columns += note_column
     rows: list[list[Cell]] = []
@@ -270,7 +270,7 @@ def _matched(client: Client, where: str, rank: str) -> NodesPage:
         raise InputError(error.faults[0].what, hint=error.faults[0].hint, field=f"--{error.faults[0].field}") from None
 
 
-def task_table(tasks: Sequence[NodeTask]) -> tuple[list[Column], list[list[Cell]]]:
+def task_table(tasks: Sequence[NodeTask]) -> tuple[list[TableColumn], list[list[Cell]]]:
     """Columns and rows of what runs on a node: a column of devices where a task has some."""
     return devices.with_devices(TASKS, [task_row(task) for task in tasks], [task.devices for task in tasks], len(TASKS))
 

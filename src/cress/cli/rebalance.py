@@ -9,7 +9,7 @@ import typer
 
 from cress.cli.common import Data, Json, connect, count, print_json
 from cress.cli.errors import NOT_ACCEPTED, Interrupted, told
-from cress.cli.tables import Cell, Column, clean, show
+from cress.cli.tables import Cell, TableColumn, clean, show
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ job start, or the round stopped; the moves so far are listed); 130 interrupted.
 """
 
 COLUMNS = (
-    Column("TASK"),
-    Column("NAME", gives=True),
-    Column("FROM", gives=True),
-    Column("TO", gives=True),
-    Column("LOST", right=True),
-    Column("FOR", hides=1),
+    TableColumn("TASK"),
+    TableColumn("NAME", gives=True),
+    TableColumn("FROM", gives=True),
+    TableColumn("TO", gives=True),
+    TableColumn("LOST", right=True),
+    TableColumn("FOR", hides=1),
 )
 # What is named one by one in a line.
 MOST_NAMED = 20

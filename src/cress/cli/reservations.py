@@ -12,7 +12,7 @@ import typer
 from cress.cli.common import Columns, Data, Json, Wide, connect, count, print_json, selection_of
 from cress.cli.default_verb import WithDefault
 from cress.cli.errors import told
-from cress.cli.tables import Cell, Column, clean, show
+from cress.cli.tables import Cell, TableColumn, clean, show
 from cress.model.advancetext import split_names
 from cress.model.errors import InputError
 
@@ -56,17 +56,17 @@ Exit codes: 0 done, 2 bad input (no such reservation, say), 3 no center reachabl
 """
 
 COLUMNS = (
-    Column("NAME", gives=True),
-    Column("GROUP", gives=True),
-    Column("NODES", gives=True),
-    Column("RESOURCE", hides=3),
-    Column("FROM"),
-    Column("UNTIL"),
-    Column("EVERY", hides=2),
-    Column("NEXT", hides=1),
-    Column("STATE"),
-    Column("USED BY", right=True),
-    Column("LEAVING", right=True, hides=4),
+    TableColumn("NAME", gives=True),
+    TableColumn("GROUP", gives=True),
+    TableColumn("NODES", gives=True),
+    TableColumn("RESOURCE", hides=3),
+    TableColumn("FROM"),
+    TableColumn("UNTIL"),
+    TableColumn("EVERY", hides=2),
+    TableColumn("NEXT", hides=1),
+    TableColumn("STATE"),
+    TableColumn("USED BY", right=True),
+    TableColumn("LEAVING", right=True, hides=4),
 )
 # Nodes that are named in one cell.
 MOST_NAMED = 3

@@ -11,7 +11,7 @@ import typer
 from cress.cli import devices
 from cress.cli.common import AGAIN, PATIENCE, Columns, Data, Json, Wide, connect, print_json, selection_of
 from cress.cli.errors import told
-from cress.cli.tables import Cell, Column, clean, show
+from cress.cli.tables import Cell, TableColumn, clean, show
 
 if TYPE_CHECKING:
     from cress.client import Client, PlaceView
@@ -31,13 +31,13 @@ Exit codes: 0 done, 1 nobody runs, 2 bad input, 3 no center reachable, 130 inter
 """
 
 COLUMNS = (
-    Column("TASK", right=True),
-    Column("NODE", gives=True),
-    Column("RACK", gives=True, hides=1),
-    Column("ADDRESS", gives=True, least=15),
-    Column("PORTS", gives=True, least=20),
+    TableColumn("TASK", right=True),
+    TableColumn("NODE", gives=True),
+    TableColumn("RACK", gives=True, hides=1),
+    TableColumn("ADDRESS", gives=True, least=15),
+    TableColumn("PORTS", gives=True, least=20),
 )
-DISK = Column("DISK", gives=True)
+DISK = TableColumn("DISK", gives=True)
 NOBODY = 1
 # What the port of a job is called that has only one, and no name for it.
 UNNAMED = "port"
@@ -69,7 +69,7 @@ def resolve(
             raise typer.Exit(NOBODY)
 
 
-def table(places: Sequence[PlaceView]) -> tuple[list[Column], list[list[Cell]]]:
+def table(places: Sequence[PlaceView]) -> tuple[list[TableColumn], list[list[Cell]]]:
     """Columns and rows: where a task has a disk, its path, and where one has other devices, those."""
     columns, rows = [*COLUMNS], [row(place) for place in places]
     if any(place.disk for place in places):

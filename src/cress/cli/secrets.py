@@ -12,7 +12,7 @@ import typer
 from cress.cli.common import Columns, Data, Json, Wide, connect, moment, print_json, selection_of
 from cress.cli.default_verb import WithDefault
 from cress.cli.errors import told
-from cress.cli.tables import Column, clean, show
+from cress.cli.tables import TableColumn, clean, show
 from cress.model.errors import InputError
 from cress.model.secrets import MOST_VALUE, checked_secret_name
 
@@ -40,11 +40,11 @@ Exit codes: 0 done, 2 bad input, 3 not accepted, or no center reachable.
 """
 
 COLUMNS = (
-    Column("NAME", gives=True),
-    Column("OWNER", gives=True),
-    Column("SIZE"),
-    Column("CHANGED", hides=1),
-    Column("BY", hides=2, gives=True),
+    TableColumn("NAME", gives=True),
+    TableColumn("OWNER", gives=True),
+    TableColumn("SIZE"),
+    TableColumn("CHANGED", hides=1),
+    TableColumn("BY", hides=2, gives=True),
 )
 
 app = typer.Typer(cls=WithDefault, help="Keep encrypted values for jobs.", epilog=EPILOG, rich_markup_mode=None)

@@ -41,7 +41,7 @@ Formats, options and measures: docs/simulate.md, docs/groups.md.
 """
 
 
-class Events(StrEnum):
+class EventOrder(StrEnum):
     """The order of simultaneous events."""
 
     TOGETHER = "together"
@@ -86,9 +86,9 @@ def simulate(
         ),
     ] = None,
     events: Annotated[
-        Events,
+        EventOrder,
         typer.Option(help="Simultaneous events together, then one decision; or one by one, as in batch simulators."),
-    ] = Events.TOGETHER,
+    ] = EventOrder.TOGETHER,
     estimates: Annotated[
         Estimates,
         typer.Option(
@@ -175,7 +175,7 @@ def simulate(
             others = {
                 "--cluster": cluster,
                 "--groups": groups,
-                "--events": events != Events.TOGETHER,
+                "--events": events != EventOrder.TOGETHER,
                 "--estimates": estimates != Estimates.REQUESTED,
                 "--deadlines": deadlines,
                 "--load": load,

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cress.cli.errors import told
-from cress.cli.simulate import Estimates, Events, print_runs, run_notes, runs_progress
+from cress.cli.simulate import Estimates, EventOrder, print_runs, run_notes, runs_progress
 
 EPILOG = """\
 \b
@@ -80,7 +80,7 @@ def size(
         list[str] | None,
         typer.Option(metavar="NAME", help="Policy of every group, as for `cress simulate`. Give several to compare."),
     ] = None,
-    events: Annotated[Events, typer.Option(help="As for `cress simulate`.")] = Events.TOGETHER,
+    events: Annotated[EventOrder, typer.Option(help="As for `cress simulate`.")] = EventOrder.TOGETHER,
     estimates: Annotated[Estimates, typer.Option(help="As for `cress simulate`.")] = Estimates.REQUESTED,
     deadlines: Annotated[
         str, typer.Option(metavar="SPEC", help="Draw deadlines, as for `cress simulate`: tight=1.1-1.5,share=0.6.")

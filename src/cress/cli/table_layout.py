@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column: its title, where its cells stand, and what happens to it when the terminal is narrow.
 
     One that ``gives`` way is shortened, down to ``least`` characters; then columns with a number ``hides`` are left
@@ -48,7 +48,7 @@ ALL = Selection()
 class Layout:
     """The columns that are shown, with their rows and widths, and the names of those that are left out."""
 
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     rows: Sequence[Sequence[Cell]]
     widths: Sequence[int]
     hidden: tuple[str, ...] = ()
@@ -59,14 +59,14 @@ def name_of(title: str) -> str:
     return title.lower().replace(" ", "-")
 
 
-def names_of(columns: Iterable[Column]) -> str:
+def names_of(columns: Iterable[TableColumn]) -> str:
     """Return the names of columns for ``--help``."""
     return ", ".join(name_of(column.title) for column in columns if column.title)
 
 
 def chosen(
-    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], names: Sequence[str]
-) -> tuple[Sequence[Column], Sequence[Sequence[Cell]]]:
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], names: Sequence[str]
+) -> tuple[Sequence[TableColumn], Sequence[Sequence[Cell]]]:
     """Return the columns of these names, in this order, with their cells. Raises InputError."""
     if not names:
         return columns, rows
@@ -79,7 +79,7 @@ def chosen(
 
 
 def fitted(
-    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int, length: Callable[[str], int] = len
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], width: int, length: Callable[[str], int] = len
 ) -> Layout:
     """Shorten columns and leave columns out until the lines of a table fit into so many characters."""
     widths = [
@@ -118,7 +118,7 @@ def clean(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
-def _narrowed(widths: list[int], columns: Sequence[Column], room: int) -> list[int]:
+def _narrowed(widths: list[int], columns: Sequence[TableColumn], room: int) -> list[int]:
     """Narrow the columns that give way, always the widest of them, until all stand side by side, or none can."""
     for least in (None, NARROWEST):
         able = [k for k, column in enumerate(columns) if column.gives]

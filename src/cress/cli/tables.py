@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from cress.cli.table_layout import ALL, GAP, Cell, Column, Layout, Selection, chosen, clean, fitted, text_of
+from cress.cli.table_layout import ALL, GAP, Cell, Layout, Selection, TableColumn, chosen, clean, fitted, text_of
 
-__all__ = ["Cell", "Column", "Selection", "bar", "clean", "facts", "plain", "show", "shown", "state", "terminal"]
+__all__ = ["Cell", "Selection", "TableColumn", "bar", "clean", "facts", "plain", "show", "shown", "state", "terminal"]
 
 BAR_WIDTH = 20
 
@@ -54,7 +54,7 @@ def shown(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def show(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], selection: Selection = ALL) -> None:
+def show(columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], selection: Selection = ALL) -> None:
     """Print a table, or the columns of it that were asked for. Raises InputError for a column that it does not have."""
     columns, rows = chosen(columns, rows, selection.names)
     if terminal():
@@ -64,7 +64,7 @@ def show(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], selection: S
         print(line)
 
 
-def plain(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[str]:
+def plain(columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]]) -> list[str]:
     """The lines of a table without colours: every cell whole, the last column not padded."""
     lines = [[column.title for column in columns], *([text_of(cell) for cell in row] for row in rows)]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
@@ -101,7 +101,7 @@ def bar(ratio: float) -> str:
     return "█" * filled + "░" * (BAR_WIDTH - filled) + ("+" if ratio > 1 else " ")
 
 
-def _show_rich(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, wide: bool) -> None:
+def _show_rich(columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], *, wide: bool) -> None:
     # The tables of rich shorten every column alike; here only those give way that may.
     from rich.cells import cell_len
     from rich.console import Console

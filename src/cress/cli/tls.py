@@ -12,7 +12,7 @@ import typer
 
 from cress.cli.common import Columns, Json, Wide, count, duration_of, print_json, selection_of
 from cress.cli.errors import told
-from cress.cli.tables import Column, clean, show
+from cress.cli.tables import TableColumn, clean, show
 from cress.model.errors import InputError
 from cress.model.times import DAY, SECOND
 
@@ -40,11 +40,11 @@ Exit codes: 0 done, 2 bad input (there are no certificates, say).
 LOCAL = ("localhost", "127.0.0.1", "::1")
 LONGEST = 3650 * DAY
 COLUMNS = (
-    Column("CERTIFICATE"),
-    Column("NAMES", gives=True),
-    Column("FROM", hides=1),
-    Column("UNTIL"),
-    Column("LEFT", right=True),
+    TableColumn("CERTIFICATE"),
+    TableColumn("NAMES", gives=True),
+    TableColumn("FROM", hides=1),
+    TableColumn("UNTIL"),
+    TableColumn("LEFT", right=True),
 )
 
 Directory = Annotated[

@@ -11,7 +11,7 @@ import typer
 from cress.cli.common import Columns, Data, Json, Wide, connect, count, duration_of, print_json, selection_of
 from cress.cli.default_verb import WithDefault
 from cress.cli.errors import told
-from cress.cli.tables import Column, clean, show
+from cress.cli.tables import TableColumn, clean, show
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,22 +38,22 @@ terminal leaves some out. Exit codes: 0 done, 2 bad input, 3 not accepted, or no
 """
 
 COLUMNS = (
-    Column("NAME", gives=True),
-    Column("USER", gives=True),
-    Column("ROLE"),
-    Column("CREATED", hides=2),
-    Column("EXPIRES"),
-    Column("ID", hides=1),
+    TableColumn("NAME", gives=True),
+    TableColumn("USER", gives=True),
+    TableColumn("ROLE"),
+    TableColumn("CREATED", hides=2),
+    TableColumn("EXPIRES"),
+    TableColumn("ID", hides=1),
 )
 
 JOIN_COLUMNS = (
-    Column("NAME", gives=True),
-    Column("USER", gives=True),
-    Column("NODES", gives=True),
-    Column("USED", right=True),
-    Column("CREATED", hides=2),
-    Column("EXPIRES"),
-    Column("ID", hides=1),
+    TableColumn("NAME", gives=True),
+    TableColumn("USER", gives=True),
+    TableColumn("NODES", gives=True),
+    TableColumn("USED", right=True),
+    TableColumn("CREATED", hides=2),
+    TableColumn("EXPIRES"),
+    TableColumn("ID", hides=1),
 )
 # The life of a join token if none is given.
 JOIN_LIFE = "1h"

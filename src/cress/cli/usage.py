@@ -12,7 +12,7 @@ import typer
 
 from cress.cli.common import Columns, Data, Json, Wide, connect, duration_of, print_json, selection_of
 from cress.cli.errors import told
-from cress.cli.tables import Cell, Column, bar, show, terminal
+from cress.cli.tables import Cell, TableColumn, bar, show, terminal
 
 if TYPE_CHECKING:
     from cress.client import Client, UsagePage, UsageView
@@ -33,19 +33,19 @@ out. Exit codes: 0 done, 2 bad input, 3 no center reachable.
 """
 
 COLUMNS = (
-    Column("TIME"),
-    Column("GROUP", gives=True),
-    Column("CORE-HOURS", right=True),
-    Column("GB-HOURS", right=True, hides=2),
-    Column("CPU-HOURS", right=True, hides=3),
-    Column("TASKS", right=True),
-    Column("FAILED", right=True),
-    Column("SHARE", right=True, hides=1),
+    TableColumn("TIME"),
+    TableColumn("GROUP", gives=True),
+    TableColumn("CORE-HOURS", right=True),
+    TableColumn("GB-HOURS", right=True, hides=2),
+    TableColumn("CPU-HOURS", right=True, hides=3),
+    TableColumn("TASKS", right=True),
+    TableColumn("FAILED", right=True),
+    TableColumn("SHARE", right=True, hides=1),
 )
-DEADLINES = (Column("MET", right=True), Column("MISSED", right=True))
+DEADLINES = (TableColumn("MET", right=True), TableColumn("MISSED", right=True))
 
 
-class By(StrEnum):
+class UsageSpan(StrEnum):
     """Spans of time."""
 
     ALL = "all"
@@ -55,7 +55,9 @@ class By(StrEnum):
 
 def usage(
     last: Annotated[str, typer.Option(metavar="DURATION", help="How far back, such as 12h or 30d.")] = "24h",
-    by: Annotated[By, typer.Option(help="One line for all the time, for each day, or for each hour (UTC).")] = By.ALL,
+    by: Annotated[
+        UsageSpan, typer.Option(help="One line for all the time, for each day, or for each hour (UTC).")
+    ] = UsageSpan.ALL,
     group: Annotated[str, typer.Option(metavar="GROUP", help="Only this group.")] = "",
     columns: Columns = "",
     wide: Wide = False,
@@ -67,10 +69,10 @@ def usage(
         back = duration_of(last, "--last") / 1e6
         now = time.time()
         # Whole days are read for what is older than a month: there are fewer of them.
-        span = "day" if by is By.DAY or (by is By.ALL and back > 30 * 86_400) else "hour"
+        span = "day" if by is UsageSpan.DAY or (by is UsageSpan.ALL and back > 30 * 86_400) else "hour"
         with connect(data) as client:
             page = _all(client, group, max(0.0, now - back), now, span)
-        if by is By.ALL:
+        if by is UsageSpan.ALL:
             page = _together(page, max(0.0, now - back))
         if as_json:
             print_json(page)
@@ -108,7 +110,9 @@ def _together(page: UsagePage, start: float) -> UsagePage:
     return UsagePage(usage=tuple(views), span=time.time() - start)
 
 
-def table(usage: Sequence[UsageView], by: By, *, due: bool = False) -> tuple[Sequence[Column], list[list[Cell]]]:
+def table(
+    usage: Sequence[UsageView], by: UsageSpan, *, due: bool = False
+) -> tuple[Sequence[TableColumn], list[list[Cell]]]:
     """Columns and rows; deadlines where there were some, or if they are asked for (``due``)."""
     due = due or any(each.met or each.missed for each in usage)
     columns = (*COLUMNS[:-1], *DEADLINES, COLUMNS[-1]) if due else COLUMNS
@@ -127,10 +131,10 @@ def table(usage: Sequence[UsageView], by: By, *, due: bool = False) -> tuple[Seq
             *((f"{each.met:,}", f"{each.missed:,}") if due else ()),
             bar(share) if terminal() else f"{share:.0%}",
         ]
-        rows.append(cells if by is not By.ALL else cells[1:])
-    return columns if by is not By.ALL else columns[1:], rows
+        rows.append(cells if by is not UsageSpan.ALL else cells[1:])
+    return columns if by is not UsageSpan.ALL else columns[1:], rows
 
 
-def _moment(start: float, by: By) -> str:
+def _moment(start: float, by: UsageSpan) -> str:
     at = datetime.fromtimestamp(start, UTC)
-    return at.strftime("%Y-%m-%d" if by is By.DAY else "%Y-%m-%d %H:00")
+    return at.strftime("%Y-%m-%d" if by is UsageSpan.DAY else "%Y-%m-%d %H:00")

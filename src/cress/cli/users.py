@@ -9,7 +9,7 @@ import typer
 from cress.cli.common import Columns, Data, Json, Wide, connect, print_json, selection_of
 from cress.cli.default_verb import WithDefault
 from cress.cli.errors import told
-from cress.cli.tables import Column, clean, show
+from cress.cli.tables import TableColumn, clean, show
 
 EPILOG = """\
 \b
@@ -31,7 +31,7 @@ HOW is the credential: owner (the secret of the data directory), account (of thi
 Exit codes: 0 done, 3 no center reachable.
 """
 
-COLUMNS = (Column("NAME", gives=True), Column("ROLE"), Column("ADMINISTERS", gives=True))
+COLUMNS = (TableColumn("NAME", gives=True), TableColumn("ROLE"), TableColumn("ADMINISTERS", gives=True))
 
 app = typer.Typer(cls=WithDefault, help="List users, or set their roles.", epilog=EPILOG, rich_markup_mode=None)
 

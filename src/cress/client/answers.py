@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cress.client import wire
-from cress.client.calls import Call, T
+from cress.client.calls import PreparedCall, T
 from cress.client.errors import Broken, ClientError, Unreachable
 from cress.client.leader import elsewhere
 
@@ -49,7 +49,7 @@ def _perhaps_tls(url: str, error: Exception) -> str:
     return "; a center that speaks TLS is at https://" if without else ""
 
 
-def answer_in(answer: httpx.Response, call: Call[T], url: str) -> T:
+def answer_in(answer: httpx.Response, call: PreparedCall[T], url: str) -> T:
     """Return the answer to a call that the center at ``url`` has given. Raises ``Elsewhere`` and refusals."""
     moved = elsewhere(answer.status_code, answer.headers)
     if moved is not None:
@@ -64,7 +64,7 @@ def refusal_of(answer: httpx.Response) -> ClientError:
     return wire.refusal(answer.status_code, answer.content, str(answer.url.copy_with(raw_path=b"/")))
 
 
-def ask_once(url: str, call: Call[T], context: ssl.SSLContext | None = None, token: str = "") -> T:
+def ask_once(url: str, call: PreparedCall[T], context: ssl.SSLContext | None = None, token: str = "") -> T:
     """Return the answer to one call to the center at ``url``: before there is a token, or while there is none yet.
 
     Raises ClientError.

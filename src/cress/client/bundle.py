@@ -25,14 +25,14 @@ SOON, SELDOM, GONE = 0.01, 0.25, 5.0
 CHUNKS_EACH = 4
 
 
-class Part(NamedTuple):
+class ChunkResult(NamedTuple):
     """The result of one chunk."""
 
     chunk: int
     outcomes: list[CallResult]
 
 
-class Bundle:
+class ChunkBundle:
     """Chunks of so many items each, and what is known of them. ``job`` is there when they are submitted."""
 
     def __init__(self, spool: Spool, sizes: Sequence[int]) -> None:
@@ -47,7 +47,7 @@ class Bundle:
         self.waiting = Waiting()
         self.view: JobView | None = None
 
-    def look(self) -> list[Part]:
+    def look(self) -> list[ChunkResult]:
         """Return the results that are new since the last call. Raises ``OSError`` when the spool cannot be read."""
         found = []
         for chunk, suffix in sorted(map(_chunk_of, self.spool.names())):
@@ -55,7 +55,7 @@ class Bundle:
                 self.begun.add(chunk)
             elif suffix == RESULT and chunk in self.missing:
                 with self.spool.read(f"{chunk}{RESULT}") as file:
-                    found.append(Part(chunk, read_outcomes(file, self.sizes[chunk])))
+                    found.append(ChunkResult(chunk, read_outcomes(file, self.sizes[chunk])))
                 self.missing.discard(chunk)
                 # What was read need not be kept for as long as the others take.
                 self.spool.remove(f"{chunk}{BEGUN}")
@@ -69,10 +69,10 @@ class Bundle:
         self.missing.discard(chunk)
         self.unwanted = True
 
-    def failed(self, chunk: int, error: ClientError) -> Part:
+    def failed(self, chunk: int, error: ClientError) -> ChunkResult:
         """A chunk that will have no result."""
         self.missing.discard(chunk)
-        return Part(chunk, [CallResult(error=error)] * self.sizes[chunk])
+        return ChunkResult(chunk, [CallResult(error=error)] * self.sizes[chunk])
 
 
 def _chunk_of(name: str) -> tuple[int, str]:
@@ -81,7 +81,7 @@ def _chunk_of(name: str) -> tuple[int, str]:
     return (int(number), dot + suffix) if number.isdecimal() else (-1, name)
 
 
-def job_of(bundle: Bundle, name: str, python: str, keys: Mapping[str, Any]) -> Job:
+def job_of(bundle: ChunkBundle, name: str, python: str, keys: Mapping[str, Any]) -> Job:
     """The array job of a bundle."""
     # -P: where a task happens to start is no place for modules.
     command = [python or sys.executable, "-P", "-m", "cress.client.worker", bundle.spool.address]
@@ -99,19 +99,19 @@ def chunk_size(items: int, slots: int) -> int:
     return max(1, -(-items // (slots * CHUNKS_EACH)))
 
 
-class Deadline(NamedTuple):
+class Patience(NamedTuple):
     """The end of the patience of a call that may take ``seconds``: a moment ``at`` of the monotonic clock."""
 
     seconds: float
     at: float
 
     @classmethod
-    def after(cls, seconds: float | None) -> Deadline | None:
+    def after(cls, seconds: float | None) -> Patience | None:
         """Return the deadline of a call that begins now; ``None``: there is none."""
         return None if seconds is None else cls(seconds, time.monotonic() + seconds)
 
 
-def late(bundle: Bundle, seconds: float) -> str:
+def late(bundle: ChunkBundle, seconds: float) -> str:
     """Return what is said when nothing new is there after so many seconds."""
     view, total = bundle.view, len(bundle.sizes)
     head = f"job {bundle.job}" if view is None else f"job {view.id} ({view.name}) is {view.state}{because(view)}"

@@ -64,7 +64,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Call(Generic[T]):
+class PreparedCall(Generic[T]):
     """A request: a row of the table, and what is asked. ``wait`` is what the center may take longer, in seconds."""
 
     row: CallRow[T]
@@ -82,7 +82,7 @@ def call_of(
     body: Mapping[str, object] | None = None,
     wait: float = 0.0,
     key: str = "",
-) -> Call[T]:
+) -> PreparedCall[T]:
     """Return a call with ``values`` for the words of its path. A row that is keyed gets a key of its own without one:
     the same call is taken once, however often it is sent.
     """
@@ -90,7 +90,7 @@ def call_of(
     # What changes something has a body: the center wants to see JSON.
     if body is None and row.method == "POST":
         body = {}
-    return Call(row, row.at(*values), query or {}, body, wait, headers)
+    return PreparedCall(row, row.at(*values), query or {}, body, wait, headers)
 
 
 # --- jobs -------------------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def call_of(
 
 def submit(
     jobs: Sequence[Mapping[str, object]], key: str = "", *, dry_run: bool = False, strict: bool = False
-) -> Call[SubmittedPage]:
+) -> PreparedCall[SubmittedPage]:
     """Submit jobs together; with its ``Idempotency-Key`` the same submit is taken once, however often it is sent.
 
     A dry run asks what would be said, and stores nothing. ``strict``: jobs whose deadlines cannot be met are refused.
@@ -107,80 +107,80 @@ def submit(
     return call_of(job_calls.SUBMIT, query=query, body={"jobs": list(jobs)}, key=key)
 
 
-def apply(jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> Call[AppliedJobs]:
+def apply(jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> PreparedCall[AppliedJobs]:
     """Create or update services, databases and cron jobs."""
     return call_of(job_calls.APPLY, body={"jobs": list(jobs), "dry_run": dry_run})
 
 
-def job(id: int, wait: float = 0.0) -> Call[JobView]:
+def job(id: int, wait: float = 0.0) -> PreparedCall[JobView]:
     """One job; with ``wait`` the answer comes when it is over, or after so many seconds."""
     return call_of(job_calls.JOB, id, query={"wait": f"{wait:g}"} if wait else {}, wait=wait)
 
 
-def jobs(**query: object) -> Call[JobsPage]:
+def jobs(**query: object) -> PreparedCall[JobsPage]:
     """Jobs, newest first."""
     return call_of(job_calls.JOBS, query=query)
 
 
-def tasks(id: int, **query: object) -> Call[TasksPage]:
+def tasks(id: int, **query: object) -> PreparedCall[TasksPage]:
     """Tasks of a job by index."""
     return call_of(job_calls.TASKS, id, query=query)
 
 
-def task(id: int, task: int) -> Call[TaskView]:
+def task(id: int, task: int) -> PreparedCall[TaskView]:
     """One task of a job."""
     return call_of(job_calls.TASK, id, task)
 
 
-def hold(id: int) -> Call[JobView]:
+def hold(id: int) -> PreparedCall[JobView]:
     """Start nothing more of a job."""
     return call_of(job_calls.HOLD, id)
 
 
-def release(id: int) -> Call[JobView]:
+def release(id: int) -> PreparedCall[JobView]:
     """Let a job that was held start."""
     return call_of(job_calls.RELEASE, id)
 
 
-def hold_jobs(ids: Sequence[int]) -> Call[HeldJobs]:
+def hold_jobs(ids: Sequence[int]) -> PreparedCall[HeldJobs]:
     """Hold several jobs, all or none."""
     return call_of(job_calls.HOLD_JOBS, body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
 
 
-def release_jobs(ids: Sequence[int]) -> Call[HeldJobs]:
+def release_jobs(ids: Sequence[int]) -> PreparedCall[HeldJobs]:
     """Release several jobs that were held, all or none."""
     return call_of(job_calls.RELEASE_JOBS, body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
 
 
-def cancel(id: int) -> Call[JobView]:
+def cancel(id: int) -> PreparedCall[JobView]:
     """Stop a job and all its tasks."""
     return call_of(job_calls.CANCEL, id)
 
 
-def cancel_jobs(ids: Sequence[int]) -> Call[CancelledJobs]:
+def cancel_jobs(ids: Sequence[int]) -> PreparedCall[CancelledJobs]:
     """Stop several jobs; none of them if one does not exist."""
     return call_of(job_calls.CANCEL_JOBS, body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
 
 
-def signal(id: int, signal: str, task: int | None = None) -> Call[JobView]:
+def signal(id: int, signal: str, task: int | None = None) -> PreparedCall[JobView]:
     """Send a signal to one running task or to all."""
     body = {"signal": signal, "task": task}
     return call_of(job_calls.SIGNAL, id, body=body)
 
 
-def scale(id: int, tasks: int) -> Call[JobView]:
+def scale(id: int, tasks: int) -> PreparedCall[JobView]:
     """Change the task count of a service or database."""
     return call_of(job_calls.SCALE, id, body={"tasks": tasks})
 
 
-def resume(id: int) -> Call[SubmittedPage]:
+def resume(id: int) -> PreparedCall[SubmittedPage]:
     """A new dag of the steps of one that did not succeed."""
     return call_of(job_calls.RESUME, id)
 
 
 def logs(
     id: int, task: int, stream: str, offset: int, *, follow: bool, attempt: int | None, since: int | None = None
-) -> Call[bytes]:
+) -> PreparedCall[bytes]:
     """Read the output of a task, as bytes, piece by piece."""
     query = {"task": task, "stream": stream, "offset": offset, "follow": "true" if follow else "", "attempt": attempt}
     return call_of(job_calls.LOGS, id, query={**query, "since": since, "framed": "true"})
@@ -189,126 +189,126 @@ def logs(
 # --- groups, nodes, the whole -----------------------------------------------------------------------------------------
 
 
-def groups() -> Call[GroupsPage]:
+def groups() -> PreparedCall[GroupsPage]:
     """The groups."""
     return call_of(cluster_calls.GROUPS)
 
 
-def nodes(where: str = "", rank: str = "", after: str = "") -> Call[NodesPage]:
+def nodes(where: str = "", rank: str = "", after: str = "") -> PreparedCall[NodesPage]:
     """A page of nodes."""
     return call_of(cluster_calls.NODES, query={"where": where, "rank": rank, "after": after})
 
 
-def node(name: str) -> Call[NodeView]:
+def node(name: str) -> PreparedCall[NodeView]:
     """One node."""
     return call_of(cluster_calls.NODE, name)
 
 
-def centers() -> Call[CentersPage]:
+def centers() -> PreparedCall[CentersPage]:
     """The centers that share a store."""
     return call_of(cluster_calls.CENTERS)
 
 
-def hand_over() -> Call[HandedOver]:
+def hand_over() -> PreparedCall[HandedOver]:
     """Have another center lead."""
     return call_of(cluster_calls.HAND_OVER)
 
 
-def licences() -> Call[LicencesPage]:
+def licences() -> PreparedCall[LicencesPage]:
     """The licences of the cluster."""
     return call_of(lease_calls.LICENCES)
 
 
-def usage(**query: object) -> Call[UsagePage]:
+def usage(**query: object) -> PreparedCall[UsagePage]:
     """Read the usage of groups."""
     return call_of(cluster_calls.USAGE, query=query)
 
 
-def state() -> Call[StateView]:
+def state() -> PreparedCall[StateView]:
     """The cluster in a few numbers."""
     return call_of(cluster_calls.STATE)
 
 
-def events(after: int | None, job: int | None, group: str, *, follow: bool) -> Call[EventView]:
+def events(after: int | None, job: int | None, group: str, *, follow: bool) -> PreparedCall[EventView]:
     """Read events as server-sent events."""
     query = {"after": after, "job": job, "group": group, "follow": "true" if follow else "false"}
     return call_of(cluster_calls.EVENTS, query=query)
 
 
-def resolve(name: str, group: str = "") -> Call[PlacesPage]:
+def resolve(name: str, group: str = "") -> PreparedCall[PlacesPage]:
     """Look up the places of the running tasks of the jobs with a name."""
     return call_of(cluster_calls.RESOLVE, name, query={"group": group})
 
 
 def apply_groups(
     text: str, *, file: str = "", moves: Mapping[str, str] | None = None, dry_run: bool = False
-) -> Call[Applied]:
+) -> PreparedCall[Applied]:
     """Make a text the groups."""
     body = {"text": text, "file": file, "moves": dict(moves or {})}
     return call_of(cluster_calls.APPLY_GROUPS, query=_dry(dry_run), body=body)
 
 
-def set_group(name: str, values: Mapping[str, str | None], *, dry_run: bool = False) -> Call[Applied]:
+def set_group(name: str, values: Mapping[str, str | None], *, dry_run: bool = False) -> PreparedCall[Applied]:
     """Change keywords of one group."""
     return call_of(cluster_calls.SET_GROUP, name, query=_dry(dry_run), body={"values": dict(values)})
 
 
-def config() -> Call[ConfigView]:
+def config() -> PreparedCall[ConfigView]:
     """Ask for the configuration of the cluster."""
     return call_of(cluster_calls.CONFIG)
 
 
-def change_config(body: Mapping[str, object], *, dry_run: bool = False) -> Call[ConfiguredView]:
+def change_config(body: Mapping[str, object], *, dry_run: bool = False) -> PreparedCall[ConfiguredView]:
     """Change the configuration of the cluster."""
     return call_of(cluster_calls.CHANGE_CONFIG, query=_dry(dry_run), body=body)
 
 
-def config_history() -> Call[HistoryView]:
+def config_history() -> PreparedCall[HistoryView]:
     """List the revisions of the configuration."""
     return call_of(cluster_calls.CONFIG_HISTORY)
 
 
-def config_revision(number: int) -> Call[RevisionView]:
+def config_revision(number: int) -> PreparedCall[RevisionView]:
     """Ask for a revision of the configuration."""
     return call_of(cluster_calls.CONFIG_REVISION, number)
 
 
-def cordon(name: str, reason: str = "") -> Call[NodeView]:
+def cordon(name: str, reason: str = "") -> PreparedCall[NodeView]:
     """Exclude a node from new tasks."""
     return call_of(cluster_calls.CORDON, name, body={"reason": reason})
 
 
-def uncordon(name: str) -> Call[NodeView]:
+def uncordon(name: str) -> PreparedCall[NodeView]:
     """Let tasks start on a node again."""
     return call_of(cluster_calls.UNCORDON, name, body={"reason": ""})
 
 
-def forget(name: str) -> Call[NodeView]:
+def forget(name: str) -> PreparedCall[NodeView]:
     """Declare a node dead."""
     return call_of(cluster_calls.FORGET, name)
 
 
-def drain(name: str, deadline: float, reason: str = "") -> Call[NodeView]:
+def drain(name: str, deadline: float, reason: str = "") -> PreparedCall[NodeView]:
     """Keep new tasks off a node, and stop what still runs there after ``deadline`` seconds."""
     return call_of(cluster_calls.DRAIN, name, body={"deadline": deadline, "reason": reason})
 
 
-def node_settings(name: str) -> Call[NodeSettingsPage]:
+def node_settings(name: str) -> PreparedCall[NodeSettingsPage]:
     """Ask for what is set of a node."""
     return call_of(cluster_calls.NODE_SETTINGS, name)
 
 
-def set_node(name: str, body: Mapping[str, object]) -> Call[NodeSettingsPage]:
+def set_node(name: str, body: Mapping[str, object]) -> PreparedCall[NodeSettingsPage]:
     """Change what is set of a node."""
     return call_of(cluster_calls.SET_NODE, name, body=body)
 
 
-def watch_name(name: str, group: str = "") -> Call[PlacesChange]:
+def watch_name(name: str, group: str = "") -> PreparedCall[PlacesChange]:
     """Read the changes of the places of a name as server-sent events."""
     return call_of(cluster_calls.WATCH_NAME, name, query={"group": group})
 
 
-def health() -> Call[dict[str, Any]]:
+def health() -> PreparedCall[dict[str, Any]]:
     """Ask whether the center answers."""
     return call_of(cluster_calls.HEALTH)
 
@@ -320,50 +320,50 @@ def _dry(dry_run: bool) -> dict[str, object]:
 # --- leases ----------------------------------------------------------------------------------------------------
 
 
-def request_leases(body: Mapping[str, object], key: str = "", *, dry_run: bool = False) -> Call[LeasesPage]:
+def request_leases(body: Mapping[str, object], key: str = "", *, dry_run: bool = False) -> PreparedCall[LeasesPage]:
     """Ask for leases; with its ``Idempotency-Key`` the same request is taken once, however often it is sent."""
     return call_of(lease_calls.REQUEST, query=_dry(dry_run), body=body, key=key)
 
 
 def leases(
     workload: str = "", group: str = "", *, after: int | None = None, stamp: str = "", wait: float = 0.0
-) -> Call[LeasesPage]:
+) -> PreparedCall[LeasesPage]:
     """List leases; with ``wait`` the answer comes when their ``stamp`` is another one."""
     query: dict[str, object] = {"workload": workload, "group": group, "after": after, **_waiting(stamp, wait)}
     return call_of(lease_calls.LEASES, query=query, wait=wait)
 
 
-def lease(id: str, *, stamp: str = "", wait: float = 0.0) -> Call[LeasesPage]:
+def lease(id: str, *, stamp: str = "", wait: float = 0.0) -> PreparedCall[LeasesPage]:
     """Ask for one lease, or all of one request."""
     return call_of(lease_calls.LEASE, id, query=_waiting(stamp, wait), wait=wait)
 
 
-def use_lease(id: str, amounts: str | Mapping[str, object]) -> Call[LeasesPage]:
+def use_lease(id: str, amounts: str | Mapping[str, object]) -> PreparedCall[LeasesPage]:
     """Say what the holder of a lease uses by itself."""
     return call_of(lease_calls.USE, id, body={"amounts": amounts})
 
 
-def submit_in_lease(id: str, job: Mapping[str, object], key: str = "") -> Call[SubmittedPage]:
+def submit_in_lease(id: str, job: Mapping[str, object], key: str = "") -> PreparedCall[SubmittedPage]:
     """Submit a job that runs in a lease."""
     return call_of(lease_calls.SUBMIT_INSIDE, id, body=job, key=key)
 
 
-def grow_lease(id: str, count: int, key: str = "") -> Call[LeasesPage]:
+def grow_lease(id: str, count: int, key: str = "") -> PreparedCall[LeasesPage]:
     """Ask for more leases of the same kind."""
     return call_of(lease_calls.GROW, id, body={"count": count}, key=key)
 
 
-def shrink_lease(id: str, count: int) -> Call[LeasesPage]:
+def shrink_lease(id: str, count: int) -> PreparedCall[LeasesPage]:
     """Release some leases of one request."""
     return call_of(lease_calls.SHRINK, id, body={"count": count})
 
 
-def release_lease(id: str) -> Call[LeasesPage]:
+def release_lease(id: str) -> PreparedCall[LeasesPage]:
     """Give a lease back, or all of one request."""
     return call_of(lease_calls.GIVE_BACK, id)
 
 
-def renew_lease(id: str) -> Call[LeasesPage]:
+def renew_lease(id: str) -> PreparedCall[LeasesPage]:
     """Begin the terms of the leases of a workload anew."""
     return call_of(lease_calls.RENEW, id, body={})
 
@@ -377,7 +377,7 @@ def _waiting(stamp: str, wait: float) -> dict[str, object]:
 
 def plan_moves(
     job: int | None = None, goals: Sequence[str] = (), moves: int | None = None, lost: float | None = None
-) -> Call[PlanView]:
+) -> PreparedCall[PlanView]:
     """Return the moves that let a waiting job start, or that serve these goals; at most so many, that lose so many
     hours of cores and devices together.
     """
@@ -388,7 +388,7 @@ def plan_moves(
     return call_of(lease_calls.PLAN_MOVES, query=given, wait=PLAN_SECONDS)
 
 
-def begin_moves(found: PlanView) -> Call[RoundView]:
+def begin_moves(found: PlanView) -> PreparedCall[RoundView]:
     """Carry out a plan."""
     body: dict[str, object] = {
         "moves": [{"attempt": each.attempt, "to": each.to, "goal": each.goal} for each in found.moves],
@@ -398,12 +398,12 @@ def begin_moves(found: PlanView) -> Call[RoundView]:
     return call_of(lease_calls.BEGIN_MOVES, body=body)
 
 
-def stop_moves() -> Call[RoundView]:
+def stop_moves() -> PreparedCall[RoundView]:
     """End the round that is under way after its present step."""
     return call_of(lease_calls.STOP_MOVES)
 
 
-def last_round() -> Call[RoundView]:
+def last_round() -> PreparedCall[RoundView]:
     """Return the round that is under way, or the last one."""
     return call_of(lease_calls.LAST_ROUND)
 
@@ -432,18 +432,18 @@ class ReservationKeys(TypedDict, total=False):
     dry_run: bool
 
 
-def reserve(name: str, fields: ReservationKeys) -> Call[ReservationView]:
+def reserve(name: str, fields: ReservationKeys) -> PreparedCall[ReservationView]:
     """Make a reservation of these fields."""
     body = {"name": name, **{_NAMES.get(key, key): value for key, value in fields.items()}}
     return call_of(lease_calls.RESERVE, body=body)
 
 
-def reservations() -> Call[ReservationsPage]:
+def reservations() -> PreparedCall[ReservationsPage]:
     """List the reservations."""
     return call_of(lease_calls.RESERVATIONS)
 
 
-def remove_reservation(name: str) -> Call[ReservationView]:
+def remove_reservation(name: str) -> PreparedCall[ReservationView]:
     """Remove a reservation."""
     return call_of(lease_calls.UNRESERVE, name)
 
@@ -451,30 +451,30 @@ def remove_reservation(name: str) -> Call[ReservationView]:
 # --- users, tokens, sign-ins, the audit log --------------------------------------------------------------------
 
 
-def whoami() -> Call[CallerView]:
+def whoami() -> PreparedCall[CallerView]:
     """Ask who the center takes the caller for."""
     return call_of(access_calls.WHOAMI)
 
 
-def users() -> Call[UsersPage]:
+def users() -> PreparedCall[UsersPage]:
     """List the users with a role that was set."""
     return call_of(access_calls.USERS)
 
 
-def set_user(name: str, role: str, administers: Sequence[str] = ()) -> Call[UserView]:
+def set_user(name: str, role: str, administers: Sequence[str] = ()) -> PreparedCall[UserView]:
     """Set the role of a user, and the groups that the user administers."""
     body = {"role": role, "administers": list(administers)}
     return call_of(access_calls.SET_USER, name, body=body)
 
 
-def tokens() -> Call[TokensPage]:
+def tokens() -> PreparedCall[TokensPage]:
     """List tokens."""
     return call_of(access_calls.TOKENS)
 
 
 def create_token(
     name: str, *, user: str = "", role: str = "", expires: float | None = None, rotate: bool = False
-) -> Call[NewToken]:
+) -> PreparedCall[NewToken]:
     """Create a token, or put a fresh one in the place of the one with that name."""
     body: dict[str, object] = {"name": name, "user": user, "role": role, "rotate": rotate}
     if expires is not None:
@@ -482,48 +482,48 @@ def create_token(
     return call_of(access_calls.CREATE_TOKEN, body=body)
 
 
-def revoke_token(name: str, user: str = "") -> Call[TokenView]:
+def revoke_token(name: str, user: str = "") -> PreparedCall[TokenView]:
     """Revoke a token by name or id."""
     return call_of(access_calls.REVOKE_TOKEN, name, query={"user": user})
 
 
-def join_tokens() -> Call[JoinTokensPage]:
+def join_tokens() -> PreparedCall[JoinTokensPage]:
     """List the tokens by which nodes join."""
     return call_of(access_calls.JOIN_TOKENS)
 
 
-def create_join_token(name: str, *, uses: int, expires: float, nodes: str) -> Call[NewJoinToken]:
+def create_join_token(name: str, *, uses: int, expires: float, nodes: str) -> PreparedCall[NewJoinToken]:
     """Create a token by which nodes join; ``nodes`` is a pattern of their names, ``expires`` in seconds."""
     body = {"name": name, "uses": uses, "expires": expires, "nodes": nodes}
     return call_of(access_calls.CREATE_JOIN_TOKEN, body=body)
 
 
-def revoke_join_token(name: str) -> Call[JoinTokenView]:
+def revoke_join_token(name: str) -> PreparedCall[JoinTokenView]:
     """Revoke a join token by name or id."""
     return call_of(access_calls.REVOKE_JOIN_TOKEN, name)
 
 
-def provider() -> Call[LoginView]:
+def provider() -> PreparedCall[LoginView]:
     """Ask for the provider of OpenID Connect at which users sign in."""
     return call_of(access_calls.PROVIDER)
 
 
-def login(id_token: str) -> Call[NewToken]:
+def login(id_token: str) -> PreparedCall[NewToken]:
     """Sign in with the ID token of the provider."""
     return call_of(access_calls.LOGIN, body={"id_token": id_token})
 
 
-def authority() -> Call[AuthorityView]:
+def authority() -> PreparedCall[AuthorityView]:
     """Ask for the certificate of the center's authority."""
     return call_of(access_calls.AUTHORITY)
 
 
-def join(node: str, request: str) -> Call[JoinedView]:
+def join(node: str, request: str) -> PreparedCall[JoinedView]:
     """Ask for the certificate of a new node; ``request`` is its certificate signing request as PEM."""
     return call_of(access_calls.JOIN, body={"node": node, "request": request})
 
 
-def audit(limit: int, user: str = "", *, refused: bool = False) -> Call[AuditPage]:
+def audit(limit: int, user: str = "", *, refused: bool = False) -> PreparedCall[AuditPage]:
     """Read the latest entries of the audit log."""
     return call_of(access_calls.AUDIT, query={"limit": limit, "user": user, "refused": "true" if refused else ""})
 
@@ -531,27 +531,27 @@ def audit(limit: int, user: str = "", *, refused: bool = False) -> Call[AuditPag
 # --- secrets ---------------------------------------------------------------------------------------------------
 
 
-def secrets(user: str = "", group: str = "") -> Call[SecretsPage]:
+def secrets(user: str = "", group: str = "") -> PreparedCall[SecretsPage]:
     """List secrets without their values; those of a user or group, or all that the caller may know of."""
     return call_of(access_calls.SECRETS, query={"user": user, "group": group})
 
 
-def secret(name: str, user: str = "", group: str = "") -> Call[SecretView]:
+def secret(name: str, user: str = "", group: str = "") -> PreparedCall[SecretView]:
     """Ask for a secret without its value."""
     return call_of(access_calls.SECRET, name, query={"user": user, "group": group})
 
 
-def set_secret(name: str, value: bytes, user: str = "", group: str = "") -> Call[SecretView]:
+def set_secret(name: str, value: bytes, user: str = "", group: str = "") -> PreparedCall[SecretView]:
     """Set the value of a secret."""
     body = {"value": base64.b64encode(value).decode(), "user": user, "group": group}
     return call_of(access_calls.SET_SECRET, name, body=body)
 
 
-def delete_secret(name: str, user: str = "", group: str = "") -> Call[SecretView]:
+def delete_secret(name: str, user: str = "", group: str = "") -> PreparedCall[SecretView]:
     """Delete a secret."""
     return call_of(access_calls.DELETE_SECRET, name, query={"user": user, "group": group})
 
 
-def rotate_key(*, keep_old: bool = False) -> Call[KeyRotated]:
+def rotate_key(*, keep_old: bool = False) -> PreparedCall[KeyRotated]:
     """Encrypt all secrets with a new key."""
     return call_of(access_calls.ROTATE_KEY, body={"keep_old": keep_old})

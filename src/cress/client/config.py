@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cress.client.config_file import CLUSTER, Cluster, read_client_file
+from cress.client.config_file import CLUSTER, NamedCluster, read_client_file
 from cress.client.logins import Login, find_login
 from cress.model.errors import InputError
 from cress.protocol.join_tokens import PREFIX as JOIN_TOKEN
@@ -87,7 +87,7 @@ def choose_cluster(name: str) -> None:
     _chosen[:] = [name]
 
 
-def find_cluster() -> Cluster | None:
+def find_cluster() -> NamedCluster | None:
     """Return the cluster of the configuration file that is meant, None if another center is. Raises InputError."""
     if _chosen:
         return read_client_file().cluster(_chosen[0], "-C")
@@ -139,7 +139,7 @@ def _local(folder: Path) -> Address:
     return Address(url, read_token(folder / TOKEN_FILE), folder, socket, authority(folder))
 
 
-def _address_of(cluster: Cluster) -> Address:
+def _address_of(cluster: NamedCluster) -> Address:
     """The center of a cluster of the configuration file; the token of the environment belongs to another one."""
     where = f"clusters.{cluster.name}"
     if cluster.data is not None:

@@ -20,7 +20,7 @@ KEYS = (*PLACES, "token-file", "ca")
 MOST_BYTES = 2**20
 
 
-class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+class NamedCluster(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster that the file names: addresses of its centers, or a socket or data directory on this machine."""
 
     name: str
@@ -35,10 +35,10 @@ class ClientFile(msgspec.Struct, frozen=True):
     """The contents of the file at ``path``; ``default`` is empty without one."""
 
     path: Path
-    clusters: dict[str, Cluster]
+    clusters: dict[str, NamedCluster]
     default: str = ""
 
-    def cluster(self, name: str, where: str) -> Cluster:
+    def cluster(self, name: str, where: str) -> NamedCluster:
         """Return the cluster that ``where`` names. Raises InputError."""
         if name not in self.clusters:
             hint = one_of(name, self.clusters) if self.clusters else f"[clusters.{name}] with url = … in {self.path}"
@@ -75,7 +75,7 @@ def read_client_file(path: Path | None = None) -> ClientFile:
 def parse_client_file(text: TomlText, path: Path) -> ClientFile:
     """Return the contents of a file. Raises InputErrors with all mistakes."""
     errors: list[InputError] = []
-    clusters: dict[str, Cluster] = {}
+    clusters: dict[str, NamedCluster] = {}
     named = text.values.get("clusters", {})
     for key, value in text.values.items():
         if key not in ("clusters", "default"):
@@ -100,7 +100,7 @@ def parse_client_file(text: TomlText, path: Path) -> ClientFile:
     return ClientFile(path, clusters, default)
 
 
-def _cluster(name: str, table: Any, text: TomlText, folder: Path) -> Cluster:
+def _cluster(name: str, table: Any, text: TomlText, folder: Path) -> NamedCluster:
     def wrong(what: str, hint: str, *keys: str) -> InputError:
         return text.wrong(InputError(what, hint=hint), "clusters", name, *keys)
 
@@ -125,4 +125,4 @@ def _cluster(name: str, table: Any, text: TomlText, folder: Path) -> Cluster:
         raise wrong("is given beside data", hint, next(key for key in values if key != "data"))
     urls = tuple(each.strip() for each in values.pop("url", "").split(",") if each.strip())
     paths = {key.replace("-", "_"): folder / Path(value).expanduser() for key, value in values.items()}
-    return Cluster(name=name, url=urls, **paths)
+    return NamedCluster(name=name, url=urls, **paths)

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar, Unpack
 
 from cress.client.blocking.client import Client
-from cress.client.executor_thread import Entry, ExecutorThread
+from cress.client.executor_thread import ExecutorThread, PendingCall
 from cress.client.job_keywords import CallKeys
 
 P = ParamSpec("P")
@@ -49,7 +49,7 @@ class Executor(futures.Executor):
         from cress.client.packing import dump_call
 
         future: futures.Future[T] = futures.Future()
-        self._thread.add(Entry(future, dump_call(fn, args, kwargs)))
+        self._thread.add(PendingCall(future, dump_call(fn, args, kwargs)))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from cress.client.blocking import bundles
 from cress.client.blocking.patient import PatientHttp
-from cress.client.bundle import GONE, SELDOM, SOON, Bundle, Part, chunk_size, job_of, settled
+from cress.client.bundle import GONE, SELDOM, SOON, ChunkBundle, ChunkResult, chunk_size, job_of, settled
 from cress.client.spool import created
 
 # Calls travel when no other one has come for so long; the first one waits at most so long for others, and longer where
@@ -24,7 +24,7 @@ PLACES_KNOWN = 60.0
 CALLS = "calls"
 
 
-class Entry:
+class PendingCall:
     """A call: its ``future``, and the pickles of function and arguments."""
 
     __slots__ = ("future", "pickles", "told")
@@ -51,11 +51,11 @@ class Entry:
 class Sent:
     """A bundle on its way, with the calls of each chunk."""
 
-    def __init__(self, bundle: Bundle, chunks: list[list[Entry]]) -> None:
+    def __init__(self, bundle: ChunkBundle, chunks: list[list[PendingCall]]) -> None:
         self.bundle = bundle
         self.chunks = chunks
 
-    def deliver(self, found: list[Part]) -> None:
+    def deliver(self, found: list[ChunkResult]) -> None:
         """Bring what has come to its futures."""
         for part in found:
             for entry, outcome in zip(self.chunks[part.chunk], part.outcomes, strict=True):
@@ -104,7 +104,7 @@ class ExecutorThread(threading.Thread):
         self._spool = spool
         self._keys = keys
         self._bell = threading.Condition()
-        self._waiting: list[Entry] = []
+        self._waiting: list[PendingCall] = []
         # When the first and the last of those that wait came.
         self._first = self._last = 0.0
         self._sent: list[Sent] = []
@@ -113,7 +113,7 @@ class ExecutorThread(threading.Thread):
 
     # --- for the executor ---------------------------------------------------------------------------------------------
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: PendingCall) -> None:
         """One more call."""
         with self._bell:
             if self._stopped:
@@ -179,7 +179,7 @@ class ExecutorThread(threading.Thread):
                 pause = min(pause * 1.5, SELDOM)
         self._leave()
 
-    def _ready(self) -> list[Entry]:
+    def _ready(self) -> list[PendingCall]:
         """The calls that travel now: those that have waited for others long enough."""
         if not self._waiting:
             return []
@@ -191,7 +191,7 @@ class ExecutorThread(threading.Thread):
         ready, self._waiting = self._waiting, []
         return ready
 
-    def _send(self, ready: list[Entry]) -> None:
+    def _send(self, ready: list[PendingCall]) -> None:
         entries = []
         for entry in ready:
             if entry.future.cancelled():
@@ -210,11 +210,11 @@ class ExecutorThread(threading.Thread):
         else:
             self._sent.append(Sent(bundle, chunks))
 
-    def _start(self, chunks: list[list[Entry]]) -> Bundle:
+    def _start(self, chunks: list[list[PendingCall]]) -> ChunkBundle:
         from cress.client import packing
 
         folder = created(self._spool)
-        bundle = Bundle(folder, [len(chunk) for chunk in chunks])
+        bundle = ChunkBundle(folder, [len(chunk) for chunk in chunks])
         try:
             pickles = [[entry.pickles for entry in chunk] for chunk in chunks]
             packing.send(folder, CALLS, None, pickles)

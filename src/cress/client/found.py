@@ -11,7 +11,7 @@ from cress.client.config import TOKEN, Address, authority, check_token, check_ur
 from cress.model.errors import InputError
 
 
-class Found(NamedTuple):
+class FoundCenter(NamedTuple):
     """The address of a center, its Unix socket if it has one here, its authority, and the way to look it up again."""
 
     url: str
@@ -22,14 +22,14 @@ class Found(NamedTuple):
     ca: Path | None = None
 
 
-def found(url: str | None, token: str | None, data: Path | str | None) -> Found:
+def found(url: str | None, token: str | None, data: Path | str | None) -> FoundCenter:
     """The center that is meant. Raises ``NoCenter``, ``InputError``."""
     if url is not None:
         given = token if token is not None else os.environ.get(TOKEN, "").strip()
         if not given:
             raise InputError(f"{url} without a token", hint=f"token=, or {TOKEN} in the environment")
-        return Found(check_url(url, "url"), check_token(given, "token"), "", None, ca=authority())
+        return FoundCenter(check_url(url, "url"), check_token(given, "token"), "", None, ca=authority())
     find = partial(find_center, Path(data) if data is not None else None)
     address: Address = find()
     advice = f"start one with `cress up --data {address.data}`" if address.data else ""
-    return Found(address.url, address.token, advice, find, address.socket, address.ca)
+    return FoundCenter(address.url, address.token, advice, find, address.socket, address.ca)

@@ -6,20 +6,20 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from cress.client.bundle import Part, settled
+from cress.client.bundle import ChunkResult, settled
 from cress.client.frames import CallResult
 
 
-class Line:
+class OrderedParts:
     """Puts the parts of a bundle into the order of its items, or gives them as they come."""
 
     def __init__(self, sizes: Sequence[int], *, ordered: bool) -> None:
         self._firsts = [0, *accumulate(sizes)]
         self._ordered = ordered
-        self._early: dict[int, Part] = {}
+        self._early: dict[int, ChunkResult] = {}
         self._next = 0
 
-    def add(self, part: Part) -> Iterator[tuple[int, CallResult]]:
+    def add(self, part: ChunkResult) -> Iterator[tuple[int, CallResult]]:
         """Positions and outcomes of the items whose turn it is now."""
         self._early[part.chunk] = part
         while self._early:

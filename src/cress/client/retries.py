@@ -22,7 +22,7 @@ class RetryBudget:
         return RetryBudget(min(self.seconds, seconds), met=self.met)
 
 
-class Outage:
+class CenterOutage:
     """The tries of one call. A call that is not ``again`` is not repeated once it may have arrived."""
 
     def __init__(self, budget: RetryBudget, *, again: bool) -> None:

@@ -24,7 +24,7 @@ from cress.client.config import USER_TOKEN, Address
 from cress.client.errors import Unproven
 from cress.client.tls import trusting
 from cress.protocol.proof import HEADER, NONCE, ProofError, Seals
-from cress.protocol.signatures import PATH, STALE, Session, begin
+from cress.protocol.signatures import PATH, STALE, SessionKey, begin
 
 # Seconds for the center's proof.
 PROOF_SECONDS = 15.0
@@ -85,7 +85,7 @@ class SignedCalls(httpx.Auth):
     def __init__(self, token: str) -> None:
         self._token = token
         self._numbers = itertools.count(1)
-        self._session: Session | None = None
+        self._session: SessionKey | None = None
         self._lock = threading.Lock()
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
@@ -111,16 +111,16 @@ class SignedCalls(httpx.Auth):
         header, number = self._sign(session, "GET", target, "", b"")
         return {"Authorization": header}, session.seals(number, client=True)
 
-    def _sign(self, session: Session, method: str, target: str, key: str, body: bytes) -> tuple[str, int]:
+    def _sign(self, session: SessionKey, method: str, target: str, key: str, body: bytes) -> tuple[str, int]:
         with self._lock:
             number = next(self._numbers)
         return session.sign(number, method, target, key, body), number
 
-    def _begun(self, nonce: bytes, response: httpx.Response) -> Session:
+    def _begun(self, nonce: bytes, response: httpx.Response) -> SessionKey:
         session = self._session = _proven(self._token, nonce, response)
         return session
 
-    def _forget(self, session: Session) -> None:
+    def _forget(self, session: SessionKey) -> None:
         if self._session is session:
             self._session = None
 
@@ -132,7 +132,7 @@ def _question(url: httpx.URL, nonce: bytes) -> httpx.Request:
     return httpx.Request("GET", place, extensions=extensions)
 
 
-def _proven(token: str, nonce: bytes, response: httpx.Response) -> Session:
+def _proven(token: str, nonce: bytes, response: httpx.Response) -> SessionKey:
     place = str(response.request.url.copy_with(raw_path=b"/"))
     if response.status_code == 503:
         raise Unproven(f"the center at {place} cannot answer now (HTTP 503)")

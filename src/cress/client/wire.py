@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from cress.client.calls import Call, T
+from cress.client.calls import PreparedCall, T
 from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
 from cress.protocol.logs import Parts, Piece, Shown
 from cress.protocol.views import ErrorView, Fault
@@ -17,7 +17,7 @@ from cress.protocol.views import ErrorView, Fault
 MOST_BODY = 16 * 2**20
 
 
-def content_of(call: Call[Any]) -> tuple[bytes | None, dict[str, str]]:
+def content_of(call: PreparedCall[Any]) -> tuple[bytes | None, dict[str, str]]:
     """The body and the headers of a call. Raises ``Refused`` when the center would not read so much."""
     if call.body is None:
         return None, dict(call.headers)
@@ -32,7 +32,7 @@ def query_of(given: Mapping[str, object]) -> dict[str, str]:
     return {key: str(value) for key, value in given.items() if value is not None and value != ""}
 
 
-def answer_of(call: Call[T], content: bytes, url: str) -> T:
+def answer_of(call: PreparedCall[T], content: bytes, url: str) -> T:
     """Decode a good answer. Raises ``Unreachable`` when it cannot come from a center."""
     try:
         return msgspec.json.decode(content, type=call.row.answer)

@@ -9,7 +9,7 @@ import numpy as np
 
 from cress.core.books import Books
 from cress.core.combined_restarts import leave_units
-from cress.core.jobs import Attempt, Holder, JobEntry, Part, Stranger
+from cress.core.jobs import Attempt, Holder, JobEntry, LeaseRow, Stranger
 from cress.core.kernels.holding import FREE
 from cress.core.kernels.timeline import B_AMOUNTS
 from cress.core.limit_changes import drop_claims_beyond
@@ -138,7 +138,12 @@ def _coming(core: Books, holder: Holder) -> Ints | None:
     """
     if isinstance(holder, Attempt):
         return core.freed_by(holder) if holder.stopping else None
-    if isinstance(holder, Part) and holder.lease is None and holder.borrower is not None and holder.borrower.stopping:
+    if (
+        isinstance(holder, LeaseRow)
+        and holder.lease is None
+        and holder.borrower is not None
+        and holder.borrower.stopping
+    ):
         return np.array(holder.amounts, np.int64)
     return None
 

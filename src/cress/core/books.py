@@ -18,7 +18,7 @@ from cress.core.future.timeline import Timeline
 from cress.core.future.turns import Turns
 from cress.core.groups.limits import Bound, never_lent, never_within_max
 from cress.core.groups.shares import Groups
-from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Part, Stranger
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, LeaseRow, Stranger
 from cress.core.kernels.holding import AMOUNTS, END, HEAD, NEXT, NONE, USABLE
 from cress.core.openings import Openings
 from cress.core.placing.balance import Balance
@@ -32,12 +32,12 @@ from cress.core.placing.node_choices import asker_of
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.shape import Shape
 from cress.core.pool import Pool
-from cress.core.relaxation import Relaxation
+from cress.core.relaxation import RelaxationTimes
 from cress.core.running_tasks import RunningTasks
 from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
-from cress.core.tables.dependencies import Key
-from cress.core.tables.leases import Leases
+from cress.core.tables.dependencies import JobKey
+from cress.core.tables.leases import LeaseTable
 from cress.core.tables.measured_load import Loads
 from cress.core.unit_constraints import beside_running, combination
 from cress.model.advance import AdvanceReservation
@@ -57,7 +57,7 @@ class Books:
         self.options = options
         self.now = -(2**62)
         self.cluster = Cluster(dimensions, options.balance_dimensions)
-        self.leases = Leases(self.cluster)
+        self.leases = LeaseTable(self.cluster)
         self.matching = Matching(self.cluster)
         self.fit = Fit(self.cluster, self.matching)
         self.timeline = Timeline(self.cluster, self.fit)
@@ -104,7 +104,7 @@ class Books:
         self.rejoining: dict[int, JobEntry] = {}
         self.wake = NEVER
         self.turns = Turns()
-        self.relaxing = Relaxation()
+        self.relaxing = RelaxationTimes()
         self.advance_reservations = AdvanceReservations(self.cluster, self.timeline, self.holders_on, lambda: self.now)
         self._by_cpu = options.accounting == "cpu"
 
@@ -427,7 +427,7 @@ class Books:
         """Work out again what tasks and claims on node ``f`` are charged: shares of its capacity, which has changed."""
         capacity = self.cluster.capacity_of(f)
         for attempt in self.holders_on(f):
-            if isinstance(attempt, Part) and attempt.lease is not None:
+            if isinstance(attempt, LeaseRow) and attempt.lease is not None:
                 self.pool.charge(attempt.lease)
             if not isinstance(attempt, Attempt):
                 continue
@@ -620,7 +620,7 @@ class Books:
 
     def concerned(self, job: JobEntry) -> bool:
         """Return whether a job depends on others, or others on it."""
-        return self.relations.dependencies.concern(job.job.id, Key(job.group.name, job.job.name))
+        return self.relations.dependencies.concern(job.job.id, JobKey(job.group.name, job.job.name))
 
     def look_at(self, job: JobEntry) -> None:
         """Bring the shape of a waiting job up to date: clauses may have changed sides."""

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from cress.core.books import Books
 from cress.core.jobs import JobEntry
-from cress.core.tables.dependencies import Key, key_of
+from cress.core.tables.dependencies import JobKey, key_of
 from cress.language.clauses import MOST_CLAUSES, Kind
 from cress.model.decisions import UnitDissolved, UnitFormed
 
@@ -37,7 +37,7 @@ def changed_units(core: Books) -> Iterator[UnitFormed | UnitDissolved]:
         yield from _new_units(core, key)
 
 
-def _new_units(core: Books, key: Key) -> Iterator[UnitFormed | UnitDissolved]:
+def _new_units(core: Books, key: JobKey) -> Iterator[UnitFormed | UnitDissolved]:
     """Yield a unit for each node on which tasks depend on jobs of this name, if one of them may start."""
     taken: set[int] = set()
     while leaders := [job for job in _named(core, key) if _may_lead(core, job)]:
@@ -84,7 +84,7 @@ def members_on(core: Books, job: JobEntry, f: int, led: int | None = None) -> Me
     found: Members = {}
     left = [job]
     while left:
-        key = Key(left[0].group.name, left.pop(0).job.name)
+        key = JobKey(left[0].group.name, left.pop(0).job.name)
         if _served(core, key, f, found):
             continue
         for other in _behind(core, key):
@@ -104,7 +104,7 @@ def members_on(core: Books, job: JobEntry, f: int, led: int | None = None) -> Me
     return {number: found[number] for number in sorted(found)}
 
 
-def _served(core: Books, key: Key, f: int, members: Members) -> bool:
+def _served(core: Books, key: JobKey, f: int, members: Members) -> bool:
     """Return whether a task of that name runs on node ``f`` and stays there."""
     return any(
         attempt.node == f and not attempt.stopping
@@ -114,11 +114,11 @@ def _served(core: Books, key: Key, f: int, members: Members) -> bool:
     )
 
 
-def _named(core: Books, key: Key) -> list[JobEntry]:
+def _named(core: Books, key: JobKey) -> list[JobEntry]:
     return [core.jobs[number] for number in core.relations.dependencies.named(key)]
 
 
-def _behind(core: Books, key: Key) -> list[JobEntry]:
+def _behind(core: Books, key: JobKey) -> list[JobEntry]:
     """Return the jobs that depend on this name and whose tasks move one by one."""
     jobs = (core.jobs[number] for number in core.relations.dependencies.behind(key))
     return [job for job in jobs if not job.job.gang and not job.cancelled]
@@ -144,7 +144,7 @@ def _waited(core: Books, job: JobEntry, task: int) -> int:
     return core.now - (job.waits.get(task, core.now) if leader is None else leader.since)
 
 
-def _keys_of(core: Books, job: JobEntry, waited: int) -> list[Key]:
+def _keys_of(core: Books, job: JobEntry, waited: int) -> list[JobKey]:
     """Return the names that a task of the job must share its node with, once it has waited so long."""
     if job.constraints is None or not job.constraints.grouped:
         return []

@@ -446,7 +446,7 @@ class Attempt:
         # What it holds beside its row, the most of it borrowed; what of its row belongs to leases of its own workload,
         # unless it
         # ``yields`` that to the unit that preempted it.
-        self.parts: list[Part] = []
+        self.parts: list[LeaseRow] = []
         self.inside: list[tuple[WorkloadLease, Piece]] = []
         self.yields = False
 
@@ -473,7 +473,7 @@ class Stranger:
         self.ports = ports
 
 
-class Part:
+class LeaseRow:
     """The holder of a row of the table of leases beside the tasks: an idle part of ``lease``, or what ``borrower`` has
     beside its own row.
 
@@ -520,7 +520,7 @@ class WorkloadLease:
         "workload",
     )
 
-    def __init__(self, id: int, workload: Workload, node: int) -> None:
+    def __init__(self, id: int, workload: GroupWorkload, node: int) -> None:
         self.id = id
         self.workload = workload
         self.node = node
@@ -529,8 +529,8 @@ class WorkloadLease:
         self.wanted: ResourceVector = ()
         # All devices of a lease with a holder.
         self.mask = 0
-        self.idle: dict[int, Part] = {}
-        self.lent: list[Part] = []
+        self.idle: dict[int, LeaseRow] = {}
+        self.lent: list[LeaseRow] = []
         self.idle_since = NEVER
         self.end = NEVER
         self.charge: tuple[int, ...] = ()
@@ -552,7 +552,7 @@ class WorkloadLease:
         return tuple(map(sum, zip(*(part.amounts for part in self.idle.values()), strict=True)))
 
 
-class Workload:
+class GroupWorkload:
     """The leases of one workload of a group; ``declared``: its jobs name it, and it keeps idle leases for a while."""
 
     __slots__ = ("awaited", "declared", "group", "idle_on", "idle_sum", "leases", "lent_on", "name", "no_room", "stamp")
@@ -574,7 +574,7 @@ class Workload:
 
 
 # The holder of a row of the table of leases.
-Holder: TypeAlias = Attempt | Stranger | Part
+Holder: TypeAlias = Attempt | Stranger | LeaseRow
 
 
 class Reservation:

@@ -19,7 +19,7 @@ from cress.core.books import Books, went_back
 from cress.core.combined_restarts import dissolve, has_ended, join, leave_units, start_unit
 from cress.core.fragments.holders import leave_node, reduce_lease, use_by_holder
 from cress.core.fragments.use import give_to_claim, leave_leases, row_beside_loan, take_parts, use_leases
-from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Part, Reservation, Stranger
+from cress.core.jobs import Attempt, ClaimEntry, JobEntry, LeaseRow, Reservation, Stranger
 from cress.core.kernels.holding import END, NONE
 from cress.core.limit_changes import drop_claims_beyond, recount
 from cress.core.placing import licence_use
@@ -258,7 +258,7 @@ class Ledger(Books):
             return
         self.pool.close_on(f)
         for attempt in sorted(self.holders_on(f), key=lambda holder: holder.id):
-            if isinstance(attempt, Part):
+            if isinstance(attempt, LeaseRow):
                 # It goes with the task that has it.
                 continue
             if isinstance(attempt, Stranger):

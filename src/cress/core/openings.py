@@ -21,7 +21,7 @@ from cress.model.times import NEVER
 MOST_ENDS = 5_000
 
 
-class By(Enum):
+class EndsBy(Enum):
     """Estimates by which what runs ends."""
 
     OPTIMISTIC = 0
@@ -38,7 +38,7 @@ class Openings:
         # Start, optimistic, mean and pessimistic estimate, and when the task ends at the latest. Slot by slot.
         self._columns: Ints = np.zeros((5, 0), np.int64)
 
-    def of(self, shape: Shape, number: int, by: By, attempts: Collection[Attempt], now: int) -> list[int]:
+    def of(self, shape: Shape, number: int, by: EndsBy, attempts: Collection[Attempt], now: int) -> list[int]:
         """Return when the first ``number`` tasks of a shape find amounts (µs), ascending.
 
         Fewer if known ends make no room for more.
@@ -73,7 +73,7 @@ class Openings:
             times += [int(np.sort(ends[slots])[MOST_ENDS])] * (number - len(times))
         return times
 
-    def _ends(self, by: By, attempts: Collection[Attempt], now: int) -> Ints:
+    def _ends(self, by: EndsBy, attempts: Collection[Attempt], now: int) -> Ints:
         """Return by slot when the task there ends.
 
         What outlived an estimate ends by the next one, at last by its limit.
@@ -84,7 +84,7 @@ class Openings:
         ends = last
         for estimate in reversed(estimates[by.value :]):
             ends = np.where(now < start + estimate, start + estimate, ends)
-        if by is By.OPTIMISTIC:
+        if by is EndsBy.OPTIMISTIC:
             # It may end at any time once it has run so long.
             ends = start + estimates[0]
         found: Ints = np.minimum(np.maximum(ends, now + 1), NEVER)

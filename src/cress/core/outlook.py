@@ -14,7 +14,7 @@ from cress.core.books import Books
 from cress.core.groups.running_limits import limit_reached
 from cress.core.jobs import JobEntry
 from cress.core.kernels.urgency import urgency
-from cress.core.openings import By
+from cress.core.openings import EndsBy
 from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.shape import Shape
 from cress.core.preemption import worthwhile
@@ -30,7 +30,7 @@ _EARLY, _HALF, _FINE = 0.1, 0.5, 0.9
 _ALL = 1.0
 
 
-class Left(NamedTuple):
+class TimeLeft(NamedTuple):
     """Estimates of how long something takes (µs): the rest of a job, or the steps of a dag behind it."""
 
     shortest: int
@@ -38,12 +38,12 @@ class Left(NamedTuple):
     longest: int
 
 
-def left_of(job: Job, estimate: RunEstimate | None) -> Left:
+def left_of(job: Job, estimate: RunEstimate | None) -> TimeLeft:
     """Return how long a job that has not started takes, by an estimate of one task of it, else by its limit."""
     limit = NEVER if job.time_limit is None else job.time_limit
     each = (0, limit, limit) if estimate is None else (estimate.optimistic, estimate.mean, estimate.pessimistic)
     rounds = -(-job.tasks // job.max_running) if job.max_running else 1
-    return Left(*(min(NEVER, limit, one) * rounds if one < NEVER else NEVER for one in each))
+    return TimeLeft(*(min(NEVER, limit, one) * rounds if one < NEVER else NEVER for one in each))
 
 
 class Behind(NamedTuple):
@@ -53,7 +53,7 @@ class Behind(NamedTuple):
     """
 
     deadline: int
-    left: Left
+    left: TimeLeft
 
 
 class Starts(NamedTuple):
@@ -114,10 +114,10 @@ def _told(core: Books, job: JobEntry, now: int, starts: Starts, behind: Behind |
     offset = core.groups.wall_offset or 0
     due = job.job.deadline if behind is None else behind.deadline
     deadline = due - offset
-    left = Left(job.shortest_left(), job.mean_left(), job.longest_left()) if job.waiting else _of_running(job, now)
+    left = TimeLeft(job.shortest_left(), job.mean_left(), job.longest_left()) if job.waiting else _of_running(job, now)
     urgent = float(urgency(job.deadline, left.longest, left.shortest, job.late, now))
     if behind is not None:
-        left = Left(*(min(NEVER, own + more) for own, more in zip(left, behind.left, strict=True)))
+        left = TimeLeft(*(min(NEVER, own + more) for own, more in zip(left, behind.left, strict=True)))
     slack = None if left.mean >= NEVER else deadline - now - left.mean
     if now > deadline:
         return Outlook(due, urgent, slack, Promise.CANNOT, 0.0, None)
@@ -149,7 +149,7 @@ def _chance(earliest: int, likely: int, latest: int, deadline: int) -> float:
     return _HALF + (_FINE - _HALF) * (deadline - likely) / max(1, latest - likely)
 
 
-def _of_running(job: JobEntry, now: int) -> Left:
+def _of_running(job: JobEntry, now: int) -> TimeLeft:
     """Return what is left of a job of which nothing waits.
 
     An estimate that was outlived gives way to the next one, at last to the limit.
@@ -164,7 +164,7 @@ def _of_running(job: JobEntry, now: int) -> Left:
     # It may end at any time once it has run for the shortest.
     shortest = max((max(0, job.shortest - ran) for ran in runs), default=0)
     mean, longest = left(job.mean, job.longest, last), left(job.longest, last)
-    return Left(shortest, NEVER if job.mean >= NEVER else mean, NEVER if job.longest >= NEVER else longest)
+    return TimeLeft(shortest, NEVER if job.mean >= NEVER else mean, NEVER if job.longest >= NEVER else longest)
 
 
 # --- starts ----------------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def _starts_of(core: Books, job: JobEntry, shape: Shape, now: int) -> Starts:
     earliest = _earliest(core, job, shape, ahead, now)
     attempts = core.attempts.values()
     # Two more of the starts that the timeline knows: it plans by limits, or by the median of the estimates.
-    rooms = {by: core.openings.of(shape, shape.size, by, attempts, now) for by in (By.MEAN, By.PESSIMISTIC)}
+    rooms = {by: core.openings.of(shape, shape.size, by, attempts, now) for by in (EndsBy.MEAN, EndsBy.PESSIMISTIC)}
     likely, latest = (room[-1] if len(room) == shape.size else NEVER for room in rooms.values())
     if likely <= now < planned:
         # Not for a lack of amounts: for what is reserved, or devices.
@@ -246,7 +246,7 @@ def _earliest(core: Books, job: JobEntry, shape: Shape, ahead: list[JobEntry], n
         return now
     first = _surely_first(job, shape, ahead)
     number = shape.size + sum(min(other.waiting, other.most or other.waiting) for other in first)
-    times = core.openings.of(shape, number, By.OPTIMISTIC, core.attempts.values(), now)
+    times = core.openings.of(shape, number, EndsBy.OPTIMISTIC, core.attempts.values(), now)
     if shape.size > 1 or not times:
         return times[shape.size - 1] if len(times) >= shape.size else now
     heapify(times)

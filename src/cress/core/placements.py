@@ -10,7 +10,7 @@ import numpy as np
 
 from cress.core.advance.gaps import fits_in_no_gap
 from cress.core.advance.inside import copies_inside
-from cress.core.fragments.search import Place, may_use, own_room, rest_of
+from cress.core.fragments.search import FragmentPlace, may_use, own_room, rest_of
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.future.together import RoomAt
 from cress.core.groups.guarantees import Guarantees, charge_of_tasks
@@ -22,7 +22,7 @@ from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry, Rights
 from cress.core.kernels.holding import FIRST_END, FREE, NONE, count_lacks_of_rows
 from cress.core.ledger import Ledger
 from cress.core.placing.constraints import NO_WANTS
-from cress.core.placing.gangs import Room, gang_room
+from cress.core.placing.gangs import GangRoom, gang_room
 from cress.core.placing.placement_clauses import all_ports
 from cress.core.placing.together import joined, places_in
 from cress.core.placing.vetoes import Verdict
@@ -208,7 +208,7 @@ class Placements(Ledger):
         for task, (_, f), slot in sorted(zip(tasks, places, slots, strict=True), key=lambda each: each[0]):
             self._start(job, task, f, slot, kept=kept, claim=claim)
 
-    def _place_in(self, job: JobEntry, room: Room, now: int) -> None:
+    def _place_in(self, job: JobEntry, room: GangRoom, now: int) -> None:
         """Start all waiting tasks of a gang in its room, one after the other, each on the best open node."""
         blocked = self.cluster.blocked[: self.cluster.node_count]
         for _ in range(job.shape.size):
@@ -245,7 +245,7 @@ class Placements(Ledger):
         *,
         leader: int | None = None,
         claim: ClaimEntry | None = None,
-        room: Place | None = None,
+        room: FragmentPlace | None = None,
         chosen: Choice | None = None,
         kept: Kept | None = None,
     ) -> None:

@@ -15,11 +15,11 @@ from cress.core.jobs import (
     NO_DEVICE,
     Attempt,
     GroupState,
+    GroupWorkload,
     Holder,
     JobEntry,
-    Part,
+    LeaseRow,
     Piece,
-    Workload,
     WorkloadLease,
 )
 from cress.core.kernels.holding import END
@@ -28,7 +28,7 @@ from cress.core.running_tasks import RunningTasks
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints, grown
 from cress.core.tables.cluster import Cluster
-from cress.core.tables.leases import Leases
+from cress.core.tables.leases import LeaseTable
 from cress.model.decisions import LeasePart
 from cress.model.options import Options
 from cress.model.resources import ResourceVector
@@ -41,7 +41,7 @@ class Pool:
     def __init__(
         self,
         cluster: Cluster,
-        rows: Leases,
+        rows: LeaseTable,
         groups: Groups,
         options: Options,
         running: RunningTasks,
@@ -54,7 +54,7 @@ class Pool:
         self._running = running
         self._set_holder = set_holder
         self.lends = options.lending == "on"
-        self.workloads: dict[tuple[str, str], Workload] = {}
+        self.workloads: dict[tuple[str, str], GroupWorkload] = {}
         self.leases: dict[int, WorkloadLease] = {}
         # Those on each node that have idle parts.
         self.idle_on: dict[int, dict[int, WorkloadLease]] = {}
@@ -68,11 +68,11 @@ class Pool:
 
     # --- questions -----------------------------------------------------------------------------------------
 
-    def workload(self, job: JobEntry) -> Workload | None:
+    def workload(self, job: JobEntry) -> GroupWorkload | None:
         """Return the workload of a job if it has leases."""
         return self.workloads.get((job.group.name, job.workload))
 
-    def parts(self, attempts: Iterable[Attempt]) -> Iterator[Part]:
+    def parts(self, attempts: Iterable[Attempt]) -> Iterator[LeaseRow]:
         """Yield all parts: the idle ones, and what tasks borrowed."""
         for lease in self.leases.values():
             yield from lease.idle.values()
@@ -155,7 +155,7 @@ class Pool:
         """Make a lease of a workload, still empty."""
         workload = self.workloads.get((group.name, name))
         if workload is None:
-            workload = self.workloads[group.name, name] = Workload(group, name)
+            workload = self.workloads[group.name, name] = GroupWorkload(group, name)
         lease = WorkloadLease(id, workload, f)
         self.leases[id] = workload.leases[id] = lease
         lease.charge = (0,) * len(group.quota)
@@ -225,10 +225,10 @@ class Pool:
         """Hold unallocated amounts on a device for a task beside its own row."""
         borrower.parts.append(self._hold(None, borrower, borrower.node, piece, end))
 
-    def _hold(self, lease: WorkloadLease | None, borrower: Attempt | None, f: int, piece: Piece, end: int) -> Part:
+    def _hold(self, lease: WorkloadLease | None, borrower: Attempt | None, f: int, piece: Piece, end: int) -> LeaseRow:
         device, amounts = piece
         slot = self._rows.hold_amounts(f, amounts, end, 0 if device == NO_DEVICE else 1 << device)
-        part = Part(lease, borrower, f, slot, piece)
+        part = LeaseRow(lease, borrower, f, slot, piece)
         self._set_holder(slot, part)
         return part
 
@@ -311,7 +311,7 @@ class Pool:
             self.waiting[lease.id] = lease
         self.expect(lease)
 
-    def _no_longer_lent(self, lease: WorkloadLease, part: Part) -> None:
+    def _no_longer_lent(self, lease: WorkloadLease, part: LeaseRow) -> None:
         lease.lent.remove(part)
         if not lease.lent:
             here = lease.workload.lent_on[lease.node]
@@ -362,7 +362,7 @@ class Pool:
         self._set_holder(attempt.slot, attempt)
         self._running.forget()
 
-    def leave_to_borrower(self, part: Part) -> None:
+    def leave_to_borrower(self, part: LeaseRow) -> None:
         """Let a lent part no longer belong to its lease: it is free once its borrower ends.
 
         A lease of which nothing is left is over.
@@ -370,7 +370,7 @@ class Pool:
         lease = self._leave(part)
         self._close_if_empty(lease)
 
-    def _leave(self, part: Part) -> WorkloadLease:
+    def _leave(self, part: LeaseRow) -> WorkloadLease:
         lease, part.lease = part.lease, None
         assert lease is not None
         self._no_longer_lent(lease, part)

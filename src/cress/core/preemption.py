@@ -45,8 +45,8 @@ from cress.core.kernels.victims import (
     name_victims,
 )
 from cress.core.placing.fit import match_caps, rules_of_all
-from cress.core.placing.gang_rules import NO_RULES, Rules
-from cress.core.placing.gangs import MOST_CHOICES, Room, by_domains, rooms_when_empty
+from cress.core.placing.gang_rules import NO_RULES, GangRules
+from cress.core.placing.gangs import MOST_CHOICES, GangRoom, by_domains, rooms_when_empty
 from cress.core.placing.shape import Shape
 from cress.core.placing.together import domains_of
 from cress.core.tables import devices
@@ -94,13 +94,13 @@ def find_eviction(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: 
     yielding = _groups_that_yield(core, job, takers, to_quota=to_quota)
     # Those of a higher priority are asked only if the others do not suffice.
     priorities = sorted({each.group.spec.preempt_priority for each in yielding})
-    searches: list[_Search] = []
+    searches: list[_VictimSearch] = []
     # Only where nothing else helps, the last victim takes its group below its quota.
     for beyond in (False, True):
         for i, priority in enumerate(priorities):
             if i == len(searches):
                 asked = [each for each in yielding if each.group.spec.preempt_priority <= priority]
-                searches.append(_Search(core, job, asked, to_quota=to_quota))
+                searches.append(_VictimSearch(core, job, asked, to_quota=to_quota))
             found = searches[i].plan(beyond=beyond)
             if found is None and searches[i].has_room:
                 # All that is free is kept for others, so it counts for nothing.
@@ -115,7 +115,7 @@ def find_exchange(core: Books, job: JobEntry, takers: list[Taker], *, to_quota: 
     """Return victims beside ``takers`` that have themselves all that one unit of ``job`` asks for, whatever is free, or
     ``None``.
     """
-    search = _Search(core, job, _groups_that_yield(core, job, takers, to_quota=to_quota), to_quota=to_quota)
+    search = _VictimSearch(core, job, _groups_that_yield(core, job, takers, to_quota=to_quota), to_quota=to_quota)
     np.minimum(search.levels, 0, out=search.levels)
     return search.plan(beyond=False) or search.plan(beyond=True)
 
@@ -128,7 +128,7 @@ def find_eviction_within(core: Books, job: JobEntry, takers: list[Taker], *, to_
     if not job.group.attempts:
         return None
     yielding = _groups_that_yield(core, job, takers, to_quota=to_quota)
-    search = _Search(core, job, yielding, own=True, to_quota=to_quota)
+    search = _VictimSearch(core, job, yielding, own=True, to_quota=to_quota)
     return search.plan(beyond=False) or search.plan(beyond=True)
 
 
@@ -141,7 +141,7 @@ def find_eviction_in_workload(core: Books, job: JobEntry) -> Eviction | None:
     may = {each.slot for each in _beyond_their_share(core, job)}
     if not may:
         return None
-    search = _Search(core, job, [], own=True, only=may)
+    search = _VictimSearch(core, job, [], own=True, only=may)
     found = search.plan(beyond=False) or search.plan(beyond=True)
     if found is not None and job.shape.size == 1:
         found.leased = tuple(part for each in found.attempts for part in core.pool.brought(each))
@@ -201,7 +201,7 @@ def find_eviction_by_urgency(core: Books, job: JobEntry, takers: list[Taker]) ->
     Those that could not meet their own deadlines any more afterwards come last.
     """
     yielding = list(yielding_to(core.groups, job.group, takers, lambda node: node.excess() > 1))
-    search = _Search(core, job, yielding, own=True, by_urgency=True)
+    search = _VictimSearch(core, job, yielding, own=True, by_urgency=True)
     found = search.plan(beyond=False) or search.plan(beyond=True)
     if found is None or sum((core.now - each.start) * max(1, each.amounts[0]) for each in found.attempts) > worthwhile(
         job
@@ -229,7 +229,7 @@ def _groups_that_yield(core: Books, job: JobEntry, takers: list[Taker], *, to_qu
     return sorted(found, key=lambda each: each.order)
 
 
-class _Search:
+class _VictimSearch:
     """The search: future free amounts per node, and the victims that could add to them (tables:
     ``kernels/victims.py``).
 
@@ -518,7 +518,7 @@ class _Search:
                 )
         return all(node.ratio_with(change) > least for node, change in lost.values())
 
-    def _choices(self) -> Iterator[tuple[list[Ints], Room | None]]:
+    def _choices(self) -> Iterator[tuple[list[Ints], GangRoom | None]]:
         """Yield the limits of copies per node, by kind, in each choice of racks and domains that could hold the unit
         when empty; an empty limit is none.
         """
@@ -526,7 +526,7 @@ class _Search:
         rules = rules_of_all(shape.kinds) if shape.kinds else NO_RULES
         if rules.hard:
             alone = [self.fit.room_when_empty(each) for each in shape.kinds]
-            ways = domains_of(Rules(rules.hard), [each.size for each in shape.kinds], alone)
+            ways = domains_of(GangRules(rules.hard), [each.size for each in shape.kinds], alone)
             yield from ((among, None) for among in islice(ways, MOST_CHOICES))
         elif by_domains(shape):
             for room in rooms_when_empty(self.relations, shape, self.fit.room_when_empty(shape)):
@@ -534,7 +534,7 @@ class _Search:
         else:
             yield [self.fit.caps(each) for each in shape.kinds or (shape,)], None
 
-    def _plan_within(self, among: list[Ints], beyond: bool, room: Room | None) -> Eviction | None:
+    def _plan_within(self, among: list[Ints], beyond: bool, room: GangRoom | None) -> Eviction | None:
         """Place one copy after the other, each at the smallest cost; then give back the victims that are not needed."""
         taken = np.zeros(len(self.table), np.bool_)
         lost, gone = np.zeros_like(self.spare), np.zeros_like(self.left)
@@ -574,7 +574,7 @@ class _Search:
         order: list[int],
         *,
         beyond: bool,
-        room: Room | None,
+        room: GangRoom | None,
     ) -> bool:
         """Place the copies of one shape, and add victims to those ``taken`` in their ``order``; return whether all have
         a place.

@@ -13,7 +13,7 @@ from cress.model.times import NEVER
 MOST_STALE = 64
 
 
-class Relaxation:
+class RelaxationTimes:
     """The times at which waiting jobs must be checked.
 
     An entry is valid as long as it equals ``relaxes_at`` of the job.

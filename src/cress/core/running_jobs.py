@@ -120,7 +120,7 @@ class Taken:
 _NOTHING = Taken()
 
 
-class Trial:
+class LimitTrial:
     """Units that start one after the other, as far as limits allow."""
 
     def __init__(self, counters: Sequence[RunningJobs]) -> None:

@@ -13,7 +13,7 @@ from cress.core.diagnostics.explain import why_waiting
 from cress.core.diagnostics.invariants import broken_invariants
 from cress.core.diagnostics.match_report import CurrentConstraints, NodeMatch, current_constraints, match_nodes
 from cress.core.ledger import Fact
-from cress.core.outlook import Behind, Left, foreseen, outlook
+from cress.core.outlook import Behind, TimeLeft, foreseen, outlook
 from cress.core.placing.vetoes import Veto
 from cress.core.state import State, export_state, restored
 from cress.language.syntax import prepare
@@ -84,10 +84,10 @@ class Scheduler(Cycle):
             return job.deadline - job.shortest_left()
         return behind.deadline - (self.groups.wall_offset or 0) - behind.left.shortest - job.shortest_left()
 
-    def left_of(self, job_id: int) -> Left | None:
+    def left_of(self, job_id: int) -> TimeLeft | None:
         """Return how long a job takes from its start on, by its estimates; ``None`` if there is no such job."""
         job = self.jobs.get(job_id)
-        return None if job is None else Left(job.shortest_left(), job.mean_left(), job.longest_left())
+        return None if job is None else TimeLeft(job.shortest_left(), job.mean_left(), job.longest_left())
 
     def foreseen(self, job: Job, estimate: RunEstimate | None = None, behind: Behind | None = None) -> Outlook | None:
         """Return what is foreseen of a job with a deadline that is not submitted; ``None`` without one."""

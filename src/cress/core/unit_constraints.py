@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from cress.core.jobs import JobEntry
 from cress.core.placing.constraints import NO_OWNER, NO_WANTS, Wants
-from cress.core.tables.dependencies import Dependencies, key_of
+from cress.core.tables.dependencies import DependencyTable, key_of
 from cress.core.tables.licences import added
 from cress.language.clauses import Clause, Kind, Requirement, joined
 from cress.language.parser import parse_requirement
@@ -19,7 +19,7 @@ from cress.model.resources import ResourceVector
 
 
 def combination(
-    dependencies: Dependencies, job: JobEntry, companions: list[tuple[JobEntry, int]], now: int,
+    dependencies: DependencyTable, job: JobEntry, companions: list[tuple[JobEntry, int]], now: int,
     utilisation: Callable[[], float], *, lasting: bool = False,
 ) -> tuple[ResourceVector, Wants]:  # fmt: skip
     """Return the amounts of the unit, and what it wants now: clauses joined, flags united, the leader's rank.
@@ -65,7 +65,7 @@ def combination(
 
 
 def beside_running(
-    dependencies: Dependencies, job: JobEntry, companions: list[tuple[JobEntry, int]], now: int,
+    dependencies: DependencyTable, job: JobEntry, companions: list[tuple[JobEntry, int]], now: int,
     utilisation: Callable[[], float], node: str,
 ) -> tuple[ResourceVector, Wants]:  # fmt: skip
     """Return the amounts and wants of a unit that starts on ``node``, where some of its companions still run."""

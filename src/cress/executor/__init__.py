@@ -6,12 +6,12 @@ heavy is imported before it is called: the supervisor lives in this room too, an
 
 from __future__ import annotations
 
-from cress.executor.settings import Settings
+from cress.executor.settings import ExecutorSettings
 
-__all__ = ["Settings", "keep", "run"]
+__all__ = ["ExecutorSettings", "keep", "run"]
 
 
-def run(settings: Settings) -> int:
+def run(settings: ExecutorSettings) -> int:
     """Run an executor until it is told to stop.
 
     Return the exit code: 0 stopped; 3 it cannot work, and has reported why.
@@ -24,11 +24,11 @@ def run(settings: Settings) -> int:
     return main(settings)
 
 
-def keep(settings: Settings, again: list[str]) -> int:
+def keep(settings: ExecutorSettings, again: list[str]) -> int:
     """Run an executor as ``run`` does, and start its agent again, by the command ``again``, when that dies."""
-    from cress.executor.folder import Folder
+    from cress.executor.folder import SupervisorFolder
     from cress.executor.keeper import Keeper
     from cress.executor.runtimes.linux import not_dumpable
 
     not_dumpable()
-    return Keeper(lambda: run(settings), again, Folder(settings.directory).lock).run()
+    return Keeper(lambda: run(settings), again, SupervisorFolder(settings.directory).lock).run()

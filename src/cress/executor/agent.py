@@ -20,7 +20,7 @@ from typing import Any
 from cress.executor import log_cleanup, ports
 from cress.executor.account_rules import write_rules
 from cress.executor.bulk import BulkService, serve_bulk
-from cress.executor.bundle import Bundle, BundleError
+from cress.executor.bundle import BundleError, BundleFolder
 from cress.executor.center_wire import BUNDLE_REMEDY, CenterWire, Closed, Impostor, NotReached
 from cress.executor.centers import Centers
 from cress.executor.checks import Checks
@@ -31,7 +31,7 @@ from cress.executor.frames import FrameError
 from cress.executor.link import Link, SupervisorError, Supervisors
 from cress.executor.load import LoadReporter, Sampler
 from cress.executor.node_facts import NodeFacts
-from cress.executor.settings import Settings
+from cress.executor.settings import ExecutorSettings
 from cress.model.reports import Ended, Report, Started
 from cress.protocol.messages import (
     Exec,
@@ -52,10 +52,10 @@ from cress.shell.executor.agent import REFUSED, Agent, Phase
 TIDY_LOOK, TIDY_EVERY = 30.0, 600.0
 
 
-class Program:
+class AgentProgram:
     """The driver of one agent."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ExecutorSettings) -> None:
         self.settings = settings
         self.directory = settings.directory.absolute()
         self.agent = Agent(
@@ -145,7 +145,7 @@ class Program:
                 self.checks.ordered(launches)
             case effects.BeforeReports(ended, without):
                 await self._prepare(ended, without)
-            case effects.Reported(reports):
+            case effects.SendingReports(reports):
                 self._check(reports)
             case effects.Serve(order):
                 self._serve(order)
@@ -163,7 +163,7 @@ class Program:
                 self._begin_services()
             case effects.KeepCertificate(pem):
                 self._keep_certificate(pem)
-            case effects.Close():
+            case effects.CloseBoth():
                 await self._close()
             case effects.Say(sentence):
                 self._say(sentence)
@@ -236,7 +236,7 @@ class Program:
         if self.settings.tls is None:
             return
         try:
-            Bundle(self.settings.tls).keep(pem)
+            BundleFolder(self.settings.tls).keep(pem)
         except BundleError as error:
             self._say(str(error))
 
@@ -386,7 +386,7 @@ class Program:
             print(time.strftime("%Y-%m-%d %H:%M:%S"), sentence, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def main(settings: Settings) -> int:
+def main(settings: ExecutorSettings) -> int:
     """Run an agent; see ``cress.executor.run``."""
     lock = Lock(settings.directory.absolute() / "agent.lock", "executor")
     try:
@@ -400,7 +400,7 @@ def main(settings: Settings) -> int:
         return REFUSED
 
     async def run() -> int:
-        return await Program(settings).run()
+        return await AgentProgram(settings).run()
 
     try:
         return asyncio.run(run())

@@ -12,7 +12,7 @@ import os
 _CLOCK_BOOTTIME, _ABSOLUTE = 7, 1
 
 
-class _Spec(ctypes.Structure):
+class _TimerSpec(ctypes.Structure):
     """struct itimerspec: interval and first time, each as seconds and nanoseconds."""
 
     _fields_ = (
@@ -38,7 +38,7 @@ class Alarm:
         self._at = at
         # Zero would switch it off.
         due = 0 if at is None else max(1, at)
-        spec = _Spec(0, 0, due // 1_000_000, due % 1_000_000 * 1000)
+        spec = _TimerSpec(0, 0, due // 1_000_000, due % 1_000_000 * 1000)
         self._libc.timerfd_settime(self.fd, _ABSOLUTE, ctypes.byref(spec), None)
 
     def rang(self) -> None:

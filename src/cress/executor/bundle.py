@@ -21,7 +21,7 @@ class BundleError(Exception):
     """The bundle cannot be used; the sentence says why."""
 
 
-class Bundle:
+class BundleFolder:
     """The bundle in ``folder``."""
 
     def __init__(self, folder: Path) -> None:

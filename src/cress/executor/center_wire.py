@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus, WebSocketException
 
-from cress.executor.bundle import Bundle, BundleError
+from cress.executor.bundle import BundleError, BundleFolder
 from cress.executor.folder import socket_path
 from cress.protocol.bundle_files import tls_reason
 from cress.protocol.proof import HEADER, NONCE, ExecutorProof, ProofError, Seals
@@ -95,7 +95,7 @@ async def open_wire(
     if not is_address(url):
         raise NotReached(f"{url!r} is not an address of a center (ws://host:port)", permanent=True)
     if bundle is not None:
-        return await _open_tls(url, Bundle(bundle), ping_interval=ping_interval, ping_timeout=ping_timeout)
+        return await _open_tls(url, BundleFolder(bundle), ping_interval=ping_interval, ping_timeout=ping_timeout)
     proof = ExecutorProof(token, secrets.token_bytes(NONCE))
     with contextlib.ExitStack() as stack:
         opening = connect(
@@ -130,7 +130,7 @@ async def open_wire(
     return CenterWire(connection, seals)
 
 
-async def _open_tls(url: str, bundle: Bundle, *, ping_interval: float, ping_timeout: float) -> CenterWire:
+async def _open_tls(url: str, bundle: BundleFolder, *, ping_interval: float, ping_timeout: float) -> CenterWire:
     """Connect over TLS; both sides show their certificates."""
     try:
         context = bundle.context()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from cress.executor.settings import Settings
+from cress.executor.settings import ExecutorSettings
 from cress.model.devices import MOST_DEVICES
 from cress.model.node import DISK_KIND, Device
 
@@ -35,7 +35,7 @@ _NAMES_DISK = re.compile(r"\s*(disk|disk_read|disk_write|iops_read|iops_write)\s
 _BOOT = ("/boot", "/efi")
 
 
-class Machine(msgspec.Struct, frozen=True):
+class DiskFiles(msgspec.Struct, frozen=True):
     """The files in which the kernel lists its disks."""
 
     mounts: str = "/proc/self/mountinfo"
@@ -51,7 +51,7 @@ class _Mounted(msgspec.Struct, frozen=True):
     size: int
 
 
-def of_node(settings: Settings, machine: Machine | None = None) -> tuple[Device, ...]:
+def of_node(settings: ExecutorSettings, machine: DiskFiles | None = None) -> tuple[Device, ...]:
     """Return the devices of a node: those of its file and, of kinds that its file does not mention, those that are
     found.
     """
@@ -63,7 +63,7 @@ def of_node(settings: Settings, machine: Machine | None = None) -> tuple[Device,
     if DISK_KIND not in settings.told and not says_disk(settings.resource):
         # The number of devices of a node is limited; surplus disks are left out.
         room = max(0, MOST_DEVICES - len(found) - len(cards))
-        found += disks(settings.directory, machine or Machine())[:room]
+        found += disks(settings.directory, machine or DiskFiles())[:room]
     return (*found, *cards)
 
 
@@ -73,7 +73,7 @@ def says_disk(resource: str) -> bool:
     return any(_NAMES_DISK.match(each) for each in parts) or (len(parts) > 3 and "=" not in parts[3])
 
 
-def disks(home: Path, machine: Machine) -> list[Device]:
+def disks(home: Path, machine: DiskFiles) -> list[Device]:
     """Return the disks of a machine, by name. ``home`` is the executor's folder."""
     largest: dict[str, _Mounted] = {}
     root = ""
@@ -94,7 +94,7 @@ def disks(home: Path, machine: Machine) -> list[Device]:
     return found
 
 
-def _mounted(machine: Machine) -> Iterable[_Mounted]:
+def _mounted(machine: DiskFiles) -> Iterable[_Mounted]:
     """The file systems that can be written to and lie on disks."""
     try:
         lines = Path(machine.mounts).read_text(errors="replace").splitlines()
@@ -119,7 +119,7 @@ def _mounted(machine: Machine) -> Iterable[_Mounted]:
             yield _Mounted(disk, place, room.f_blocks * room.f_frsize)
 
 
-def _whole(number: str, source: str, machine: Machine) -> str:
+def _whole(number: str, source: str, machine: DiskFiles) -> str:
     """Return the name of the whole disk below a file system; empty: there is none."""
     place = Path(machine.numbers, number)
     if not place.exists():
@@ -140,7 +140,7 @@ def _whole(number: str, source: str, machine: Machine) -> str:
     return place.name
 
 
-def _disk_of(folder: Path, machine: Machine) -> str:
+def _disk_of(folder: Path, machine: DiskFiles) -> str:
     with contextlib.suppress(OSError):
         number = folder.stat().st_dev
         return _whole(f"{os.major(number)}:{os.minor(number)}", "", machine)
@@ -159,7 +159,7 @@ def _reached(folder: Path) -> bool:
     return False
 
 
-def _bandwidth(name: str, machine: Machine) -> tuple[int, int, int, int]:
+def _bandwidth(name: str, machine: DiskFiles) -> tuple[int, int, int, int]:
     if name.startswith("nvme"):
         return NVME
     with contextlib.suppress(OSError):

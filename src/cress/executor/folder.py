@@ -69,7 +69,7 @@ class Lock:
             self._fd = -1
 
 
-class Folder:
+class SupervisorFolder:
     """A supervisor's directory, made and locked while in use as a context manager."""
 
     def __init__(self, path: Path) -> None:

@@ -30,7 +30,7 @@ class JournalError(Exception):
     """The journal cannot be used; the message names the file and the way out."""
 
 
-class Journal:
+class JournalFile:
     """The journal of one supervisor, open for writing; ``known`` is the state that its records add up to.
 
     ``write`` is durable when it returns; ``note`` is collected and written by ``flush``: what is noted survives the

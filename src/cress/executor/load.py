@@ -56,7 +56,7 @@ class Sample(NamedTuple):
     free_memory: float
 
 
-class Machine(NamedTuple):
+class CounterFiles(NamedTuple):
     """The directories of the kernel's counters, and the node's network in bit/s (0: the speed of its interfaces)."""
 
     network: int = 0
@@ -119,7 +119,7 @@ def differs(told: Load, load: Load) -> bool:
 # --- reading ---------------------------------------------------------------------------------------------------
 
 
-def processors(machine: Machine, allowed: Iterable[int]) -> tuple[dict[int, int], dict[int, int]]:
+def processors(machine: CounterFiles, allowed: Iterable[int]) -> tuple[dict[int, int], dict[int, int]]:
     """Return busy ticks and all ticks of each of these processors that exists.
 
     Waiting for a disk is idle; stolen time busy.
@@ -142,7 +142,7 @@ def processors(machine: Machine, allowed: Iterable[int]) -> tuple[dict[int, int]
     return busy, ticks
 
 
-def interfaces(machine: Machine) -> list[Path]:
+def interfaces(machine: CounterFiles) -> list[Path]:
     """Return the hardware interfaces; where there are none (in some containers), all but the loopback."""
     try:
         there = [each for each in sorted((machine.sys / "class/net").iterdir()) if each.name != "lo"]
@@ -160,7 +160,7 @@ def speed(found: Iterable[Path]) -> int:
     return total or NETWORK
 
 
-def disks(machine: Machine, devices: Iterable[Device]) -> list[Path]:
+def disks(machine: CounterFiles, devices: Iterable[Device]) -> list[Path]:
     """Return the block devices of these disks; without disks, all hardware ones."""
     blocks: dict[Path, None] = {}
     for each in devices:
@@ -184,9 +184,9 @@ class Sampler:
         resource: str = "",
         every: float = LOAD_EVERY,
         half_life: float = LOAD_HALF_LIFE,
-        machine: Machine | None = None,
+        machine: CounterFiles | None = None,
     ) -> None:
-        self.machine = machine or Machine(offered_network(resource))
+        self.machine = machine or CounterFiles(offered_network(resource))
         self.devices: tuple[Device, ...] = ()
         self.load: Load | None = None
         self._every, self._half_life = every, half_life

@@ -15,7 +15,7 @@ YOUNG = 60.0
 LEAST_FREE = 0.05
 
 
-class Output(NamedTuple):
+class LogFolder(NamedTuple):
     """The folder of one attempt: when it was last written to (seconds since the epoch), its bytes on the disk."""
 
     written: float
@@ -58,7 +58,7 @@ def remove_old_output(
     return gone
 
 
-def _outputs(folder: Path) -> list[Output]:
+def _outputs(folder: Path) -> list[LogFolder]:
     found = []
     try:
         entries = list(os.scandir(folder))
@@ -68,7 +68,7 @@ def _outputs(folder: Path) -> list[Output]:
         if entry.name.isdigit() and entry.is_dir(follow_symlinks=False):
             path = Path(entry.path)
             written, size = _measured(path)
-            found.append(Output(written, int(entry.name), size, path))
+            found.append(LogFolder(written, int(entry.name), size, path))
     return found
 
 

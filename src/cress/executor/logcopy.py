@@ -37,7 +37,7 @@ MOST = 4
 TRIES = 3
 
 
-class Orders(msgspec.Struct, frozen=True):
+class CopyOrders(msgspec.Struct, frozen=True):
     """The attempt whose logs are copied, its node, and the ``sources`` that its job may name."""
 
     node: str
@@ -45,7 +45,7 @@ class Orders(msgspec.Struct, frozen=True):
     sources: AllowedSources = AllowedSources()
 
 
-class Copies:
+class LogCopies:
     """The supervisor's side: the copies that are ordered, waiting and being made."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Copies:
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(fd, "wb") as file:
-                file.write(msgspec.msgpack.encode(Orders(self._node, what, self._sources)))
+                file.write(msgspec.msgpack.encode(CopyOrders(self._node, what, self._sources)))
         except OSError as error:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -123,7 +123,7 @@ class Copies:
 
 def main(orders: Path) -> int:
     """Copy both streams. Return 0 even if that fails: the failure is written to the log."""
-    told = msgspec.msgpack.decode(orders.read_bytes(), type=Orders)
+    told = msgspec.msgpack.decode(orders.read_bytes(), type=CopyOrders)
     what, run = told.what, told.what.run
     os.chdir("/")
     # Opened before the account changes: the new one may not be able to pass through the executor's directory.

@@ -10,7 +10,7 @@ from functools import partial
 from cress.executor import devices, facts
 from cress.executor.background import in_background
 from cress.executor.datasets import Datasets
-from cress.executor.settings import Settings
+from cress.executor.settings import ExecutorSettings
 from cress.executor.versions import versions
 from cress.model.attributes import with_labels
 from cress.model.node import DISK_KIND, Device, Value
@@ -29,7 +29,7 @@ class NodeFacts:
     ``asking`` is the search for versions of compilers that is under way; ``told`` are the versions in the last hello.
     """
 
-    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
+    def __init__(self, settings: ExecutorSettings, say: Callable[[str], None]) -> None:
         self.devices: tuple[Device, ...] | None = None
         self.datasets = Datasets(settings.data, say)
         self._settings = settings

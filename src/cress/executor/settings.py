@@ -19,7 +19,7 @@ LOG_SIZE: int = DEFAULT.log_size
 LOAD_EVERY, LOAD_HALF_LIFE = 2.0, 10.0
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of an executor.
 
     What each means stands in the table ``cress.model.program_settings``, and in docs/configuration.md. ``directory`` is

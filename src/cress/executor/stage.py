@@ -27,7 +27,7 @@ from cress.executor.hidden_folders import hidden_here
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.base import NO_SECRETS, Runtime, announced
 from cress.executor.runtimes.process import ProcessRuntime
-from cress.executor.runtimes.staged import RUNS, Orders, take, take_secrets
+from cress.executor.runtimes.staged import RUNS, StageOrders, take, take_secrets
 from cress.executor.task_identity import account_in, step_down
 from cress.model.reports import Cause
 from cress.shell.executor.starting import StageFailure, StartError
@@ -57,7 +57,7 @@ class Stage:
     files.
     """
 
-    def __init__(self, orders: Orders, secret: Mapping[str, bytes] = NO_SECRETS) -> None:
+    def __init__(self, orders: StageOrders, secret: Mapping[str, bytes] = NO_SECRETS) -> None:
         self.orders = orders
         self._secret = secret
         self.what = orders.what

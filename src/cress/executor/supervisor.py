@@ -25,8 +25,8 @@ from types import FrameType
 from cress.executor import processes
 from cress.executor.agent_socket import AgentSocket
 from cress.executor.alarm import Alarm
-from cress.executor.folder import Folder, FolderInUseError
-from cress.executor.journal import Journal, JournalError
+from cress.executor.folder import FolderInUseError, SupervisorFolder
+from cress.executor.journal import JournalError, JournalFile
 from cress.executor.runtimes import choose, linux
 from cress.executor.runtimes.engines import ENGINES, Engine
 from cress.executor.settings import LOG_SIZE
@@ -37,7 +37,7 @@ from cress.model.node import Device
 from cress.model.reports import Report
 from cress.protocol.messages import Inventory
 from cress.shell.executor.node_devices import NodeDevices, key_of
-from cress.shell.executor.supervisor import Supervisor
+from cress.shell.executor.supervisor import SupervisorLoop
 from cress.shell.executor.task_manager import Task
 
 # Seconds: the selector's clock stands still while the machine sleeps, that of the loop does not.
@@ -49,12 +49,12 @@ CLEARING = 0.01
 HOPELESS = 3
 
 
-class Program:
+class SupervisorProgram:
     """The driver of a supervisor: its signals, its clock, its selector."""
 
     def __init__(
         self,
-        folder: Folder,
+        folder: SupervisorFolder,
         name: str,
         runtime: str = "process",
         writable: tuple[str, ...] = (),
@@ -85,11 +85,11 @@ class Program:
             hide=hide,
             sources=sources,
         )
-        self.journal = Journal(folder.journal)
+        self.journal = JournalFile(folder.journal)
         if self.journal.damage:
             kept = len(self.journal.known.running)
             self.say(f"{self.journal.damage}; its whole records tell of {kept} attempts, all others are stopped")
-        self.loop = Supervisor(self.journal, self, key_of(name, str(folder.path)))
+        self.loop = SupervisorLoop(self.journal, self, key_of(name, str(folder.path)))
         self.processes.manager = self.loop.manager
         self.agent = AgentSocket(
             folder.socket,
@@ -254,8 +254,8 @@ def main(arguments: list[str] | None = None) -> int:
     engines = [each for each in ENGINES if options.engine is None or each.name in options.engine]
     _settle_in()
     try:
-        with Folder(options.directory) as folder:
-            supervisor = Program(
+        with SupervisorFolder(options.directory) as folder:
+            supervisor = SupervisorProgram(
                 folder,
                 options.name,
                 options.runtime,

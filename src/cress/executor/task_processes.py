@@ -17,9 +17,9 @@ import msgspec
 
 from cress.executor import log_limits, ports, processes, stage_failure, state
 from cress.executor.account_rules import TaskAccounts
-from cress.executor.folder import Folder
+from cress.executor.folder import SupervisorFolder
 from cress.executor.log_limits import LogLimits
-from cress.executor.logcopy import Copies
+from cress.executor.logcopy import LogCopies
 from cress.executor.runtimes import choose
 from cress.executor.runtimes.base import Runtime, Spawn, announced
 from cress.executor.runtimes.container import ContainerRuntime
@@ -36,7 +36,7 @@ from cress.model.reports import Cause, Ended, Report, Usage
 from cress.model.run import Run
 from cress.shell.executor.node_devices import NodeDevices, key_of
 from cress.shell.executor.starting import StageFailure, StartError
-from cress.shell.executor.task_manager import SIGKILL, Stage, Task, TaskManager
+from cress.shell.executor.task_manager import SIGKILL, StageState, Task, TaskManager
 
 # Seconds in which processes that the journal does not know have to end.
 STRAYS = 5.0
@@ -52,7 +52,7 @@ class TaskProcesses:
 
     def __init__(
         self,
-        folder: Folder,
+        folder: SupervisorFolder,
         selector: selectors.BaseSelector,
         say: Callable[[str], None],
         *,
@@ -83,7 +83,7 @@ class TaskProcesses:
         self.attempts = os.fsencode(folder.attempts)
         self.log_size = log_size
         self.scratch = ScratchFolders(say)
-        self.copies = Copies(folder.path, name, say, sources)
+        self.copies = LogCopies(folder.path, name, say, sources)
         self.secrets = SecretFiles(key_of(name, str(folder.path)))
         self.log_limits = LogLimits(self.attempts, say)
         if os.geteuid() == 0 and not can_hide_processes():
@@ -257,7 +257,7 @@ class TaskProcesses:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(task.pid, number)
             return
-        if not self.runtime.signal(task.attempt, task.pid, number) and task.stage is Stage.SPAWNING:
+        if not self.runtime.signal(task.attempt, task.pid, number) and task.stage is StageState.SPAWNING:
             # It does not have its own process group yet.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(task.pid, number)

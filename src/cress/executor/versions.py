@@ -36,7 +36,7 @@ QUESTIONS = (
 )
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ProgramVersion(msgspec.Struct, frozen=True):
     """The version that a program printed, and the identity of its file. An empty ``version``: none was found."""
 
     path: str
@@ -51,8 +51,8 @@ def versions(directory: Path, search: str | None = None) -> dict[str, str]:
     ``directory`` keeps the answers; ``search`` is the search path, ``None``: that of this process.
     """
     known = _load(directory / CACHE)
-    answers: dict[str, Answer] = {}
-    asked: list[tuple[Question, Answer, subprocess.Popen[bytes] | None]] = []
+    answers: dict[str, ProgramVersion] = {}
+    asked: list[tuple[Question, ProgramVersion, subprocess.Popen[bytes] | None]] = []
     for question in QUESTIONS:
         place = _place(question.command[0], search)
         if place is None:
@@ -73,7 +73,7 @@ def versions(directory: Path, search: str | None = None) -> dict[str, str]:
     return {name: answer.version for name, answer in answers.items() if answer.version}
 
 
-def _place(program: str, search: str | None) -> Answer | None:
+def _place(program: str, search: str | None) -> ProgramVersion | None:
     """Return the file of a program, without a version; ``None``: there is none."""
     found = shutil.which(program, path=search)
     if found is None:
@@ -83,10 +83,10 @@ def _place(program: str, search: str | None) -> Answer | None:
         status = os.stat(found)  # noqa: PTH116 - a text, as shutil gives it
     except OSError:
         return None
-    return Answer(found, status.st_size, status.st_mtime_ns, "")
+    return ProgramVersion(found, status.st_size, status.st_mtime_ns, "")
 
 
-def _ask(question: Question, place: Answer) -> subprocess.Popen[bytes] | None:
+def _ask(question: Question, place: ProgramVersion) -> subprocess.Popen[bytes] | None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CRESS_")} | {"LC_ALL": "C"}
     try:
         return subprocess.Popen(
@@ -115,13 +115,13 @@ def _hear(question: Question, process: subprocess.Popen[bytes] | None, deadline:
     return found[1] if found and process.returncode == 0 else ""
 
 
-def _load(path: Path) -> dict[str, Answer]:
+def _load(path: Path) -> dict[str, ProgramVersion]:
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Answer])
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, ProgramVersion])
     return {}
 
 
-def _store(path: Path, answers: dict[str, Answer]) -> None:
+def _store(path: Path, answers: dict[str, ProgramVersion]) -> None:
     new = path.with_suffix(".new")
     with contextlib.suppress(OSError):
         new.write_bytes(msgspec.json.encode(answers))

@@ -36,7 +36,7 @@ _BASES = {"0x": 16, "0o": 8}
 _TEXTS = ("str", "int", "float", "bool", "timestamp", "value", "merge")
 
 
-class Node:
+class YamlNode:
     """One value: ``value`` is a text, a list of nodes, or of a mapping a list of pairs of nodes; ``line`` counts from
     1.
 
@@ -52,12 +52,12 @@ class Node:
         self.literal = literal
 
 
-def is_kind(node: Node, kind: str) -> bool:
+def is_kind(node: YamlNode, kind: str) -> bool:
     """Return whether a node is a ``map`` or a ``seq``."""
     return node.tag == TAG + kind and isinstance(node.value, list)
 
 
-def is_empty(node: Node) -> bool:
+def is_empty(node: YamlNode) -> bool:
     """Return whether a node is empty."""
     return node.tag == TAG + "null" and not isinstance(node.value, list)
 
@@ -65,7 +65,7 @@ def is_empty(node: Node) -> bool:
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
-def documents(text: str, file: str, hint: str) -> list[Node]:
+def documents(text: str, file: str, hint: str) -> list[YamlNode]:
     """Return the documents of a text. Raises InputError with file and line; ``hint`` says what is expected."""
     try:
         try:
@@ -80,7 +80,7 @@ def documents(text: str, file: str, hint: str) -> list[Node]:
         raise error.at(file=file) from None
 
 
-def document(text: str, file: str, hint: str) -> Node | None:
+def document(text: str, file: str, hint: str) -> YamlNode | None:
     """Return the only document of a text that is not empty; None if there is none. Raises as ``documents`` does."""
     found = [each for each in documents(text, file, hint) if not is_empty(each)]
     if len(found) > 1:
@@ -112,7 +112,7 @@ def _told(text: str, error: _SyntaxMistake, file: str, hint: str) -> InputError:
     return InputError(f"is not valid YAML: {problem}", hint=hint, file=file, line=line)
 
 
-def parsed(text: str, *, fast: bool) -> Iterator[Node]:
+def parsed(text: str, *, fast: bool) -> Iterator[YamlNode]:
     """Yield the documents as the parser in C (``fast``) or the one in Python finds them."""
     import yaml
 
@@ -128,7 +128,7 @@ def parsed(text: str, *, fast: bool) -> Iterator[Node]:
         raise _SyntaxMistake(str(error).splitlines()[0], 0) from None
 
 
-def _composed(yaml: Any, events: Iterator[Any]) -> Iterator[Node]:
+def _composed(yaml: Any, events: Iterator[Any]) -> Iterator[YamlNode]:
     """Yield the documents of these events."""
     scalar, alias, mapping, sequence = (
         yaml.ScalarEvent,
@@ -137,19 +137,19 @@ def _composed(yaml: Any, events: Iterator[Any]) -> Iterator[Node]:
         yaml.SequenceStartEvent,
     )
     ends = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
-    anchors: dict[str, Node] = {}
-    stack: list[list[Node]] = []
-    open_: list[tuple[str, Node]] = []
+    anchors: dict[str, YamlNode] = {}
+    stack: list[list[YamlNode]] = []
+    open_: list[tuple[str, YamlNode]] = []
     truths = _TRUTHS
-    items: list[Node] = []
+    items: list[YamlNode] = []
     for event in events:
         kind = type(event)
         if kind is scalar:
-            node = Node(_tag(event, truths), event.value, event.start_mark.line + 1, event.style == "|")
+            node = YamlNode(_tag(event, truths), event.value, event.start_mark.line + 1, event.style == "|")
         elif kind is mapping or kind is sequence:
             word = "map" if kind is mapping else "seq"
             tag = event.tag if event.tag and event.tag != "!" else TAG + word
-            node = Node(tag, None, event.start_mark.line + 1, False)
+            node = YamlNode(tag, None, event.start_mark.line + 1, False)
             if event.anchor:
                 anchors[event.anchor] = node
             stack.append(items)
@@ -240,11 +240,11 @@ class ValueMaker:
         self._most = most
         self._count = 0
 
-    def make(self, node: Node) -> Any:
+    def make(self, node: YamlNode) -> Any:
         """Return the value of a node. Raises InputError with the line."""
         return self._value(node, 0, texts=False)
 
-    def _value(self, node: Node, depth: int, *, texts: bool) -> Any:
+    def _value(self, node: YamlNode, depth: int, *, texts: bool) -> Any:
         self._count += 1
         if self._count > self._most or depth > DEEPEST:
             raise InputError(f"is too much for {self._what}", hint="fewer aliases and levels", line=node.line)
@@ -261,7 +261,7 @@ class ValueMaker:
             return int(node.value.replace("_", ""), _BASES.get(node.value.lstrip("+-")[:2], 10))
         return joined(node.value)
 
-    def _inner(self, node: Node, depth: int, *, texts: bool) -> Any:
+    def _inner(self, node: YamlNode, depth: int, *, texts: bool) -> Any:
         if is_kind(node, "map"):
             return self._mapping(node, depth, texts=texts)
         if not is_kind(node, "seq"):
@@ -272,9 +272,9 @@ class ValueMaker:
             items.lines.append(each.line)
         return items
 
-    def _mapping(self, node: Node, depth: int, *, texts: bool) -> LinedMapping:
+    def _mapping(self, node: YamlNode, depth: int, *, texts: bool) -> LinedMapping:
         found = LinedMapping(node.line)
-        merged: list[Node] = []
+        merged: list[YamlNode] = []
         for key_node, value_node in node.value:
             line = key_node.line
             if key_node.tag == TAG + "merge":
@@ -301,7 +301,7 @@ class ValueMaker:
         return found
 
 
-def _unknown(node: Node) -> InputError:
+def _unknown(node: YamlNode) -> InputError:
     kind = node.tag.removeprefix(TAG) or "its tag"
     return InputError(f"{kind} means nothing here", hint="texts and numbers", line=node.line)
 

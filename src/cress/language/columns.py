@@ -66,7 +66,7 @@ class Column:
         return len(self.values) > 2 * self.live + SLACK
 
 
-class Table:
+class AnswerTable:
     """The answers to one question for the distinct values of a column; undefined (NaN) where there is no value."""
 
     def __init__(self, column: Column, question: Question, nothing: float | None = None) -> None:
@@ -103,7 +103,7 @@ class Columns:
         self.columns: dict[Key, Column] = {}
         # How many nodes have each attribute.
         self.holders: dict[str, int] = {}
-        self.tables: dict[object, Table] = {}
+        self.tables: dict[object, AnswerTable] = {}
         # Grows whenever a program has to read its tables again.
         self.stamp = 0
 
@@ -182,7 +182,7 @@ class Columns:
         self.codes[column.row, : len(codes)] = codes
         column.epoch += 1
 
-    def table(self, column: Column, about: object, question: Question, nothing: float | None = None) -> Table:
+    def table(self, column: Column, about: object, question: Question, nothing: float | None = None) -> AnswerTable:
         """The table of a question; ``about`` names it among all questions to this column."""
         key = (column.row, about)
         found = self.tables.get(key)
@@ -190,7 +190,7 @@ class Columns:
             if len(self.tables) >= MOST_TABLES:
                 # Programs keep theirs.
                 self.tables.clear()
-            found = self.tables[key] = Table(column, question, nothing)
+            found = self.tables[key] = AnswerTable(column, question, nothing)
         return found
 
     def _more(self, rows: int, nodes: int) -> None:

@@ -71,7 +71,7 @@ def parse_requirement(text: str, *, stored: bool = False) -> Requirement:
                 sense.condition(clause.expression)
             check_jobs(text, clause)
         return requirement
-    reader = _Reader(text)
+    reader = _TreeReader(text)
     clauses = reader.clauses(parse_raw(text))
     if len(clauses) > MOST_CLAUSES:
         raise InputError(f"{len(clauses)} clauses are too many", hint=f"at most {MOST_CLAUSES}")
@@ -86,7 +86,7 @@ def parse_rank(text: str, *, stored: bool = False) -> Rank:
     """
     if not text.strip():
         return Rank()
-    reader = _Reader(text, stored)
+    reader = _TreeReader(text, stored)
     raw = parse_raw(text)
     signed = [(1.0, raw)]
     if isinstance(raw, Arithmetic) and raw.operators[0] in "+-":
@@ -115,10 +115,10 @@ def parse_expression(text: str) -> Expression:
     """A condition over one node, which may make no sense. Raises InputError, which points at the character."""
     if not text.strip():
         raise InputError("nothing is given", hint="a condition such as GCC >= 4.5")
-    return _Reader(text).checker.condition(parse_raw(text))
+    return _TreeReader(text).checker.condition(parse_raw(text))
 
 
-class _Reader:
+class _TreeReader:
     """Finds the clauses or terms in the tree of one text."""
 
     def __init__(self, text: str, stored: bool = False) -> None:

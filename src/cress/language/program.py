@@ -51,7 +51,7 @@ from cress.model.errors import InputError
 from cress.model.resources import DISK, Measure
 
 if TYPE_CHECKING:
-    from cress.language.columns import Column, Columns, Question, Table
+    from cress.language.columns import AnswerTable, Column, Columns, Question
 
 _UNDEFINED = float("nan")
 _ALL = np.zeros(0, np.int64)
@@ -194,7 +194,7 @@ class _Compiler:
         self.columns = columns
         self.code: list[tuple[int, int, int]] = []
         self.constants: list[float] = []
-        self.tables: list[Table] = []
+        self.tables: list[AnswerTable] = []
         self.names: list[tuple[str, ...]] = []
         self.dynamic = False
         self.deepest = 1

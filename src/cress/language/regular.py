@@ -86,7 +86,7 @@ class Regular:
     __slots__ = ("_after", "_anchored", "_before", "_empty", "_first", "_last", "_masks", "_takes", "_unions")
 
     def __init__(self, pattern: str) -> None:
-        reader = _Reader(pattern)
+        reader = _PatternReader(pattern)
         whole = reader.read()
         self._empty, self._first, self._last = whole.empty, whole.first, whole.last
         self._takes = reader.takes
@@ -145,7 +145,7 @@ def compiled(pattern: str) -> Regular:
     return Regular(pattern)
 
 
-class _Reader:
+class _PatternReader:
     """Reads a pattern from left to right: alternatives of sequences of repeated atoms."""
 
     def __init__(self, pattern: str) -> None:

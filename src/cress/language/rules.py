@@ -43,7 +43,7 @@ _BEGINNING = re.compile(r"[0-9]+(?:\.[0-9]+)*(?:\.\*)?")
 
 
 @v_args(inline=True)
-class Rules(Transformer):  # type: ignore[type-arg]
+class GrammarRules(Transformer):  # type: ignore[type-arg]
     """One method for each rule of the grammar."""
 
     def either(self, *operands: Raw) -> Raw:
@@ -134,7 +134,7 @@ class Rules(Transformer):  # type: ignore[type-arg]
 
 def lark_parser() -> Lark:
     """The parser, which takes a while to make."""
-    return Lark(GRAMMAR, parser="lalr", lexer="contextual", transformer=Rules(), maybe_placeholders=False)
+    return Lark(GRAMMAR, parser="lalr", lexer="contextual", transformer=GrammarRules(), maybe_placeholders=False)
 
 
 def _relaxed(raw: Raw) -> bool:

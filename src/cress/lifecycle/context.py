@@ -10,12 +10,12 @@ import msgspec
 from cress.core.estimator import Estimator
 from cress.core.outlook import Behind
 from cress.core.scheduler import Scheduler
-from cress.lifecycle.effects import Step
+from cress.lifecycle.effects import StepResult
 from cress.lifecycle.facts import CoreFact
 from cress.lifecycle.notices import Noticed
 from cress.lifecycle.tables.family_rows import Family, ReplicaState, key_of, needs_name
 from cress.lifecycle.tables.group_load import GroupLoad
-from cress.lifecycle.tables.replica_index import Standing
+from cress.lifecycle.tables.replica_index import StandingIndex
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.tables import General, Tables
 from cress.lifecycle.tables.terms import Terms
@@ -64,7 +64,7 @@ class Context:
         self.as_version_5 = False
         # Whether changes of the configuration are kept as revisions: since version 6.5.
         self.keeps_revisions = True
-        self.out = Step()
+        self.out = StepResult()
         self.unsettled = Unsettled()
         self.noticed = Noticed()
         # What the scheduler was told and decided in this step.
@@ -82,7 +82,7 @@ class Context:
         self.attempts_on: dict[str, dict[int, LiveAttempt]] = {}
         self.behind: dict[int, list[int]] = {}
         self.named: dict[tuple[str, str], int] = {}
-        self.standings: dict[int, Standing] = {}
+        self.standings: dict[int, StandingIndex] = {}
         self.homes: dict[str, set[int]] = {}
         self.user_load = UserLoad()
         self.group_load = GroupLoad()

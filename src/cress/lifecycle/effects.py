@@ -152,7 +152,7 @@ Notice: TypeAlias = (
 )
 
 
-class Step(msgspec.Struct):
+class StepResult(msgspec.Struct):
     """The result of one step.
 
     ``more``: deciding was cut short, the next step is due at once. ``replies`` has one entry for each input: the ids of

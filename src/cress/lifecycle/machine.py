@@ -18,7 +18,7 @@ from cress.lifecycle.attempts import end_reasons
 from cress.lifecycle.attempts.reports import reported
 from cress.lifecycle.configure import configured, padded
 from cress.lifecycle.context import Context, Unsettled
-from cress.lifecycle.effects import Halt, Step
+from cress.lifecycle.effects import Halt, StepResult
 from cress.lifecycle.facts import Configured, Facts, Widened, told_of
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import (
@@ -111,21 +111,21 @@ class Machine(Context):
 
     # --- stepping --------------------------------------------------------------------------------------------
 
-    def step(self, now: int, utc: int, inputs: Sequence[Input] = ()) -> Step:
+    def step(self, now: int, utc: int, inputs: Sequence[Input] = ()) -> StepResult:
         """Take in ``inputs`` in their order, decide, and say what is to be done.
 
         An input that is refused changes nothing, and its reply is the ``InputError``.
         """
         return whole(self.stepping(now, utc, inputs))
 
-    def stepping(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[Step]:
+    def stepping(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[StepResult]:
         """Do ``step`` in slices.
 
         At a pause everything may be read: what has ended so far is in ``out``. Nothing may change the machine before
         the step is over.
         """
         self.now, self.utc = now, utc
-        self.out = out = Step()
+        self.out = out = StepResult()
         self.unsettled, self.noticed, self.told = Unsettled(), Noticed(), []
         offset = self.general.wall_offset
         if offset is None or abs(utc - now - offset) > CLOCK_STEP:

@@ -22,7 +22,7 @@ _OF_JOB, _OF_NODE = frozenset({"job", "kept", "index"}), frozenset({"node"})
 _NO_CHANGES = TableChanges()
 
 
-class Revision(NamedTuple):
+class NamesRevision(NamedTuple):
     """The state of the table after the record of a number. Numbers of different epochs cannot be compared."""
 
     epoch: str
@@ -32,12 +32,12 @@ class Revision(NamedTuple):
         return f"{self.epoch}-{self.number}"
 
 
-def parse_revision(text: str) -> Revision | None:
+def parse_revision(text: str) -> NamesRevision | None:
     """Return the revision that was written as this text; None if none was."""
     epoch, _, number = text.rpartition("-")
     if not (epoch and number.isascii() and number.isdigit() and len(number) < 19):
         return None
-    return Revision(epoch, int(number))
+    return NamesRevision(epoch, int(number))
 
 
 class PlaceChange(NamedTuple):
@@ -59,7 +59,7 @@ class NameTable:
     """Places by name of the job, and by attempt. ``revision`` is that of the last step that was taken over."""
 
     def __init__(self, most_kept: int = MOST_KEPT) -> None:
-        self.revision = Revision("", 0)
+        self.revision = NamesRevision("", 0)
         self._places: dict[int, Place] = {}
         self._by_name: dict[str, dict[int, Place]] = {}
         self._changes: deque[PlaceChange] = deque()
@@ -72,7 +72,7 @@ class NameTable:
     def __len__(self) -> int:
         return len(self._places)
 
-    def load(self, context: Context, revision: Revision) -> None:
+    def load(self, context: Context, revision: NamesRevision) -> None:
         """Take over a whole state, of a new epoch."""
         self.revision = revision
         self._known_since = revision.number
@@ -107,7 +107,7 @@ class NameTable:
         found = self._by_name.get(name, {}).values()
         return sorted((place for place in found if group is None or place.group == group), key=order)
 
-    def since(self, name: str, revision: Revision) -> list[PlaceChange] | None:
+    def since(self, name: str, revision: NamesRevision) -> list[PlaceChange] | None:
         """Return the changes of a name behind a revision, in their order; None if they are not all known any more."""
         now = self.revision
         if revision.epoch != now.epoch or not self._known_since <= revision.number <= now.number:

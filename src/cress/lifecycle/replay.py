@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from cress.lifecycle.effects import Step
+from cress.lifecycle.effects import StepResult
 from cress.lifecycle.facts import packed
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import Record, has_facts, inputs_of
@@ -61,7 +61,7 @@ def replay(machine: Machine, records: Iterable[Record]) -> Difference | None:
     return None
 
 
-def stepped(machine: Machine, record: Record) -> Step:
+def stepped(machine: Machine, record: Record) -> StepResult:
     """Step a machine through the inputs of a record, by the rules of the release that wrote it."""
     machine.as_version_5 = not has_facts(record)
     machine.keeps_revisions = record.version >= (6, 5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cress.core.advance.choice import Found, find, no_reservation
+from cress.core.advance.choice import FoundNodes, find, no_reservation
 from cress.lifecycle.context import Context
 from cress.lifecycle.inputs import Reserve, Unreserve
 from cress.model.advance import AdvanceReservation
@@ -24,7 +24,7 @@ def take(context: Context, word: Reserve | Unreserve) -> None:
     context.observe(AdvanceReserved(found.reservation))
 
 
-def checked(context: Context, reservation: AdvanceReservation, *, replace: bool) -> Found:
+def checked(context: Context, reservation: AdvanceReservation, *, replace: bool) -> FoundNodes:
     """Return a reservation with its nodes, and the tasks that would have to stop; raises ``InputError`` and
     ``NotAccepted``.
     """

@@ -36,7 +36,7 @@ _PLAIN = Dimensions()
 Lines: TypeAlias = Callable[[str], int]
 
 
-class Configured(msgspec.Struct, frozen=True):
+class DeviceFile(msgspec.Struct, frozen=True):
     """The contents of a device file: ``devices``, patterns of ``data`` paths, and the kinds of devices that it
     mentions.
 
@@ -55,7 +55,7 @@ def read_devices(
     line_of: Lines = lambda _: 0,
     dimensions: Dimensions | None = None,
     located: bool = True,
-) -> Configured:
+) -> DeviceFile:
     """Read a mapping with the keys ``disks``, ``devices`` and ``data``, all of which may be missing.
 
     ``dimensions`` are those of the cluster, whose custom ones are the kinds of devices; ``None``: they are not known
@@ -76,7 +76,7 @@ def read_devices(
     if errors:
         placed = [each.at(file=file, line=line_of(each.field)) for each in errors]
         raise placed[0] if len(placed) == 1 else InputErrors(placed)
-    return Configured(tuple(reading.devices), data, tuple(reading.told))
+    return DeviceFile(tuple(reading.devices), data, tuple(reading.told))
 
 
 class _Reading:

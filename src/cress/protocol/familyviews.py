@@ -8,11 +8,11 @@ from __future__ import annotations
 import msgspec
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class FamilyPart(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the view of a job."""
 
 
-class ServiceView(Part, frozen=True):
+class ServiceView(FamilyPart, frozen=True):
     """A service or database that is alive.
 
     ``ready`` of ``wanted`` tasks are ready; ``version`` counts its versions from 1, and ``updated`` tasks are of this
@@ -40,7 +40,7 @@ class ServiceView(Part, frozen=True):
     failures: int = 0
 
 
-class CronView(Part, frozen=True):
+class CronView(FamilyPart, frozen=True):
     """A cron job that is alive: its ``next`` moments (three at most), and its ``last`` run, the job ``last_job``.
 
     Counts: ``runs`` that were made, moments ``skipped`` because a run was not over, moments ``missed``.
@@ -59,7 +59,7 @@ class CronView(Part, frozen=True):
     missed: int = 0
 
 
-class StepView(Part, frozen=True):
+class StepView(FamilyPart, frozen=True):
     """A step of a dag: the job ``id``; ``after`` are the steps that must end first, and how."""
 
     name: str
@@ -69,7 +69,7 @@ class StepView(Part, frozen=True):
     reason: str = ""
 
 
-class DagView(Part, frozen=True):
+class DagView(FamilyPart, frozen=True):
     """A dag. Its steps are told of a single job; ``resumed`` is the dag whose steps that succeeded were left out."""
 
     steps: tuple[StepView, ...] = ()

@@ -58,7 +58,7 @@ def center_proof(token: str, theirs: bytes, ours: bytes) -> str:
     return f"{VERSION} {ours.hex()} {mac(token.encode(), 'api center', theirs, ours).hex()}"
 
 
-class Session:
+class SessionKey:
     """The key of a session: of ``theirs``, the client's nonce, and ``ours``, the center's."""
 
     def __init__(self, token: str, theirs: bytes, ours: bytes) -> None:
@@ -87,7 +87,7 @@ class Session:
         return mac(self._key, "request", *(field.encode("utf-8", "surrogateescape") for field in fields)).hex()
 
 
-def begin(token: str, theirs: bytes, answer: str | None) -> Session:
+def begin(token: str, theirs: bytes, answer: str | None) -> SessionKey:
     """Return the session for the center's answer to the nonce ``theirs``. Raises ProofError when it is not proven."""
     fields = (answer or "").split()
     if len(fields) != 3 or fields[0] != VERSION:
@@ -95,7 +95,7 @@ def begin(token: str, theirs: bytes, answer: str | None) -> Session:
     ours = nonce_of(fields[1])
     if not hmac.compare_digest(center_proof(token, theirs, ours).encode(), (answer or "").encode("utf-8", "replace")):
         raise ProofError("wrong cluster or wrong token")
-    return Session(token, theirs, ours)
+    return SessionKey(token, theirs, ours)
 
 
 def wrap(message: str | bytes) -> bytes:

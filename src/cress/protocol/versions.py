@@ -26,7 +26,7 @@ Message: TypeAlias = FromAgent | FromCenter | FromSupervisor | ToSupervisor
 _M = TypeVar("_M")
 
 
-class Step(NamedTuple):
+class VersionStep(NamedTuple):
     """The changes of a major version, by message type: ``newer`` converts messages of the version before.
 
     ``older`` does the reverse; ``None``: the version before has nothing for it, and the message is left out. Messages
@@ -42,8 +42,10 @@ def _leave_out(_: Fields) -> None:
 
 
 # By major version, what it has changed of the one before.
-STEPS: Mapping[int, Step] = {
-    6: Step(newer={}, older=dict.fromkeys(("Greeting", "AskMaterial", "Material", "Bulk", "OpenBulk"), _leave_out))
+STEPS: Mapping[int, VersionStep] = {
+    6: VersionStep(
+        newer={}, older=dict.fromkeys(("Greeting", "AskMaterial", "Material", "Bulk", "OpenBulk"), _leave_out)
+    )
 }
 
 
@@ -78,7 +80,9 @@ class Dialect:
     ``ours`` and ``steps`` are those of this release; tests try others.
     """
 
-    def __init__(self, theirs: Version = PROTOCOL, ours: Version = PROTOCOL, steps: Mapping[int, Step] = STEPS) -> None:
+    def __init__(
+        self, theirs: Version = PROTOCOL, ours: Version = PROTOCOL, steps: Mapping[int, VersionStep] = STEPS
+    ) -> None:
         self.version = min(theirs, ours)
         self._newer = theirs > ours
         # From the version next to theirs up to ours.
@@ -116,7 +120,7 @@ class Dialect:
         """Read a message of an agent to its supervisor."""
         return self._read(_TO_SUPERVISOR, data)
 
-    def _read(self, reader: _Reader[_M], data: bytes) -> _M | None:
+    def _read(self, reader: _MessageReader[_M], data: bytes) -> _M | None:
         """Read a message. Raises ``msgspec.MsgspecError`` for whatever is not one, however it is built."""
         try:
             return self._converted(reader, data)
@@ -128,7 +132,7 @@ class Dialect:
                 raise
             raise msgspec.DecodeError(f"it is not a message ({type(error).__name__})") from None
 
-    def _converted(self, reader: _Reader[_M], data: bytes) -> _M | None:
+    def _converted(self, reader: _MessageReader[_M], data: bytes) -> _M | None:
         if self._up:
             fields: Fields | None = msgspec.msgpack.decode(data, type=dict[str, Any])
             if fields is not None and fields.get("type") in self._up:
@@ -144,7 +148,7 @@ class Dialect:
             raise
 
 
-class _Reader(Generic[_M]):
+class _MessageReader(Generic[_M]):
     """Reads the messages of one direction. ``kinds`` are their types."""
 
     def __init__(self, union: Any) -> None:
@@ -153,10 +157,10 @@ class _Reader(Generic[_M]):
         self.kinds = {each.__name__ for each in union.__args__}
 
 
-_FROM_AGENT: _Reader[FromAgent] = _Reader(FromAgent)
-_FROM_CENTER: _Reader[FromCenter] = _Reader(FromCenter)
-_FROM_SUPERVISOR: _Reader[FromSupervisor] = _Reader(FromSupervisor)
-_TO_SUPERVISOR: _Reader[ToSupervisor] = _Reader(ToSupervisor)
+_FROM_AGENT: _MessageReader[FromAgent] = _MessageReader(FromAgent)
+_FROM_CENTER: _MessageReader[FromCenter] = _MessageReader(FromCenter)
+_FROM_SUPERVISOR: _MessageReader[FromSupervisor] = _MessageReader(FromSupervisor)
+_TO_SUPERVISOR: _MessageReader[ToSupervisor] = _MessageReader(ToSupervisor)
 
 
 class _Kind(msgspec.Struct):

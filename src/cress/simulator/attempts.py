@@ -83,7 +83,7 @@ class Attempts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class History:
+class AttemptHistory:
     """The result of a run: its attempts, the ``JobEnd`` of each job ``[n]``, and the number of events.
 
     ``refusals`` are the reasons of jobs that were not accepted, by position. ``fragments`` is ``None`` if no lease had

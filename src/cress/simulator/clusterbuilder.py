@@ -12,7 +12,7 @@ from cress.model.errors import InputError, InputErrors
 from cress.model.node import Node
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.units import parse_count, parse_dimension
-from cress.simulator.workload import Cluster, Drain, Outage, WrittenReservation
+from cress.simulator.workload import Outage, PlannedDrain, SimulatedCluster, WrittenReservation
 
 MOST_NODES = 1_000_000
 
@@ -29,7 +29,7 @@ class Builder:
         self.neighbours: list[tuple[str, str]] = []
         self.distances: tuple[Distance, ...] = ()
         self.outages: list[Outage] = []
-        self.drains: list[Drain] = []
+        self.drains: list[PlannedDrain] = []
         self.reservations: list[WrittenReservation] = []
         self.licences: tuple[tuple[str, int], ...] = ()
 
@@ -77,7 +77,7 @@ class Builder:
                 self.wrong(error.at(line=line, field=name))
         return self.dimensions.vector(**found) if len(found) == len(given) else None
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> SimulatedCluster:
         """Return the cluster. Raises the mistakes, or ``InputError`` if there is no node."""
         if len(self.errors) == 1:
             raise self.errors[0]
@@ -85,7 +85,7 @@ class Builder:
             raise InputErrors(self.errors)
         if not self.nodes:
             raise InputError("no nodes in it", hint="at least one under nodes:", file=self.file, field="nodes")
-        return Cluster(
+        return SimulatedCluster(
             self.dimensions,
             tuple(self.nodes),
             tuple(self.neighbours),

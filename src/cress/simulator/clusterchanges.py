@@ -10,7 +10,7 @@ from cress.model.errors import InputError
 from cress.model.times import NEVER
 from cress.model.units import one_of, parse_duration
 from cress.simulator.clusterbuilder import Builder
-from cress.simulator.workload import Drain, Outage
+from cress.simulator.workload import Outage, PlannedDrain
 from cress.simulator.yamltext import check_keys, plain_text
 
 OUTAGE_KEYS = ("node", "from", "to")
@@ -22,7 +22,7 @@ def read_changes(builder: Builder, document: Any) -> None:
     for node, start, end, _ in _spans(builder, document, "outages", OUTAGE_KEYS):
         builder.outages.append(Outage(node, start, end))
     for node, start, end, deadline in _spans(builder, document, "drains", DRAIN_KEYS):
-        builder.drains.append(Drain(node, start, deadline, end))
+        builder.drains.append(PlannedDrain(node, start, deadline, end))
 
 
 def _spans(

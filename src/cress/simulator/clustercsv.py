@@ -11,12 +11,12 @@ from cress.model.node import Node
 from cress.model.resources import BASE_DIMENSIONS, Dimensions
 from cress.simulator.clusterbuilder import Builder
 from cress.simulator.traces import openb
-from cress.simulator.workload import Cluster
+from cress.simulator.workload import SimulatedCluster
 
 TABLE_KEYS = ("name", "count", "rack")
 
 
-def read(text: str, file: str) -> Cluster:
+def read(text: str, file: str) -> SimulatedCluster:
     """Return the cluster of this table. Raises ``InputError`` with file, line and field for every mistake."""
     reader = csv.reader(text.splitlines())
     header = [cell.strip() for cell in next(reader, [])]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cress.model.errors import InputError
 from cress.simulator.files import text_of
-from cress.simulator.workload import Cluster
+from cress.simulator.workload import SimulatedCluster
 
 # Suffix of the file → the module whose ``read`` returns the cluster of a text.
 FORMATS: dict[str, str] = {
@@ -19,7 +19,7 @@ FORMATS: dict[str, str] = {
 }
 
 
-def load_cluster(path: Path) -> Cluster:
+def load_cluster(path: Path) -> SimulatedCluster:
     """Read a cluster file. Raises ``InputError`` with file, line and field for every mistake found."""
     try:
         with text_of(path) as file:
@@ -33,6 +33,6 @@ def load_cluster(path: Path) -> Cluster:
     for suffix, module in FORMATS.items():
         if name.endswith(suffix):
             # Parsers are imported when they are needed.
-            cluster: Cluster = import_module(module).read(text, str(path))
+            cluster: SimulatedCluster = import_module(module).read(text, str(path))
             return cluster
     raise InputError(f"unknown suffix {path.suffix!r}", hint="one of " + ", ".join(FORMATS), file=str(path))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
 from typing import Any
 
-from cress.core.advance.choice import Overlap
+from cress.core.advance.choice import Conflict
 from cress.core.advance.given import reservation_of
 from cress.formats.yaml_text import LinedMapping, line_of
 from cress.lifecycle.inputs import Reserve
@@ -14,7 +14,7 @@ from cress.model.advancetext import ReservationText, split_names
 from cress.model.errors import InputError, InputErrors
 from cress.model.units import DURATION_LIMIT, format_duration, parse_duration
 from cress.simulator.clusterbuilder import Builder
-from cress.simulator.workload import UNDATED_START, Cluster, WrittenReservation
+from cress.simulator.workload import UNDATED_START, SimulatedCluster, WrittenReservation
 from cress.simulator.yamltext import check_keys, plain_text
 
 KEYS = {
@@ -50,7 +50,7 @@ def read_reservations(builder: Builder, document: Any) -> None:
         builder.reservations.append(WrittenReservation(text, builder.file, line))
 
 
-def reserve_all(cluster: Cluster, utc: int, zone: tzinfo) -> list[Reserve]:
+def reserve_all(cluster: SimulatedCluster, utc: int, zone: tzinfo) -> list[Reserve]:
     """Return the words that make the reservations of a trace which begins at ``utc`` (µs since the epoch); raises
     ``InputError`` with file and line.
     """
@@ -64,7 +64,7 @@ def reserve_all(cluster: Cluster, utc: int, zone: tzinfo) -> list[Reserve]:
     return words
 
 
-def check_replies(cluster: Cluster, replies: Sequence[object], utc: int) -> None:
+def check_replies(cluster: SimulatedCluster, replies: Sequence[object], utc: int) -> None:
     """Raise ``InputError`` with file and line for the reservations that were refused; ``replies`` are those to
     ``reserve_all``.
     """
@@ -82,7 +82,7 @@ def _placed(error: InputError, written: WrittenReservation, utc: int) -> InputEr
     known.
     """
     what = error.what
-    if isinstance(error, Overlap) and utc == UNDATED_START:
+    if isinstance(error, Conflict) and utc == UNDATED_START:
         times = f"from {_in_trace(error.start, utc)} to {_in_trace(error.end, utc)}"
         what = f"node {error.node} is reserved by {error.name} {times}"
     return InputError(

@@ -26,7 +26,7 @@ from cress.model.vectors import parse_vector
 from cress.simulator.clusterbuilder import Builder
 from cress.simulator.clusterchanges import read_changes
 from cress.simulator.clusterreservations import read_reservations
-from cress.simulator.workload import Cluster
+from cress.simulator.workload import SimulatedCluster
 from cress.simulator.yamltext import check_keys, parse_yaml, plain_text
 
 TOP_KEYS = ("dimensions", "nodes", "neighbours", "distances", "outages", "drains", "licences", "reservations")
@@ -44,7 +44,7 @@ NODE_KEYS = (
 )
 
 
-def read(text: str, file: str) -> Cluster:
+def read(text: str, file: str) -> SimulatedCluster:
     """Return the cluster of this text. Raises ``InputError`` with file, line and field for every mistake."""
     document = parse_yaml(text, file)
     errors: list[InputError] = []

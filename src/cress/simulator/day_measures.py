@@ -8,7 +8,7 @@ import numpy as np
 
 from cress.model.groups.timetable import local_time
 from cress.model.times import DAY, HOUR, SECOND
-from cress.simulator.attempts import Attempts, History
+from cress.simulator.attempts import AttemptHistory, Attempts
 from cress.simulator.series import Floats, Ints, Steps, accumulate
 from cress.simulator.services import Shortage, shortage_of
 from cress.simulator.workload import NO_LIMIT, Workload
@@ -58,14 +58,14 @@ class DayMeasures:
         return result
 
 
-def has_day(workload: Workload, history: History) -> bool:
+def has_day(workload: Workload, history: AttemptHistory) -> bool:
     """Return whether the measures of the day say something: there are services, or tasks that use a part of what they
     reserve.
     """
     return history.services is not None or workload.use is not None
 
 
-def day_of(workload: Workload, history: History) -> DayMeasures:
+def day_of(workload: Workload, history: AttemptHistory) -> DayMeasures:
     """Return the measures, from the first submission to the last one, or to the end of the last service."""
     attempts = history.attempts
     start, end = window(workload)

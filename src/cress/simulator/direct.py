@@ -27,7 +27,7 @@ from cress.model.events import Event, JobCancelled, JobSubmitted, NodeCordoned, 
 from cress.model.job import Job
 from cress.model.resources import ResourceVector
 from cress.model.times import DAY, NEVER
-from cress.simulator.attempts import History, How, JobEnd
+from cress.simulator.attempts import AttemptHistory, How, JobEnd
 from cress.simulator.dependencies import Dependencies
 from cress.simulator.fragments import FragmentLog
 from cress.simulator.jobs import Jobs
@@ -133,7 +133,7 @@ class DirectRun:
         self._unfinished = sum(self._left[i] for i in jobs)
         self._starts_seen = 0
 
-    def run(self, order: str) -> History:
+    def run(self, order: str) -> AttemptHistory:
         """Run the workload in this order of events and return the history; jobs may be left waiting."""
         step = {TOGETHER: self._together, ONE_BY_ONE: self._one_by_one}[order]
         submit, outages, log, devices = self._submit, self._outages, self._log, self._devices
@@ -379,14 +379,14 @@ class DirectRun:
         if broken:
             raise InvariantBroken(f"at {now} µs: " + "; ".join(broken))
 
-    def _history(self, now: int) -> History:
+    def _history(self, now: int) -> AttemptHistory:
         ends = np.full(len(self._workload), JobEnd.WAITING, dtype=np.int64)
         for i in self._jobs:
             if not self._left[i]:
                 ends[i] = JobEnd.FINISHED
         if self._dependencies is not None:
             ends[sorted(self._dependencies.cancelled)] = JobEnd.CANCELLED
-        return History(
+        return AttemptHistory(
             attempts=self._running.attempts(now),
             ends=ends,
             events=self.events,

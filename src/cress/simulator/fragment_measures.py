@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cress.simulator.attempts import NOT_YET, Attempts, History
+from cress.simulator.attempts import NOT_YET, AttemptHistory, Attempts
 from cress.simulator.series import Floats, Ints, Steps
 from cress.simulator.workload import Workload
 
@@ -64,7 +64,7 @@ class FragmentMeasures:
 
 
 def fragments_of(
-    workload: Workload, history: History, names: tuple[str, ...], group_of: Ints, end: Ints
+    workload: Workload, history: AttemptHistory, names: tuple[str, ...], group_of: Ints, end: Ints
 ) -> FragmentMeasures | None:
     """Measure a run whose jobs ended at ``end`` ``[n]``; ``None`` if no workload is named and no lease had an idle
     part.

@@ -16,7 +16,7 @@ from cress.model.groups.tree import inner_names
 from cress.model.limits import Limits
 from cress.model.option_text import group_options, parse_assignments, parse_option
 from cress.model.units import closest, one_of
-from cress.simulator.workload import Bools, Cluster, Ints, Workload
+from cress.simulator.workload import Bools, Ints, SimulatedCluster, Workload
 
 MILLION = 1_000_000
 NOWHERE = -1
@@ -202,12 +202,12 @@ def _equal(workload: Workload, accounting: str) -> tuple[Group, ...]:
     return tuple(Group(name=name, quota=quota) for name in names)
 
 
-def _whole(cluster: Cluster, accounting: str) -> int:
+def _whole(cluster: SimulatedCluster, accounting: str) -> int:
     """The quota that is the whole cluster."""
     return cluster.total()[0] if accounting == "cpu" else len(cluster.nodes) * MILLION
 
 
-def _in_servers(quota: Quota, cluster: Cluster) -> Quota:
+def _in_servers(quota: Quota, cluster: SimulatedCluster) -> Quota:
     """A quota in cores as the same share of the servers."""
     return Quota(scalar=max(1, quota.scalar * len(cluster.nodes) * MILLION // max(1, cluster.total()[0])))
 

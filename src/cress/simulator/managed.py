@@ -16,7 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from cress.core.scheduler import Scheduler
-from cress.lifecycle.effects import Halt, Launch, Step
+from cress.lifecycle.effects import Halt, Launch, StepResult
 from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
@@ -43,7 +43,7 @@ from cress.model.options import Options
 from cress.model.records import FAILURES, AttemptRecord, JobRecord, JobState
 from cress.model.reports import Cause, Checked, Ended, Started
 from cress.model.times import NEVER
-from cress.simulator.attempts import History, How, JobEnd
+from cress.simulator.attempts import AttemptHistory, How, JobEnd
 from cress.simulator.clusterreservations import check_replies, reserve_all
 from cress.simulator.direct import PATIENCE, STRIDE, InvariantBroken, Progress
 from cress.simulator.fragments import FragmentLog
@@ -127,7 +127,7 @@ class ManagedRun:
 
     # --- the loop --------------------------------------------------------------------------------------------
 
-    def run(self) -> History:
+    def run(self) -> AttemptHistory:
         """Run until every job that ends by itself has ended, or nothing can start any more."""
         submit, timed, running = self._submit, self._timed, self._running
         n, position, now = len(submit), 0, -1
@@ -293,7 +293,7 @@ class ManagedRun:
             cause, code = Cause.TIME_LIMIT, SIGNALLED
         return Ended(attempt=attempt, cause=cause, code=code, started=utc + running.start[position], at=utc + now)
 
-    def _carry_out(self, now: int, step: Step) -> list[Input]:
+    def _carry_out(self, now: int, step: StepResult) -> list[Input]:
         """Carry out the effects of a step; return the reports that follow at once: starts of services and databases."""
         for record in step.attempts:
             self._attempt_over(record, now)
@@ -369,11 +369,11 @@ class ManagedRun:
         if broken:
             raise InvariantBroken(f"at {now} µs: " + "; ".join(broken))
 
-    def _history(self, now: int) -> History:
+    def _history(self, now: int) -> AttemptHistory:
         for i in self._jobs:
             if self._keeps[i] and self._ends[i] == JobEnd.WAITING:
                 self._ends[i] = JobEnd.KEPT
-        return History(
+        return AttemptHistory(
             attempts=self._running.attempts(now),
             ends=self._ends,
             events=self.events,
@@ -410,6 +410,6 @@ class LifecyclePath:
         """The scheduler of the machine."""
         return self._machine.core
 
-    def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> History:
+    def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> AttemptHistory:
         """Run the jobs at these positions in these groups."""
         return ManagedRun(self._workload, self._machine, jobs, groups, check=check, progress=progress).run()

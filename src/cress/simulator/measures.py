@@ -16,7 +16,7 @@ from cress.model.group import DEFAULT_GROUP, Group, Quota
 from cress.model.groups.measures import total_of
 from cress.model.groups.timetable import next_change, quota_at_utc
 from cress.model.resources import ResourceVector
-from cress.simulator.attempts import NOT_YET, Attempts, History, How, JobEnd
+from cress.simulator.attempts import NOT_YET, AttemptHistory, Attempts, How, JobEnd
 from cress.simulator.dags import Dags, dags_of, ready_times
 from cress.simulator.day_measures import DayMeasures, day_of, has_day
 from cress.simulator.deadline_measures import DeadlineCounts, count_deadlines
@@ -158,7 +158,7 @@ GROUP_MEASURES: dict[str, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class MeasuredRun:
     """One run: the workload, the group of each job, and the history.
 
     ``group_of`` ``[n]`` points into ``group_names``, ``NOWHERE`` for jobs that were not admitted; ``rejected``
@@ -171,7 +171,7 @@ class Run:
     group_names: tuple[str, ...]
     group_of: Ints
     rejected: Bools
-    history: History
+    history: AttemptHistory
     accounting: str
     loop_s: float
 
@@ -262,7 +262,7 @@ class Analysis:
     group_summary: dict[str, dict[str, float]]
 
 
-def analyse(run: Run) -> Analysis:
+def analyse(run: MeasuredRun) -> Analysis:
     """All measures of a run."""
     times = job_times(run)
     submitted = run.submitted
@@ -293,7 +293,7 @@ def analyse(run: Run) -> Analysis:
     )
 
 
-def job_times(run: Run) -> JobTimes:
+def job_times(run: MeasuredRun) -> JobTimes:
     """First start, last end, wait and bounded slowdown of every job."""
     workload, attempts = run.workload, run.attempts
     n = len(workload)
@@ -325,7 +325,7 @@ def job_times(run: Run) -> JobTimes:
     )
 
 
-def _utilisation(run: Run) -> dict[str, Steps]:
+def _utilisation(run: MeasuredRun) -> dict[str, Steps]:
     """Allocated / total of each dimension that the cluster has and some job needs."""
     workload, attempts = run.workload, run.attempts
     total = workload.cluster.total()
@@ -346,7 +346,7 @@ def share_of_cluster(request: ResourceVector, total: ResourceVector) -> float:
     return max((amount / whole for amount, whole in zip(request, total, strict=True) if whole), default=0.0)
 
 
-def quota_share(quota: Quota, run: Run) -> float:
+def quota_share(quota: Quota, run: MeasuredRun) -> float:
     """A quota as a share of the cluster."""
     cluster = run.workload.cluster
     total = cluster.total()
@@ -357,7 +357,7 @@ def quota_share(quota: Quota, run: Run) -> float:
     return quota.scalar / whole if whole else 0.0
 
 
-def _quota_steps(group: Group, run: Run, start: int, end: int) -> Steps:
+def _quota_steps(group: Group, run: MeasuredRun, start: int, end: int) -> Steps:
     """The group's quota as a share of the cluster, with the changes of its timetable."""
     if not group.windows:
         return Steps(np.array([start], dtype=np.int64), np.array([quota_share(group.quota, run)]))
@@ -371,7 +371,7 @@ def _quota_steps(group: Group, run: Run, start: int, end: int) -> Steps:
     return Steps(np.array(moments, dtype=np.int64), np.array(shares))
 
 
-def group_series(run: Run, ready: Ints, start: int, end: int) -> dict[str, GroupSeries]:
+def group_series(run: MeasuredRun, ready: Ints, start: int, end: int) -> dict[str, GroupSeries]:
     """Used, demand, quota and entitlement over time of every group that is configured or has jobs.
 
     A job is wanted from the time when it is ``ready`` ``[n]``.
@@ -454,7 +454,7 @@ def jain(groups: dict[str, GroupSeries]) -> Steps:
 
 
 def _summary(
-    run: Run,
+    run: MeasuredRun,
     times: JobTimes,
     start: int,
     end: int,
@@ -544,7 +544,7 @@ def _summary(
 
 
 def _of_group(
-    run: Run, times: JobTimes, name: str, series: GroupSeries, start: int, end: int, deadlines: DeadlineCounts
+    run: MeasuredRun, times: JobTimes, name: str, series: GroupSeries, start: int, end: int, deadlines: DeadlineCounts
 ) -> dict[str, float]:
     number = run.group_names.index(name)
     mine = run.group_of == number

@@ -16,7 +16,7 @@ from cress.model.errors import InputError
 from cress.model.events import ClockSet, Event, GroupsApplied, LicencesSet, NodeAdded, RacksSet
 from cress.model.group import Group
 from cress.model.options import OFF, Options
-from cress.simulator.attempts import History
+from cress.simulator.attempts import AttemptHistory
 from cress.simulator.direct import ONE_BY_ONE, DirectRun, Progress
 from cress.simulator.fragments import FragmentLog
 from cress.simulator.packing.devices import device_log
@@ -33,7 +33,7 @@ class Path(Protocol):
     def core(self) -> Scheduler:
         """The scheduler."""
 
-    def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> History:
+    def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> AttemptHistory:
         """Run the jobs at these positions in these groups; ``progress`` is called with the number of events so far."""
 
 
@@ -62,7 +62,7 @@ class DirectPath:
             events.append(LicencesSet(cluster.licences))
         self.core.observe(workload.begin, [*events, GroupsApplied(groups)])
 
-    def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> History:
+    def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> AttemptHistory:
         """Run the jobs at these positions in these groups."""
         log = FragmentLog(self.core)
         devices = device_log(self.core, self._workload, jobs)

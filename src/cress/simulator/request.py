@@ -8,7 +8,7 @@ from pathlib import Path
 from cress.model.options import Options
 from cress.simulator.direct import TOGETHER
 from cress.simulator.groups import PolicyChoice
-from cress.simulator.measures import Analysis, Run
+from cress.simulator.measures import Analysis, MeasuredRun
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import Ints, Workload
 
@@ -52,7 +52,7 @@ class Plan:
 class Result:
     """The run of one policy, with its measures and notes, and where its files go."""
 
-    run: Run
+    run: MeasuredRun
     analysis: Analysis
     notes: TraceNotes
     directory: Path

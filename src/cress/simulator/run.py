@@ -20,7 +20,7 @@ from cress.model.group import Group
 from cress.model.option_text import format_option, parse_assignments
 from cress.model.options import Options
 from cress.model.times import SECOND
-from cress.simulator.attempts import History
+from cress.simulator.attempts import AttemptHistory
 from cress.simulator.deadlines import parse_deadlines, with_deadlines
 from cress.simulator.files import make_directory, whole_file
 from cress.simulator.frameworks import as_frameworks
@@ -36,19 +36,19 @@ from cress.simulator.groups import (
     with_policy,
 )
 from cress.simulator.jobs import Jobs
-from cress.simulator.measures import Run, analyse
+from cress.simulator.measures import MeasuredRun, analyse
 from cress.simulator.paths import path_of
 from cress.simulator.report import plotly_script, write_report
 from cress.simulator.request import EXACT, PREDICTED, Plan, Request, Result
 from cress.simulator.tables import write_attempts, write_dags, write_jobs
 from cress.simulator.traces import load_workload
-from cress.simulator.workload import NO_LIMIT, UNDATED_START, Cluster, Ints, Workload
+from cress.simulator.workload import NO_LIMIT, UNDATED_START, Ints, SimulatedCluster, Workload
 
 # Called with the label of the run, the events so far and all events.
 Progress = Callable[[str, int, int], None]
 
 
-def plan(request: Request, cluster: Cluster | None = None) -> Plan:
+def plan(request: Request, cluster: SimulatedCluster | None = None) -> Plan:
     """Read and check all arguments and files; ``cluster`` is taken in place of the file's.
 
     Raises ``InputError``; writes nothing.
@@ -99,7 +99,7 @@ def _check_ends(workload: Workload) -> None:
         )
 
 
-def _cluster(path: Path | None) -> Cluster | None:
+def _cluster(path: Path | None) -> SimulatedCluster | None:
     if path is None:
         return None
     # Imported only by runs with a cluster file: the YAML parser is slow to import.
@@ -127,7 +127,7 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     started = time.perf_counter()
     history = path.run(jobs.tolist(), names, check=plan.request.check, progress=report)
     loop_s = time.perf_counter() - started
-    run = Run(
+    run = MeasuredRun(
         label=choice.label,
         workload=workload,
         groups=groups,
@@ -191,7 +191,7 @@ def _admitted(plan: Plan, choice: PolicyChoice, known: Sequence[Group]) -> tuple
     return admitted, [known[0].name if choice.merged else plan.group_names[i] for i in plan.group_of[admitted].tolist()]
 
 
-def _refused(workload: Workload, history: History) -> dict[str, list[int]]:
+def _refused(workload: Workload, history: AttemptHistory) -> dict[str, list[int]]:
     """The lines of the jobs that were not accepted, by the reason."""
     found: dict[str, list[int]] = {}
     for i, reason in history.refusals.items():

@@ -12,7 +12,7 @@ from cress.simulator.attempts import NOT_YET, How
 from cress.simulator.dags import Dags
 from cress.simulator.files import whole_file
 from cress.simulator.groups import NOWHERE
-from cress.simulator.measures import Analysis, Run
+from cress.simulator.measures import Analysis, MeasuredRun
 from cress.simulator.series import Ints
 from cress.simulator.workload import NO_LIMIT
 
@@ -60,7 +60,7 @@ ATTEMPT_COLUMNS: dict[str, str] = {
 }
 
 
-def write_jobs(path: Path, run: Run, analysis: Analysis) -> None:
+def write_jobs(path: Path, run: MeasuredRun, analysis: Analysis) -> None:
     """Write the table. Times are seconds of the trace, integers when whole."""
     workload, times = run.workload, analysis.times
     started = times.start != NOT_YET
@@ -94,7 +94,7 @@ def write_jobs(path: Path, run: Run, analysis: Analysis) -> None:
         file.write(f"{','.join(names)}\n{rows}\n".encode())
 
 
-def write_dags(path: Path, run: Run, dags: Dags) -> None:
+def write_dags(path: Path, run: MeasuredRun, dags: Dags) -> None:
     """Write the table of dags; times as in the table of jobs."""
     there = dags.finished
     makespan = np.where(there, dags.end - dags.submit, 0)
@@ -113,7 +113,7 @@ def write_dags(path: Path, run: Run, dags: Dags) -> None:
         file.write(f"{','.join(DAG_COLUMNS)}\n{rows}\n".encode())
 
 
-def write_attempts(path: Path, run: Run) -> None:
+def write_attempts(path: Path, run: MeasuredRun) -> None:
     """Write the table of attempts; times as in the table of jobs."""
     workload, attempts = run.workload, run.attempts
     columns: list[Iterable[str]] = [
@@ -129,7 +129,7 @@ def write_attempts(path: Path, run: Run) -> None:
         file.write(f"{','.join(ATTEMPT_COLUMNS)}\n{rows}\n".encode())
 
 
-def _states(run: Run, analysis: Analysis) -> list[str]:
+def _states(run: MeasuredRun, analysis: Analysis) -> list[str]:
     names = ["waiting", "finished", "failed", "cancelled", "kept", "refused", "killed", "rejected"]
     state = run.history.ends.copy()
     state[analysis.times.finished & run.workload.killed] = names.index("killed")

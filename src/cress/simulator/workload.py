@@ -39,7 +39,7 @@ class Outage:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class SimulatedCluster:
     """The nodes to simulate, with the dimensions in which they are measured; racks that are neighbours; outages;
     licences; advance reservations.
     """
@@ -49,7 +49,7 @@ class Cluster:
     neighbours: tuple[tuple[str, str], ...] = ()
     outages: tuple[Outage, ...] = ()
     licences: tuple[tuple[str, int], ...] = ()
-    drains: tuple[Drain, ...] = ()
+    drains: tuple[PlannedDrain, ...] = ()
     reservations: tuple[WrittenReservation, ...] = ()
     distances: tuple[Distance, ...] = ()
 
@@ -68,7 +68,7 @@ class WrittenReservation:
 
 
 @dataclass(frozen=True)
-class Drain:
+class PlannedDrain:
     """Node ``node`` (its position) takes no new tasks from ``start`` on, and is empty ``deadline`` µs later at most.
 
     It takes tasks again at ``end`` (``None``: never); µs of the trace.
@@ -105,7 +105,7 @@ class Workload:
     """
 
     name: str
-    cluster: Cluster
+    cluster: SimulatedCluster
     ids: list[str]
     submit: Ints
     run: Ints

@@ -23,7 +23,7 @@ ROWS, PIECE = 500, 2**19
 _T = TypeVar("_T")
 
 
-class Piece(msgspec.Struct, array_like=True, omit_defaults=True):
+class CheckpointPiece(msgspec.Struct, array_like=True, omit_defaults=True):
     """A piece of a checkpoint.
 
     The first one says what the others belong to: the chain after the last entry that is covered, the epoch, the
@@ -44,7 +44,7 @@ class Piece(msgspec.Struct, array_like=True, omit_defaults=True):
 _COMPRESSED = b"\x78"
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Piece).decode
+_decode = msgspec.msgpack.Decoder(CheckpointPiece).decode
 
 
 def pieces_of(
@@ -65,13 +65,13 @@ def pieces_of(
         state, number = snapshot
         saved.records = saved.records[number - covered :]
         covered = number
-    yield _packed(Piece(chain, saved.epoch, saved.cluster, covered, len(state)))
+    yield _packed(CheckpointPiece(chain, saved.epoch, saved.cluster, covered, len(state)))
     for at in range(0, len(state), PIECE):
-        yield _packed(Piece(state=bytes(state[at : at + PIECE])))
+        yield _packed(CheckpointPiece(state=bytes(state[at : at + PIECE])))
     notes = {key: value for key, value in saved.meta.items() if key not in without}
-    yield _packed(Piece(batch=Batch(meta=notes)))
+    yield _packed(CheckpointPiece(batch=Batch(meta=notes)))
     for batch in _batches(connection, saved.records):
-        yield _packed(Piece(batch=batch))
+        yield _packed(CheckpointPiece(batch=batch))
 
 
 def _batches(connection: sqlite3.Connection, records: list[bytes]) -> Iterator[Batch]:
@@ -126,7 +126,7 @@ def state_in(pieces: Iterable[bytes]) -> bytes:
     return bytes(state)
 
 
-def _first(pieces: Iterator[Piece]) -> Piece:
+def _first(pieces: Iterator[CheckpointPiece]) -> CheckpointPiece:
     first = next(pieces, None)
     if first is None:
         raise _incomplete()
@@ -137,7 +137,7 @@ def _incomplete() -> Damaged:
     return Damaged("a checkpoint is not complete")
 
 
-def _decoded(pieces: Iterable[bytes]) -> Iterator[Piece]:
+def _decoded(pieces: Iterable[bytes]) -> Iterator[CheckpointPiece]:
     try:
         for piece in pieces:
             yield _decode(zlib.decompress(piece) if piece[:1] == _COMPRESSED else piece)
@@ -145,7 +145,7 @@ def _decoded(pieces: Iterable[bytes]) -> Iterator[Piece]:
         raise Damaged(f"a checkpoint cannot be read: {error}") from None
 
 
-def _packed(piece: Piece) -> bytes:
+def _packed(piece: CheckpointPiece) -> bytes:
     data = _encode(piece)
     return zlib.compress(data, 1) if len(data) > LARGE else data
 

@@ -1,9 +1,9 @@
 """The commit journal: each batch of a store once more, beside the write-ahead file, to complete a store that lost some.
 
 It is a framed file. A frame is the number of the commit, a link, which is the CRC-32 of the frame before, and a
-``Commit``. The first one has a random link and the floor with which the file begins, so a frame of an earlier life of
-the file is never taken for one of this. The file is not synced: a kill leaves it whole, and after lost power the store
-itself has what was acknowledged.
+``StoredCommit``. The first one has a random link and the floor with which the file begins, so a frame of an earlier
+life of the file is never taken for one of this. The file is not synced: a kill leaves it whole, and after lost power
+the store itself has what was acknowledged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ENTRY = struct.Struct("<QI")  # number, link
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-class Commit(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class StoredCommit(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """One transaction of a store.
 
     ``batch`` is empty in a transaction that only raises the number. ``cluster``: an epoch began for this cluster.
@@ -59,11 +59,11 @@ class Commits(msgspec.Struct):
     version: int
     floor: int
     last: int
-    commits: dict[int, Commit]
+    commits: dict[int, StoredCommit]
     end: int
     check: int
 
-    def missing(self, number: int) -> list[Commit] | None:
+    def missing(self, number: int) -> list[StoredCommit] | None:
         """Return the commits that a store at commit ``number`` lacks; None if they cannot be applied to it."""
         if number >= self.last:
             return []
@@ -74,7 +74,7 @@ class Commits(msgspec.Struct):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Commit).decode
+_decode = msgspec.msgpack.Decoder(StoredCommit).decode
 
 
 def read_commits(path: Path) -> Commits | None:
@@ -152,7 +152,7 @@ class CommitJournal:
 
     def begin(self, floor: int) -> None:
         """Begin anew, empty, behind commit number ``floor``."""
-        frame = framed(_ENTRY.pack(floor, secrets.randbits(32)) + _encode(Commit(floor=floor)))
+        frame = framed(_ENTRY.pack(floor, secrets.randbits(32)) + _encode(StoredCommit(floor=floor)))
         self._waiting, self.size, self.count, self.broken = [], 0, 0, True
         try:
             if self._file is None:
@@ -163,7 +163,7 @@ class CommitJournal:
             return
         self._check, self.broken = check_of(frame), False
 
-    def append(self, number: int, commit: Commit) -> bool:
+    def append(self, number: int, commit: StoredCommit) -> bool:
         """Append the commit of this number; return whether all is in the file, or the file is empty."""
         self.count += 1
         if self.broken or self._file is None:

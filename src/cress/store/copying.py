@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cress.store.base import StoreError
 from cress.store.checkpoint import pieces_of, write_pieces
-from cress.store.commit_journal import Commit
+from cress.store.commit_journal import StoredCommit
 from cress.store.opening import connected
 from cress.store.replica import CHAIN, LOG
 from cress.store.replicated import ReplicatedStore
@@ -60,7 +60,7 @@ def copy_from_file(path: Path, address: str, *, over: bool = False) -> None:
         with told(path, "cannot be read"):
             epoch = max(number_of(connection, EPOCH), head.epoch + bool(head.last))
             number, cluster = number_of(connection, RECORDS), cluster_of(connection)
-            entry, chain = encode_entry(Commit(epoch, cluster=cluster, covered=number), 0)
+            entry, chain = encode_entry(StoredCommit(epoch, cluster=cluster, covered=number), 0)
             # Behind a gap: what comes from here on follows from nothing that was there.
             last = head.last + 2
             log.append(last, entry, epoch, log.put_checkpoint(last, pieces_of(connection, chain)))

@@ -45,7 +45,7 @@ class Mark(msgspec.Struct, frozen=True):
             raise Damaged(f"the history {name} has lost its last {lost} additions of finished work; {out}")
 
 
-class _Stored(msgspec.Struct):
+class _StoredMark(msgspec.Struct):
     identity: int
     additions: int
     file: bool
@@ -55,7 +55,7 @@ class _Stored(msgspec.Struct):
 def read_mark(path: Path) -> Mark | None:
     """Return the mark at ``path``; None if there is none, or it is damaged: the next addition writes it again."""
     try:
-        stored = msgspec.json.decode(path.read_bytes(), type=_Stored)
+        stored = msgspec.json.decode(path.read_bytes(), type=_StoredMark)
     except IsADirectoryError:
         raise StoreError(f"{path} is a directory, not the mark of the history; move it away") from None
     except (OSError, msgspec.MsgspecError):
@@ -71,7 +71,7 @@ def write_mark(path: Path, mark: Mark) -> None:
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             os.write(
-                handle, msgspec.json.encode(_Stored(mark.identity, mark.additions, mark.file, _check(mark))) + b"\n"
+                handle, msgspec.json.encode(_StoredMark(mark.identity, mark.additions, mark.file, _check(mark))) + b"\n"
             )
             os.fsync(handle)
         finally:

@@ -11,7 +11,7 @@ import psycopg
 
 from cress.store.base import StoreError
 from cress.store.lead import boottime
-from cress.store.shared_log import Unreachable
+from cress.store.shared_log import LogUnreachable
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS cress_lead (
@@ -106,6 +106,6 @@ class PostgresLead:
         except psycopg.OperationalError:
             if self._connection is not None:
                 self._connection.close()
-            raise Unreachable("the server of the store does not answer") from None
+            raise LogUnreachable("the server of the store does not answer") from None
         except psycopg.Error as error:
             raise StoreError(f"the lead cannot be claimed: {error}") from None

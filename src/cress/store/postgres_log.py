@@ -12,7 +12,7 @@ import psycopg
 
 from cress.store.base import Checkpoint, Damaged, Fenced, StoreError
 from cress.store.postgres_lead import PostgresLead
-from cress.store.shared_log import Head, Trimmed, Unreachable, another, without_password
+from cress.store.shared_log import Head, LogUnreachable, Trimmed, another, without_password
 
 # Seconds within which a server answers, over all lost connections.
 PATIENCE = 6.0
@@ -106,7 +106,7 @@ class PostgresLog:
                     return False
                 time.sleep(min(POLL, left))
         except psycopg.Error as error:
-            raise Unreachable(f"{self.name} does not answer: {_said(error)}") from None
+            raise LogUnreachable(f"{self.name} does not answer: {_said(error)}") from None
         return True
 
     def checkpoint(self) -> tuple[Checkpoint, Iterator[bytes]]:
@@ -137,7 +137,7 @@ class PostgresLog:
                 for count, data in enumerate(pieces, 1):
                     cursor.execute("INSERT INTO cress_checkpoint VALUES (%s, %s, %s)", (place, count - 1, data))
         except psycopg.Error as error:
-            raise Unreachable(f"{self.name} does not take a checkpoint: {_said(error)}") from None
+            raise LogUnreachable(f"{self.name} does not take a checkpoint: {_said(error)}") from None
         return Checkpoint(number, str(place), count)
 
     def append(self, number: int, entry: bytes, epoch: int, checkpoint: Checkpoint | None = None) -> None:
@@ -149,7 +149,7 @@ class PostgresLog:
             except psycopg.OperationalError as error:
                 self.close()
                 if time.monotonic() >= deadline:
-                    raise Unreachable(f"{self.name} does not answer: {_said(error)}") from None
+                    raise LogUnreachable(f"{self.name} does not answer: {_said(error)}") from None
                 time.sleep(0.05)
             except psycopg.Error as error:
                 raise StoreError(f"{self.name} refuses a change: {_said(error)}") from error
@@ -188,7 +188,7 @@ class PostgresLog:
         return psycopg.connect(self._url, autocommit=autocommit, connect_timeout=max(2, int(self._patience)))
 
     def _again(self, work: Callable[[psycopg.Connection], _T]) -> _T:
-        """Return the result of work that may be repeated. Raises ``Unreachable``."""
+        """Return the result of work that may be repeated. Raises ``LogUnreachable``."""
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -196,7 +196,7 @@ class PostgresLog:
             except psycopg.OperationalError as error:
                 self.close()
                 if time.monotonic() >= deadline:
-                    raise Unreachable(f"{self.name} does not answer: {_said(error)}") from None
+                    raise LogUnreachable(f"{self.name} does not answer: {_said(error)}") from None
                 time.sleep(0.05)
             except psycopg.Error as error:
                 raise StoreError(f"{self.name}: {_said(error)}") from error

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from cress.store.base import Damaged, Saved
 from cress.store.checkpoint import pieces_of, write_pieces
-from cress.store.commit_journal import Commit
+from cress.store.commit_journal import StoredCommit
 from cress.store.lookups import Lookups
 from cress.store.sqlite_file import beside, connect, told, transaction
 from cress.store.sqlite_tables import (
@@ -103,7 +103,7 @@ class Replica(Lookups):
     # --- applying ------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def applied(self, commit: Commit, chain: int, state: memoryview | None = None) -> Iterator[None]:
+    def applied(self, commit: StoredCommit, chain: int, state: memoryview | None = None) -> Iterator[None]:
         """Apply the next entry when the block ends without an error; ``chain`` is the one after it.
 
         What cannot be applied is refused before the block begins.
@@ -114,7 +114,7 @@ class Replica(Lookups):
             yield
         self.last, self.chain = self.last + 1, chain
 
-    def _apply(self, commit: Commit, state: memoryview | None) -> None:
+    def _apply(self, commit: StoredCommit, state: memoryview | None) -> None:
         apply_commit(self._writer, commit)
         if commit.covered is not None:
             assert state is not None

@@ -11,7 +11,7 @@ import msgspec
 from cress.model.records import JobRecord
 from cress.store.base import Batch, Changed, Checkpoint, Fenced, Saved, StateSnapshot, StoreError
 from cress.store.checkpoint import state_in
-from cress.store.commit_journal import Commit
+from cress.store.commit_journal import StoredCommit
 from cress.store.finished import SqliteReader
 from cress.store.lead import Lead
 from cress.store.replica import Replica
@@ -41,7 +41,7 @@ class ReplicatedStore:
 
     # --- following ---------------------------------------------------------------------------------------------
 
-    def follow(self) -> list[Commit] | None:
+    def follow(self) -> list[StoredCommit] | None:
         """Apply what the log has more than the replica, and return it.
 
         None: the rows come from a checkpoint, since the log does not go back far enough, and the state must be loaded.
@@ -52,10 +52,10 @@ class ReplicatedStore:
         """Wait until there is something to follow, at most so long; return whether there may be."""
         return self.log.wait(self._replica.last, seconds)
 
-    def _follow(self, *, keep: bool) -> list[Commit] | None:
+    def _follow(self, *, keep: bool) -> list[StoredCommit] | None:
         head = self.log.head()
         replica = self._replica
-        applied: list[Commit] | None = [] if keep else None
+        applied: list[StoredCommit] | None = [] if keep else None
         if replica.log != head.id or replica.last > head.last:
             replica.begin(head.id)
             applied = None
@@ -77,7 +77,7 @@ class ReplicatedStore:
         self._behind = False
         return applied
 
-    def _entries(self) -> Iterator[Commit]:
+    def _entries(self) -> Iterator[StoredCommit]:
         """Apply the entries behind the last one, and yield them."""
         replica = self._replica
         for entry in self.log.entries(replica.last):
@@ -122,7 +122,7 @@ class ReplicatedStore:
             self._follow(keep=False)
         if (self._replica.epoch, self._replica.number) != (epoch, number):
             raise Changed(f"the store {self.log.name} has changed since it was read")
-        self._append(Commit(epoch + 1, cluster=cluster), epoch + 1)
+        self._append(StoredCommit(epoch + 1, cluster=cluster), epoch + 1)
         return epoch + 1
 
     def newest_epoch(self) -> int:
@@ -135,7 +135,7 @@ class ReplicatedStore:
 
     def commit(self, batch: Batch, epoch: int) -> None:
         """Store all of the batch durably, or nothing; see ``Store.commit``."""
-        self._append(Commit(epoch, batch), epoch)
+        self._append(StoredCommit(epoch, batch), epoch)
 
     def upload(self, snapshot: StateSnapshot) -> Checkpoint:
         """Put a snapshot where the method of that name finds it; see ``Store.upload``."""
@@ -146,11 +146,11 @@ class ReplicatedStore:
         if self._behind:
             self._follow(keep=False)
         uploaded = uploaded or self.upload(snapshot)
-        commit = Commit(epoch, Batch(meta=dict(snapshot.meta)), covered=snapshot.number)
+        commit = StoredCommit(epoch, Batch(meta=dict(snapshot.meta)), covered=snapshot.number)
         self._append(commit, epoch, memoryview(snapshot.state), uploaded)
 
     def _append(
-        self, commit: Commit, epoch: int, state: memoryview | None = None, checkpoint: Checkpoint | None = None
+        self, commit: StoredCommit, epoch: int, state: memoryview | None = None, checkpoint: Checkpoint | None = None
     ) -> None:
         replica = self._replica
         if self._behind:

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from cress.store.base import Changed, Checkpoint, Damaged, StoreError
-from cress.store.commit_journal import Commit
+from cress.store.commit_journal import StoredCommit
 from cress.store.lead import Lead
 
 # Entries above so many bytes are compressed.
@@ -19,7 +19,7 @@ LARGE = 4096
 _RAW, _COMPRESSED = b"r", b"z"
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Commit).decode
+_decode = msgspec.msgpack.Decoder(StoredCommit).decode
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -39,14 +39,14 @@ class Trimmed(StoreError):
     """The log does not go back to the wanted entry; a checkpoint covers it."""
 
 
-class Unreachable(StoreError):
+class LogUnreachable(StoreError):
     """The servers of the log do not answer, or not in time. A change that was under way may be stored or not."""
 
 
 class SharedLog(Protocol):
     """Numbered entries in a service that several centers reach. An entry that was appended is there for all of them.
 
-    One thread at a time calls it. Raises ``Unreachable``, and ``StoreError`` when the service refuses something.
+    One thread at a time calls it. Raises ``LogUnreachable``, and ``StoreError`` when the service refuses something.
     """
 
     name: str
@@ -94,7 +94,7 @@ class SharedLog(Protocol):
 # --- entries ----------------------------------------------------------------------------------------------------------
 
 
-def encode_entry(commit: Commit, chain: int) -> tuple[bytes, int]:
+def encode_entry(commit: StoredCommit, chain: int) -> tuple[bytes, int]:
     """Return a commit as an entry, and the chain after it: a CRC-32 over all entries up to this one."""
     body = _encode(commit)
     body = _COMPRESSED + zlib.compress(body, 1) if len(body) > LARGE else _RAW + body
@@ -102,7 +102,7 @@ def encode_entry(commit: Commit, chain: int) -> tuple[bytes, int]:
     return after.to_bytes(4, "little") + body, after
 
 
-def decode_entry(entry: bytes, chain: int, what: str) -> tuple[Commit, int]:
+def decode_entry(entry: bytes, chain: int, what: str) -> tuple[StoredCommit, int]:
     """Return the commit of an entry, and the chain after it. ``what`` names the entry.
 
     Raises ``Damaged`` if the entry is not the one that followed ``chain``.

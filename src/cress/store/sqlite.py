@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cress.store.base import Batch, Changed, Checkpoint, Damaged, Saved, StateSnapshot, StoreError
 from cress.store.commit_journal import COMMITS as JOURNAL
-from cress.store.commit_journal import Commit, CommitJournal, read_commits
+from cress.store.commit_journal import CommitJournal, StoredCommit, read_commits
 from cress.store.lookups import Lookups
 from cress.store.sqlite_file import (
     MARK,
@@ -110,7 +110,7 @@ class SqliteStore(Lookups):
     def _writer(self) -> sqlite3.Connection:
         return self._opened_writer or self._open_writer()
 
-    def _open_writer(self, missing: Sequence[Commit] = ()) -> sqlite3.Connection:
+    def _open_writer(self, missing: Sequence[StoredCommit] = ()) -> sqlite3.Connection:
         """Open the file for writing, and apply commits that it has lost."""
         writer = connect(self.path)
         try:
@@ -148,7 +148,7 @@ class SqliteStore(Lookups):
                 raise Changed(f"the store {self.path} has changed since it was read")
             note(writer, {EPOCH: encode(epoch + 1), CLUSTER: cluster.encode("ascii")})
 
-        self._write(begin, Commit(epoch + 1, cluster=cluster))
+        self._write(begin, StoredCommit(epoch + 1, cluster=cluster))
         return epoch + 1
 
     def newest_epoch(self) -> int:
@@ -166,7 +166,7 @@ class SqliteStore(Lookups):
             fence(writer, epoch)
             write_batch(writer, batch)
 
-        self._write(write, Commit(epoch, batch))
+        self._write(write, StoredCommit(epoch, batch))
 
     def upload(self, snapshot: StateSnapshot) -> None:
         """Do nothing; see ``Store.upload``."""
@@ -180,12 +180,12 @@ class SqliteStore(Lookups):
             note(writer, snapshot.meta)
             write_state(writer, memoryview(snapshot.state))
 
-        self._write(write, Commit(epoch, covered=snapshot.number))
+        self._write(write, StoredCommit(epoch, covered=snapshot.number))
         with told(self.path, "cannot be written"):
             # The journal does not have the state.
             self._checkpoint(self._writer)
 
-    def _write(self, work: Callable[[sqlite3.Connection], None], commit: Commit) -> None:
+    def _write(self, work: Callable[[sqlite3.Connection], None], commit: StoredCommit) -> None:
         with told(self.path, "cannot be written"):
             writer = self._writer
             with transaction(writer):
@@ -205,7 +205,7 @@ class SqliteStore(Lookups):
         journal = self._journal
         self._next_checkpoint = journal.count + CHECKPOINT_COMMITS, journal.size + CHECKPOINT_BYTES
         number = number_of(writer, COMMITS)
-        if not journal.append(number, Commit(floor=number)):
+        if not journal.append(number, StoredCommit(floor=number)):
             return  # the floor has to be there before the first page is copied
         before = self._generation()
         try:
@@ -218,7 +218,7 @@ class SqliteStore(Lookups):
         if self._generation() != before or journal.broken:
             journal.begin(number)
             self._next_checkpoint = CHECKPOINT_COMMITS, CHECKPOINT_BYTES
-        journal.append(number + 1, Commit())
+        journal.append(number + 1, StoredCommit())
 
     def _generation(self) -> bytes:
         """Return the part of the write-ahead file that differs each time when it begins anew."""
@@ -234,7 +234,7 @@ class SqliteStore(Lookups):
             number = 0
             with suppress(sqlite3.Error):
                 number = number_of(writer, COMMITS)
-                self._journal.append(number, Commit(floor=number))
+                self._journal.append(number, StoredCommit(floor=number))
             writer.close()
             if number and not beside(self.path, "-wal").exists():
                 self._journal.begin(number)

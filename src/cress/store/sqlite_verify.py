@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cress.store.base import Damaged, Saved
 from cress.store.commit_journal import COMMITS as JOURNAL
-from cress.store.commit_journal import Commit, Commits
+from cress.store.commit_journal import Commits, StoredCommit
 from cress.store.sqlite_file import beside, is_whole, opened, told, transaction
 from cress.store.sqlite_tables import (
     CLUSTER,
@@ -95,7 +95,7 @@ def _wrong_numbers(connection: sqlite3.Connection) -> list[str]:
     return wrong
 
 
-def missing_commits(path: Path, connection: sqlite3.Connection, journal: Commits | None) -> Sequence[Commit]:
+def missing_commits(path: Path, connection: sqlite3.Connection, journal: Commits | None) -> Sequence[StoredCommit]:
     """Return the commits that the store in ``path`` has lost and its journal has, in order.
 
     Raises Damaged if the store has lost some that cannot be applied to it again.
@@ -126,7 +126,7 @@ def _lost(path: Path, number: int, journal: Commits) -> str:
     return f"{what}; {commits} cannot complete it. `cress store restore {path}` goes on without them"
 
 
-def apply_commit(writer: sqlite3.Connection, commit: Commit) -> None:
+def apply_commit(writer: sqlite3.Connection, commit: StoredCommit) -> None:
     """Write the epoch, the cluster and the batch of a commit, inside a transaction."""
     if commit.epoch:
         fence(writer, commit.epoch)
@@ -136,7 +136,7 @@ def apply_commit(writer: sqlite3.Connection, commit: Commit) -> None:
         write_batch(writer, commit.batch)
 
 
-def apply_commits(writer: sqlite3.Connection, commits: Sequence[Commit]) -> None:
+def apply_commits(writer: sqlite3.Connection, commits: Sequence[StoredCommit]) -> None:
     """Apply commits of the journal again, as one transaction; call it inside ``told``."""
     with transaction(writer):
         for commit in commits:

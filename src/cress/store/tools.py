@@ -13,7 +13,7 @@ from urllib.parse import quote
 from cress.model.records import AttemptRecord, JobRecord
 from cress.store.base import Damaged, Saved, StoreError
 from cress.store.commit_journal import COMMITS as JOURNAL
-from cress.store.commit_journal import Commit, read_commits
+from cress.store.commit_journal import StoredCommit, read_commits
 from cress.store.finished import attempt_of, job_of
 from cress.store.sqlite_file import MARK, beside, check_place, connect, is_whole, log_is_gone, told
 from cress.store.sqlite_tables import OLDER, SCHEMA
@@ -120,7 +120,7 @@ def reading(path: Path, *, as_it_is: bool = False) -> Iterator[Reading]:
         if version not in (SCHEMA, *OLDER):
             what = f"schema {version}, not {SCHEMA}" if version else "there is nothing of Cress in it"
             raise StoreError(f"{path} is not a store of this version of Cress ({what})")
-        missing: Sequence[Commit] = ()
+        missing: Sequence[StoredCommit] = ()
         try:
             missing = missing_commits(path, connection, journal)
         except Damaged:
@@ -134,7 +134,9 @@ def reading(path: Path, *, as_it_is: bool = False) -> Iterator[Reading]:
 
 
 @contextmanager
-def _completed(path: Path, connection: sqlite3.Connection, commits: Sequence[Commit]) -> Iterator[sqlite3.Connection]:
+def _completed(
+    path: Path, connection: sqlite3.Connection, commits: Sequence[StoredCommit]
+) -> Iterator[sqlite3.Connection]:
     """Give a copy of a store to which these commits were applied: reading changes nothing."""
     with tempfile.TemporaryDirectory(prefix="cress-store-") as folder, closing(connect(Path(folder) / "copy")) as copy:
         with told(path, "cannot be read"):

@@ -22,7 +22,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from cress.store.base import StoreError
 from cress.store.lead import boottime
-from cress.store.shared_log import Unreachable
+from cress.store.shared_log import LogUnreachable
 
 _T = TypeVar("_T")
 
@@ -131,7 +131,7 @@ class ZooKeeperLead:
         try:
             return work()
         except LOST:
-            raise Unreachable("the servers of the store do not answer") from None
+            raise LogUnreachable("the servers of the store do not answer") from None
         except NoNodeError:
             raise
         except KazooException as error:

@@ -32,7 +32,7 @@ from kazoo.retry import KazooRetry
 from kazoo.security import make_digest_acl
 
 from cress.store.base import Checkpoint, Damaged, Fenced, StoreError
-from cress.store.shared_log import Head, Trimmed, Unreachable, another
+from cress.store.shared_log import Head, LogUnreachable, Trimmed, another
 from cress.store.zookeeper_lead import LOST, ZooKeeperLead
 
 # Entries in a bucket.
@@ -106,7 +106,7 @@ class ZooKeeperLog:
         except KazooTimeoutError:
             self.client.stop()
             self.client.close()
-            raise Unreachable(f"no server of {self.name} answers within {self._patience:.0f} s") from None
+            raise LogUnreachable(f"no server of {self.name} answers within {self._patience:.0f} s") from None
         try:
             self._make_tree()
         except BaseException:
@@ -250,7 +250,7 @@ class ZooKeeperLog:
             except LOST:
                 in_doubt = True
                 if time.monotonic() >= deadline:
-                    raise Unreachable(f"{self.name} does not answer") from None
+                    raise LogUnreachable(f"{self.name} does not answer") from None
                 continue
             failed = next((each for each in results if isinstance(each, KazooException) and not _follows(each)), None)
             if failed is None:
@@ -403,7 +403,7 @@ class ZooKeeperLog:
     def _again(self, begin: Callable[[], Any]) -> Any:
         """Return the result of an operation that may be repeated.
 
-        Raises ``Unreachable``, NoNodeError, NodeExistsError.
+        Raises ``LogUnreachable``, NoNodeError, NodeExistsError.
         """
         deadline = time.monotonic() + self._patience
         while True:
@@ -411,7 +411,7 @@ class ZooKeeperLog:
                 return self._once(begin())
             except LOST:
                 if time.monotonic() >= deadline:
-                    raise Unreachable(f"{self.name} does not answer") from None
+                    raise LogUnreachable(f"{self.name} does not answer") from None
                 time.sleep(0.02)
 
     def _once(self, result: Any) -> Any:

@@ -15,7 +15,7 @@ from cress.center.api.jobs import check_task
 from cress.center.api.routes import Routes
 from cress.center.committing.committer import NotStored
 from cress.center.committing.lookup import id_of
-from cress.center.connections.commands import Command, Overrun
+from cress.center.connections.commands import Overrun, RunningCommand
 from cress.center.connections.connection_table import Away, Connection
 from cress.center.views.members import place_of
 from cress.model.errors import InputError, NotAccepted
@@ -70,7 +70,7 @@ async def _place(socket: WebSocket, id: str, task: str) -> tuple[int, Connection
     raise NotAccepted(f"task {number} of job {id_of(found)} does not run", hint="commands run in running tasks only")
 
 
-async def _converse(socket: WebSocket, command: Command) -> None:
+async def _converse(socket: WebSocket, command: RunningCommand) -> None:
     """Pass messages in both directions until the command is over, or the client has gone."""
     hearing = asyncio.create_task(_hear(socket, command))
     try:
@@ -89,7 +89,7 @@ async def _converse(socket: WebSocket, command: Command) -> None:
         await asyncio.wait((hearing,))
 
 
-async def _hear(socket: WebSocket, command: Command) -> None:
+async def _hear(socket: WebSocket, command: RunningCommand) -> None:
     """Take the client's messages as they come; the windows bound those under way."""
     try:
         while True:

@@ -12,10 +12,10 @@ from cress.center.api.context import committer_of, sight_of
 from cress.center.api.routes import Routes
 from cress.center.api.stream import HEARTBEAT, Stream
 from cress.center.process.turns import in_turns
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.center.views.jobs import place_view
 from cress.lifecycle.name_service import Place
-from cress.lifecycle.name_table import PlaceChange, Revision, parse_revision
+from cress.lifecycle.name_table import NamesRevision, PlaceChange, parse_revision
 from cress.model.errors import InputError
 from cress.protocol.calls import cluster_calls
 from cress.protocol.views import PlacesChange, PlacesPage, to_json
@@ -53,7 +53,7 @@ async def watch(request: Request, name: str, group: str = "", after: str = "", f
     return PlacesStream(request, name, group or None, revision, follow=follow)
 
 
-def domain_of(settings: Settings) -> str:
+def domain_of(settings: CenterSettings) -> str:
     """Return the domain in which the center answers DNS questions; empty if it does not."""
     return settings.dns_domain if settings.dns is not None else ""
 
@@ -61,7 +61,9 @@ def domain_of(settings: Settings) -> str:
 class PlacesStream(Stream):
     """The answer; its only state is the revision up to which it has told."""
 
-    def __init__(self, request: Request, name: str, group: str | None, after: Revision | None, *, follow: bool) -> None:
+    def __init__(
+        self, request: Request, name: str, group: str | None, after: NamesRevision | None, *, follow: bool
+    ) -> None:
         super().__init__(committer_of(request))
         self._sight = sight_of(request)
         self._domain = domain_of(self.committer.settings)

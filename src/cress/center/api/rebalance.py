@@ -15,7 +15,7 @@ from cress.core.moving.movable import lost_by, lost_devices_by
 from cress.core.moving.plan import ANY, Budget, Goal, Move
 from cress.core.moving.planner import GOALS
 from cress.lifecycle.inputs import Rebalance, StopMoves
-from cress.lifecycle.moving.planning import Wanted, waiting_unit
+from cress.lifecycle.moving.planning import PlanPurpose, waiting_unit
 from cress.model.errors import InputError, NotAccepted
 from cress.model.units import one_of
 from cress.protocol.bodies import RebalanceBody
@@ -50,14 +50,14 @@ async def plan(
         job = await seen_job(request, for_)
         check_steers(request, job)
         number = int(for_)
-        wanted = Wanted(job=waiting_unit(committer.machine, number), budget=budget)
+        wanted = PlanPurpose(job=waiting_unit(committer.machine, number), budget=budget)
     else:
         demand(request, Action.MOVE_TASKS)
         words = [word.strip() for word in goal.split(",")] if goal else list(_GOALS)
         unknown = [word for word in words if word not in _GOALS]
         if unknown:
             raise InputError(f"{unknown[0]!r} is not a goal", hint=one_of(unknown[0], list(_GOALS)), field="goal")
-        wanted = Wanted(goals=tuple(_GOALS[word] for word in words), budget=budget)
+        wanted = PlanPurpose(goals=tuple(_GOALS[word] for word in words), budget=budget)
     async with committer.turns.long_answer():
         found = await request.app.state.planner.plan(wanted)
     return reply(plan_view(committer, found, number, partial(sees_number, request)))

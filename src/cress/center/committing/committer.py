@@ -25,20 +25,19 @@ from cress.center.keeping.snapshots import Export
 from cress.center.process.clock import Clock
 from cress.center.process.turns import Turns, all_in_turns, in_turns
 from cress.center.process.watchdog import Watchdog
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.lifecycle.inputs import Input, Reported, Update
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.run import Run
 from cress.model.times import SECOND
-from cress.shell.center.commit import Call, CommitLoop, Limits, Opened, Uncommitted
+from cress.shell.center.commit import CommitLimits, CommitLoop, InputCall, Opened, Uncommitted
 from cress.shell.center.effects import (
     Answer,
     AskEpoch,
     Close,
     Commit,
     Effect,
-    Load,
     Ping,
     Rebuild,
     Refuse,
@@ -46,9 +45,10 @@ from cress.shell.center.effects import (
     Send,
     Session,
     SetAside,
-    Snapshot,
     Stepped,
     Supply,
+    TakeOver,
+    TakeSnapshot,
     Wait,
     Warn,
 )
@@ -82,9 +82,9 @@ class Committer:
     def __init__(
         self,
         store: Store,
-        settings: Settings,
+        settings: CenterSettings,
         clock: Clock | None = None,
-        limits: Limits | None = None,
+        limits: CommitLimits | None = None,
         in_charge: InCharge | None = None,
         secret: bytes = b"",
     ) -> None:
@@ -303,7 +303,7 @@ class Committer:
         if isinstance(what, Update) and runs:
             what, runs = self.loop.compared(what, runs[0])
         future: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
-        self.loop.post(Call(what, runs, caller=future))
+        self.loop.post(InputCall(what, runs, caller=future))
         self._wake.set()
         return await future
 
@@ -317,7 +317,7 @@ class Committer:
         async for what in in_turns(inputs):
             self._check_open()
             answers.append(loop.create_future())
-            self.loop.post(Call(what, caller=answers[-1]))
+            self.loop.post(InputCall(what, caller=answers[-1]))
             self._wake.set()
         first: BaseException | None = None
         async for answer in in_turns(answers):
@@ -335,7 +335,7 @@ class Committer:
 
     def post(self, what: Input) -> bool:
         """Queue an input whose reply is not needed; return whether it was queued."""
-        if not self.loop.post(Call(what)):
+        if not self.loop.post(InputCall(what)):
             return False
         self._wake.set()
         return True
@@ -394,11 +394,11 @@ class Committer:
                     case Commit():
                         await self.in_thread(partial(self._commit, work.batch, self.epoch))
                         self.carry_out(self.loop.committed())
-                    case Snapshot():
+                    case TakeSnapshot():
                         if self._snapshot is not None:
                             await self._snapshot
                         self._begin_snapshot(work)
-                    case Load():
+                    case TakeOver():
                         await self._load()
                     case Rebuild():
                         stored = await self.in_thread(partial(load_machine, self.store, self.settings, self.clock))
@@ -429,13 +429,13 @@ class Committer:
         for record in batch.records:
             self.log.append(unpack(record).record)
 
-    def _begin_snapshot(self, work: Snapshot) -> None:
+    def _begin_snapshot(self, work: TakeSnapshot) -> None:
         """Export the current state; it is stored in place of the log, after the steps that come in between."""
         self.log.mark()
         export = Export(self.machine, self.settings.data)
         self._snapshot = asyncio.create_task(self._finish_snapshot(work, self.epoch, export), name="snapshot")
 
-    async def _finish_snapshot(self, work: Snapshot, epoch: int, export: Export) -> None:
+    async def _finish_snapshot(self, work: TakeSnapshot, epoch: int, export: Export) -> None:
         size = 0
         try:
             state = await asyncio.to_thread(export.state)

@@ -77,14 +77,14 @@ def state_of(committer: Committer, job: AnyJob) -> JobState:
     return JobState.RUNNING if running else JobState.WAITING
 
 
-class Found(msgspec.Struct):
+class FoundJobs(msgspec.Struct):
     """Jobs that were found; ``problem`` says why some may be missing."""
 
     jobs: list[AnyJob]
     problem: str = ""
 
 
-async def find_jobs(committer: Committer, filters: JobFilter, *, limit: int, before: int | None) -> Found:
+async def find_jobs(committer: Committer, filters: JobFilter, *, limit: int, before: int | None) -> FoundJobs:
     """Return the jobs that pass the filters, newest first, at most ``limit``."""
     live: list[AnyJob] = []
     # Copies: others have their turn in between.
@@ -110,7 +110,7 @@ async def find_jobs(committer: Committer, filters: JobFilter, *, limit: int, bef
     # A job that is moving may be found twice: the first counts.
     found = {id_of(job): job for job in reversed(live)}
     page = [found[number] for number in sorted(found, reverse=True)[:limit]]
-    return Found([await _still(committer, job) for job in page], problem)
+    return FoundJobs([await _still(committer, job) for job in page], problem)
 
 
 async def _still(committer: Committer, job: AnyJob) -> AnyJob:
@@ -166,7 +166,7 @@ def tasks_of(job: AnyJob) -> int:
     return spec_of(job).tasks
 
 
-class Task:
+class FoundTask:
     """One task: its finished attempts, and the live one."""
 
     __slots__ = ("finished", "index", "live", "state")
@@ -183,7 +183,7 @@ class Task:
             self.state = "cancelled" if dropped else "waiting"
 
 
-async def find_tasks(committer: Committer, number: int, first: int, last: int) -> list[Task]:
+async def find_tasks(committer: Committer, number: int, first: int, last: int) -> list[FoundTask]:
     """Return the tasks ``first`` … ``last`` (included) of a job that exists."""
     job = await find_job(committer, number)
     live: dict[int, LiveAttempt] = {}
@@ -204,13 +204,13 @@ async def find_tasks(committer: Committer, number: int, first: int, last: int) -
         running = live.get(index)
         if running is not None and running.id in attempts:
             running = None  # it has ended since
-        tasks.append(Task(index, [attempts[id] for id in sorted(attempts)], running, dropped=dropped))
+        tasks.append(FoundTask(index, [attempts[id] for id in sorted(attempts)], running, dropped=dropped))
     return tasks
 
 
 async def page_of_tasks(
     committer: Committer, number: int, tasks: int, *, limit: int, after: int, state: str
-) -> tuple[list[Task], int | None]:
+) -> tuple[list[FoundTask], int | None]:
     """Return at most ``limit`` tasks after ``after`` in that state (empty: any), and the next ``after``."""
     if not state:
         last = min(tasks - 1, after + limit)

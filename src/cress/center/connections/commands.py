@@ -17,7 +17,7 @@ class Overrun(Exception):
     """A side sent more than the window allows; the sentence says which."""
 
 
-class Command:
+class RunningCommand:
     """One command, with the output that waits for the client; the output window bounds it.
 
     ``send`` sends a message to the executor, ``forget`` is called when the command is closed.

@@ -8,7 +8,7 @@ import secrets
 
 from cress.center.connections.bulk import PATIENCE as BULK_PATIENCE
 from cress.center.connections.bulk import PAUSE, BulkWire, Pace
-from cress.center.connections.commands import Command
+from cress.center.connections.commands import RunningCommand
 from cress.protocol import messages
 from cress.protocol.execution import ExecStart
 from cress.protocol.messages import ExecData, ExecOver, LogData, OpenBulk, ReadLog
@@ -36,7 +36,7 @@ class Connection:
         self._waiting = 0
         self._ready = asyncio.Event()
         self._answers: dict[int, asyncio.Future[LogData]] = {}
-        self._commands: dict[int, Command] = {}
+        self._commands: dict[int, RunningCommand] = {}
         self._next = 1
         self.ticket = secrets.token_hex(16)
         self._bulk: BulkWire | None = None
@@ -114,13 +114,13 @@ class Connection:
         if future is not None and not future.done():
             future.set_result(data)
 
-    async def run_inside(self, attempt: int, start: ExecStart) -> Command:
+    async def run_inside(self, attempt: int, start: ExecStart) -> RunningCommand:
         """Run a command in an attempt; the caller closes it. Raises Away."""
         wire = await self._wire()
         if self.ending is not None:
             raise Away(f"node {self.name} is away")
         number, self._next = self._next, self._next + 1
-        command = self._commands[number] = Command(number, attempt, start, send=wire.put, forget=self._forget)
+        command = self._commands[number] = RunningCommand(number, attempt, start, send=wire.put, forget=self._forget)
         return command
 
     # --- the second connection ----------------------------------------------------------------------------------------

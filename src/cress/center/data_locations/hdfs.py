@@ -21,8 +21,8 @@ from cress.center.data_locations.webhdfs import (
     BlockLocations,
     FileStatus,
     FileStatuses,
+    HttpErrorBody,
     Places,
-    RemoteError,
     blocks_of,
     shares,
 )
@@ -195,7 +195,7 @@ class Hdfs:
 
 def _kind(body: bytes) -> str:
     try:
-        kind = msgspec.json.decode(body, type=RemoteError).RemoteException.exception
+        kind = msgspec.json.decode(body, type=HttpErrorBody).RemoteException.exception
     except (msgspec.MsgspecError, RecursionError):
         return ""
     return kind if _CLASS.fullmatch(kind) else ""

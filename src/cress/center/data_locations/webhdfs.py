@@ -41,14 +41,14 @@ class FileStatuses(msgspec.Struct, frozen=True):
     FileStatuses: _Listed
 
 
-class _Block(msgspec.Struct, frozen=True):
+class _HdfsBlock(msgspec.Struct, frozen=True):
     length: _Size
     hosts: list[str] = []
     names: list[str] = []
 
 
 class _Blocks(msgspec.Struct, frozen=True):
-    BlockLocation: list[_Block] = []
+    BlockLocation: list[_HdfsBlock] = []
 
 
 class _Extent(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class _Exception(msgspec.Struct, frozen=True):
     exception: str = ""
 
 
-class RemoteError(msgspec.Struct, frozen=True):
+class HttpErrorBody(msgspec.Struct, frozen=True):
     """The body of an HTTP error."""
 
     RemoteException: _Exception = _Exception()

@@ -10,8 +10,8 @@ import dns.opcode
 
 from cress.center.dns import records
 from cress.center.dns.labels import labels_of
-from cress.center.dns.records import Message, Name, Record, ip_of, wire_name
-from cress.center.dns.zone import Found, Zone
+from cress.center.dns.records import DnsRecord, Message, Name, ip_of, wire_name
+from cress.center.dns.zone import FoundPlaces, Zone
 from cress.lifecycle.name_service import Place
 
 # Seconds for which an answer may be kept: none, so that a task that ended is gone at once; of an answer without
@@ -103,7 +103,7 @@ class Answers:
         additional = self._addresses_of(found.places) if found and kind == records.SRV else ()
         return message._replace(answer=[each.of(records.QUESTION, TTL) for each in data], additional=additional)
 
-    def _records(self, found: Found, kind: int, *, at_apex: bool) -> list[Record]:
+    def _records(self, found: FoundPlaces, kind: int, *, at_apex: bool) -> list[DnsRecord]:
         if at_apex:
             return self._of_apex(kind)
         if kind == records.ANY and found.places:
@@ -124,14 +124,14 @@ class Answers:
             return [records.txt(_texts(place)) for place in found.places]
         return []
 
-    def _of_apex(self, kind: int) -> list[Record]:
+    def _of_apex(self, kind: int) -> list[DnsRecord]:
         if kind in _ADDRESSES:
             return _addresses(self._servers, kind)
         if kind == records.SOA:
             return [self._soa()]
-        return [Record(records.NS, self._origin_wire)] if kind == records.NS else []
+        return [DnsRecord(records.NS, self._origin_wire)] if kind == records.NS else []
 
-    def _soa(self) -> Record:
+    def _soa(self) -> DnsRecord:
         return records.soa(self._origin, self._serial(), NEGATIVE_TTL)
 
     def _target(self, place: Place) -> Name:
@@ -157,7 +157,7 @@ def _refusal(id: int, flags: int, code: int) -> bytes:
     return Message(id, flags, b"", None, code).rendered(records.HEADER, cut=False)
 
 
-def _addresses(texts: Sequence[str], kind: int) -> list[Record]:
+def _addresses(texts: Sequence[str], kind: int) -> list[DnsRecord]:
     """Return the different addresses among texts, of one kind."""
     return list(dict.fromkeys(ip for text in texts if (ip := ip_of(text)) is not None and ip.kind == kind))
 

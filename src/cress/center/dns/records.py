@@ -26,7 +26,7 @@ _srv = struct.Struct(">HHH").pack
 _soa = struct.Struct(">IIIII").pack
 
 
-class Record(NamedTuple):
+class DnsRecord(NamedTuple):
     """The type and the data of a record."""
 
     kind: int
@@ -43,13 +43,13 @@ def wire_name(name: Name) -> bytes:
 
 
 @lru_cache(10_000)
-def ip_of(text: str) -> Record | None:
+def ip_of(text: str) -> DnsRecord | None:
     """Return the record of an address, A or AAAA; None for what is not an address."""
     try:
         ip = ipaddress.ip_address(text)
     except ValueError:
         return None
-    return Record(A if ip.version == 4 else AAAA, ip.packed)
+    return DnsRecord(A if ip.version == 4 else AAAA, ip.packed)
 
 
 def host_of(text: str) -> Name | None:
@@ -62,26 +62,26 @@ def host_of(text: str) -> Name | None:
     return labels if good and not any(byte <= 32 or byte == 127 for label in labels for byte in label) else None
 
 
-def srv(port: int, target: Name) -> Record:
+def srv(port: int, target: Name) -> DnsRecord:
     """Return a service at a port of a target: priority 0, and a weight like all others."""
-    return Record(SRV, _srv(0, 1, port) + wire_name(target))
+    return DnsRecord(SRV, _srv(0, 1, port) + wire_name(target))
 
 
-def txt(texts: Iterable[str]) -> Record:
+def txt(texts: Iterable[str]) -> DnsRecord:
     """Return texts, each of at most 255 bytes."""
     data = (text.encode()[:_MOST_TEXT] for text in texts)
-    return Record(TXT, b"".join(bytes((len(each),)) + each for each in data))
+    return DnsRecord(TXT, b"".join(bytes((len(each),)) + each for each in data))
 
 
-def soa(origin: Name, serial: int, negative_ttl: int) -> Record:
+def soa(origin: Name, serial: int, negative_ttl: int) -> DnsRecord:
     """Return the begin of a zone, whose server is the domain itself."""
     names = wire_name(origin) + wire_name((b"hostmaster", *origin))
-    return Record(SOA, names + _soa(serial & 0xFFFF_FFFF, 60, 5, 60, negative_ttl))
+    return DnsRecord(SOA, names + _soa(serial & 0xFFFF_FFFF, 60, 5, 60, negative_ttl))
 
 
-def hinfo(text: str) -> Record:
+def hinfo(text: str) -> DnsRecord:
     """Return a short answer to a question for everything."""
-    return Record(HINFO, bytes((len(text),)) + text.encode() + b"\0")
+    return DnsRecord(HINFO, bytes((len(text),)) + text.encode() + b"\0")
 
 
 class Message(NamedTuple):

@@ -16,7 +16,7 @@ from cress.lifecycle.name_table import PlaceChange
 PROTOCOLS = ("_tcp", "_udp")
 
 
-class Found(NamedTuple):
+class FoundPlaces(NamedTuple):
     """The places of a name, of which ``port`` (empty: every port) is asked for; none of a name that only has others
     below it.
 
@@ -74,19 +74,19 @@ class Zone:
             if change.after is not None:
                 self._add(change.after)
 
-    def find(self, labels: Sequence[str]) -> Found | None:
+    def find(self, labels: Sequence[str]) -> FoundPlaces | None:
         """Return what a name below the domain stands for, from its labels in lower case; None if there is no such
         name.
         """
         if not labels:
-            return Found()
+            return FoundPlaces()
         *before, group = labels
         if not before:
-            return Found() if group in self._groups or group in self._services() else None
+            return FoundPlaces() if group in self._groups or group in self._services() else None
         *before, name = before
         job = self._groups.get(group, {}).get(name)
         if job is None:
-            return Found() if not before and name in self._services().get(group, ()) else None
+            return FoundPlaces() if not before and name in self._services().get(group, ()) else None
         return _in_job(job, before)
 
     def is_alone(self, place: Place) -> bool:
@@ -120,7 +120,7 @@ def labels_by_group(names: Iterable[tuple[str, str]]) -> dict[str, frozenset[str
     return {group: frozenset(labels) for group, labels in found.items()}
 
 
-def _in_job(job: _Job, before: Sequence[str]) -> Found | None:
+def _in_job(job: _Job, before: Sequence[str]) -> FoundPlaces | None:
     places: Sequence[Place] = list(job.places.values())
     service = list(before)
     if service and service[-1] not in PROTOCOLS:
@@ -129,7 +129,7 @@ def _in_job(job: _Job, before: Sequence[str]) -> Found | None:
             return None
         places = one
     if not service:
-        return Found(places)
+        return FoundPlaces(places)
     return _with_port(places, service)
 
 
@@ -143,14 +143,14 @@ def _one(job: _Job, label: str) -> Sequence[Place] | None:
     return None
 
 
-def _with_port(places: Sequence[Place], service: Sequence[str]) -> Found | None:
+def _with_port(places: Sequence[Place], service: Sequence[str]) -> FoundPlaces | None:
     """Return the places with a port, for ``_PORT._tcp``; ``_tcp`` alone exists where a place has ports."""
     if len(service) > 2 or service[-1] not in PROTOCOLS:
         return None
     if len(service) == 1:
-        return Found(is_service=True) if any(place.ports for place in places) else None
+        return FoundPlaces(is_service=True) if any(place.ports for place in places) else None
     port = service[0][1:]
     if service[0][:1] != "_" or not port:
         return None
     having = [place for place in places if any(name.lower() == port for name, _ in place.ports)]
-    return Found(having, port, is_service=True) if having else None
+    return FoundPlaces(having, port, is_service=True) if having else None

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 
 from cress.center.committing.committer import Committer
-from cress.center.committing.lookup import Task, find_job, find_tasks
+from cress.center.committing.lookup import FoundTask, find_job, find_tasks
 from cress.center.connections.bulk import PartSize
 from cress.center.connections.connection_table import Away
 from cress.lifecycle.tables.rows import LiveJob
@@ -186,16 +186,16 @@ class LogReader:
         if self._committer.stopping or self._committer.loop.is_aside:
             raise Unfinished
 
-    async def _now(self) -> Task:
+    async def _now(self) -> FoundTask:
         (task,) = await find_tasks(self._committer, self._job, self._task, self._task)
         return task
 
-    async def _over(self, task: Task) -> bool:
+    async def _over(self, task: FoundTask) -> bool:
         if task.live is not None:
             return False
         return task.state != "waiting" or not isinstance(await find_job(self._committer, self._job), LiveJob)
 
-    def _wanted(self, task: Task, read: int = 0) -> tuple[int, str] | None:
+    def _wanted(self, task: FoundTask, read: int = 0) -> tuple[int, str] | None:
         """Return the attempt to read now, and its node; ``read`` is the attempt that was read before, 0 if none."""
         known = [(each.attempt, each.node) for each in task.finished]
         if task.live is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cress.center.files.licence_file import counts_of
 from cress.center.files.yaml_file import Mistakes
-from cress.formats.yaml_text import Node, document, is_empty, is_kind
+from cress.formats.yaml_text import YamlNode, document, is_empty, is_kind
 from cress.model.errors import InputError, InputErrors, Note
 from cress.model.groups.conf import MAX_CHARACTERS, ParsedGroups, parse_groups
 from cress.model.jobfile.licences import Licences, amount, named
@@ -72,7 +72,7 @@ def parse_document(text: str, file: str, *, dimensions: Dimensions, accounting: 
     return Document(options, licences, groups)
 
 
-def _options(node: Node, wrong: _Wrong) -> Options | None:
+def _options(node: YamlNode, wrong: _Wrong) -> Options | None:
     if is_empty(node):
         return Options()
     if not is_kind(node, "map"):
@@ -100,7 +100,7 @@ def _options(node: Node, wrong: _Wrong) -> Options | None:
     return None
 
 
-def _groups(node: Node, file: str, dimensions: Dimensions, accounting: str) -> ParsedGroups:
+def _groups(node: YamlNode, file: str, dimensions: Dimensions, accounting: str) -> ParsedGroups:
     if is_empty(node) or node.value == "":
         return ParsedGroups((), file=file)
     first = node.line

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cress.center.committing.committer import Committer
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.lifecycle.inputs import ApplyGroups
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError, InputErrors, Note
@@ -21,7 +21,7 @@ from cress.model.resources import Dimensions
 class GroupFile:
     """The file, and the groups that were read in it last; without a file the groups of the cluster stay."""
 
-    def __init__(self, settings: Settings, committer: Committer, say: Callable[[str], None]) -> None:
+    def __init__(self, settings: CenterSettings, committer: Committer, say: Callable[[str], None]) -> None:
         self._settings = settings
         self._committer = committer
         self._say = say

@@ -42,14 +42,14 @@ def read_topology(path: Path) -> Topology:
 
 def parse_topology(text: str, file: str) -> Topology:
     """Return the topology from the text of a file."""
-    reader = _Reader(file)
+    reader = _TopologyReader(file)
     reader.read(document(text, file, HINT))
     if reader.errors:
         raise reader.errors[0] if len(reader.errors) == 1 else InputErrors(reader.errors)
     return Topology(tuple(sorted(reader.pairs)), reader.racks, reader.distances)
 
 
-class _Reader:
+class _TopologyReader:
     """Collects the contents of the file, and every mistake in it."""
 
     def __init__(self, file: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cress.formats.yaml_text import Node
+from cress.formats.yaml_text import YamlNode
 from cress.model.errors import InputError, InputErrors
 
 MOST_BYTES = 16 * 2**20
@@ -32,7 +32,7 @@ class Mistakes:
         self._file = file
         self._errors: list[InputError] = []
 
-    def add(self, node: Node, field: str, error: InputError) -> None:
+    def add(self, node: YamlNode, field: str, error: InputError) -> None:
         """Add a mistake in a node; ``field`` names it."""
         line = node.line
         self._errors.append(InputError(error.what, hint=error.hint, file=self._file, line=line, field=field))

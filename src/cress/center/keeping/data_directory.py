@@ -23,7 +23,7 @@ API_SOCKET, EXECUTOR_SOCKET = "api.sock", "executors.sock"
 TLS, CENTER_CERTIFICATE, CA = "tls", "center.pem", "ca.pem"
 
 
-class Address(msgspec.Struct, frozen=True, kw_only=True):
+class ListenAddress(msgspec.Struct, frozen=True, kw_only=True):
     """The address at which a center listens; the content of ``center.json``.
 
     ``socket`` and ``executor_socket`` are the names of its Unix sockets in the data directory.
@@ -67,7 +67,7 @@ class DataDirectory:
 
     def _holder(self) -> str:
         try:
-            address = msgspec.json.decode((self.path / ADDRESS).read_bytes(), type=Address)
+            address = msgspec.json.decode((self.path / ADDRESS).read_bytes(), type=ListenAddress)
         except (OSError, msgspec.MsgspecError):
             return f"another center is starting or stopping on {self.path}"
         return f"a center runs on {self.path} already: process {address.pid}, at {address.url}"
@@ -91,7 +91,7 @@ class DataDirectory:
             raise InputError(f"cannot listen there: {error.strerror}", file=str(self.path / name)) from None
         return listening
 
-    def announce(self, address: Address) -> None:
+    def announce(self, address: ListenAddress) -> None:
         """Write the center's address; a reader sees all of it or nothing. Raises OSError.
 
         The place on the disk is that of the address before, so that a full disk is no hindrance.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cress.lifecycle.name_table import NameTable, PlaceChange, Revision
+from cress.lifecycle.name_table import NamesRevision, NameTable, PlaceChange
 from cress.lifecycle.tables.changes import RowChanges
 from cress.shell.center.commit import CommitLoop
 
@@ -28,7 +28,7 @@ class NameFeed:
         """Take over a state that was loaded."""
         loop = self._loop
         self._loads += 1
-        self.table.load(loop.machine, Revision(f"{loop.epoch}.{self._loads}", loop.number))
+        self.table.load(loop.machine, NamesRevision(f"{loop.epoch}.{self._loads}", loop.number))
         for listener in self.when_loaded:
             listener()
         self.tell()
@@ -49,7 +49,7 @@ class NameFeed:
         for name in list(self._waiting):
             self._wake(name)
 
-    async def wait(self, name: str, revision: Revision, seconds: float) -> None:
+    async def wait(self, name: str, revision: NamesRevision, seconds: float) -> None:
         """Wait for a change of a name behind a revision, a call of ``tell``, or the timeout."""
         if self.table.since(name, revision) != []:
             return

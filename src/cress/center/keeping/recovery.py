@@ -11,7 +11,7 @@ import cress
 from cress.center.keeping.owner_token import FINGERPRINT, check_fingerprint
 from cress.center.process.clock import Clock
 from cress.center.process.garbage import no_collection
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.lifecycle import replay, snapshot
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Declare, Input, Restarted
@@ -32,7 +32,7 @@ class _Meta(msgspec.Struct, frozen=True, array_like=True):
     release: str
 
 
-def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
+def load_machine(store: Store, settings: CenterSettings, clock: Clock) -> Opened:
     """Load the state: the snapshot, and the facts of the log after it. Reads only.
 
     Raises StoreError when the store cannot be read, or was left by a newer release.
@@ -56,7 +56,7 @@ def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
     )
 
 
-def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock, secret: bytes = b"") -> None:
+def begin_epoch(store: Store, opened: Opened, settings: CenterSettings, clock: Clock, secret: bytes = b"") -> None:
     """Continue the machine in a new epoch, with all nodes away and the options of the settings.
 
     ``secret`` is the fingerprint of the center's secret, which the store knows from now on; a center with another one
@@ -116,7 +116,7 @@ class Restored(msgspec.Struct):
     stepped: bool = False
 
 
-def restored(saved: Saved, settings: Settings, read_run: Callable[[int], bytes | None] | None = None) -> Restored:
+def restored(saved: Saved, settings: CenterSettings, read_run: Callable[[int], bytes | None] | None = None) -> Restored:
     """Return the stored state. Raises StoreError and InputError.
 
     Facts are applied. Records of releases that stored no facts are stepped, by a machine that decides as those did.

@@ -22,7 +22,7 @@ from cress.center.keeping.owner_token import (
 )
 from cress.center.keeping.recovery import restored, version_note
 from cress.center.keeping.store_migration import as_file
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -62,7 +62,7 @@ JUMP = 1_000_000_000
 _decode_run = msgspec.msgpack.Decoder(Run).decode
 
 
-class Checked(msgspec.Struct, kw_only=True):
+class StoreReport(msgspec.Struct, kw_only=True):
     """The contents of a store in numbers; ``problems`` are sentences.
 
     ``completed`` is the number of changes that the store lacks and the next start takes from the commit journal.
@@ -102,13 +102,13 @@ class _Numbers(msgspec.Struct):
     secret: bytes | None  # its fingerprint
 
 
-def check(path: Path, data: Path | None = None) -> Checked:
+def check(path: Path, data: Path | None = None) -> StoreReport:
     """Read everything in the store at ``path``, as of one moment, and step through its log.
 
     ``data`` is a data directory of a center whose store is elsewhere. Raises StoreError when there is no readable
     store.
     """
-    found = Checked(size=path.stat().st_size if path.is_file() else 0)
+    found = StoreReport(size=path.stat().st_size if path.is_file() else 0)
     events = path.parent / EVENTS
     # Before the store, which is never behind it.
     last = last_record(events)
@@ -125,7 +125,7 @@ def check(path: Path, data: Path | None = None) -> Checked:
             found.snapshot, found.records = len(saved.snapshot or b""), len(saved.records)
             if data is None or (data / TOKEN_FILE).exists():
                 found.secret = _wrong_secret(data or path.parent, saved.meta.get(FINGERPRINT))
-            machine = restored(saved, Settings(data=path.parent)).machine
+            machine = restored(saved, CenterSettings(data=path.parent)).machine
             found.jobs, found.attempts, found.nodes = len(machine.jobs), len(machine.attempts), len(machine.nodes)
             found.problems += machine.validate()
             damaged = store.damaged_runs()
@@ -248,7 +248,7 @@ def _renumbered(file: Path, fresh: Path, given: _Numbers | None) -> Machine:
             raise StoreError(f"{file} is damaged: {problem}")
         saved = source.saved()
         source.copy_to(fresh)
-        state = restored(saved, Settings(data=fresh.parent), source.run)
+        state = restored(saved, CenterSettings(data=fresh.parent), source.run)
     machine, events = state.machine, state.events
     numbers = _numbers(saved, machine, events)
     _renumber(fresh, machine, events, _behind(numbers, given) if given else _far_behind(numbers))
@@ -283,7 +283,7 @@ def _given_away(path: Path) -> _Numbers | None:
                 return None
             saved = store.saved()
         check_witness(path.parent / EVENTS, path, saved.number)
-        state = restored(saved, Settings(data=path.parent))
+        state = restored(saved, CenterSettings(data=path.parent))
     except (StoreError, InputError):
         return None
     return _numbers(saved, state.machine, state.events)

@@ -21,7 +21,7 @@ from cress.store.usage import Weight
 _log = logging.getLogger("cress.center")
 
 
-class Copies:
+class HistoryCopies:
     """Copies finished work into the history of this center before it leaves the replica. Runs in the thread that
     follows the log.
 

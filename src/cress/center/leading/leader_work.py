@@ -20,7 +20,7 @@ from cress.center.keeping.data_directory import EXECUTOR_SOCKET, DataDirectory
 from cress.center.leading.mover import Mover
 from cress.center.leading.past_runs import learn_past_runs
 from cress.center.leading.rebalancing import Planner, Rebalancing
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
 
@@ -32,7 +32,7 @@ class Leading:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: CenterSettings,
         committer: Committer,
         listener: Listener,
         groups: GroupFile,

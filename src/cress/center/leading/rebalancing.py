@@ -10,10 +10,10 @@ import msgspec
 
 from cress.center.committing.committer import Committer
 from cress.center.process.forked_work import ForkedWork
-from cress.core.moving.plan import Plan
+from cress.core.moving.plan import MovePlan
 from cress.lifecycle.inputs import Rebalance
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.moving.planning import Wanted, made
+from cress.lifecycle.moving.planning import PlanPurpose, made
 from cress.lifecycle.moving.rounds import present
 from cress.lifecycle.moving.schedule import next_round
 from cress.model.errors import InputError, NotAccepted
@@ -26,7 +26,7 @@ LOOK = 5.0
 
 _log = logging.getLogger("cress.center")
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Plan).decode
+_decode = msgspec.msgpack.Decoder(MovePlan).decode
 
 
 class Planner:
@@ -36,7 +36,7 @@ class Planner:
         self._committer = committer
         self._turn = asyncio.Lock()
 
-    async def plan(self, wanted: Wanted) -> Plan:
+    async def plan(self, wanted: PlanPurpose) -> MovePlan:
         """Return a plan. Raises NotAccepted if it could not be made."""
         async with self._turn:
             work = ForkedWork(
@@ -48,7 +48,7 @@ class Planner:
         return _decode(data)
 
 
-def _made(machine: Machine, wanted: Wanted) -> bytes:
+def _made(machine: Machine, wanted: PlanPurpose) -> bytes:
     return _encode(made(machine, wanted))
 
 
@@ -95,6 +95,6 @@ class Rebalancing:
         machine = self._committer.machine
         if present(machine) is not None or self._committer.problem:
             return
-        plan = await self._planner.plan(Wanted(by_itself=True))
+        plan = await self._planner.plan(PlanPurpose(by_itself=True))
         if plan.moves:
             await self._committer.submit(Rebalance(moves=plan.moves, job=plan.job, place=plan.place))

@@ -12,12 +12,12 @@ from functools import partial
 from cress.center.committing.committer import Committer
 from cress.center.committing.leader_term import InCharge
 from cress.center.keeping.recovery import load_machine
-from cress.center.leading.history_copies import Copies
+from cress.center.leading.history_copies import HistoryCopies
 from cress.center.leading.warm_replica import Warm
 from cress.lifecycle.tables.rows import LiveJob
 from cress.store.base import Changed, Fenced, StoreError
 from cress.store.replicated import ReplicatedStore
-from cress.store.shared_log import Trimmed, Unreachable
+from cress.store.shared_log import LogUnreachable, Trimmed
 
 # Seconds between two looks at the log that need no sign of it, and after an error.
 LOOK, RETRY = 0.25, 1.0
@@ -25,7 +25,7 @@ LOOK, RETRY = 0.25, 1.0
 PAUSE, SHARE = 0.03, 10
 
 # Errors after which a center that has the lead tries again.
-PASSING = (Unreachable, Changed, Fenced, Trimmed)
+PASSING = (LogUnreachable, Changed, Fenced, Trimmed)
 
 _log = logging.getLogger("cress.center")
 
@@ -38,7 +38,7 @@ class Standby:
         self._store = store
         self._in_charge = in_charge
         self._warm: Warm | None = None
-        self._copies = Copies(committer, store, self._live)
+        self._copies = HistoryCopies(committer, store, self._live)
         self._current = 0.0
         self._told = ""
 

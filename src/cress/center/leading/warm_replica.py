@@ -15,7 +15,7 @@ from cress.lifecycle.record import decode_record, has_facts
 from cress.shell.center.commit import Opened
 from cress.shell.center.log_entries import unpack
 from cress.store.base import StoreError
-from cress.store.commit_journal import Commit
+from cress.store.commit_journal import StoredCommit
 
 
 class Warm:
@@ -33,7 +33,7 @@ class Warm:
         self.opened = opened
         self.took = 0.0
 
-    def take(self, commits: Iterable[Commit]) -> bool:
+    def take(self, commits: Iterable[StoredCommit]) -> bool:
         """Apply commits, in their order; False if the state must be loaded, since it came without records.
 
         Raises ``StoreError`` for a record that this release cannot apply: the state is of no use then.

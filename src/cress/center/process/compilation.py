@@ -26,7 +26,7 @@ LOOK_EVERY = 1.0
 NICE = 5
 
 
-class Wanted(msgspec.Struct):
+class WantedKernels(msgspec.Struct):
     """The scheduler for which to compile. Custom ``dimensions`` only."""
 
     dimensions: tuple[str, ...]
@@ -86,7 +86,7 @@ class Compilation:
         assert process.stdin is not None
         try:
             process.stdin.write(
-                msgspec.msgpack.encode(Wanted(core.dimensions.custom, core.options)).hex().encode() + b"\n"
+                msgspec.msgpack.encode(WantedKernels(core.dimensions.custom, core.options)).hex().encode() + b"\n"
             )
             await process.wait()
         finally:
@@ -107,7 +107,7 @@ async def _load(core: Scheduler) -> None:
 
 def main() -> None:
     """Compile for the scheduler that is described on standard input."""
-    wanted = msgspec.msgpack.decode(bytes.fromhex(sys.stdin.readline()), type=Wanted)
+    wanted = msgspec.msgpack.decode(bytes.fromhex(sys.stdin.readline()), type=WantedKernels)
     os.nice(NICE)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     warm_up(Dimensions(wanted.dimensions), wanted.options)

@@ -23,7 +23,7 @@ from cress.model.errors import InputError
 from cress.protocol.bundle_files import tls_reason
 
 if TYPE_CHECKING:
-    from cress.center.settings import Settings
+    from cress.center.settings import CenterSettings
 
 # Seconds between two looks at the files.
 LOOK = 1.0
@@ -189,7 +189,7 @@ class CenterTls:
             self._say(sentence)
 
 
-def center_tls(settings: Settings, say: Callable[[str], None]) -> CenterTls:
+def center_tls(settings: CenterSettings, say: Callable[[str], None]) -> CenterTls:
     """Return the TLS of a center that has been given certificates, or has an authority in its data directory.
 
     Raises InputError.

@@ -11,7 +11,7 @@ import msgspec
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob
 from cress.center.process.turns import in_turns
-from cress.core.outlook import Behind, Left
+from cress.core.outlook import Behind, TimeLeft
 from cress.lifecycle.jobs.deadlines import outlooks
 from cress.lifecycle.submits.deadlines import behind_of_submit
 from cress.lifecycle.tables.family_rows import Family
@@ -47,7 +47,7 @@ def deadline_view(committer: Committer, job: AnyJob, run: Run | None = None) -> 
     # By the limits of the steps behind it, which bound how long these take but not how short: a step loses only the
     # deadline of its dag.
     behind = owner.job.deadline - job.job.deadline
-    found = core.outlook(job.job.id, now, Behind(owner.job.deadline, Left(0, behind, behind)))
+    found = core.outlook(job.job.id, now, Behind(owner.job.deadline, TimeLeft(0, behind, behind)))
     return None if found is None else _view(msgspec.structs.replace(found, deadline=job.job.deadline), utc)
 
 

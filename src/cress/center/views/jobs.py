@@ -8,7 +8,7 @@ import msgspec
 
 from cress.center.access.redaction import redacted
 from cress.center.committing.committer import Committer
-from cress.center.committing.lookup import AnyJob, Task, id_of, state_of
+from cress.center.committing.lookup import AnyJob, FoundTask, id_of, state_of
 from cress.center.dns.labels import dns_name
 from cress.center.keeping.history_reader import HistoryJob
 from cress.center.views.deadlines import deadline_view
@@ -242,7 +242,7 @@ def run_of(committer: Committer, job: AnyJob) -> Run | None:
     return job.run if isinstance(job, HistoryJob) else committer.run(id_of(job))
 
 
-def task_view(task: Task, run: Run | None, member: int | None = None) -> TaskView:
+def task_view(task: FoundTask, run: Run | None, member: int | None = None) -> TaskView:
     """Return a task with its attempts, oldest first; ``member`` is its own job in a service or database."""
     names = [name for name, _ in run.ports] if run else []
     attempts = [_finished(record, names) for record in task.finished]

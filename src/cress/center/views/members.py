@@ -5,7 +5,7 @@ from __future__ import annotations
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import (
     AnyJob,
-    Task,
+    FoundTask,
     find_jobs,
     find_tasks,
     id_of,
@@ -72,7 +72,7 @@ async def place_of(committer: Committer, job: AnyJob, index: int) -> tuple[int, 
 
 async def tasks_page(
     committer: Committer, job: AnyJob, *, limit: int, after: int, state: str
-) -> tuple[list[tuple[Task, int | None]], int | None]:
+) -> tuple[list[tuple[FoundTask, int | None]], int | None]:
     """Return at most ``limit`` tasks after ``after`` in that state (empty: any), each with its member; and the next."""
     if not is_kept(job):
         tasks, more = await page_of_tasks(committer, id_of(job), count_of(job), limit=limit, after=after, state=state)
@@ -80,7 +80,7 @@ async def tasks_page(
     count = count_of(job)
     # A running member needs no earlier one.
     latest = await _latest(committer, job) if len(attempts_of(committer, job, None)) < count else {}
-    found: list[tuple[Task, int | None]] = []
+    found: list[tuple[FoundTask, int | None]] = []
     for index in range(after + 1, count):
         task = await task_of(committer, job, index, latest)
         if not state or task[0].state in states_meant(state):
@@ -92,12 +92,12 @@ async def tasks_page(
 
 async def task_of(
     committer: Committer, job: AnyJob, index: int, latest: dict[int, JobRecord] | None = None
-) -> tuple[Task, int | None]:
+) -> tuple[FoundTask, int | None]:
     """Return a task and its member; while the next member waits, the task has the attempts of the last one."""
     if not is_kept(job):
         return (await find_tasks(committer, id_of(job), index, index))[0], None
     live = committer.machine.jobs.get(job.members.get(index, 0)) if isinstance(job, Family) else None
-    task = Task(index, [], None, dropped=isinstance(job, JobRecord))
+    task = FoundTask(index, [], None, dropped=isinstance(job, JobRecord))
     number = None
     if live is not None:
         number, (task,) = id_of(live), await find_tasks(committer, id_of(live), 0, 0)

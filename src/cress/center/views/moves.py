@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import recent_job, spec_of
-from cress.core.moving.plan import Free, Move, Plan
+from cress.core.moving.plan import Free, Move, MovePlan
 from cress.lifecycle.tables.rounds import Round
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.group import DEFAULT_GROUP
@@ -18,7 +18,7 @@ CORE_HOUR = 1000 * HOUR
 Seen = Callable[[int], bool]
 
 
-def plan_view(committer: Committer, plan: Plan, job: int, seen: Seen) -> PlanView:
+def plan_view(committer: Committer, plan: MovePlan, job: int, seen: Seen) -> PlanView:
     """Return a plan for ``job`` (0: for none) as a caller sees it who ``seen`` tells of."""
     return PlanView(
         moves=_moves(committer, plan.moves, seen),
@@ -37,7 +37,7 @@ def plan_view(committer: Committer, plan: Plan, job: int, seen: Seen) -> PlanVie
     )
 
 
-def _why_nothing(plan: Plan, job: int) -> str:
+def _why_nothing(plan: MovePlan, job: int) -> str:
     what = f"no moves let job {job} start" if job else "there is nothing worth moving"
     parts = [f"{number:,} {each.value}" for each, number in plan.stays.items()]
     movable = f"{plan.movable:,} running tasks may move"

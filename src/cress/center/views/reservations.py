@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cress.core.advance.choice import Found, leaving_for
+from cress.core.advance.choice import FoundNodes, leaving_for
 from cress.core.future.advance_reservations import Kept
 from cress.core.jobs import Attempt
 from cress.core.scheduler import Scheduler
@@ -39,7 +39,7 @@ def reservation_view(core: Scheduler, kept: Kept) -> ReservationView:
     return view_of(core, spec, kept.times, state=state, used=used, leaving=leaving)
 
 
-def found_view(core: Scheduler, found: Found) -> ReservationView:
+def found_view(core: Scheduler, found: FoundNodes) -> ReservationView:
     """Return a reservation that could be made."""
     offset = core.groups.wall_offset or 0
     zone = core.advance_reservations.zone_of(found.reservation)

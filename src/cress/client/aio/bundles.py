@@ -10,7 +10,7 @@ from cress.client import calls
 from cress.client.aio import operations
 from cress.client.aio.patient import AsyncPatientHttp
 from cress.client.aio.runtime import in_thread, sleep
-from cress.client.bundle import GONE, LATE, SELDOM, SOON, Bundle, Deadline, Part, late
+from cress.client.bundle import GONE, LATE, SELDOM, SOON, ChunkBundle, ChunkResult, Patience, late
 from cress.client.errors import ClientError, JobFailed, TaskDied
 from cress.client.jobs import Job, plain_keys
 from cress.model.errors import InputError
@@ -20,7 +20,7 @@ from cress.model.vectors import parse_vector
 from cress.protocol.views import JobView
 
 
-async def submit(bundle: Bundle, job: Job, key: str, center: AsyncPatientHttp) -> None:
+async def submit(bundle: ChunkBundle, job: Job, key: str, center: AsyncPatientHttp) -> None:
     """Submit the job of a bundle."""
     made = await operations.submit([job], key, center)
     bundle.job = made[0].id
@@ -40,8 +40,8 @@ async def places(resource: Any, center: AsyncPatientHttp) -> int:
 
 
 async def parts(
-    bundle: Bundle, center: AsyncPatientHttp, deadline: Deadline | None = None
-) -> AsyncGenerator[Part, None]:
+    bundle: ChunkBundle, center: AsyncPatientHttp, deadline: Patience | None = None
+) -> AsyncGenerator[ChunkResult, None]:
     """Yield the parts of a bundle as they come; those of tasks that died are errors. All of them, in the end.
 
     Raises TimeoutError when nothing new is there at the deadline.
@@ -56,9 +56,9 @@ async def parts(
         pause = SOON if found else min(pause * 1.5, SELDOM)
 
 
-async def poll(bundle: Bundle, wait: float, center: AsyncPatientHttp) -> list[Part]:
+async def poll(bundle: ChunkBundle, wait: float, center: AsyncPatientHttp) -> list[ChunkResult]:
     """Return new results; if there are none, ask the center about the job and wait up to ``wait`` seconds."""
-    found: list[Part] = await in_thread(bundle.look)
+    found: list[ChunkResult] = await in_thread(bundle.look)
     if found or not bundle.missing:
         return found
     view = bundle.view = await center.ask(calls.job(bundle.job, wait=wait))
@@ -74,15 +74,15 @@ async def poll(bundle: Bundle, wait: float, center: AsyncPatientHttp) -> list[Pa
     return []
 
 
-async def _give_up(bundle: Bundle, view: JobView) -> list[Part]:
-    found: list[Part] = await in_thread(bundle.look)
+async def _give_up(bundle: ChunkBundle, view: JobView) -> list[ChunkResult]:
+    found: list[ChunkResult] = await in_thread(bundle.look)
     sentence = f"job {view.id} ({view.name}) {view.state}{f': {view.reason}' if view.reason else ''}"
     if view.state == "succeeded":
         sentence += f", but there are no results in {bundle.spool.address}: is this a folder that all nodes share?"
     return found + [bundle.failed(chunk, TaskDied(sentence)) for chunk in sorted(bundle.missing)]
 
 
-async def died(bundle: Bundle, view: JobView, center: AsyncPatientHttp) -> list[Part]:
+async def died(bundle: ChunkBundle, view: JobView, center: AsyncPatientHttp) -> list[ChunkResult]:
     """Return the results of chunks whose tasks failed and are not retried."""
     if not view.tasks.failed:
         return []
@@ -91,7 +91,7 @@ async def died(bundle: Bundle, view: JobView, center: AsyncPatientHttp) -> list[
     if not mine:
         return []
     # A task may fail after its result was written.
-    found: list[Part] = await in_thread(bundle.look)
+    found: list[ChunkResult] = await in_thread(bundle.look)
     told: JobFailed | None = None
     for number, task in enumerate(task for task in mine if task.index in bundle.missing):
         if told is None or number < operations.MOST_FAILED:
@@ -100,7 +100,7 @@ async def died(bundle: Bundle, view: JobView, center: AsyncPatientHttp) -> list[
     return found
 
 
-async def end(bundle: Bundle, center: AsyncPatientHttp) -> None:
+async def end(bundle: ChunkBundle, center: AsyncPatientHttp) -> None:
     """Cancel what still runs of a bundle, and remove its folder."""
     try:
         if bundle.job and (bundle.missing or bundle.unwanted):

@@ -16,7 +16,7 @@ from cress.client.aio.http import AsyncHttp
 from cress.client.aio.leases import AsyncLeases
 from cress.client.aio.mapping import AsyncResults
 from cress.client.aio.patient import AsyncPatientHttp
-from cress.client.bundle import Deadline
+from cress.client.bundle import Patience
 from cress.client.found import found
 from cress.client.job_keywords import CallKeys
 from cress.client.jobs import JobFile, JobLike, several
@@ -175,7 +175,7 @@ class AsyncClient:
         ``timeout`` seconds after this call is a ``TimeoutError``, and the job is cancelled.
         Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
         """
-        deadline = Deadline.after(timeout)
+        deadline = Patience.after(timeout)
         rows = list(zip(items, *more, strict=False))
         bundle = await mapping.start(function, rows, chunk, python, spool, keys, self.patient)
         job = AsyncJobHandle(self.patient, bundle.job) if bundle.job else None

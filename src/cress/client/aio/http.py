@@ -13,7 +13,7 @@ import msgspec
 from cress.client import calls, wire
 from cress.client.aio.runtime import in_thread, sleep
 from cress.client.answers import answer_in, refusal_of, told
-from cress.client.calls import Call
+from cress.client.calls import PreparedCall
 from cress.client.errors import Broken, Elsewhere, Unreachable
 from cress.client.found import found
 from cress.client.leader import LeaderClient, elsewhere, no_leader, pauses
@@ -486,7 +486,7 @@ class AsyncHttp(LeaderClient):
 
     # --- how ----------------------------------------------------------------------------------------------------------
 
-    async def ask(self, call: Call[_T]) -> _T:
+    async def ask(self, call: PreparedCall[_T]) -> _T:
         """The answer to one call."""
         content, headers = wire.content_of(call)
         for pause in pauses():
@@ -510,7 +510,7 @@ class AsyncHttp(LeaderClient):
                 self._follow(moved)
         raise no_leader()
 
-    async def read(self, call: Call[bytes], *, follow: bool) -> AsyncGenerator[Piece, None]:
+    async def read(self, call: PreparedCall[bytes], *, follow: bool) -> AsyncGenerator[Piece, None]:
         """A log piece by piece; ``follow``: with signs of life while there is nothing to say."""
         pieces = wire.Pieces()
         async with self._answer(call, LOG_SECONDS if follow else self.timeout) as answer:
@@ -518,7 +518,7 @@ class AsyncHttp(LeaderClient):
                 for piece in pieces.feed(data):
                     yield piece
 
-    async def _events(self, call: Call[_T]) -> AsyncIterator[_T]:
+    async def _events(self, call: PreparedCall[_T]) -> AsyncIterator[_T]:
         """Yield the center's server-sent events one by one."""
         async with self._answer(call, EVENT_SECONDS) as answer:
             async for line in answer.aiter_lines():
@@ -526,7 +526,7 @@ class AsyncHttp(LeaderClient):
                     yield msgspec.json.decode(line.removeprefix("data: "), type=call.row.answer)
 
     @asynccontextmanager
-    async def _answer(self, call: Call[_T], silence: float | None) -> AsyncIterator[httpx.Response]:
+    async def _answer(self, call: PreparedCall[_T], silence: float | None) -> AsyncIterator[httpx.Response]:
         """An answer that comes bit by bit; ``silence`` is how long it may pause, in seconds."""
         import httpx
 

@@ -10,7 +10,7 @@ from cress.client import calls
 from cress.client.aio import lease_operations
 from cress.client.aio.handles import AsyncJobHandle
 from cress.client.aio.patient import AsyncPatientHttp
-from cress.client.calls import Call
+from cress.client.calls import PreparedCall
 from cress.client.job_keywords import Duration, Resource
 from cress.client.jobs import JobFile, mapping_of
 from cress.client.lease_changes import job_of
@@ -129,6 +129,6 @@ class AsyncLeases:
             async for lease in leases:
                 yield lease
 
-    async def _leases(self, call: Call[LeasesPage]) -> Views:
+    async def _leases(self, call: PreparedCall[LeasesPage]) -> Views:
         page = await self._center.ask(call)
         return [*page.leases]

@@ -11,8 +11,8 @@ from cress.client.aio import bundles
 from cress.client.aio.handles import AsyncJobHandle
 from cress.client.aio.patient import AsyncPatientHttp
 from cress.client.aio.runtime import AsyncAtEnd, in_thread
-from cress.client.bundle import GONE, Bundle, Deadline, chunk_size, job_of, name_of
-from cress.client.mapping import Line, value_of
+from cress.client.bundle import GONE, ChunkBundle, Patience, chunk_size, job_of, name_of
+from cress.client.mapping import OrderedParts, value_of
 from cress.client.spool import Spool, created
 
 R = TypeVar("R")
@@ -26,7 +26,7 @@ async def start(
     spool: Any,
     keys: Mapping[str, Any],
     center: AsyncPatientHttp,
-) -> Bundle:
+) -> ChunkBundle:
     """Send a function with its items and submit the job for them.
 
     Raises ``CannotSend``, ``ClientError``, ``OSError``.
@@ -40,7 +40,7 @@ async def start(
         raise ValueError("chunk must be 1 or more")
     chunks = [rows[begin : begin + chunk] for begin in range(0, len(rows), chunk)]
     folder: Spool = await in_thread(created, spool)
-    bundle = Bundle(folder, [len(each) for each in chunks])
+    bundle = ChunkBundle(folder, [len(each) for each in chunks])
     try:
         await in_thread(packing.send, folder, worker.MAP, function, chunks)
         if chunks:
@@ -66,11 +66,11 @@ class AsyncResults(Generic[R]):
     def __init__(
         self,
         center: AsyncPatientHttp,
-        bundle: Bundle,
+        bundle: ChunkBundle,
         job: AsyncJobHandle | None,
         *,
         errors: bool,
-        deadline: Deadline | None = None,
+        deadline: Patience | None = None,
     ) -> None:
         self.job = job
         self._deadline = deadline
@@ -114,7 +114,7 @@ class AsyncResults(Generic[R]):
         await self.close()
 
     async def _results(self, *, ordered: bool) -> AsyncIterator[tuple[int, R]]:
-        line = Line(self._bundle.sizes, ordered=ordered)
+        line = OrderedParts(self._bundle.sizes, ordered=ordered)
         try:
             async with aclosing(bundles.parts(self._bundle, self._center, self._deadline)) as parts:
                 async for part in parts:
@@ -124,5 +124,5 @@ class AsyncResults(Generic[R]):
             await self.close()
 
 
-async def _end(bundle: Bundle, center: AsyncPatientHttp) -> None:
+async def _end(bundle: ChunkBundle, center: AsyncPatientHttp) -> None:
     await bundles.end(bundle, center.at_most(GONE))

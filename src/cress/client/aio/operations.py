@@ -10,7 +10,7 @@ from cress.client import calls
 from cress.client.aio import applied
 from cress.client.aio.patient import AsyncPatientHttp
 from cress.client.aio.runtime import sleep
-from cress.client.calls import Call
+from cress.client.calls import PreparedCall
 from cress.client.errors import ClientError, JobFailed, Refused
 from cress.client.jobs import JobFile, mapping_of
 from cress.client.waiting import Waiting, because
@@ -270,7 +270,7 @@ async def lines(
             pause = min(pause * 1.3, SELDOM)
 
 
-def _log(id: int, task: int, stream: str, offset: int, attempt: int | None, *, follow: bool) -> Call[bytes]:
+def _log(id: int, task: int, stream: str, offset: int, attempt: int | None, *, follow: bool) -> PreparedCall[bytes]:
     return calls.logs(id, task, stream, offset, follow=follow, attempt=attempt)
 
 

@@ -7,9 +7,9 @@ from contextlib import aclosing
 
 from cress.client.aio.http import AsyncHttp
 from cress.client.aio.runtime import in_thread, sleep
-from cress.client.calls import Call, T
+from cress.client.calls import PreparedCall, T
 from cress.client.errors import ClientError
-from cress.client.retries import Outage, RetryBudget
+from cress.client.retries import CenterOutage, RetryBudget
 from cress.protocol.logs import Piece
 
 
@@ -24,9 +24,9 @@ class AsyncPatientHttp:
         """Return the same with a smaller budget."""
         return AsyncPatientHttp(self.http, self.budget.at_most(seconds))
 
-    async def ask(self, call: Call[T]) -> T:
+    async def ask(self, call: PreparedCall[T]) -> T:
         """Return the answer to a call. Raises ClientError."""
-        outage = Outage(self.budget, again=call.row.again)
+        outage = CenterOutage(self.budget, again=call.row.again)
         while True:
             try:
                 answer = await self.http.ask(call)
@@ -39,7 +39,7 @@ class AsyncPatientHttp:
                 return answer
             await self._look(pause)
 
-    async def read(self, call: Call[bytes], *, follow: bool) -> AsyncGenerator[Piece, None]:
+    async def read(self, call: PreparedCall[bytes], *, follow: bool) -> AsyncGenerator[Piece, None]:
         """Yield a log piece by piece; only its beginning is asked for again."""
         first, pieces = await self._begin(call, follow=follow)
         async with aclosing(pieces):
@@ -48,9 +48,11 @@ class AsyncPatientHttp:
                 async for piece in pieces:
                     yield piece
 
-    async def _begin(self, call: Call[bytes], *, follow: bool) -> tuple[Piece | None, AsyncGenerator[Piece, None]]:
+    async def _begin(
+        self, call: PreparedCall[bytes], *, follow: bool
+    ) -> tuple[Piece | None, AsyncGenerator[Piece, None]]:
         """Return the first piece of a log, if there is one, and the others."""
-        outage = Outage(self.budget, again=call.row.again)
+        outage = CenterOutage(self.budget, again=call.row.again)
         while True:
             pieces = self.http.read(call, follow=follow)
             try:

@@ -11,7 +11,7 @@ from cress.client import calls
 from cress.client.blocking import operations
 from cress.client.blocking.patient import PatientHttp
 from cress.client.blocking.runtime import in_thread, sleep
-from cress.client.bundle import GONE, LATE, SELDOM, SOON, Bundle, Deadline, Part, late
+from cress.client.bundle import GONE, LATE, SELDOM, SOON, ChunkBundle, ChunkResult, Patience, late
 from cress.client.errors import ClientError, JobFailed, TaskDied
 from cress.client.jobs import Job, plain_keys
 from cress.model.errors import InputError
@@ -21,7 +21,7 @@ from cress.model.vectors import parse_vector
 from cress.protocol.views import JobView
 
 
-def submit(bundle: Bundle, job: Job, key: str, center: PatientHttp) -> None:
+def submit(bundle: ChunkBundle, job: Job, key: str, center: PatientHttp) -> None:
     """Submit the job of a bundle."""
     made = operations.submit([job], key, center)
     bundle.job = made[0].id
@@ -40,7 +40,9 @@ def places(resource: Any, center: PatientHttp) -> int:
     return max(1, sum(amount // max(cpu, 1) for amount in up))
 
 
-def parts(bundle: Bundle, center: PatientHttp, deadline: Deadline | None = None) -> Generator[Part, None, None]:
+def parts(
+    bundle: ChunkBundle, center: PatientHttp, deadline: Patience | None = None
+) -> Generator[ChunkResult, None, None]:
     """Yield the parts of a bundle as they come; those of tasks that died are errors. All of them, in the end.
 
     Raises TimeoutError when nothing new is there at the deadline.
@@ -54,9 +56,9 @@ def parts(bundle: Bundle, center: PatientHttp, deadline: Deadline | None = None)
         pause = SOON if found else min(pause * 1.5, SELDOM)
 
 
-def poll(bundle: Bundle, wait: float, center: PatientHttp) -> list[Part]:
+def poll(bundle: ChunkBundle, wait: float, center: PatientHttp) -> list[ChunkResult]:
     """Return new results; if there are none, ask the center about the job and wait up to ``wait`` seconds."""
-    found: list[Part] = in_thread(bundle.look)
+    found: list[ChunkResult] = in_thread(bundle.look)
     if found or not bundle.missing:
         return found
     view = bundle.view = center.ask(calls.job(bundle.job, wait=wait))
@@ -72,15 +74,15 @@ def poll(bundle: Bundle, wait: float, center: PatientHttp) -> list[Part]:
     return []
 
 
-def _give_up(bundle: Bundle, view: JobView) -> list[Part]:
-    found: list[Part] = in_thread(bundle.look)
+def _give_up(bundle: ChunkBundle, view: JobView) -> list[ChunkResult]:
+    found: list[ChunkResult] = in_thread(bundle.look)
     sentence = f"job {view.id} ({view.name}) {view.state}{f': {view.reason}' if view.reason else ''}"
     if view.state == "succeeded":
         sentence += f", but there are no results in {bundle.spool.address}: is this a folder that all nodes share?"
     return found + [bundle.failed(chunk, TaskDied(sentence)) for chunk in sorted(bundle.missing)]
 
 
-def died(bundle: Bundle, view: JobView, center: PatientHttp) -> list[Part]:
+def died(bundle: ChunkBundle, view: JobView, center: PatientHttp) -> list[ChunkResult]:
     """Return the results of chunks whose tasks failed and are not retried."""
     if not view.tasks.failed:
         return []
@@ -89,7 +91,7 @@ def died(bundle: Bundle, view: JobView, center: PatientHttp) -> list[Part]:
     if not mine:
         return []
     # A task may fail after its result was written.
-    found: list[Part] = in_thread(bundle.look)
+    found: list[ChunkResult] = in_thread(bundle.look)
     told: JobFailed | None = None
     for number, task in enumerate(task for task in mine if task.index in bundle.missing):
         if told is None or number < operations.MOST_FAILED:
@@ -98,7 +100,7 @@ def died(bundle: Bundle, view: JobView, center: PatientHttp) -> list[Part]:
     return found
 
 
-def end(bundle: Bundle, center: PatientHttp) -> None:
+def end(bundle: ChunkBundle, center: PatientHttp) -> None:
     """Cancel what still runs of a bundle, and remove its folder."""
     try:
         if bundle.job and (bundle.missing or bundle.unwanted):

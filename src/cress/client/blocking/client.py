@@ -17,7 +17,7 @@ from cress.client.blocking.http import Http
 from cress.client.blocking.leases import Leases
 from cress.client.blocking.mapping import Results
 from cress.client.blocking.patient import PatientHttp
-from cress.client.bundle import Deadline
+from cress.client.bundle import Patience
 from cress.client.found import found
 from cress.client.job_keywords import CallKeys
 from cress.client.jobs import JobFile, JobLike, several
@@ -176,7 +176,7 @@ class Client:
         ``timeout`` seconds after this call is a ``TimeoutError``, and the job is cancelled.
         Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
         """
-        deadline = Deadline.after(timeout)
+        deadline = Patience.after(timeout)
         rows = list(zip(items, *more, strict=False))
         bundle = mapping.start(function, rows, chunk, python, spool, keys, self.patient)
         job = JobHandle(self.patient, bundle.job) if bundle.job else None

@@ -14,7 +14,7 @@ import msgspec
 from cress.client import calls, wire
 from cress.client.answers import answer_in, refusal_of, told
 from cress.client.blocking.runtime import in_thread, sleep
-from cress.client.calls import Call
+from cress.client.calls import PreparedCall
 from cress.client.errors import Broken, Elsewhere, Unreachable
 from cress.client.found import found
 from cress.client.leader import LeaderClient, elsewhere, no_leader, pauses
@@ -485,7 +485,7 @@ class Http(LeaderClient):
 
     # --- how ----------------------------------------------------------------------------------------------------------
 
-    def ask(self, call: Call[_T]) -> _T:
+    def ask(self, call: PreparedCall[_T]) -> _T:
         """The answer to one call."""
         content, headers = wire.content_of(call)
         for pause in pauses():
@@ -509,14 +509,14 @@ class Http(LeaderClient):
                 self._follow(moved)
         raise no_leader()
 
-    def read(self, call: Call[bytes], *, follow: bool) -> Generator[Piece, None, None]:
+    def read(self, call: PreparedCall[bytes], *, follow: bool) -> Generator[Piece, None, None]:
         """A log piece by piece; ``follow``: with signs of life while there is nothing to say."""
         pieces = wire.Pieces()
         with self._answer(call, LOG_SECONDS if follow else self.timeout) as answer:
             for data in answer.iter_bytes():
                 yield from pieces.feed(data)
 
-    def _events(self, call: Call[_T]) -> Iterator[_T]:
+    def _events(self, call: PreparedCall[_T]) -> Iterator[_T]:
         """Yield the center's server-sent events one by one."""
         with self._answer(call, EVENT_SECONDS) as answer:
             for line in answer.iter_lines():
@@ -524,7 +524,7 @@ class Http(LeaderClient):
                     yield msgspec.json.decode(line.removeprefix("data: "), type=call.row.answer)
 
     @contextmanager
-    def _answer(self, call: Call[_T], silence: float | None) -> Iterator[httpx.Response]:
+    def _answer(self, call: PreparedCall[_T], silence: float | None) -> Iterator[httpx.Response]:
         """An answer that comes bit by bit; ``silence`` is how long it may pause, in seconds."""
         import httpx
 

@@ -11,7 +11,7 @@ from cress.client import calls
 from cress.client.blocking import lease_operations
 from cress.client.blocking.handles import JobHandle
 from cress.client.blocking.patient import PatientHttp
-from cress.client.calls import Call
+from cress.client.calls import PreparedCall
 from cress.client.job_keywords import Duration, Resource
 from cress.client.jobs import JobFile, mapping_of
 from cress.client.lease_changes import job_of
@@ -129,6 +129,6 @@ class Leases:
         with closing(lease_operations.watched(ids, workload, group, self._center, renews=renews)) as leases:
             yield from leases
 
-    def _leases(self, call: Call[LeasesPage]) -> Views:
+    def _leases(self, call: PreparedCall[LeasesPage]) -> Views:
         page = self._center.ask(call)
         return [*page.leases]

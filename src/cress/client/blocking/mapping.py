@@ -12,8 +12,8 @@ from cress.client.blocking import bundles
 from cress.client.blocking.handles import JobHandle
 from cress.client.blocking.patient import PatientHttp
 from cress.client.blocking.runtime import AtEnd, in_thread
-from cress.client.bundle import GONE, Bundle, Deadline, chunk_size, job_of, name_of
-from cress.client.mapping import Line, value_of
+from cress.client.bundle import GONE, ChunkBundle, Patience, chunk_size, job_of, name_of
+from cress.client.mapping import OrderedParts, value_of
 from cress.client.spool import Spool, created
 
 R = TypeVar("R")
@@ -27,7 +27,7 @@ def start(
     spool: Any,
     keys: Mapping[str, Any],
     center: PatientHttp,
-) -> Bundle:
+) -> ChunkBundle:
     """Send a function with its items and submit the job for them.
 
     Raises ``CannotSend``, ``ClientError``, ``OSError``.
@@ -41,7 +41,7 @@ def start(
         raise ValueError("chunk must be 1 or more")
     chunks = [rows[begin : begin + chunk] for begin in range(0, len(rows), chunk)]
     folder: Spool = in_thread(created, spool)
-    bundle = Bundle(folder, [len(each) for each in chunks])
+    bundle = ChunkBundle(folder, [len(each) for each in chunks])
     try:
         in_thread(packing.send, folder, worker.MAP, function, chunks)
         if chunks:
@@ -67,11 +67,11 @@ class Results(Generic[R]):
     def __init__(
         self,
         center: PatientHttp,
-        bundle: Bundle,
+        bundle: ChunkBundle,
         job: JobHandle | None,
         *,
         errors: bool,
-        deadline: Deadline | None = None,
+        deadline: Patience | None = None,
     ) -> None:
         self.job = job
         self._deadline = deadline
@@ -115,7 +115,7 @@ class Results(Generic[R]):
         self.close()
 
     def _results(self, *, ordered: bool) -> Iterator[tuple[int, R]]:
-        line = Line(self._bundle.sizes, ordered=ordered)
+        line = OrderedParts(self._bundle.sizes, ordered=ordered)
         try:
             with closing(bundles.parts(self._bundle, self._center, self._deadline)) as parts:
                 for part in parts:
@@ -125,5 +125,5 @@ class Results(Generic[R]):
             self.close()
 
 
-def _end(bundle: Bundle, center: PatientHttp) -> None:
+def _end(bundle: ChunkBundle, center: PatientHttp) -> None:
     bundles.end(bundle, center.at_most(GONE))

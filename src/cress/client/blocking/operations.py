@@ -11,7 +11,7 @@ from cress.client import calls
 from cress.client.blocking import applied
 from cress.client.blocking.patient import PatientHttp
 from cress.client.blocking.runtime import sleep
-from cress.client.calls import Call
+from cress.client.calls import PreparedCall
 from cress.client.errors import ClientError, JobFailed, Refused
 from cress.client.jobs import JobFile, mapping_of
 from cress.client.waiting import Waiting, because
@@ -267,7 +267,7 @@ def lines(
             pause = min(pause * 1.3, SELDOM)
 
 
-def _log(id: int, task: int, stream: str, offset: int, attempt: int | None, *, follow: bool) -> Call[bytes]:
+def _log(id: int, task: int, stream: str, offset: int, attempt: int | None, *, follow: bool) -> PreparedCall[bytes]:
     return calls.logs(id, task, stream, offset, follow=follow, attempt=attempt)
 
 

@@ -8,9 +8,9 @@ from contextlib import closing
 
 from cress.client.blocking.http import Http
 from cress.client.blocking.runtime import in_thread, sleep
-from cress.client.calls import Call, T
+from cress.client.calls import PreparedCall, T
 from cress.client.errors import ClientError
-from cress.client.retries import Outage, RetryBudget
+from cress.client.retries import CenterOutage, RetryBudget
 from cress.protocol.logs import Piece
 
 
@@ -25,9 +25,9 @@ class PatientHttp:
         """Return the same with a smaller budget."""
         return PatientHttp(self.http, self.budget.at_most(seconds))
 
-    def ask(self, call: Call[T]) -> T:
+    def ask(self, call: PreparedCall[T]) -> T:
         """Return the answer to a call. Raises ClientError."""
-        outage = Outage(self.budget, again=call.row.again)
+        outage = CenterOutage(self.budget, again=call.row.again)
         while True:
             try:
                 answer = self.http.ask(call)
@@ -40,7 +40,7 @@ class PatientHttp:
                 return answer
             self._look(pause)
 
-    def read(self, call: Call[bytes], *, follow: bool) -> Generator[Piece, None, None]:
+    def read(self, call: PreparedCall[bytes], *, follow: bool) -> Generator[Piece, None, None]:
         """Yield a log piece by piece; only its beginning is asked for again."""
         first, pieces = self._begin(call, follow=follow)
         with closing(pieces):
@@ -48,9 +48,9 @@ class PatientHttp:
                 yield first
                 yield from pieces
 
-    def _begin(self, call: Call[bytes], *, follow: bool) -> tuple[Piece | None, Generator[Piece, None, None]]:
+    def _begin(self, call: PreparedCall[bytes], *, follow: bool) -> tuple[Piece | None, Generator[Piece, None, None]]:
         """Return the first piece of a log, if there is one, and the others."""
-        outage = Outage(self.budget, again=call.row.again)
+        outage = CenterOutage(self.budget, again=call.row.again)
         while True:
             pieces = self.http.read(call, follow=follow)
             try:

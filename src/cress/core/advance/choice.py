@@ -31,14 +31,14 @@ from cress.model.units import one_of
 Places = tuple[tuple[str, int], ...]
 
 
-class Found(NamedTuple):
+class FoundNodes(NamedTuple):
     """A reservation with its nodes, and the running tasks that have to stop at its start unless they end before."""
 
     reservation: AdvanceReservation
     attempts: list[Attempt]
 
 
-class Overlap(NotAccepted):
+class Conflict(NotAccepted):
     """Another reservation, ``name``, has a node from ``start`` to ``end`` (µs since the epoch), as clocks of ``zone``
     show it.
     """
@@ -50,12 +50,12 @@ class Overlap(NotAccepted):
         super().__init__(what, hint="another time, or other nodes", field="nodes")
 
 
-def find(core: Books, spec: AdvanceReservation) -> Found:
+def find(core: Books, spec: AdvanceReservation) -> FoundNodes:
     """Return a reservation with its nodes; raises ``InputError`` if it makes no sense, ``NotAccepted`` if there is no
     room for it.
     """
     check(core, spec)
-    search = _Search(core, spec)
+    search = _NodeSearch(core, spec)
     if spec.count:
         places = search.choose(spec.count, np.ones(core.cluster.node_count, np.bool_))
         if places is None:
@@ -64,14 +64,14 @@ def find(core: Books, spec: AdvanceReservation) -> Found:
     else:
         for name, count in spec.places:
             search.check(core.cluster.index[name], count)
-    return Found(spec, search.attempts(spec.places))
+    return FoundNodes(spec, search.attempts(spec.places))
 
 
 def leaving_for(core: Books, spec: AdvanceReservation) -> list[Attempt]:
     """Return the running tasks that have to stop for a reservation that has its nodes, unless they end before its
     start.
     """
-    return _Search(core, spec).attempts(spec.places)
+    return _NodeSearch(core, spec).attempts(spec.places)
 
 
 def check(core: Books, spec: AdvanceReservation) -> None:
@@ -117,11 +117,11 @@ def other_places(core: Books, kept: Kept) -> Places | None:
     stay = [(f, count) for f, count in kept.places if (f, count) not in gone]
     may = np.ones(cluster.node_count, np.bool_)
     may[[f for f, _ in kept.places]] = False
-    more = _Search(core, kept.spec).choose(sum(count for _, count in gone), may)
+    more = _NodeSearch(core, kept.spec).choose(sum(count for _, count in gone), may)
     return None if more is None else (*((cluster.names[f], count) for f, count in stay), *more)
 
 
-class _Search:
+class _NodeSearch:
     """The nodes as they will be at the first start of a reservation, beside all other ones."""
 
     def __init__(self, core: Books, spec: AdvanceReservation) -> None:
@@ -210,7 +210,7 @@ class _Search:
         peak, met = self.taken(f)
         if met and np.any(wanted > capacity - peak):
             other = self.core.advance_reservations.by_name[met[0]].spec
-            raise Overlap(name, met, self.core.advance_reservations.zone_of(other))
+            raise Conflict(name, met, self.core.advance_reservations.zone_of(other))
         if blocking := stays(self.core, f, self._as_kept(f, count), self.at):
             job = blocking[0].job.job
             called = f" ({job.name})" if job.name else ""

@@ -11,7 +11,7 @@ import numpy as np
 
 from cress.core.books import Books
 from cress.core.future.advance_reservations import Kept, group_of
-from cress.core.jobs import Attempt, Holder, Part, WorkloadLease
+from cress.core.jobs import Attempt, Holder, LeaseRow, WorkloadLease
 from cress.core.kernels.holding import AMOUNTS, END, FREE
 from cress.core.tables.arrays import Ints
 from cress.model.job import JobType
@@ -34,7 +34,7 @@ def yields(attempt: Attempt) -> bool:
     return attempt.job.job.type is not JobType.DATABASE
 
 
-def _is_idle(part: Part) -> bool:
+def _is_idle(part: LeaseRow) -> bool:
     return part.lease is not None and part.borrower is None
 
 
@@ -46,7 +46,7 @@ def _held_lease(core: Books, holder: Holder, at: int) -> WorkloadLease | None:
     if isinstance(holder, Attempt):
         own = core.pool.leases.get(holder.id)
         leases = [*([own] if own is not None and own.holder is holder else ()), *(lease for lease, _ in holder.inside)]
-    elif isinstance(holder, Part) and holder.lease is not None and _is_idle(holder):
+    elif isinstance(holder, LeaseRow) and holder.lease is not None and _is_idle(holder):
         leases = [holder.lease]
     for lease in leases:
         if lease.holder is not None and lease.is_held and not (lease.holder.expected <= at and at > core.now):
@@ -76,7 +76,12 @@ class _Node:
                 if lease is None:
                     continue
                 held -= freed
-            elif isinstance(holder, Part) and _is_idle(holder) and holder.lease is not None and holder.lease.is_ending:
+            elif (
+                isinstance(holder, LeaseRow)
+                and _is_idle(holder)
+                and holder.lease is not None
+                and holder.lease.is_ending
+            ):
                 # It is free with the holder of its lease.
                 continue
             elif ends and lease is None:
@@ -88,7 +93,7 @@ class _Node:
                 whole[lease.id] = held + whole.get(lease.id, 0)
             elif isinstance(holder, Attempt):
                 self.running.append((holder, held))
-            elif isinstance(holder, Part) and _is_idle(holder) and holder.lease is not None:
+            elif isinstance(holder, LeaseRow) and _is_idle(holder) and holder.lease is not None:
                 number = holder.lease.id
                 self.idle[number] = (group, held + (self.idle[number][1] if number in self.idle else 0))
         self.running += [(core.attempts[number], held) for number, held in whole.items()]

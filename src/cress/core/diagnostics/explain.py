@@ -27,7 +27,7 @@ from cress.core.diagnostics.smallest_change import smallest_change
 from cress.core.diagnostics.taken_ports import taken_ports
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.future.reservations import drain_due
-from cress.core.groups.guarantees import Forbidden, Guarantees
+from cress.core.groups.guarantees import ForbiddenBy, Guarantees
 from cress.core.groups.limits import Bound
 from cress.core.groups.running_limits import head_of, limit_reached, that_may_start
 from cress.core.jobs import JobEntry, Rights
@@ -36,7 +36,7 @@ from cress.core.placing.constraints import NO_WANTS, Wants
 from cress.core.placing.kinds import lasting_wants
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Missing, Reached, Verdict, Veto
-from cress.core.tables.licences import Shortage
+from cress.core.tables.licences import LicenceShortage
 from cress.core.tables.measured_load import NO_OVERLOAD, Busy, say_busy
 from cress.core.tree.tree import below_quota_against, branches
 from cress.core.unit_constraints import combination
@@ -136,7 +136,7 @@ def _forbidden(core: Cycle, job: JobEntry) -> Veto | None:
     return msgspec.structs.replace(_veto(job, Verdict.FORBIDDEN), bounded=_say_forbidden(core, job, found))
 
 
-def _say_forbidden(core: Cycle, job: JobEntry, found: Forbidden) -> str:
+def _say_forbidden(core: Cycle, job: JobEntry, found: ForbiddenBy) -> str:
     """Return the sentence about a guarantee of others that leaves no room for a unit."""
     amount = partial(say_amount, core, found.measure)
     return (
@@ -170,7 +170,7 @@ def _veto(
     clauses: tuple[tuple[str, int], ...] = (), behind: JobEntry | None = None, until: int | None = None,
     places: tuple[str, ...] = (), missing: tuple[Missing, ...] = (), bound: tuple[str, ...] = (),
     overloaded: Busy = NO_OVERLOAD,
-    licences: tuple[Shortage, ...] = (), closed: tuple[tuple[str, int], ...] = (), details: tuple[str, ...] = (),
+    licences: tuple[LicenceShortage, ...] = (), closed: tuple[tuple[str, int], ...] = (), details: tuple[str, ...] = (),
 ) -> Veto:  # fmt: skip
     return Veto(
         kind=kind,
@@ -536,7 +536,7 @@ def _reached(veto: Veto) -> str:
     return f"group {limit.group} runs {of} (MaxRunningJobs)"
 
 
-def too_few(licences: tuple[Shortage, ...], *, never: bool) -> str:
+def too_few(licences: tuple[LicenceShortage, ...], *, never: bool) -> str:
     """Return the sentence about licences of which too few are free, or (``never``) exist."""
     if never:
         told = (

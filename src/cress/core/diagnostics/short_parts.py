@@ -7,7 +7,7 @@ from typing import NamedTuple
 from cress.core.books import Books
 from cress.core.jobs import JobEntry
 from cress.core.placing.constraints import Wants
-from cress.core.placing.kinds import Kind, kinds_of, lasting_wants
+from cress.core.placing.kinds import TaskKind, kinds_of, lasting_wants
 from cress.core.placing.shape import Shape
 from cress.model.job import Job
 
@@ -35,7 +35,7 @@ def short_parts(core: Books, job: JobEntry) -> Short:
     return Short(tuple(told) or ("each part has room by itself, but not all of them together",), first)
 
 
-def never_part(core: Books, job: Job) -> tuple[Kind, Wants] | None:
+def never_part(core: Books, job: Job) -> tuple[TaskKind, Wants] | None:
     """Return the kind of tasks of a gang that could never run by itself, and what it wants that never relaxes; ``None``
     if each could.
     """
@@ -45,7 +45,7 @@ def never_part(core: Books, job: Job) -> tuple[Kind, Wants] | None:
     return None
 
 
-def named(job: Job, kind: Kind) -> str:
+def named(job: Job, kind: TaskKind) -> str:
     """Return the parts of a kind: ``part driver``, ``parts a and b``."""
     starts = {span.start for span in kind.spans}
     names, first = [], 0

@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 
 from cress.core.books import Books
-from cress.core.placing.context import Context
+from cress.core.placing.context import ClauseContext
 from cress.core.placing.data_clauses import DataLocality
 from cress.core.placing.kinds import constraints_of
 from cress.core.placing.vetoes import Absent, Missing
@@ -44,7 +44,7 @@ from cress.model.units import closest
 MOST_JOBS = 1000
 
 
-def missing_names(context: Context, expressions: Iterable[Expression]) -> tuple[Missing, ...]:
+def missing_names(context: ClauseContext, expressions: Iterable[Expression]) -> tuple[Missing, ...]:
     """Return the attributes in these expressions that no node has, without those in ``defined(x)``."""
     columns = context.columns
     if all(context.cluster.lost):
@@ -120,7 +120,7 @@ def _of_domains(core: Books, kind: Kind, value: OverDomains, group: str) -> Iter
         yield Missing(Absent.JOB, value.jobs)
 
 
-def _unmatched(context: Context, expression: Expression) -> Iterator[Missing]:
+def _unmatched(context: ClauseContext, expression: Expression) -> Iterator[Missing]:
     """Yield the patterns of names in an expression that fit no node."""
     if isinstance(expression, In) and isinstance(expression.subject, Name) and expression.subject.key in NAMES:
         keys = ("name", "hostname") if expression.subject.key in (NODES, DATA_LOCALITY) else (expression.subject.key,)
@@ -227,7 +227,7 @@ def _defined(expression: Expression) -> Iterator[Defined]:
         yield from _defined(each)
 
 
-def _known(context: Context) -> list[str]:
+def _known(context: ClauseContext) -> list[str]:
     """Return all known names, as they are written."""
     spelled = (each for key, each in SPELLING.items() if not key.startswith(JOB))
     names = dict.fromkeys((*spelled, *context.columns.dimensions.custom))

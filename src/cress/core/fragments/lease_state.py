@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from cress.core.books import Books
-from cress.core.jobs import Attempt, Part, WorkloadLease
+from cress.core.jobs import Attempt, LeaseRow, WorkloadLease
 from cress.core.kernels.holding import END
 from cress.model.times import NEVER
 
@@ -59,7 +59,7 @@ def export_use(core: Books, attempt: Attempt) -> State:
     }
 
 
-def _part(core: Books, part: Part) -> list[Any]:
+def _part(core: Books, part: LeaseRow) -> list[Any]:
     end = int(core.cluster.leases[part.slot, END])
     return [0 if part.lease is None else part.lease.id, part.device, list(part.amounts), end]
 

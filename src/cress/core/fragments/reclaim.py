@@ -13,7 +13,7 @@ import numpy as np
 
 from cress.core.books import Books
 from cress.core.fragments.search import booked_on, is_open, pieces_on
-from cress.core.jobs import NO_DEVICE, Attempt, JobEntry, Piece, Workload
+from cress.core.jobs import NO_DEVICE, Attempt, GroupWorkload, JobEntry, Piece
 from cress.core.kernels.devices import DISK_AMOUNTS, LEFT, WIDTH, device_copies, first_device
 from cress.core.kernels.holding import AMOUNTS, FREE
 from cress.core.tables import devices
@@ -31,7 +31,7 @@ class Reclaim:
     leased: tuple[LeasePart, ...]
 
 
-def find_reclaim(core: Books, job: JobEntry, workload: Workload) -> Reclaim | None:
+def find_reclaim(core: Books, job: JobEntry, workload: GroupWorkload) -> Reclaim | None:
     """Return the borrowers of a workload whose end makes room for its next task, with the least lost work, but for
     those of leases that are held.
     """
@@ -49,7 +49,7 @@ def find_reclaim(core: Books, job: JobEntry, workload: Workload) -> Reclaim | No
     return found
 
 
-def _reclaim_on(core: Books, job: JobEntry, workload: Workload, f: int) -> Reclaim | None:
+def _reclaim_on(core: Books, job: JobEntry, workload: GroupWorkload, f: int) -> Reclaim | None:
     """Return the borrowers on one node that give back enough: with the least lost work first, those that are not needed
     left out.
     """
@@ -104,7 +104,7 @@ def _has_of_held(attempt: Attempt) -> bool:
     return any(lease is not None and lease.holder is not None for lease in leases)
 
 
-def find_leaving(core: Books, job: JobEntry, workload: Workload, may: Container[int]) -> list[Attempt] | None:
+def find_leaving(core: Books, job: JobEntry, workload: GroupWorkload, may: Container[int]) -> list[Attempt] | None:
     """Return those that have to leave leases on a node where the workload holds one, so that its next task fits inside:
     borrowers, and tasks that ``may``.
 
@@ -130,7 +130,9 @@ def _rank(attempt: Attempt) -> int:
     return -(2**62) if attempt.parts else attempt.job.job.priority
 
 
-def _leaving_on(core: Books, job: JobEntry, workload: Workload, f: int, may: Container[int]) -> list[Attempt] | None:
+def _leaving_on(
+    core: Books, job: JobEntry, workload: GroupWorkload, f: int, may: Container[int]
+) -> list[Attempt] | None:
     coming, has = _Coming(core, job, f, inside=True), pieces_on(workload, f)
     for _, lease in sorted(workload.idle_on.get(f, {}).items()):
         for device, part in sorted(lease.idle.items()) if not lease.is_ending else ():

@@ -11,7 +11,7 @@ import numpy as np
 
 from cress.core.books import Books
 from cress.core.groups.running_limits import head_of
-from cress.core.jobs import NO_DEVICE, Attempt, ClaimEntry, JobEntry, Piece, Reservation, Workload, WorkloadLease
+from cress.core.jobs import NO_DEVICE, Attempt, ClaimEntry, GroupWorkload, JobEntry, Piece, Reservation, WorkloadLease
 from cress.core.kernels.devices import (
     ASKS,
     DISK_AMOUNTS,
@@ -41,7 +41,7 @@ _NOTHING_BOOKED: Ints = np.zeros((0, 0), np.int64)
 
 
 @dataclass(frozen=True)
-class Place:
+class FragmentPlace:
     """Place for one task on node ``f``: what it takes of leases, and its devices."""
 
     f: int
@@ -62,7 +62,7 @@ def may_use(job: JobEntry) -> bool:
     )
 
 
-def own_room(core: Books, job: JobEntry, workload: Workload, *, held: bool = False) -> Place | None:
+def own_room(core: Books, job: JobEntry, workload: GroupWorkload, *, held: bool = False) -> FragmentPlace | None:
     """Return room for the next task of a job in idle parts of its own workload, or only of leases that are ``held``:
     where they leave least, the first of equals.
     """
@@ -82,7 +82,7 @@ def own_room(core: Books, job: JobEntry, workload: Workload, *, held: bool = Fal
     return None
 
 
-def awaited_on(core: Books, workload: Workload, f: int) -> JobEntry | None:
+def awaited_on(core: Books, workload: GroupWorkload, f: int) -> JobEntry | None:
     """Return the job for whose next task others left leases of its workload on node ``f``, while it waits and what is
     idle or comes free there is enough.
     """
@@ -97,7 +97,7 @@ def awaited_on(core: Books, workload: Workload, f: int) -> JobEntry | None:
     return job if all(map(int.__ge__, has, job.job.request)) else None
 
 
-def pieces_on(workload: Workload, f: int) -> dict[Attempt, list[Piece]]:
+def pieces_on(workload: GroupWorkload, f: int) -> dict[Attempt, list[Piece]]:
     """Return what each task has of the leases of a workload on node ``f``, those of others as loans."""
     found: dict[Attempt, list[Piece]] = {}
     for _, lease in sorted(workload.leases.items()):
@@ -111,7 +111,7 @@ def pieces_on(workload: Workload, f: int) -> dict[Attempt, list[Piece]]:
     return found
 
 
-def find_loan(core: Books, job: JobEntry) -> Place | None:
+def find_loan(core: Books, job: JobEntry) -> FragmentPlace | None:
     """Return room for the next task of a job that is predicted short, in idle parts of all workloads and what is
     unallocated beside them.
     """
@@ -129,7 +129,7 @@ def find_loan(core: Books, job: JobEntry) -> Place | None:
     end = core.now + min(job.run, job.limit)
     known: dict[tuple[str, str, int], bool] = {}
 
-    def needed(workload: Workload, f: int) -> bool:
+    def needed(workload: GroupWorkload, f: int) -> bool:
         key = (workload.group.name, workload.name, f)
         if key not in known:
             known[key] = _owner_fits_at(core, workload, f) < end
@@ -168,7 +168,7 @@ def find_loan(core: Books, job: JobEntry) -> Place | None:
     return None
 
 
-def _owner_fits_at(core: Books, workload: Workload, f: int) -> int:
+def _owner_fits_at(core: Books, workload: GroupWorkload, f: int) -> int:
     """Return when the waiting unit at the head of a workload's queue is expected to fit on node ``f`` in what its
     workload has there; NEVER if it does not, or none waits.
     """
@@ -307,7 +307,7 @@ def _add(pieces: dict[int, list[int]], device: int, amounts: Iterable[int], sign
 
 def _room_on(
     core: Books, job: JobEntry, f: int, own: list[WorkloadLease], others: list[WorkloadLease], spare: Ints | None
-) -> Place | None:
+) -> FragmentPlace | None:
     """Return what a task takes on node ``f``: of leases of its own workload, then of ``spare`` unallocated amounts
     (``None``: nothing), then of other leases.
     """
@@ -340,7 +340,7 @@ def _room_on(
             return None
     if not parts:
         return None
-    return Place(f, tuple(parts), devices.named(cluster, f, mask, request))
+    return FragmentPlace(f, tuple(parts), devices.named(cluster, f, mask, request))
 
 
 def _in_turn(leases: list[WorkloadLease], device: int, amounts: Sequence[int]) -> list[WorkloadLease]:

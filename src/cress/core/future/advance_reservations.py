@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from cress.core.future.timeline import Timeline
-from cress.core.jobs import Attempt, GroupState, Holder, JobEntry, Part
+from cress.core.jobs import Attempt, GroupState, Holder, JobEntry, LeaseRow
 from cress.core.kernels.holding import AMOUNTS, END
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_START
 from cress.core.tables.arrays import Bools, Ints
@@ -350,7 +350,7 @@ def group_of(holder: Holder) -> str | None:
     """Return the group of what holds a lease; ``None`` for a stranger."""
     if isinstance(holder, Attempt):
         return holder.job.group.name
-    if isinstance(holder, Part):
+    if isinstance(holder, LeaseRow):
         if holder.lease is not None:
             return holder.lease.workload.group.name
         return None if holder.borrower is None else holder.borrower.job.group.name

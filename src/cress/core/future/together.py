@@ -10,7 +10,7 @@ from typing import Protocol
 from cress.core.kernels.holding import FREE
 from cress.core.placing.fit import Fit, asked_of, rules_of_all
 from cress.core.placing.shape import Shape
-from cress.core.placing.together import Places, Room, copies_of
+from cress.core.placing.together import KindsRoom, Places, copies_of
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
@@ -36,7 +36,7 @@ class Bookable(Protocol):
         """Remove a booking."""
 
 
-class RoomAt(Room):
+class RoomAt(KindsRoom):
     """Room of nodes for the kinds of a gang during [t, t + duration), beside leases and bookings; what is taken is
     booked for the time of the question.
 

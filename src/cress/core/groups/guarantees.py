@@ -18,7 +18,7 @@ from cress.core.tree.amounts import Amounts, InnerGroup
 from cress.model.resources import ResourceVector
 
 
-class Forbidden(msgspec.Struct, frozen=True):
+class ForbiddenBy(msgspec.Struct, frozen=True):
     """The guarantee that keeps a unit from starting, in raw amounts of one measure: the dimension or kind ``measure``,
     or "" for the scalar one.
 
@@ -48,7 +48,7 @@ class Guarantees:
         """
         return self.against(job) is not None
 
-    def against(self, job: JobEntry) -> Forbidden | None:
+    def against(self, job: JobEntry) -> ForbiddenBy | None:
         """Return the guarantee that leaves no room for a unit larger than its group's quota; ``None`` if there is none.
 
         In a tree there is room if the quota of a group on the way up leaves it beside what the others in that group
@@ -65,7 +65,7 @@ class Guarantees:
         capacity = capacity_in(group, self._cluster)
         for i, (amount, quota) in enumerate(zip(unit, group.quota, strict=True)):
             if amount > quota and amount > (left := capacity[i] - self._demand_of_others(group, i)):
-                return Forbidden(group.name, measure_of(self._groups, group, i), quota, amount, max(0, left))
+                return ForbiddenBy(group.name, measure_of(self._groups, group, i), quota, amount, max(0, left))
         return None
 
     def _demand_of_others(self, group: GroupState, i: int) -> int:
@@ -75,7 +75,7 @@ class Guarantees:
             return sum(self._demands[each.name][i] for each in others if each.sort == group.sort)
         return sum(self._demands[each.name][i - group.base + each.base] for each in others)
 
-    def _against_in_tree(self, job: JobEntry, unit: tuple[int, ...]) -> Forbidden | None:
+    def _against_in_tree(self, job: JobEntry, unit: tuple[int, ...]) -> ForbiddenBy | None:
         group: Amounts = job.group
         outermost = [each for each in (*self._groups, *self._groups.tree.upwards) if each.parent is None]
         for i, amount in enumerate(unit):
@@ -90,7 +90,7 @@ class Guarantees:
                 if node.parent is None:
                     if need > (capacity := capacity_in(job.group, self._cluster)[i]):
                         measure, left = measure_of(self._groups, job.group, i), max(0, capacity - need + amount)
-                        return Forbidden(job.group.name, measure, job.group.quota[i], amount, left)
+                        return ForbiddenBy(job.group.name, measure, job.group.quota[i], amount, left)
                     break
                 node = node.parent
         return None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from cress.core.jobs import GroupState, JobEntry
 from cress.core.placing.vetoes import Reached
-from cress.core.running_jobs import Owned, Trial, first_reached
+from cress.core.running_jobs import LimitTrial, Owned, first_reached
 
 
 def members_of(job: JobEntry) -> list[Owned]:
@@ -39,7 +39,7 @@ def that_may_start(group: GroupState, jobs: Iterable[JobEntry]) -> Iterator[JobE
     if not group.counters:
         yield from jobs
         return
-    trial = Trial(group.counters)
+    trial = LimitTrial(group.counters)
     for job in jobs:
         if trial.take(members_of(job)):
             yield job

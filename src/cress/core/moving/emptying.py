@@ -11,19 +11,19 @@ import numpy as np
 from cress.core.jobs import Attempt
 from cress.core.kernels.devices import LEFT, WHOLE, WIDTH, first_device
 from cress.core.moving.plan import Budget, Goal
-from cress.core.moving.trial import Trial
+from cress.core.moving.trial import MoveTrial
 from cress.core.tables import devices
 from cress.core.tables.arrays import Bools
 from cress.model.node import DISK_KIND
 
 
-def is_within(trial: Trial, budget: Budget) -> bool:
+def is_within(trial: MoveTrial, budget: Budget) -> bool:
     """Return whether the moves made so far are within a budget."""
     moves = trial.moves()
     return len(moves) <= budget.moves and sum(move.cost for move in moves) <= budget.lost
 
 
-def free_nodes(trial: Trial, budget: Budget) -> list[str]:
+def free_nodes(trial: MoveTrial, budget: Budget) -> list[str]:
     """Empty nodes within a budget, and return them; tasks go to nodes that are in use."""
     cluster = trial.cluster
     order: list[tuple[int, int, int, int, int]] = []
@@ -47,12 +47,12 @@ def free_nodes(trial: Trial, budget: Budget) -> list[str]:
     return freed
 
 
-def _size(trial: Trial, f: int) -> int:
+def _size(trial: MoveTrial, f: int) -> int:
     """Return the number of devices of a node, disks aside."""
     return sum(each.kind != DISK_KIND for each in trial.cluster.devices[f])
 
 
-def free_devices(trial: Trial, budget: Budget) -> list[tuple[str, str, str]]:
+def free_devices(trial: MoveTrial, budget: Budget) -> list[tuple[str, str, str]]:
     """Free devices that are used in part within a budget, and return them; tasks go to other devices in use."""
     cluster = trial.cluster
     begin = first_device(cluster.k_count)
@@ -75,7 +75,7 @@ def free_devices(trial: Trial, budget: Budget) -> list[tuple[str, str, str]]:
     return freed
 
 
-def _users(trial: Trial, f: int, d: int) -> list[Attempt] | None:
+def _users(trial: MoveTrial, f: int, d: int) -> list[Attempt] | None:
     """Return the tasks that use a device; ``None`` if one of them may not move, or uses others too."""
     found = []
     for holder in trial.core.holders_on(f):
@@ -88,7 +88,7 @@ def _users(trial: Trial, f: int, d: int) -> list[Attempt] | None:
 
 
 def _move_all(
-    trial: Trial, tasks: list[Attempt], goal: Goal, budget: Budget, places: Callable[[Attempt], Bools]
+    trial: MoveTrial, tasks: list[Attempt], goal: Goal, budget: Budget, places: Callable[[Attempt], Bools]
 ) -> bool:
     """Move all tasks, each to the fullest of its ``places``, or none: also if no whole device is gained."""
     mark = trial.mark

@@ -11,7 +11,7 @@ import numpy as np
 from cress.core.jobs import Attempt, JobEntry
 from cress.core.kernels.holding import EXCLUDED, FREE, USABLE
 from cress.core.moving.plan import ANY, Budget, Goal
-from cress.core.moving.trial import Trial
+from cress.core.moving.trial import MoveTrial
 from cress.core.placing.gangs import by_domains, gang_room, rooms_when_empty
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
@@ -19,7 +19,7 @@ from cress.core.tables.arrays import Ints
 Place = list[tuple[int, int]]
 
 
-def make_place(trial: Trial, job: JobEntry, budget: Budget) -> Place | None:
+def make_place(trial: MoveTrial, job: JobEntry, budget: Budget) -> Place | None:
     """Move tasks within a budget until the next unit of a job fits, and return its nodes; ``None``, and nothing moved,
     if it never does.
 
@@ -31,21 +31,21 @@ def make_place(trial: Trial, job: JobEntry, budget: Budget) -> Place | None:
         # Places are looked for of one kind of tasks only.
         return None
     if not by_domains(shape):
-        return _Search(trial, job, budget, None).place()
+        return _PlaceSearch(trial, job, budget, None).place()
     best: tuple[int, int, int] | None = None
     empty = trial.core.fit.room_when_empty(shape)
     choices = [room.open_copies() for room in rooms_when_empty(trial.core.relations, shape, empty)]
     for i, caps in enumerate(choices):
-        found = _Search(trial, job, budget, caps).place()
+        found = _PlaceSearch(trial, job, budget, caps).place()
         if found is not None:
             cost = sum(move.cost for move in trial.moves()), trial.mark, i
             best = min(best, cost) if best is not None else cost
             trial.unmake(0)
-    return None if best is None else _Search(trial, job, budget, choices[best[-1]]).place()
+    return None if best is None else _PlaceSearch(trial, job, budget, choices[best[-1]]).place()
 
 
-class _Search:
-    def __init__(self, trial: Trial, job: JobEntry, budget: Budget, caps: Ints | None) -> None:
+class _PlaceSearch:
+    def __init__(self, trial: MoveTrial, job: JobEntry, budget: Budget, caps: Ints | None) -> None:
         self.trial, self.job, self.budget, self.caps = trial, job, budget, caps
         self.shape = job.shape
         self.cluster = trial.cluster

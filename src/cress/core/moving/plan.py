@@ -79,7 +79,7 @@ class Free(msgspec.Struct, frozen=True):
     all_devices: int
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class MovePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Moves in the order in which they are made; each finds its room when those before it are done.
 
     ``nodes`` and ``devices`` (node, kind, id) become free, ``spread`` are the services (jobs) whose tasks are on more

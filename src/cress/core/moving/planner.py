@@ -9,27 +9,29 @@ from cress.core.groups.running_limits import head_of
 from cress.core.jobs import JobEntry
 from cress.core.moving.emptying import free_devices, free_nodes
 from cress.core.moving.making_place import make_place
-from cress.core.moving.plan import Budget, Candidates, Goal, Plan, Stays
+from cress.core.moving.plan import Budget, Candidates, Goal, MovePlan, Stays
 from cress.core.moving.spreading import spread
-from cress.core.moving.trial import Trial
+from cress.core.moving.trial import MoveTrial
 
 GOALS = (Goal.SPREAD, Goal.DEVICES, Goal.NODES)
 
 
-def plan_moves(copy: Books, found: Candidates, goals: Collection[Goal] = GOALS, budget: Budget | None = None) -> Plan:
+def plan_moves(
+    copy: Books, found: Candidates, goals: Collection[Goal] = GOALS, budget: Budget | None = None
+) -> MovePlan:
     """Return moves that spread services and free devices and nodes, within a budget, tried on a copy that nobody uses
     afterwards.
     """
     budget = budget or Budget()
     _reserve(copy)
-    trial = Trial(copy, found.lost)
+    trial = MoveTrial(copy, found.lost)
     before = trial.free()
     spread_out = spread(trial, budget) if Goal.SPREAD in goals else []
     # A device that is free may make a node free.
     parts = free_devices(trial, budget) if Goal.DEVICES in goals else []
     nodes = free_nodes(trial, budget) if Goal.NODES in goals else []
     gone = {name for name, _, _ in parts}.intersection(nodes)
-    return Plan(
+    return MovePlan(
         moves=trial.moves(),
         before=before,
         after=trial.free(),
@@ -41,17 +43,17 @@ def plan_moves(copy: Books, found: Candidates, goals: Collection[Goal] = GOALS, 
     )
 
 
-def plan_place(copy: Books, found: Candidates, job: int, budget: Budget | None = None) -> Plan:
+def plan_place(copy: Books, found: Candidates, job: int, budget: Budget | None = None) -> MovePlan:
     """Return the cheapest moves found that let the next unit of a waiting job start; without a ``place`` if there are
     none.
     """
     budget = budget or Budget()
     unit = copy.jobs[job]
     _reserve(copy, unit)
-    trial = Trial(copy, found.lost, unit)
+    trial = MoveTrial(copy, found.lost, unit)
     before = trial.free()
     place = make_place(trial, unit, budget)
-    return Plan(
+    return MovePlan(
         moves=trial.moves(),
         before=before,
         after=trial.free(),

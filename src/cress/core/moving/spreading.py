@@ -9,11 +9,11 @@ import numpy as np
 from cress.core.jobs import Attempt
 from cress.core.moving.emptying import is_within
 from cress.core.moving.plan import Budget, Goal
-from cress.core.moving.trial import Trial
+from cress.core.moving.trial import MoveTrial
 from cress.model.job import JobType
 
 
-def spread(trial: Trial, budget: Budget) -> list[int]:
+def spread(trial: MoveTrial, budget: Budget) -> list[int]:
     """Move tasks of services to nodes that have fewer of them, within a budget; return the ids of these services."""
     services: dict[int, list[Attempt]] = {}
     for attempt in trial.core.attempts.values():
@@ -31,7 +31,7 @@ def spread(trial: Trial, budget: Budget) -> list[int]:
     return found
 
 
-def _move_one(trial: Trial, tasks: list[Attempt]) -> bool:
+def _move_one(trial: MoveTrial, tasks: list[Attempt]) -> bool:
     """Move a task from the node with most of them to one with at least two fewer; return whether there was one."""
     count = np.zeros(trial.cluster.node_count, np.int64)
     for each in tasks:

@@ -35,7 +35,7 @@ class _Made(NamedTuple):
     move: Move
 
 
-class Trial:
+class MoveTrial:
     """A copy of the books in which tasks are moved one after the other. Nobody else uses it.
 
     ``lost`` are the tasks that may move, by attempt, with the work that each loses; each moves once. ``closed`` are

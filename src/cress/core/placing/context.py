@@ -18,7 +18,7 @@ from cress.model.node import Load, Node
 _MOST_PROGRAMS = 10_000
 
 
-class Context:
+class ClauseContext:
     """The nodes of one cluster as clauses see them."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cress.core.placing.constraints import Wants
-from cress.core.placing.context import Context
+from cress.core.placing.context import ClauseContext
 from cress.core.placing.predicates import Predicate
 from cress.core.tables.arrays import Bools, Floats, Ints
 from cress.core.tables.data_locations import WHOLE, DataOf, is_local
@@ -23,7 +23,7 @@ class DataLocality(Predicate):
 
     orders = True
 
-    def __init__(self, context: Context, data: str, text: str) -> None:
+    def __init__(self, context: ClauseContext, data: str, text: str) -> None:
         self.text = text
         self._context = context
         self._data = data
@@ -58,6 +58,6 @@ class DataLocality(Predicate):
         return (self.shares(places) / WHOLE).astype(np.float32)
 
 
-def data_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:  # noqa: ARG001
+def data_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:  # noqa: ARG001
     """Return the predicate ``DataLocality = …``: nodes with some of the data."""
     return DataLocality(context, str(clause.value), str(clause))

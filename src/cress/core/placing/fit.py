@@ -25,7 +25,7 @@ from cress.core.kernels.holding import (
 )
 from cress.core.placing.constraints import NO_WANTS, KindWants, Wants
 from cress.core.placing.device_requests import ask_of
-from cress.core.placing.gang_rules import NO_RULES, Rules
+from cress.core.placing.gang_rules import NO_RULES, GangRules
 from cress.core.placing.gangs import by_domains, gang_room, holds_together
 from cress.core.placing.matching import Matching
 from cress.core.placing.shape import Shape
@@ -54,7 +54,7 @@ def asked_of(kinds: Sequence[Shape]) -> list[Asked]:
     return [Asked(kind.request_array, kind.size, match_caps(kind)) for kind in kinds]
 
 
-def rules_of_all(kinds: Sequence[Shape]) -> Rules:
+def rules_of_all(kinds: Sequence[Shape]) -> GangRules:
     """Return what is asked of all tasks of a gang together: each of its kinds asks for the same."""
     match = kinds[0].match
     return NO_RULES if match is None else match.rules()

@@ -148,7 +148,7 @@ def in_one(rule: Within, sizes: Sequence[int], copies: Sequence[Ints]) -> Iterat
 Rule: TypeAlias = Filling | OneEach | Within
 
 
-class Rules(NamedTuple):
+class GangRules(NamedTuple):
     """The rules of a gang, and its preferences."""
 
     hard: tuple[Rule, ...] = ()
@@ -158,7 +158,7 @@ class Rules(NamedTuple):
         return bool(self.hard or self.soft)
 
 
-NO_RULES = Rules()
+NO_RULES = GangRules()
 
 
 def share_bound(weights: Ints, total: int, skew: int) -> Ints:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.core.placing.constraints import Wants
-from cress.core.placing.gang_rules import NO_RULES, AtMost, Rules, Within, copied, fill, in_one
+from cress.core.placing.gang_rules import NO_RULES, AtMost, GangRules, Within, copied, fill, in_one
 from cress.core.placing.placement_clauses import is_adjacent, near_whom, would_be_adjacent
 from cress.core.placing.relations import Relations
 from cress.core.placing.shape import Shape
@@ -27,7 +27,7 @@ from cress.core.tables.racks import Racks
 MOST_CHOICES = 8
 
 
-class Room:
+class GangRoom:
     """The copies that nodes can still take: ``copies`` (int64, per node), and ``left`` in all nodes ``of`` one number.
 
     The numbers are those of racks, or of nodes in the same domains of all attributes that are compared.
@@ -83,12 +83,12 @@ class Room:
 
 def room_for(
     racks: Racks, copies: Ints, size: int, per_rack: int = 0, *, adjacent: bool = False, used: Iterable[int] = ()
-) -> Room | None:
+) -> GangRoom | None:
     """Return the room that a gang of ``size`` may use of ``copies`` per node; ``None`` if it does not fit.
 
     ``adjacent``: in racks that are near each other, and near those ``used`` by tasks that it belongs with.
     """
-    room = Room(racks.of, copies, racks.room(copies, per_rack))
+    room = GangRoom(racks.of, copies, racks.room(copies, per_rack))
     if adjacent:
         chosen = racks.choose(room.left, size, used)
         if chosen is None:
@@ -104,7 +104,7 @@ def by_domains(shape: Shape) -> bool:
     return bool(shape.wants.per_rack or is_adjacent(shape.wants) or (shape.match is not None and shape.match.has_rules))
 
 
-def gang_room(relations: Relations, shape: Shape, copies: Ints) -> Room | None:
+def gang_room(relations: Relations, shape: Shape, copies: Ints) -> GangRoom | None:
     """Return the room that a gang may use of these copies per node, which respect its caps; ``None`` if it does not
     fit.
 
@@ -123,7 +123,7 @@ def gang_room(relations: Relations, shape: Shape, copies: Ints) -> Room | None:
     return room_for(relations.racks, copies, shape.size, wants.per_rack)
 
 
-def rooms_when_empty(relations: Relations, shape: Shape, copies: Ints) -> Iterator[Room]:
+def rooms_when_empty(relations: Relations, shape: Shape, copies: Ints) -> Iterator[GangRoom]:
     """Yield, per choice of racks and domains that could hold the gang when empty, the room there; the best first.
 
     ``copies`` is the number that each node takes when empty. ``MOST_CHOICES`` of them at most.
@@ -135,7 +135,7 @@ def rooms_when_empty(relations: Relations, shape: Shape, copies: Ints) -> Iterat
     racks = relations.racks
     per_rack = racks.room(copies, wants.per_rack)
     if not is_adjacent(wants):
-        yield Room(racks.of, copies, per_rack)
+        yield GangRoom(racks.of, copies, per_rack)
         return
     used = near_whom(relations, wants)
     near = racks.near_all(used)
@@ -144,14 +144,14 @@ def rooms_when_empty(relations: Relations, shape: Shape, copies: Ints) -> Iterat
         chosen = racks.choose(per_rack, size, used)
         choices = [] if chosen is None else [chosen]
     for chosen in choices[:MOST_CHOICES]:
-        room = Room(racks.of, np.where(np.isin(racks.of[: len(copies)], chosen), copies, 0), per_rack.copy())
+        room = GangRoom(racks.of, np.where(np.isin(racks.of[: len(copies)], chosen), copies, 0), per_rack.copy())
         yield room
 
 
-def holds_together(relations: Relations, copies: Ints, wants: Wants, size: int, rules: Rules = NO_RULES) -> bool:
+def holds_together(relations: Relations, copies: Ints, wants: Wants, size: int, rules: GangRules = NO_RULES) -> bool:
     """Return whether a gang of ``size`` finds room in ``copies`` per node, in racks and domains as its clauses ask."""
     if rules.hard:
-        hard = Rules(rules.hard)
+        hard = GangRules(rules.hard)
         return next(ruled_rooms(relations, wants, size, np.minimum(copies, size), hard, used=False), None) is not None
     if not (wants.per_rack or is_adjacent(wants)):
         return int(copies.sum()) >= size
@@ -160,8 +160,8 @@ def holds_together(relations: Relations, copies: Ints, wants: Wants, size: int, 
 
 
 def ruled_rooms(
-    relations: Relations, wants: Wants, size: int, copies: Ints, rules: Rules, *, used: bool = True
-) -> Iterator[Room]:
+    relations: Relations, wants: Wants, size: int, copies: Ints, rules: GangRules, *, used: bool = True
+) -> Iterator[GangRoom]:
     """Yield the rooms of a gang with rules, the best first: one for each choice of its domains that holds it.
 
     ``used``: it must be near what runs already.
@@ -177,10 +177,10 @@ def ruled_rooms(
             filled = fill(near, size, [copied(each) for each in hard], [copied(each) for each in soft])
             if filled is not None:
                 of, left = filled
-                yield Room(of, near, left)
+                yield GangRoom(of, near, left)
 
 
-def _chosen(rules: Rules, size: int, copies: Ints) -> Iterator[Ints]:
+def _chosen(rules: GangRules, size: int, copies: Ints) -> Iterator[Ints]:
     """Yield the copies in the domains that the gang must be within, the best choice first, and its preferences before
     the rest.
     """

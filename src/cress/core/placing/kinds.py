@@ -30,7 +30,7 @@ from cress.model.job import Job, least_request
 from cress.model.resources import Dimensions, ResourceVector
 
 
-class Kind:
+class TaskKind:
     """Tasks of a gang that ask for the same: ``job`` is the gang as if it had no others, ``spans`` the numbers of these
     tasks.
     """
@@ -53,7 +53,7 @@ class Kind:
 
 
 @lru_cache(maxsize=4096)
-def kinds_of(job: Job, dimensions: Dimensions) -> tuple[Kind, ...]:
+def kinds_of(job: Job, dimensions: Dimensions) -> tuple[TaskKind, ...]:
     """Return the kinds of tasks of a job, in the order of its parts; none if it has no parts."""
     spans: dict[tuple[ResourceVector, str, str], list[range]] = {}
     first = 0
@@ -61,7 +61,7 @@ def kinds_of(job: Job, dimensions: Dimensions) -> tuple[Kind, ...]:
         span = range(first, first + part.tasks)
         spans.setdefault((part.request, part.requirement, part.rank), []).append(span)
         first = span.stop
-    found: list[Kind] = []
+    found: list[TaskKind] = []
     for (request, requirement, rank), numbers in spans.items():
         # Licences are those of all tasks together.
         alone = msgspec.structs.replace(
@@ -73,7 +73,7 @@ def kinds_of(job: Job, dimensions: Dimensions) -> tuple[Kind, ...]:
             parts=(),
             licences=(),
         )
-        found.append(Kind(alone, constraints_of_one_kind(alone, dimensions), numbers))
+        found.append(TaskKind(alone, constraints_of_one_kind(alone, dimensions), numbers))
     return tuple(found)
 
 
@@ -82,7 +82,7 @@ class KindsConstraints(Constraints):
 
     __slots__ = ("kinds",)
 
-    def __init__(self, kinds: tuple[Kind, ...]) -> None:
+    def __init__(self, kinds: tuple[TaskKind, ...]) -> None:
         asked = [kind.constraints for kind in kinds if kind.constraints is not None]
         super().__init__(
             Requirement(tuple(clause for each in asked for clause in each.requirement.clauses)),

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from cress.core.placing.constraints import Wants
-from cress.core.placing.context import Context
+from cress.core.placing.context import ClauseContext
 from cress.core.placing.predicates import Predicate
 from cress.core.placing.relations import Relations
 from cress.core.tables.arrays import Bools, Ints
@@ -36,7 +36,7 @@ class Licensed(Predicate):
         return np.full(len(places), bool(self._relations.licences.never(self._wanted)))
 
 
-def licence_predicates(context: Context, wants: Wants) -> Iterable[Predicate]:
+def licence_predicates(context: ClauseContext, wants: Wants) -> Iterable[Predicate]:
     """Yield the predicate of the licences that a unit takes."""
     if wants.licences:
         yield Licensed(context.relations, wants.licences)

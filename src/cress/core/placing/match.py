@@ -11,10 +11,10 @@ import numpy.typing as npt
 from cress.core.kernels.holding import CLAUSE_BIT, SHUT
 from cress.core.placing.clause_kinds import CLAUSES, EXTRAS
 from cress.core.placing.constraints import BY_EXPRESSION, Wants
-from cress.core.placing.context import Context
+from cress.core.placing.context import ClauseContext
 from cress.core.placing.domain_answers import Closures, DomainScores
-from cress.core.placing.gang_rules import Rules
-from cress.core.placing.predicates import Condition, Predicate
+from cress.core.placing.gang_rules import GangRules
+from cress.core.placing.predicates import NodeCondition, Predicate
 from cress.core.tables.arrays import Floats, Ints
 from cress.language.clauses import Clause
 
@@ -24,7 +24,7 @@ Firsts: TypeAlias = npt.NDArray[np.int8]
 LAST_PLACE = 31
 
 
-def predicates(context: Context, wants: Wants) -> list[Predicate]:
+def predicates(context: ClauseContext, wants: Wants) -> list[Predicate]:
     """Return the predicates that keep a task with these wants off nodes."""
     made = [predicate(context, clause, wants) for clause in wants.hard]
     for extra in EXTRAS:
@@ -34,10 +34,10 @@ def predicates(context: Context, wants: Wants) -> list[Predicate]:
     return made
 
 
-def predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+def predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
     """Return the predicate of a clause, for a task with these wants."""
     if clause.kind in BY_EXPRESSION:
-        return Condition(context, clause)
+        return NodeCondition(context, clause)
     return CLAUSES[clause.kind](context, clause, wants)
 
 
@@ -72,7 +72,7 @@ class Match:
         "watches",
     )
 
-    def __init__(self, context: Context, wants: Wants) -> None:
+    def __init__(self, context: ClauseContext, wants: Wants) -> None:
         self.wants = wants
         self.predicates: list[Predicate] = predicates(context, wants)
         self.closures = Closures(self.predicates)
@@ -176,7 +176,7 @@ class Match:
         # + 0 makes 0 of -0: scores are compared by their bits.
         return total + np.float32(0)
 
-    def rules(self) -> Rules:
+    def rules(self) -> GangRules:
         """Return what the clauses ask of all tasks of a gang together; terms of a positive weight are preferences."""
         return rules_of(self.predicates, (term for weight, term in self._terms if weight > 0))
 
@@ -200,9 +200,9 @@ def _first(asked: list[tuple[int, Predicate]], places: Ints) -> Firsts:
     return first
 
 
-def rules_of(hard: Iterable[Predicate], soft: Iterable[Predicate], *, empty: bool = False) -> Rules:
+def rules_of(hard: Iterable[Predicate], soft: Iterable[Predicate], *, empty: bool = False) -> GangRules:
     """Return what predicates ask of all tasks of a gang together; ``empty``: while no other task runs."""
-    return Rules(
+    return GangRules(
         tuple(rule for each in hard for rule in each.rules(empty=empty)),
         tuple(rule for each in soft for rule in each.rules(empty=empty)),
     )

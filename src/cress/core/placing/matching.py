@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from cress.core.kernels.holding import exclude
 from cress.core.placing.constraints import NO_WANTS, Wants
-from cress.core.placing.context import Context
-from cress.core.placing.gang_rules import Rules
+from cress.core.placing.context import ClauseContext
+from cress.core.placing.gang_rules import GangRules
 from cress.core.placing.match import Firsts, Match, least, predicates, rules_of
 from cress.core.placing.predicates import Predicate
-from cress.core.placing.relations import LiveJob, Own, Whose
+from cress.core.placing.relations import Own, RelatedJob, Whose
 from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Bools, Floats, Ints
 from cress.core.tables.cluster import Cluster, NodeWatcher
@@ -44,7 +44,7 @@ class Matching(NodeWatcher):
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.context = Context(cluster)
+        self.context = ClauseContext(cluster)
         self.relations = self.context.relations
         cluster.watcher = self
         # Shapes that are evaluated again on all nodes when such a task starts or ends anywhere.
@@ -142,7 +142,7 @@ class Matching(NodeWatcher):
                 if not watchers:
                     del self._watchers[whose]
 
-    def moved(self, job: LiveJob, f: int, change: int) -> None:
+    def moved(self, job: RelatedJob, f: int, change: int) -> None:
         """Note that a task of the job starts on node ``f`` (``change`` 1), or ends there (-1)."""
         if self._watchers or self.relations.counts:
             for whose in self.relations.moved(job, f, change):
@@ -314,7 +314,7 @@ class Matching(NodeWatcher):
         found = (each.detail() for each in shape.match.predicates) if shape.match is not None else ()
         return tuple(dict.fromkeys(each for each in found if each))
 
-    def rules_when_empty(self, wants: Wants) -> Rules:
+    def rules_when_empty(self, wants: Wants) -> GangRules:
         """Return the rules of a gang with these wants while none of its tasks, and no other, runs."""
         return rules_of(predicates(self.context, wants), (), empty=True)
 

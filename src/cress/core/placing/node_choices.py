@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from cress.core.placing.constraints import Asker, Wants
-from cress.core.placing.context import Context
+from cress.core.placing.context import ClauseContext
 from cress.core.placing.predicates import Predicate
 from cress.core.tables.arrays import Bools, Ints
 from cress.core.tables.choices import NodeChoices
@@ -53,12 +53,12 @@ def asker_of(choices: NodeChoices, job: Job, dimensions: Dimensions) -> Asker:
     return tuple((key, facts[key]) for key in sorted(choices.keys) if key in facts), tuple(sorted(job.tolerates))
 
 
-class Accepted(Predicate):
+class AcceptedByNodes(Predicate):
     """The predicate "the nodes that accept jobs by this condition accept the unit"; other nodes do."""
 
     chooses = True
 
-    def __init__(self, context: Context, text: str, askers: Iterable[Asker]) -> None:
+    def __init__(self, context: ClauseContext, text: str, askers: Iterable[Asker]) -> None:
         self._context = context
         self._choices = context.relations.choices
         self._text = text
@@ -95,7 +95,7 @@ class Tolerated(Predicate):
 
     chooses = True
 
-    def __init__(self, context: Context, name: str) -> None:
+    def __init__(self, context: ClauseContext, name: str) -> None:
         self._context = context
         self._choices = context.relations.choices
         self._name = name
@@ -115,19 +115,19 @@ class Tolerated(Predicate):
         return np.isin(places, self._choices.repelling(self._name))
 
 
-def _named(context: Context, nodes: Ints) -> str:
+def _named(context: ClauseContext, nodes: Ints) -> str:
     names = [context.cluster.names[f] for f in nodes[:MOST_SHOWN].tolist()]
     more = len(nodes) - len(names)
     return f"{', '.join(names)} and {more} more" if more > 0 else " and ".join(names)
 
 
-def choice_predicates(context: Context, wants: Wants) -> Iterator[Predicate]:
+def choice_predicates(context: ClauseContext, wants: Wants) -> Iterator[Predicate]:
     """Yield the predicates of nodes that choose among jobs."""
     if not wants.askers:
         return
     choices = context.relations.choices
     for text in choices.conditions:
-        yield Accepted(context, text, wants.askers)
+        yield AcceptedByNodes(context, text, wants.askers)
     tolerated = set(wants.askers[0][1]).intersection(*(names for _, names in wants.askers))
     for name in choices.names:
         if name not in tolerated:

@@ -24,9 +24,9 @@ from cress.core.kernels.domains import (
     worth_of_even,
 )
 from cress.core.placing.constraints import NO_OWNER, Wants
-from cress.core.placing.context import Context
+from cress.core.placing.context import ClauseContext
 from cress.core.placing.gang_rules import Filling, OneEach, Rule, Within, least_used, share_bound
-from cress.core.placing.placement_clauses import Placed, members_with, parts_of
+from cress.core.placing.placement_clauses import PlacedPredicate, members_with, parts_of
 from cress.core.placing.predicates import Predicate
 from cress.core.placing.relations import Own, Whose
 from cress.core.tables.arrays import Bools, Floats, Ints
@@ -40,13 +40,13 @@ from cress.language.selectors import parse_selector
 MOST_SHOWN = 5
 
 
-class OverDomain(Placed):
+class OverDomain(PlacedPredicate):
     """A predicate over the domains of one attribute."""
 
     compares = True
     binds = True
 
-    def __init__(self, context: Context, value: OverDomains, text: str) -> None:
+    def __init__(self, context: ClauseContext, value: OverDomains, text: str) -> None:
         super().__init__(context.relations, text)
         self._context = context
         self._key = value.key
@@ -145,7 +145,7 @@ class OverDomain(Placed):
 class Spread(OverDomain):
     """The limit of tasks in a domain: by the least used one that counts, or by the shares of the domains."""
 
-    def __init__(self, context: Context, clause: Clause, value: OverDomains, wants: Wants) -> None:
+    def __init__(self, context: ClauseContext, clause: Clause, value: OverDomains, wants: Wants) -> None:
         super().__init__(context, value, brief(clause))
         self._owners = tuple(dict.fromkeys(each.owner for each in members_with(clause, wants)))
         self.watches = tuple(map(Own, self._owners))
@@ -295,7 +295,7 @@ def _total(tallies: list[Ints]) -> Ints:
 class OfJobs(OverDomain):
     """A predicate about the tasks of the jobs that a selector selects, or of the job itself."""
 
-    def __init__(self, context: Context, clause: Clause, value: OverDomains, wants: Wants) -> None:
+    def __init__(self, context: ClauseContext, clause: Clause, value: OverDomains, wants: Wants) -> None:
         super().__init__(context, value, brief(clause))
         self._whose: dict[Whose, None] = {}
         # Whether the tasks of the job itself are among them.
@@ -373,7 +373,7 @@ class Near(OfJobs):
 class Together(OverDomain):
     """The predicate "all tasks of the job are in one domain"; the tightest one that holds a gang."""
 
-    def __init__(self, context: Context, clause: Clause, value: OverDomains, wants: Wants) -> None:
+    def __init__(self, context: ClauseContext, clause: Clause, value: OverDomains, wants: Wants) -> None:
         super().__init__(context, value, brief(clause))
         self._owners = tuple(dict.fromkeys(each.owner for each in members_with(clause, wants)))
         self.watches = tuple(map(Own, self._owners))
@@ -404,7 +404,7 @@ class Together(OverDomain):
 class KeptOff(OverDomain):
     """The predicate "no task of the jobs that keep away from this one runs in the domain"."""
 
-    def __init__(self, context: Context, avoid: Avoid) -> None:
+    def __init__(self, context: ClauseContext, avoid: Avoid) -> None:
         self._whose, by = avoid
         super().__init__(context, OverDomains(self._whose.key, by), "")
         self.watches = (self._whose,)
@@ -447,27 +447,27 @@ def _value(clause: Clause) -> OverDomains:
     return clause.value
 
 
-def spread_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+def spread_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
     """Return the predicate of ``spread(…)``."""
     return Spread(context, clause, _value(clause), wants)
 
 
-def away_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+def away_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
     """Return the predicate of ``away_from(…)``."""
     return AwayFrom(context, clause, _value(clause), wants)
 
 
-def near_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+def near_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
     """Return the predicate of ``near(…)``."""
     return Near(context, clause, _value(clause), wants)
 
 
-def within_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+def within_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
     """Return the predicate of ``within(…)``."""
     return Together(context, clause, _value(clause), wants)
 
 
-def avoiding_predicates(context: Context, wants: Wants) -> Iterable[Predicate]:
+def avoiding_predicates(context: ClauseContext, wants: Wants) -> Iterable[Predicate]:
     """Yield the predicates of other jobs that keep away from the members of a unit."""
     avoids = dict.fromkeys((*wants.avoids, *(each for part in parts_of(wants) for each in part.avoids)))
     for avoid in avoids:

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from cress.core.placing.constraints import NO_OWNER, Constraints, Wants
-from cress.core.placing.context import Context
+from cress.core.placing.context import ClauseContext
 from cress.core.placing.device_requests import ask_of
 from cress.core.placing.predicates import Predicate
 from cress.core.placing.relations import Own, Relations, belongs_with
 from cress.core.tables import devices
 from cress.core.tables.arrays import Bools, Floats, Ints
-from cress.core.tables.dependencies import Key, Relation, key_of
+from cress.core.tables.dependencies import JobKey, Relation, key_of
 from cress.core.tables.ports import DYNAMIC
 from cress.language.clauses import Clause, Kind
 from cress.model.job import Job
@@ -26,7 +26,7 @@ from cress.model.job import Job
 NEIGHBOUR = 0.5
 
 
-class Placed(Predicate):
+class PlacedPredicate(Predicate):
     """A predicate about running tasks."""
 
     dynamic = True
@@ -44,7 +44,7 @@ class Placed(Predicate):
 _PORT = "Port = "
 
 
-class FixedPort(Placed):
+class FixedPort(PlacedPredicate):
     """The predicate "the port is free"."""
 
     binds = True
@@ -69,7 +69,7 @@ class FixedPort(Placed):
         return self.caps()
 
 
-class TwicePort(Placed):
+class TwicePort(PlacedPredicate):
     """The predicate of tasks that start together and need the same port, which excludes every node."""
 
     def __init__(self, relations: Relations, port: int) -> None:
@@ -82,7 +82,7 @@ class TwicePort(Placed):
         return np.ones(len(places), np.bool_)
 
 
-class DynamicPorts(Placed):
+class DynamicPorts(PlacedPredicate):
     """The predicate "the node has so many free dynamic ports", beside the fixed ones of the task."""
 
     def __init__(self, relations: Relations, wanted: tuple[int, ...]) -> None:
@@ -103,10 +103,10 @@ class DynamicPorts(Placed):
         return np.asarray(self.relations.ports.dynamic_when_empty(self.nodes, self._fixed) // self._number, np.int64)
 
 
-class WholeDisks(Placed):
+class WholeDisks(PlacedPredicate):
     """The predicate "the node has so many unused disks"."""
 
-    def __init__(self, context: Context, number: int, text: str) -> None:
+    def __init__(self, context: ClauseContext, number: int, text: str) -> None:
         super().__init__(context.relations, text)
         self._cluster = context.cluster
         self._number = number
@@ -124,10 +124,10 @@ class WholeDisks(Placed):
         return np.asarray(devices.disks_on(self._cluster, self.nodes, free=False) // self._number, np.int64)
 
 
-class UnitDevices(Placed):
+class UnitDevices(PlacedPredicate):
     """The predicate "all members of a unit of several jobs find their devices on the node"."""
 
-    def __init__(self, context: Context, wants: Wants) -> None:
+    def __init__(self, context: ClauseContext, wants: Wants) -> None:
         super().__init__(context.relations, "devices for all of them")
         self._cluster = context.cluster
         self._members = [
@@ -145,7 +145,7 @@ class UnitDevices(Placed):
         return ~np.fromiter(fits, np.bool_, len(places))
 
 
-class Adjacent(Placed):
+class Adjacent(PlacedPredicate):
     """The predicate "the node's rack is near all racks with tasks of the job or its application"; their own racks come
     first.
     """
@@ -176,10 +176,10 @@ class Adjacent(Placed):
         return score[racks.of[places]]
 
 
-class Depends(Placed):
+class Depends(PlacedPredicate):
     """The predicate "tasks of the jobs depended on run on the node"."""
 
-    def __init__(self, context: Context, keys: Iterable[Key], text: str) -> None:
+    def __init__(self, context: ClauseContext, keys: Iterable[JobKey], text: str) -> None:
         super().__init__(context.relations, text)
         self._specs = context.cluster.specs
         self._keys = tuple(keys)
@@ -204,7 +204,7 @@ class Depends(Placed):
         return missing
 
 
-class SpreadOverNodes(Placed):
+class SpreadOverNodes(PlacedPredicate):
     """The limit of the job's tasks on one node; ``tasks`` of them start together."""
 
     binds = True
@@ -235,7 +235,7 @@ class SpreadOverNodes(Placed):
         return np.full(self.relations.node_count, self._most, np.int64)
 
 
-class SpreadOverRacks(Placed):
+class SpreadOverRacks(PlacedPredicate):
     """The limit of the job's tasks in one rack; ``tasks`` of them start together."""
 
     binds = True
@@ -292,17 +292,17 @@ def members_with(clause: Clause, wants: Wants) -> list[Wants]:
     return [each for each in parts if clause in each.hard] or list(parts[:1])
 
 
-def port_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:  # noqa: ARG001
+def port_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:  # noqa: ARG001
     """Return the predicate of ``Port = …``."""
     return FixedPort(context.relations, _number(clause))
 
 
-def adjacency_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+def adjacency_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
     """Return the predicate of ``NetworkAdjacent = True``."""
     return Adjacent(context.relations, (each.owner for each in members_with(clause, wants)), str(clause))
 
 
-def dependency_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+def dependency_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
     """Return the predicate of ``JobDependency = …``."""
     keys = dict.fromkeys(key_of(str(clause.value), each.group) for each in members_with(clause, wants))
     return Depends(context, keys, str(clause))
@@ -313,14 +313,14 @@ def _number(clause: Clause) -> int:
     return clause.value
 
 
-def disk_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+def disk_predicate(context: ClauseContext, clause: Clause, wants: Wants) -> Predicate:
     """Return the predicate of ``ExclusiveDisk = …``."""
     # A repeated clause asks for two.
     number = sum(_number(each) for each in wants.hard if each.kind is Kind.DISK) if clause in wants.hard else 0
     return WholeDisks(context, number or _number(clause), str(clause))
 
 
-def placement_predicates(context: Context, wants: Wants) -> Iterable[Predicate]:
+def placement_predicates(context: ClauseContext, wants: Wants) -> Iterable[Predicate]:
     """Yield the predicates of the job's ports and of the spread of its tasks."""
     relations = context.relations
     asked = [port for part in parts_of(wants) for port in all_ports(part)]
@@ -367,8 +367,8 @@ def near_whom(relations: Relations, wants: Wants) -> list[int]:
 def relation_of(job: Job, constraints: Constraints | None, group: str) -> Relation:
     """Return the name of a job of this group and its dependencies, from hard and from soft clauses."""
     if constraints is None:
-        return Relation(Key(group, job.name), ())
+        return Relation(JobKey(group, job.name), ())
     asked = list(constraints.requirement.clauses)
     asked += (term.what for term in constraints.rank.terms if isinstance(term.what, Clause))
     on = (key_of(str(clause.value), group) for clause in asked if clause.kind is Kind.DEPENDENCY)
-    return Relation(Key(group, job.name), tuple(dict.fromkeys(on)))
+    return Relation(JobKey(group, job.name), tuple(dict.fromkeys(on)))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from cress.core.placing.constraints import Wants
-from cress.core.placing.context import Context
+from cress.core.placing.context import ClauseContext
 from cress.core.placing.gang_rules import Rule
 from cress.core.placing.relations import Whose
 from cress.core.tables.arrays import Bools, Floats, Ints
@@ -109,10 +109,10 @@ class Predicate(ABC):
         return None
 
 
-class Condition(Predicate):
+class NodeCondition(Predicate):
     """The predicate of an expression over one node, which must be true: undefined excludes the node."""
 
-    def __init__(self, context: Context, clause: Clause) -> None:
+    def __init__(self, context: ClauseContext, clause: Clause) -> None:
         self.text = brief(clause)
         self._cluster = context.cluster
         self._program = context.program(clause.expression)
@@ -132,5 +132,5 @@ class Condition(Predicate):
 
 
 # Makers of predicates: of one from a clause, and of those from keys of the job.
-Maker: TypeAlias = Callable[[Context, Clause, Wants], Predicate]
-ExtraMaker: TypeAlias = Callable[[Context, Wants], Iterable[Predicate]]
+Maker: TypeAlias = Callable[[ClauseContext, Clause, Wants], Predicate]
+ExtraMaker: TypeAlias = Callable[[ClauseContext, Wants], Iterable[Predicate]]

@@ -12,15 +12,14 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from cress.core.placing.constraints import Constraints, data_of
-from cress.core.placing.selections import LiveJob as SelectableJob
-from cress.core.placing.selections import Selections
+from cress.core.placing.selections import SelectableJob, Selections
 from cress.core.tables.arrays import Ints
 from cress.core.tables.choices import NodeChoices
 from cress.core.tables.data_locations import DataOf, Locations
-from cress.core.tables.dependencies import Dependencies, Key, Relation
+from cress.core.tables.dependencies import DependencyTable, JobKey, Relation
 from cress.core.tables.domains import Distances, Domains
 from cress.core.tables.licences import Licence, Licences
-from cress.core.tables.ports import Ports
+from cress.core.tables.ports import PortTable
 from cress.core.tables.racks import Racks
 from cress.core.tables.selected import Repelling, Selected
 from cress.language.names import key_of as key_of_name
@@ -32,7 +31,7 @@ from cress.model.resources import Dimensions
 _T = TypeVar("_T")
 
 
-class Named(Protocol):
+class WithName(Protocol):
     """Something with a name."""
 
     @property
@@ -40,7 +39,7 @@ class Named(Protocol):
         """Return its name."""
 
 
-class Placed(Protocol):
+class RunningAttempt(Protocol):
     """A running attempt."""
 
     @property
@@ -48,7 +47,7 @@ class Placed(Protocol):
         """The index of its node."""
 
 
-class LiveJob(Protocol):
+class RelatedJob(Protocol):
     """The parts of a job that relations read."""
 
     @property
@@ -56,7 +55,7 @@ class LiveJob(Protocol):
         """The job as it was submitted."""
 
     @property
-    def group(self) -> Named:
+    def group(self) -> WithName:
         """Its group."""
 
     @property
@@ -64,7 +63,7 @@ class LiveJob(Protocol):
         """Its constraints beside amounts."""
 
     @property
-    def attempts(self) -> Mapping[int, Placed]:
+    def attempts(self) -> Mapping[int, RunningAttempt]:
         """Return its running attempts."""
 
 
@@ -79,14 +78,14 @@ class Application(NamedTuple):
 
     group: str
     application: str
-    # Tuples with equal contents are equal, and a job may have the name of an application (``Key``).
+    # Tuples with equal contents are equal, and a job may have the name of an application (``JobKey``).
     kind: str = "application"
 
 
-Whose: TypeAlias = Own | Application | Key | Licence | DataOf | Selected | Repelling
+Whose: TypeAlias = Own | Application | JobKey | Licence | DataOf | Selected | Repelling
 
 
-def belongs_with(job: LiveJob) -> Whose:
+def belongs_with(job: RelatedJob) -> Whose:
     """Return the owners of the tasks that an adjacent job must be near: the job, and its application."""
     if job.job.application:
         return Application(job.group.name, job.job.application)
@@ -101,14 +100,14 @@ class Relations:
     """
 
     def __init__(self, dimensions: Dimensions, values: Callable[[str], Iterable[Value | None]]) -> None:
-        self.jobs: Mapping[int, LiveJob] = {}
+        self.jobs: Mapping[int, RelatedJob] = {}
         self.racks = Racks()
-        self.ports = Ports()
+        self.ports = PortTable()
         self.choices = NodeChoices()
         self.licences = Licences()
         self.locations = Locations()
-        self.dependencies = Dependencies(
-            lambda: ((number, Key(job.group.name, job.job.name)) for number, job in self.jobs.items())
+        self.dependencies = DependencyTable(
+            lambda: ((number, JobKey(job.group.name, job.job.name)) for number, job in self.jobs.items())
         )
         self.node_count = 0
         self.facts = 0
@@ -193,7 +192,7 @@ class Relations:
 
     # --- jobs ----------------------------------------------------------------------------------------------
 
-    def add_job(self, job: LiveJob, relation: Relation) -> None:
+    def add_job(self, job: RelatedJob, relation: Relation) -> None:
         """Add a job in its group."""
         self.moves += 1
         number = job.job.id
@@ -205,10 +204,10 @@ class Relations:
         if job.job.counted_as != number:
             self._families.setdefault(job.job.family, {})[number] = None
 
-    def remove_job(self, job: LiveJob) -> None:
+    def remove_job(self, job: RelatedJob) -> None:
         """Remove a job that is over or leaves its group, and the counts for it alone."""
         self.moves += 1
-        number, name = job.job.id, Key(job.group.name, job.job.name)
+        number, name = job.job.id, JobKey(job.group.name, job.job.name)
         self.dependencies.remove(number, name)
         self.locations.name(data_of(job.constraints), -1)
         self._owners.pop(number, None)
@@ -254,7 +253,7 @@ class Relations:
                 found[attempt.node] = found.get(attempt.node, 0) + 1
         return found
 
-    def _jobs_of(self, whose: Whose) -> list[LiveJob]:
+    def _jobs_of(self, whose: Whose) -> list[RelatedJob]:
         match whose:
             case Own(number):
                 if number in self.jobs:
@@ -262,7 +261,7 @@ class Relations:
                 return [self.jobs[each] for each in self._families.get(number, ())]
             case Application():
                 return [self.jobs[number] for number in self._applications.get(whose, ())]
-            case Key():
+            case JobKey():
                 return [self.jobs[number] for number in self.dependencies.named(whose)]
             case Selected() | Repelling():
                 return [self.jobs[number] for number in self.selections.jobs_of(whose)]
@@ -276,14 +275,14 @@ class Relations:
                 return number in self.jobs or number in self._families
             case Application():
                 return whose in self._applications
-            case Key():
+            case JobKey():
                 return self.dependencies.is_named(whose)
             case Selected() | Repelling():
                 return self.selections.any_of(whose)
             case Licence() | DataOf():
                 return False
 
-    def job_of(self, owner: int) -> LiveJob | None:
+    def job_of(self, owner: int) -> RelatedJob | None:
         """Return the job of that id, or one of the service or database."""
         number = owner if owner in self.jobs else next(iter(self._families.get(owner, ())), None)
         return None if number is None else self.jobs[number]
@@ -298,7 +297,7 @@ class Relations:
 
     # --- attempts ------------------------------------------------------------------------------------------
 
-    def moved(self, job: LiveJob, f: int, change: int) -> tuple[Whose, ...]:
+    def moved(self, job: RelatedJob, f: int, change: int) -> tuple[Whose, ...]:
         """Count a task of the job that starts (``change`` 1) or ends (-1) on node ``f``; return the owners of the
         task.
         """
@@ -320,7 +319,7 @@ class Relations:
                         tally[self._domains[key].of[f]] += change
         return known[1]
 
-    def _owners_of(self, job: LiveJob) -> tuple[Whose, ...]:
+    def _owners_of(self, job: RelatedJob) -> tuple[Whose, ...]:
         own, near = Own(job.job.counted_as), belongs_with(job)
-        whose: tuple[Whose, ...] = (own, Key(job.group.name, job.job.name), *(() if near == own else (near,)))
+        whose: tuple[Whose, ...] = (own, JobKey(job.group.name, job.job.name), *(() if near == own else (near,)))
         return whose + self.selections.owners(job.job.id) if self.selections else whose

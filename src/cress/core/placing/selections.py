@@ -42,7 +42,7 @@ def _repels(constraints: Constraints | None, group: str) -> dict[Repelling, str]
     return found
 
 
-class LiveJob(NamedTuple):
+class SelectableJob(NamedTuple):
     """A live job, its group, and its constraints."""
 
     job: Job
@@ -56,7 +56,7 @@ class Selections:
     ``touched`` are the groups and selectors whose jobs others began, or ceased, to keep away from.
     """
 
-    def __init__(self, dimensions: Dimensions, live: Callable[[], Iterable[LiveJob]]) -> None:
+    def __init__(self, dimensions: Dimensions, live: Callable[[], Iterable[SelectableJob]]) -> None:
         self._dimensions = dimensions
         self._live = live
         # How many live jobs name each selector, and the jobs selected.

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from cress.core.placing.gang_rules import NO_RULES, Rules, Within, in_one
+from cress.core.placing.gang_rules import NO_RULES, GangRules, Within, in_one
 from cress.core.tables.arrays import Ints
 
 # Orders of kinds that are tried, each with two orders of nodes, and domains in which they are.
@@ -36,10 +36,10 @@ class Asked(NamedTuple):
     caps: Ints
 
 
-class Room(ABC):
+class KindsRoom(ABC):
     """Room of nodes for the kinds of one gang; ``kinds`` in their order, ``rules`` about all of them together."""
 
-    def __init__(self, kinds: Sequence[Asked], rules: Rules = NO_RULES) -> None:
+    def __init__(self, kinds: Sequence[Asked], rules: GangRules = NO_RULES) -> None:
         self.kinds = kinds
         self.rules = rules
 
@@ -64,12 +64,14 @@ class Room(ABC):
         return True
 
 
-class Levels(Room):
+class Levels(KindsRoom):
     """Nodes with these amounts (int64, per node K of them); ``alone``: per kind the copies that nodes take of it
     alone.
     """
 
-    def __init__(self, kinds: Sequence[Asked], alone: Sequence[Ints], levels: Ints, rules: Rules = NO_RULES) -> None:
+    def __init__(
+        self, kinds: Sequence[Asked], alone: Sequence[Ints], levels: Ints, rules: GangRules = NO_RULES
+    ) -> None:
         super().__init__(kinds, rules)
         self._alone = alone
         self._all = levels
@@ -112,7 +114,7 @@ def copies_of(levels: Ints, kind: Asked) -> Ints:
     return np.clip(found, 0, kind.size)
 
 
-def places_in(room: Room) -> list[Places] | None:
+def places_in(room: KindsRoom) -> list[Places] | None:
     """Return places for all kinds, by kind; ``None`` if no way was found. Nothing is taken afterwards."""
     alone = [room.copies(i) for i in range(len(room.kinds))]
     for among in islice(domains_of(room.rules, [kind.size for kind in room.kinds], alone), MOST_DOMAINS):
@@ -126,7 +128,7 @@ def places_in(room: Room) -> list[Places] | None:
     return None
 
 
-def domains_of(rules: Rules, sizes: Sequence[int], alone: list[Ints]) -> Iterator[list[Ints]]:
+def domains_of(rules: GangRules, sizes: Sequence[int], alone: list[Ints]) -> Iterator[list[Ints]]:
     """Yield the copies by kind in each choice of domains that the gang may be within, those that it prefers first;
     without rules all of them.
 
@@ -161,7 +163,7 @@ def _use_to_others(alone: Sequence[Ints]) -> list[Ints]:
 
 
 def _one_way(
-    room: Room, order: tuple[int, ...], alone: Sequence[Ints], others: list[Ints] | None
+    room: KindsRoom, order: tuple[int, ...], alone: Sequence[Ints], others: list[Ints] | None
 ) -> list[Places] | None:
     """Give nodes to the kinds in this order; ``others``: first the nodes that are of use to the fewest other kinds."""
     found: list[Places] = [[] for _ in order]

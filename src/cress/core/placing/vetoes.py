@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from cress.core.tables.licences import Shortage
+from cress.core.tables.licences import LicenceShortage
 from cress.core.tables.measured_load import NO_OVERLOAD, Busy
 
 
@@ -139,7 +139,7 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[Missing, ...] = ()
     bound: tuple[str, ...] = ()
     overloaded: Busy = NO_OVERLOAD
-    licences: tuple[Shortage, ...] = ()
+    licences: tuple[LicenceShortage, ...] = ()
     closed: tuple[tuple[str, int], ...] = ()
     level: str = ""
     bounded: str = ""

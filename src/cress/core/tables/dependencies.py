@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cress.model.errors import InputError
 
 
-class Key(NamedTuple):
+class JobKey(NamedTuple):
     """The group and the name of the jobs that a dependency refers to."""
 
     group: str
@@ -23,32 +23,32 @@ class Relation(NamedTuple):
     on.
     """
 
-    key: Key
-    on: tuple[Key, ...]
+    key: JobKey
+    on: tuple[JobKey, ...]
 
 
-def key_of(text: str, group: str) -> Key:
+def key_of(text: str, group: str) -> JobKey:
     """Return the key of ``text`` in a job of ``group``: a name of its group, or ``group/name``."""
     first, slash, rest = text.partition("/")
-    return Key(first, rest) if slash else Key(group, text)
+    return JobKey(first, rest) if slash else JobKey(group, text)
 
 
-class Dependencies:
+class DependencyTable:
     """The relations of live jobs, by their ids.
 
     Names are indexed from the first lookup on: ``live`` has the jobs of that time, and from
     then on (``followed``) every job is added, with its name alone if it depends on no job.
     """
 
-    def __init__(self, live: Callable[[], Iterable[tuple[int, Key]]]) -> None:
+    def __init__(self, live: Callable[[], Iterable[tuple[int, JobKey]]]) -> None:
         self.followed = False
         self._live = live
         # Only of jobs with dependencies.
         self._relations: dict[int, Relation] = {}
         # Whether a live job depends on others: read at every start and end, so an attribute.
         self.in_use = False
-        self._named: dict[Key, dict[int, None]] = {}
-        self._behind: dict[Key, dict[int, None]] = {}
+        self._named: dict[JobKey, dict[int, None]] = {}
+        self._behind: dict[JobKey, dict[int, None]] = {}
 
     def add(self, number: int, relation: Relation) -> None:
         """Add a job."""
@@ -60,7 +60,7 @@ class Dependencies:
             for key in relation.on:
                 self._behind.setdefault(key, {})[number] = None
 
-    def remove(self, number: int, key: Key) -> None:
+    def remove(self, number: int, key: JobKey) -> None:
         """Remove the job with this key: it is over, or will be added again with another group."""
         _leave(self._named, key, number)
         if number in self._relations:
@@ -68,12 +68,12 @@ class Dependencies:
                 _leave(self._behind, each, number)
             self.in_use = bool(self._relations)
 
-    def named(self, key: Key) -> list[int]:
+    def named(self, key: JobKey) -> list[int]:
         """Return the live jobs of that name, by id."""
         self._follow()
         return sorted(self._named.get(key, ())) if key.name else []
 
-    def is_named(self, key: Key) -> bool:
+    def is_named(self, key: JobKey) -> bool:
         """Return whether a live job has that name."""
         self._follow()
         return bool(key.name) and key in self._named
@@ -90,15 +90,15 @@ class Dependencies:
         return sorted({each for key in relation.on for each in self.named(key)}) if relation else []
 
     @property
-    def depended_on(self) -> list[Key]:
+    def depended_on(self) -> list[JobKey]:
         """The keys that live jobs depend on, in order; there need not be such jobs."""
         return sorted(self._behind)
 
-    def concern(self, number: int, key: Key) -> bool:
+    def concern(self, number: int, key: JobKey) -> bool:
         """Return whether the job with this id and key depends on others, or others on it."""
         return number in self._relations or key in self._behind
 
-    def behind(self, key: Key) -> list[int]:
+    def behind(self, key: JobKey) -> list[int]:
         """Return the live jobs that depend directly on jobs with this key, by id."""
         return sorted(self._behind.get(key, ()))
 
@@ -107,7 +107,7 @@ class Dependencies:
         new = [relation for relation in new if relation.on]
         if not new:
             return
-        edges: dict[Key, dict[Key, None]] = {}
+        edges: dict[JobKey, dict[JobKey, None]] = {}
         for relation in (*self._relations.values(), *new):
             for key in relation.on:
                 edges.setdefault(relation.key, {})[key] = None
@@ -125,7 +125,7 @@ class Dependencies:
                 )  # fmt: skip
 
 
-def _leave(table: dict[Key, dict[int, None]], key: Key, number: int) -> None:
+def _leave(table: dict[JobKey, dict[int, None]], key: JobKey, number: int) -> None:
     there = table.get(key)
     if there is not None:
         there.pop(number, None)
@@ -133,15 +133,15 @@ def _leave(table: dict[Key, dict[int, None]], key: Key, number: int) -> None:
             del table[key]
 
 
-def _name(key: Key, group: str) -> str:
+def _name(key: JobKey, group: str) -> str:
     return key.name if key.group == group else f"{key.group}/{key.name}"
 
 
-def _circle(start: Key, edges: dict[Key, dict[Key, None]]) -> list[Key]:
+def _circle(start: JobKey, edges: dict[JobKey, dict[JobKey, None]]) -> list[JobKey]:
     """Return a path from ``start`` back to it, without the last step; empty if there is none."""
-    path: list[Key] = [start]
-    ways: list[Iterator[Key]] = [iter(edges.get(start, ()))]
-    seen: set[Key] = set()
+    path: list[JobKey] = [start]
+    ways: list[Iterator[JobKey]] = [iter(edges.get(start, ()))]
+    seen: set[JobKey] = set()
     while ways:
         key = next(ways[-1], None)
         if key is None:

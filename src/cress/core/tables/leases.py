@@ -13,7 +13,7 @@ from cress.model.resources import ResourceVector
 from cress.model.times import NEVER
 
 
-class Leases:
+class LeaseTable:
     """The slots of ``cluster.leases``."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -14,7 +14,7 @@ class Licence(NamedTuple):
     licence: str
 
 
-class Shortage(NamedTuple):
+class LicenceShortage(NamedTuple):
     """A shortage: a unit needs ``wanted`` of a licence; tasks have ``taken`` of the ``total``."""
 
     name: str
@@ -37,16 +37,16 @@ class Licences:
         """Return the free number; below zero where tasks hold more than exist."""
         return self.counts.get(name, 0) - self.taken.get(name, 0)
 
-    def short(self, wanted: Amounts) -> tuple[Shortage, ...]:
+    def short(self, wanted: Amounts) -> tuple[LicenceShortage, ...]:
         """Return the licences of which too few are free."""
         return tuple(self._shortage(name, number) for name, number in wanted if number > self.free(name))
 
-    def never(self, wanted: Amounts) -> tuple[Shortage, ...]:
+    def never(self, wanted: Amounts) -> tuple[LicenceShortage, ...]:
         """Return the licences of which too few exist, even if no task held any."""
         return tuple(self._shortage(name, number) for name, number in wanted if number > self.counts.get(name, 0))
 
-    def _shortage(self, name: str, wanted: int) -> Shortage:
-        return Shortage(name, wanted, self.taken.get(name, 0), self.counts.get(name, 0))
+    def _shortage(self, name: str, wanted: int) -> LicenceShortage:
+        return LicenceShortage(name, wanted, self.taken.get(name, 0), self.counts.get(name, 0))
 
     def hold(self, amounts: Amounts, sign: int = 1) -> None:
         """Take licences for a task, or (-1) return them."""

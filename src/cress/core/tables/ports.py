@@ -14,7 +14,7 @@ import numpy.typing as npt
 DYNAMIC = 0
 
 
-class Ports:
+class PortTable:
     """The ports in use, per node index. Requested ports are numbers, or ``DYNAMIC`` for any."""
 
     def __init__(self) -> None:

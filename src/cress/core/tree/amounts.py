@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from cress.core.placing.node_kinds import NodeKinds
-from cress.core.tree.memory import Memory
+from cress.core.tree.memory import ShareMemory
 from cress.model.group import Group, Quota
 from cress.model.groups.measures import without_kinds
 from cress.model.options import Options
@@ -25,7 +25,7 @@ _SCALE = 128
 
 def _with(past: int, used: int, quota: int) -> int:
     """Return the ratio of what a group uses, and borrowed lately, to its quota."""
-    return (((used << Memory.PLACES) + past) << (_SCALE - Memory.PLACES)) // quota
+    return (((used << ShareMemory.PLACES) + past) << (_SCALE - ShareMemory.PLACES)) // quota
 
 
 # The quota itself, as a factor like A and B.
@@ -69,7 +69,7 @@ class Amounts:
         # What it has, or keeps for itself, where some group keeps anything.
         self.held: list[int] = [0]
         # What it borrowed lately, if that counts.
-        self.memory: Memory | None = None
+        self.memory: ShareMemory | None = None
 
     def set_options(self, spec: Group, options: Options) -> None:
         """Take over a configuration, without the quota."""

@@ -33,7 +33,7 @@ class MemoryState(TypedDict):
     changed: NotRequired[int]
 
 
-class Clock:
+class TickClock:
     """The time and the tick of all memories of a cluster."""
 
     def __init__(self, half_life: int) -> None:
@@ -79,13 +79,13 @@ class Clock:
         return amount - ((amount - mean) * kept >> _FACTOR_PLACES)
 
 
-class Memory:
+class ShareMemory:
     """The amounts that one group borrowed, in its measures."""
 
     PLACES = 8
     __slots__ = ("_asked", "_changed", "_clock", "_mean", "_since", "_sum", "_then", "_tick", "borrowed")
 
-    def __init__(self, clock: Clock, measures: int) -> None:
+    def __init__(self, clock: TickClock, measures: int) -> None:
         self._clock = clock
         self._begin(measures)
 

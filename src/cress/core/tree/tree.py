@@ -14,7 +14,7 @@ from typing import TypeVar
 from cress.core.placing.shape import Shape
 from cress.core.tree.amounts import Amounts, GroupKey, InnerGroup, add_amounts
 from cress.core.tree.kinds import is_guaranteed
-from cress.core.tree.memory import Clock, Memory
+from cress.core.tree.memory import ShareMemory, TickClock
 from cress.model.times import NEVER
 
 _Node = TypeVar("_Node", bound=Amounts)
@@ -30,7 +30,7 @@ class Tree:
         self.upwards: list[InnerGroup] = []
         # The keys of the outermost groups that wait, in their order.
         self.order: list[GroupKey] = []
-        self.clock = Clock(half_life) if half_life else None
+        self.clock = TickClock(half_life) if half_life else None
         # The groups whose use changed at this moment, of which memories know nothing yet.
         self._changed: dict[str, Amounts] = {}
         # Whether some group keeps capacity for itself, and what the outermost groups have or keep together, by the sort
@@ -110,7 +110,7 @@ class Tree:
                 add_amounts(self.held.setdefault(node.sort, [0] * len(node.quota)), tuple(node.held))
             if self.clock is not None:
                 if node.memory is None:
-                    node.memory = Memory(self.clock, len(node.quota))
+                    node.memory = ShareMemory(self.clock, len(node.quota))
                 node.memory.follow(node.used, node.quota)
 
     # --- order ---------------------------------------------------------------------------------------------

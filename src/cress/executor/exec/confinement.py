@@ -56,7 +56,7 @@ class EnterError(Exception):
     """The task cannot be entered; the sentence says why."""
 
 
-class Place:
+class Confinement:
     """Confinement of a process, with open descriptors; account numbers are those inside its user namespace.
 
     ``owner``: uid and gid of the task's account, ``None``: those of the process. A task that is not root may run
@@ -112,7 +112,7 @@ class Place:
         self.limits = list(_limits(pid))
 
 
-def prepare(first: int, attempt: int, folder: str = "") -> Place:
+def prepare(first: int, attempt: int, folder: str = "") -> Confinement:
     """Return the confinement of the program of an attempt, whose first process is ``first``. Raises EnterError.
 
     ``folder`` is that of all attempts; the owner of the attempt's files there is the task's account. Empty: not
@@ -123,7 +123,7 @@ def prepare(first: int, attempt: int, folder: str = "") -> Place:
     try:
         pid = _program_soon(first, attempt)
         before = processes.start_ticks(pid)
-        place = Place(pid, _owner(f"{folder}/{attempt}") if folder else None)
+        place = Confinement(pid, _owner(f"{folder}/{attempt}") if folder else None)
     except (OSError, KeyError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "it is over"
         raise EnterError(f"the task cannot be entered: {why}") from None
@@ -160,7 +160,7 @@ def program(first: int, attempt: int) -> int:
     raise EnterError("the program of the task cannot be found on its node")
 
 
-def join_cgroups(place: Place) -> None:
+def join_cgroups(place: Confinement) -> None:
     """Join the task's control groups. Before the namespaces are entered: the paths are the node's."""
     for path in place.cgroups:
         try:
@@ -172,7 +172,7 @@ def join_cgroups(place: Place) -> None:
                 raise EnterError(f"the limits of the task cannot be taken over: {path}: {error.strerror}") from None
 
 
-def enter_namespaces(place: Place) -> None:
+def enter_namespaces(place: Confinement) -> None:
     """Enter the namespaces of the task; the pid namespace holds only for further children."""
     for name, fd in place.namespaces:
         try:
@@ -182,7 +182,7 @@ def enter_namespaces(place: Place) -> None:
         os.close(fd)
 
 
-def enter_root(place: Place) -> None:
+def enter_root(place: Confinement) -> None:
     """Take the root directory and the working directory of the task."""
     if place.root >= 0:
         os.fchdir(place.root)
@@ -190,7 +190,7 @@ def enter_root(place: Place) -> None:
     os.fchdir(place.directory)
 
 
-def become(place: Place) -> None:
+def become(place: Confinement) -> None:
     """Take limits, capabilities and account of the task; last, since it gives up the rights that the other steps
     need.
     """

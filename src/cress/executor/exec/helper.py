@@ -277,7 +277,7 @@ class _NotStarted(Exception):
         self.code = code
 
 
-def _terminal(back: int, size: tuple[int, int], place: confinement.Place) -> tuple[int, int, int]:
+def _terminal(back: int, size: tuple[int, int], place: confinement.Confinement) -> tuple[int, int, int]:
     """Open a new terminal of the task and make it ours; its other end is sent to the agent."""
     try:
         # Not openpty, which may look accounts up, by libraries of the task's root folder.
@@ -297,7 +297,7 @@ def _terminal(back: int, size: tuple[int, int], place: confinement.Place) -> tup
     return slave, slave, slave
 
 
-def _execute(order: Enter, place: confinement.Place, prefix: bytes) -> None:
+def _execute(order: Enter, place: confinement.Confinement, prefix: bytes) -> None:
     variables = dict(place.environment)
     if order.terminal is None:
         variables.pop(b"TERM", None)

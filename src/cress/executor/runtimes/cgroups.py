@@ -32,7 +32,7 @@ _DISK = (("disk_read", "read_bps", "rbps"), ("disk_write", "write_bps", "wbps"))
 _IOPS = (("iops_read", "read_iops", "riops"), ("iops_write", "write_iops", "wiops"))
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class CgroupLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a group, for all its processes together; 0: no limit.
 
     ``memory`` in bytes, ``cpu`` in thousandths of a processor, ``pids`` processes and threads. ``disk_read`` and
@@ -49,7 +49,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[str, ...] = ()
 
 
-class Used(msgspec.Struct, frozen=True):
+class CgroupUsage(msgspec.Struct, frozen=True):
     """Usage that a group has counted: ``cpu`` in µs, ``memory`` at the peak in bytes, processes killed because memory
     ran out.
     """
@@ -155,7 +155,7 @@ class Cgroups:
 
     # --- one attempt -----------------------------------------------------------------------------------------------
 
-    def make(self, attempt: int, limits: Limits) -> None:
+    def make(self, attempt: int, limits: CgroupLimits) -> None:
         """Make the group of an attempt with these limits. OSError: one of them cannot be set."""
         self._open()
         for each in self._has - self.first.keys():
@@ -191,7 +191,7 @@ class Cgroups:
             found.update(int(each) for each in _read(f"{place}/{self.path}/{attempt}/cgroup.procs").split())
         return found
 
-    def used(self, attempt: int) -> Used:
+    def used(self, attempt: int) -> CgroupUsage:
         """Return the usage that the group has counted so far; 0 where nothing is counted."""
         if "cpuacct" in self.first:
             cpu = _number(_read(self.file("cpuacct", attempt, "cpuacct.usage"))) // 1000
@@ -203,7 +203,7 @@ class Cgroups:
         else:
             peak = _number(_read(self.file("", attempt, "memory.peak")))
             killed = _field(_read(self.file("", attempt, "memory.events")), "oom_kill")
-        return Used(cpu, peak, killed)
+        return CgroupUsage(cpu, peak, killed)
 
     def memory(self, attempt: int) -> int:
         """Return the memory limit of a group, in bytes; 0: none."""

@@ -29,7 +29,7 @@ _COMMANDS = {"bubblewrap": "bwrap"}
 PROCESS, CONTAINER, AUTO = RUNTIMES = ("process", "container", "auto")
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundRuntimes(msgspec.Struct, frozen=True):
     """``container`` is ``None`` if containers cannot be run, for the reason ``why``. ``unlimited`` are sentences about
     the limits that do not hold in containers.
     """
@@ -48,21 +48,21 @@ def find(
     engines: Sequence[Engine] = ENGINES,
     egress: str = "",
     secret: Sequence[str] = (),
-) -> Found:
+) -> FoundRuntimes:
     """Find the runtimes that work in this process, which has no threads and no other children; takes a hundredth of a
     second.
 
     ``egress`` is the interface on which the egress of tasks may be limited, empty: none.
     """
     if os.geteuid() != 0:
-        return Found(None, "the executor is not root")
+        return FoundRuntimes(None, "the executor is not root")
     cgroups = Cgroups.find(node, str(home.absolute()), (CONTROLLER,) if egress else ())
     if not cgroups.prepare():
-        return Found(None, cgroups.why)
+        return FoundRuntimes(None, cgroups.why)
     folder = home / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     if not pause.write(folder / "pause"):
-        return Found(None, "the first process of a container is not available for this processor")
+        return FoundRuntimes(None, "the first process of a container is not available for this processor")
     queue = Egress(egress, cgroups) if egress else None
     unqueued = "the executor was given no interface for it" if queue is None else queue.begin()
     if unqueued:
@@ -81,19 +81,19 @@ def find(
         runtime = ContainerRuntime(node, environment, home, engine, cgroups, writable, queue, secret)
         problem = _try(runtime, folder)
         if not problem:
-            return Found(runtime, unlimited=tuple(_unlimited(cgroups, home, unqueued)))
+            return FoundRuntimes(runtime, unlimited=tuple(_unlimited(cgroups, home, unqueued)))
         why.append(problem)
-    return Found(None, "; ".join(why))
+    return FoundRuntimes(None, "; ".join(why))
 
 
-def default(runtime: str, found: Found) -> str:
+def default(runtime: str, found: FoundRuntimes) -> str:
     """Return the runtime of jobs that do not name one, by the executor's option."""
     if runtime == AUTO:
         return PROCESS if found.container is None else CONTAINER
     return runtime
 
 
-def unlimited(runtime: str, found: Found) -> tuple[str, ...]:
+def unlimited(runtime: str, found: FoundRuntimes) -> tuple[str, ...]:
     """Return sentences about missing limits on this node, where ``runtime`` is that of jobs that do not name one."""
     sentences = list(found.unlimited)
     if found.container is None:

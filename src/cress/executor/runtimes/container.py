@@ -23,11 +23,11 @@ from cress.executor.hidden_folders import hidden_folders
 from cress.executor.runtimes import linux, seccomp, user_namespace
 from cress.executor.runtimes.base import NO_SECRETS, PID, Rest, Spawn
 from cress.executor.runtimes.box import bind_root, make_box
-from cress.executor.runtimes.cgroups import Cgroups, Limits, device_of
+from cress.executor.runtimes.cgroups import CgroupLimits, Cgroups, device_of
 from cress.executor.runtimes.egress import Egress
 from cress.executor.runtimes.engines.base import PAUSE, Box, Engine
 from cress.executor.runtimes.enter import Entrance, Ids
-from cress.executor.runtimes.process import Plan, ProcessRuntime
+from cress.executor.runtimes.process import LaunchPlan, ProcessRuntime
 from cress.model.reports import Usage
 from cress.model.resources import Dimensions
 from cress.model.run import Run
@@ -105,7 +105,7 @@ class ContainerRuntime(ProcessRuntime):
             self.clear(what.attempt)
             raise
 
-    def _child(self, plan: Plan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
+    def _child(self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
         """In the child: make the sandbox and the program's process in it, report its pid, and end."""
         stage = _GROUP
         try:
@@ -212,7 +212,7 @@ class ContainerRuntime(ProcessRuntime):
 
     # --- making it -------------------------------------------------------------------------------------------------
 
-    def _limits_of(self, what: Spawn) -> Limits:
+    def _limits_of(self, what: Spawn) -> CgroupLimits:
         run, amounts = what.run, dict(what.run.limits)
         places = [
             os.fsdecode(what.folder),
@@ -224,7 +224,7 @@ class ContainerRuntime(ProcessRuntime):
         # A task with an exclusive disk may use all of its bandwidth.
         own = {device_of(each) for each in what.context.devices.owned()}
         devices = [each for each in dict.fromkeys(device_of(each) for each in places if each) if each not in own]
-        return Limits(
+        return CgroupLimits(
             memory=amounts.get("memory", 0) or run.memory_limit,
             cpu=amounts.get("cpu", 0),
             pids=run.pids or PIDS,

@@ -26,7 +26,7 @@ _MOST_PLANS = 256
 _OUTPUT, _DIRECTORY, _LIMIT, _ACCOUNT, _EXEC = b"output", b"directory", b"limit", b"account", b"exec"
 
 
-class Plan:
+class LaunchPlan:
     """Launch data that all attempts of a job share, in the form in which the kernel takes it."""
 
     __slots__ = ("account", "arguments", "directory", "environment", "ids", "memory", "programs", "run")
@@ -52,7 +52,7 @@ class ProcessRuntime:
     def __init__(self, node: str, environment: Mapping[str, str]) -> None:
         self._base = {os.fsencode(name): os.fsencode(value) for name, value in for_tasks(environment).items()}
         self._base[b"CRESS_NODE"] = os.fsencode(node)
-        self._plans: dict[int, Plan] = {}
+        self._plans: dict[int, LaunchPlan] = {}
         # Children get back the limits and signal handlers that the supervisor changed for itself.
         self._files = default_limits.files(resource.getrlimit(resource.RLIMIT_NOFILE))
         self._processes = default_limits.processes()
@@ -99,12 +99,12 @@ class ProcessRuntime:
         os.set_blocking(reading, False)
         return pid, reading
 
-    def _child(self, plan: Plan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
+    def _child(self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
         """In the child: become the program. Never returns."""
         self._become(plan, what, environment, writing, Entrance(account=plan.ids))
 
     def _become(
-        self, plan: Plan, what: Spawn, environment: dict[bytes, bytes], writing: int, entrance: Entrance
+        self, plan: LaunchPlan, what: Spawn, environment: dict[bytes, bytes], writing: int, entrance: Entrance
     ) -> None:
         """Become the program, or report the error and end. Never returns."""
         stage = _OUTPUT
@@ -206,7 +206,7 @@ class ProcessRuntime:
         plan = self._plans.get(run.job)
         return own_name() if plan is None or plan.account is None else plan.account.name
 
-    def _plan(self, run: Run, account: Account | None) -> Plan:
+    def _plan(self, run: Run, account: Account | None) -> LaunchPlan:
         plan = self._plans.get(run.job)
         if plan is None or plan.account != account or (plan.run is not run and plan.run != run):
             if not run.command:
@@ -214,7 +214,7 @@ class ProcessRuntime:
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             try:
-                plan = Plan(run, self._base, account)
+                plan = LaunchPlan(run, self._base, account)
             except ValueError as error:
                 raise StartError(str(error)) from None
             self._plans[run.job] = plan

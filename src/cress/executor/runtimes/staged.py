@@ -30,7 +30,7 @@ HANDED = 4
 _STAGE = Run(job=0, command=(sys.executable, "-I", "-m", "cress.executor.stage"), directory="/")
 
 
-class Orders(msgspec.Struct, frozen=True):
+class StageOrders(msgspec.Struct, frozen=True):
     """Orders of a stage: ``what`` is started by a runtime of this ``node``, with the supervisor's ``environment``.
 
     ``engine`` makes its container (empty: none) in the executor's directory ``home``, with the folders ``writable``.
@@ -68,7 +68,7 @@ class StagedRuntime:
 
     def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
         """Start a stage; see ``Runtime``."""
-        orders = Orders(self._node, self._environment, what, *self._place, hands=bool(secret))
+        orders = StageOrders(self._node, self._environment, what, *self._place, hands=bool(secret))
         path = what.folder + b"/" + FILE
         try:
             with contextlib.suppress(FileExistsError):
@@ -124,11 +124,11 @@ def take_secrets() -> dict[str, bytes]:
         return msgspec.msgpack.decode(file.read(), type=dict[str, bytes])
 
 
-def take(folder: bytes) -> Orders:
+def take(folder: bytes) -> StageOrders:
     """Read the orders in the folder of an attempt, and remove them."""
     path = folder + b"/" + FILE
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     with os.fdopen(fd, "rb") as file:
-        orders = msgspec.msgpack.decode(file.read(), type=Orders)
+        orders = msgspec.msgpack.decode(file.read(), type=StageOrders)
     os.unlink(path)  # noqa: PTH108
     return orders

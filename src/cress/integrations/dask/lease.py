@@ -11,7 +11,7 @@ from cress.client import LeaseView
 from cress.integrations.dask.ask import Ask
 
 
-class Owner(Protocol):
+class LeaseOwner(Protocol):
     """The cluster of a lease."""
 
     ask: Ask
@@ -30,7 +30,7 @@ class WorkerLease(ProcessInterface):
     It is started when it is asked for; its workers come when the center can give it.
     """
 
-    def __init__(self, scheduler: str, *, name: str, cluster: Owner, **_: Any) -> None:
+    def __init__(self, scheduler: str, *, name: str, cluster: LeaseOwner, **_: Any) -> None:
         super().__init__(scheduler=scheduler, name=name)
         self.name = name
         self.scheduler = scheduler

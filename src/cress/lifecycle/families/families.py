@@ -1,7 +1,8 @@
 """The life of all families: they enter, are held and cancelled, follow the ends of their members, and end.
 
-What differs is in one module for each plan; ``Kind`` says what that must have. They are called between inputs, never in
-the middle of one, and may make members (``members.make``), cancel them (``jobs.cancel``) and set timers.
+What differs is in one module for each plan; ``FamilyHandlers`` says what that must have. They are called between
+inputs, never in the middle of one, and may make members (``members.make``), cancel them (``jobs.cancel``) and set
+timers.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cress.model.job import Job
 from cress.model.records import FAILURES, JobRecord, JobState
 
 
-class Kind(Protocol):
+class FamilyHandlers(Protocol):
     """The handlers of the families of one type."""
 
     def check(self, context: Context, job: Job) -> None:
@@ -53,10 +54,10 @@ class Kind(Protocol):
         """Return what it waits for, as a sentence; empty: nothing."""
 
 
-_KINDS: dict[type[FamilySpec], Kind] = {Service: services, Database: databases, Cron: crons, Dag: dags}
+_KINDS: dict[type[FamilySpec], FamilyHandlers] = {Service: services, Database: databases, Cron: crons, Dag: dags}
 
 
-def kind_of(family: Family) -> Kind:
+def kind_of(family: Family) -> FamilyHandlers:
     """The module of its plan."""
     return _KINDS[type(family.job.plan)]  # type: ignore[index]  # a family has a plan
 

@@ -17,7 +17,7 @@ from cress.lifecycle.families import replicas
 from cress.lifecycle.jobs import jobs, members
 from cress.lifecycle.jobs.replica_status import look, standing
 from cress.lifecycle.tables.family_rows import Family, ReplicaState, Version
-from cress.lifecycle.tables.replica_index import Stand, Standing
+from cress.lifecycle.tables.replica_index import Stand, StandingIndex
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.family import Service
 from cress.model.job import Job
@@ -115,7 +115,7 @@ def advance(context: Context, family: Family, changed: Iterable[int]) -> None:
         _take_highest(context, family, state)
 
 
-def _not_done(indices: tuple[int, ...], there: Standing, wanted: int) -> tuple[int, ...]:
+def _not_done(indices: tuple[int, ...], there: StandingIndex, wanted: int) -> tuple[int, ...]:
     return tuple(index for index in indices if index < wanted and there.of.get(index) is not Stand.DONE)
 
 

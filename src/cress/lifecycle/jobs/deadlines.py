@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cress.core.outlook import Behind, Left
+from cress.core.outlook import Behind, TimeLeft
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import DeadlineAtRisk, DeadlineMissed
 from cress.lifecycle.tables.family_rows import Family
@@ -151,9 +151,11 @@ def behind_steps(context: Context, family: Family) -> dict[int, Behind]:
     before = [
         [place[first] for first, _ in each if first in place] if needed[i] else [] for i, each in enumerate(unmet)
     ]
-    left = [context.core.left_of(number) or Left(0, 0, 0) for number in steps]
+    left = [context.core.left_of(number) or TimeLeft(0, 0, 0) for number in steps]
     chains = [longest_chains(before, kind) for kind in zip(*left, strict=True)]
-    return {number: Behind(family.job.deadline, Left(*(chain[i] for chain in chains))) for number, i in place.items()}
+    return {
+        number: Behind(family.job.deadline, TimeLeft(*(chain[i] for chain in chains))) for number, i in place.items()
+    }
 
 
 def _gives_up(context: Context, job: Job) -> bool:

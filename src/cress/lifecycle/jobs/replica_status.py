@@ -10,15 +10,15 @@ from collections.abc import Iterable
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.tables.family_rows import Family, ReplicaState
-from cress.lifecycle.tables.replica_index import Stand, Standing
+from cress.lifecycle.tables.replica_index import Stand, StandingIndex
 from cress.lifecycle.tables.rows import LiveJob
 
 
-def standing(context: Context, family: Family) -> Standing:
+def standing(context: Context, family: Family) -> StandingIndex:
     """Return the status of a service; made anew when its version or count has changed."""
     found = context.standings.get(family.job.id)
     if found is None or (found.template, found.tasks) != (family.template, family.job.tasks):
-        found = context.standings[family.job.id] = Standing(family)
+        found = context.standings[family.job.id] = StandingIndex(family)
     return found
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from cress.core.groups.guarantees import Guarantees
 from cress.core.jobs import JobEntry
-from cress.core.moving.plan import Budget, Goal, Plan
+from cress.core.moving.plan import Budget, Goal, MovePlan
 from cress.core.moving.planner import GOALS, plan_moves, plan_place
 from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
@@ -36,7 +36,7 @@ HOUR_OF_WORK = 1000 * HOUR
 MOST_TRIED, MOST_LOOKED_AT = 2, 200
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class PlanPurpose(msgspec.Struct, frozen=True):
     """The purpose of a plan: ``goals``, or room for the next unit of ``job``; and the most that it moves and loses.
 
     With ``by_itself`` it is a round that begins by itself, within the budget of the options.
@@ -53,7 +53,7 @@ def budget_of(options: Options) -> Budget:
     return Budget(moves=options.rebalance_moves, lost=round(options.rebalance_lost * HOUR_OF_WORK))
 
 
-def made(context: Context, wanted: Wanted) -> Plan:
+def made(context: Context, wanted: PlanPurpose) -> MovePlan:
     """Return a plan. The context is used up: this is for a copy, such as a forked process has."""
     if wanted.by_itself:
         return made_by_itself(context, context.core)
@@ -63,7 +63,7 @@ def made(context: Context, wanted: Wanted) -> Plan:
     return plan_moves(context.core, found, wanted.goals, wanted.budget)
 
 
-def made_by_itself(context: Context, copy: Scheduler) -> Plan:
+def made_by_itself(context: Context, copy: Scheduler) -> MovePlan:
     """Return the plan of a round that begins by itself: room for a unit that waits for it, else all goals.
 
     ``copy`` of the context's scheduler is used up.

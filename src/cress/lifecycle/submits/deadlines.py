@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cress.core.outlook import Behind, Left, left_of
+from cress.core.outlook import Behind, TimeLeft, left_of
 from cress.lifecycle.context import Context
 from cress.lifecycle.jobs.deadlines import shown, timed
 from cress.lifecycle.slices import Slices, parts
@@ -58,11 +58,11 @@ def behind_of_submit(context: Context, jobs: Sequence[Job]) -> dict[int, Behind]
     steps = {place: -job.family - 1 for place, job in enumerate(jobs) if job.family and job.deadline}
     if not steps:
         return {}
-    none = Left(0, 0, 0)
+    none = TimeLeft(0, 0, 0)
     left = [left_of(job, context.expected(job)) if place in steps else none for place, job in enumerate(jobs)]
     chains = [longest_behind(jobs, kind) for kind in zip(*left, strict=True)]
     return {
-        place: Behind(jobs[owner].deadline, Left(*(chain[place] for chain in chains)))
+        place: Behind(jobs[owner].deadline, TimeLeft(*(chain[place] for chain in chains)))
         for place, owner in steps.items()
         if isinstance(jobs[owner].plan, Dag)
     }

@@ -10,7 +10,7 @@ import msgspec
 
 from cress.lifecycle.slices import Slices, parts
 from cress.lifecycle.tables.tables import TYPES, Tables
-from cress.lifecycle.tables.tracked import Mark, Noted, Row, Table
+from cress.lifecycle.tables.tracked import ChangeMark, Noted, Row, Table
 
 
 class TableChanges(msgspec.Struct, array_like=True):
@@ -28,7 +28,7 @@ class TableChanges(msgspec.Struct, array_like=True):
 
 RowChanges: TypeAlias = dict[str, TableChanges]
 
-_GONE, _ANEW = Mark.GONE, Mark.ANEW
+_GONE, _ANEW = ChangeMark.GONE, ChangeMark.ANEW
 _NOTHING: Mapping[str, Any] = {}
 
 # The one field of a row that is not written if the scheduler was told the same object in this step, by table.

@@ -26,7 +26,7 @@ class Stand(Enum):
     __hash__ = object.__hash__
 
 
-class Standing:
+class StandingIndex:
     """The indices below ``tasks`` by how they stand, each list in order.
 
     ``changed`` are those of which something may be new since they were looked at, wanted or not.

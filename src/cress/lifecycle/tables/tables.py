@@ -9,7 +9,7 @@ from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rounds import Round
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob, LiveNode
 from cress.lifecycle.tables.timers import Key
-from cress.lifecycle.tables.tracked import Journal, Row, Table
+from cress.lifecycle.tables.tracked import ChangeJournal, Row, Table
 from cress.model.access import JoinToken, Token, User
 from cress.model.decisions import Start
 from cress.model.distances import Distance
@@ -43,7 +43,7 @@ class Tables:
     """
 
     def __init__(self) -> None:
-        self.journal = journal = Journal()
+        self.journal = journal = ChangeJournal()
         self.jobs: Table[int, LiveJob] = Table(journal, ("jobs",))
         self.families: Table[int, Family] = Table(journal, ("families",))
         self.attempts: Table[int, LiveAttempt] = Table(journal, ("attempts",))

@@ -1,6 +1,6 @@
 """Rows and tables that note what is written in them, whoever writes it.
 
-A ``Journal`` belongs to one set of tables. What is in these is attached to it: rows, the rows and dicts in their
+A ``ChangeJournal`` belongs to one set of tables. What is in these is attached to it: rows, the rows and dicts in their
 fields. Every write to something that is attached is noted as a path, so no handler can forget to say what it changed.
 Values that could be changed unseen (lists, sets, dicts that are not attached) are not taken as values of fields.
 
@@ -22,7 +22,7 @@ V = TypeVar("V")
 Path: TypeAlias = tuple[Any, ...]
 
 
-class Mark(Enum):
+class ChangeMark(Enum):
     """The kind of a change of a whole key of a dict, or of a whole field of a row."""
 
     NEW = "new"  # the key was not there before, and comes last
@@ -33,14 +33,14 @@ class Mark(Enum):
     __hash__ = object.__hash__
 
 
-_SET = Mark.SET
+_SET = ChangeMark.SET
 _PLAIN = frozenset((int, str, bool, tuple, type(None)))
 
 # By key or field: a mark, or what was noted of its parts.
 Noted: TypeAlias = dict[Any, Any]
 
 
-class Journal:
+class ChangeJournal:
     """The paths that were written since the journal was last cleared."""
 
     __slots__ = ("noted",)
@@ -66,7 +66,7 @@ class _Attached:
 
     __slots__ = ("_journal", "_path", "linked")
 
-    _journal: Journal
+    _journal: ChangeJournal
     _path: Path
     linked: Any
 
@@ -90,7 +90,7 @@ class Row(_Attached, msgspec.Struct, kw_only=True, omit_defaults=True):
         if value.__class__ not in _PLAIN:
             attached(journal, (*path, name), value)
         _set(self, name, value)
-        # ``Journal.at`` in place: this is called for every field that is written.
+        # ``ChangeJournal.at`` in place: this is called for every field that is written.
         noted = journal.noted
         for part in path:
             below = noted.get(part)
@@ -101,7 +101,7 @@ class Row(_Attached, msgspec.Struct, kw_only=True, omit_defaults=True):
             noted = below
         noted[name] = _SET
 
-    def attach(self, journal: Journal, path: Path) -> None:
+    def attach(self, journal: ChangeJournal, path: Path) -> None:
         """Let all writes to this row, from now on, be noted at a path."""
         kind = type(self)
         fields = _mutable.get(kind)
@@ -129,7 +129,7 @@ class Table(dict[K, V]):
 
     __slots__ = ("_journal", "_path")
 
-    def __init__(self, journal: Journal, path: Path, values: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
+    def __init__(self, journal: ChangeJournal, path: Path, values: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
         super().__init__(values)
         self._journal, self._path = journal, path
         for key, value in self.items():
@@ -156,17 +156,17 @@ class Table(dict[K, V]):
         noted = self._journal.at(self._path)
         if noted is not None:
             if key in self:
-                if noted.get(key) not in (Mark.NEW, Mark.ANEW):
-                    noted[key] = Mark.SET
+                if noted.get(key) not in (ChangeMark.NEW, ChangeMark.ANEW):
+                    noted[key] = ChangeMark.SET
             else:
-                noted[key] = Mark.NEW if noted.pop(key, None) is None else Mark.ANEW
+                noted[key] = ChangeMark.NEW if noted.pop(key, None) is None else ChangeMark.ANEW
         self.put(key, value)
 
     def __delitem__(self, key: K) -> None:
         dict.__delitem__(self, key)
         noted = self._journal.at(self._path)
-        if noted is not None and noted.pop(key, None) is not Mark.NEW:
-            noted[key] = Mark.GONE
+        if noted is not None and noted.pop(key, None) is not ChangeMark.NEW:
+            noted[key] = ChangeMark.GONE
 
     # The other methods of a dict that write, by these.
 
@@ -204,7 +204,7 @@ class Table(dict[K, V]):
         return self
 
 
-def attached(journal: Journal, path: Path, value: Any) -> Any:
+def attached(journal: ChangeJournal, path: Path, value: Any) -> Any:
     """Return a value as it may be in a table: a row is attached; raise ``TypeError`` for what could change unseen."""
     if isinstance(value, Row):
         value.attach(journal, path)

@@ -111,7 +111,7 @@ class _Block:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ConfReader:
     """Collects mistakes and notes while a file is read."""
 
     file: str
@@ -158,7 +158,7 @@ def parse_groups(
     Raises InputErrors with every mistake (of a very broken file the first ``MAX_ERRORS``), each with file, line and
     keyword. A file without any group is a mistake too: it is far more often cut off than meant.
     """
-    reader = _Reader(file, accounting, dimensions)
+    reader = _ConfReader(file, accounting, dimensions)
     groups: list[Group] = []
     names: dict[str, int] = {}
     alike: dict[str, list[str]] = {DEFAULT_GROUP.lower(): [DEFAULT_GROUP]}
@@ -285,7 +285,7 @@ def _decoded(text: str | bytes, file: str) -> str:
         raise InputErrors([InputError(what, hint="save it as UTF-8", file=file, line=line)]) from None
 
 
-def _blocks(text: str, reader: _Reader) -> Iterator[_Block]:
+def _blocks(text: str, reader: _ConfReader) -> Iterator[_Block]:
     """The blocks of the file, with the lines in them that could be read."""
     block: _Block | None = None
     # Not splitlines(): it also splits at characters that are garbage here.
@@ -311,7 +311,7 @@ def _blocks(text: str, reader: _Reader) -> Iterator[_Block]:
         yield block
 
 
-def _took_zone(block: _Block, reader: _Reader) -> bool:
+def _took_zone(block: _Block, reader: _ConfReader) -> bool:
     """Read the time zone if the block gives it. Return whether nothing else is in the block."""
     found = [line for line in block.lines if line.keyword == ZONE]
     if not found:
@@ -330,7 +330,7 @@ def _took_zone(block: _Block, reader: _Reader) -> bool:
     return not others
 
 
-def _check_zone(in_group: bool, reader: _Reader) -> None:
+def _check_zone(in_group: bool, reader: _ConfReader) -> None:
     if in_group:
         what = "holds for all groups and cannot stand in the block of one"
         raise InputError(what, hint="a block of its own, with a blank line before and after it")
@@ -375,7 +375,7 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= MAX_LINE else text[:MAX_LINE] + "…")
 
 
-def _group(block: _Block, reader: _Reader) -> Group | None:
+def _group(block: _Block, reader: _ConfReader) -> Group | None:
     """The group that a block describes, or None after its mistakes were noted."""
     before = len(reader.errors)
     seen: dict[str, _Line] = {}
@@ -423,7 +423,7 @@ def _check_value(line: _Line) -> None:
         raise InputError("has no value", hint=_EMPTY_HINTS.get(line.keyword, "Keyword: value"))
 
 
-def _check_complete(block: _Block, seen: Mapping[str, _Line], reader: _Reader) -> None:
+def _check_complete(block: _Block, seen: Mapping[str, _Line], reader: _ConfReader) -> None:
     if NAME not in seen:
         hint = "Name: …; a blank line ends a group"
         reader.error(InputError("a group without a name", hint=hint), block.first, NAME)
@@ -432,7 +432,7 @@ def _check_complete(block: _Block, seen: Mapping[str, _Line], reader: _Reader) -
         reader.without_quota.append((seen[NAME].value if NAME in seen else "", block.first))
 
 
-def _check_tree(groups: Sequence[Group], reader: _Reader) -> None:
+def _check_tree(groups: Sequence[Group], reader: _ConfReader) -> None:
     found = problems(groups, accounting=reader.accounting, dimensions=reader.dimensions)
     found = found or contradictions(groups, accounting=reader.accounting, dimensions=reader.dimensions)
     for each in found:
@@ -441,14 +441,14 @@ def _check_tree(groups: Sequence[Group], reader: _Reader) -> None:
         reader.error(InputError(each.what, hint=each.hint), line, each.keyword)
 
 
-def _check_limits(limits: Limits, seen: Mapping[str, _Line], reader: _Reader) -> None:
+def _check_limits(limits: Limits, seen: Mapping[str, _Line], reader: _ConfReader) -> None:
     try:
         check_limits(limits)
     except InputError as error:
         reader.error(error, seen[error.field].number, error.field)
 
 
-def _check_unique(block: _Block, names: dict[str, int], alike: dict[str, list[str]], reader: _Reader) -> None:
+def _check_unique(block: _Block, names: dict[str, int], alike: dict[str, list[str]], reader: _ConfReader) -> None:
     """Note a name that was given before; add it to ``names`` (name to line) otherwise.
 
     ``alike`` are the names by their lower-case form, with that of the default group.
@@ -470,7 +470,7 @@ def _check_unique(block: _Block, names: dict[str, int], alike: dict[str, list[st
         others.append(name)
 
 
-def _note_weights(group: Group, seen: Mapping[str, _Line], reader: _Reader) -> None:
+def _note_weights(group: Group, seen: Mapping[str, _Line], reader: _ConfReader) -> None:
     if not group.user_weights:
         return
     line = seen[USER_WEIGHTS].number
@@ -484,7 +484,7 @@ def _note_weights(group: Group, seen: Mapping[str, _Line], reader: _Reader) -> N
             reader.note(f"{user} has a weight and may not submit to this group", line, USER_WEIGHTS)
 
 
-def _parse_name(line: _Line, _reader: _Reader) -> dict[str, Any]:
+def _parse_name(line: _Line, _reader: _ConfReader) -> dict[str, Any]:
     if not re.fullmatch(r"[A-Za-z0-9_]+", line.value):
         raise InputError(f"{line.value!r} is not a name of a group", hint="letters A-Z and a-z, digits and _")
     if len(line.value) > MAX_GROUP_NAME_LENGTH:
@@ -492,38 +492,38 @@ def _parse_name(line: _Line, _reader: _Reader) -> dict[str, Any]:
     return {"name": line.value}
 
 
-def _parse_parent(line: _Line, reader: _Reader) -> dict[str, Any]:
+def _parse_parent(line: _Line, reader: _ConfReader) -> dict[str, Any]:
     name: str = _parse_name(line, reader)["name"]
     reader.parents.add(name)
     return {"parent": name}
 
 
-def _parse_max_quota(line: _Line, reader: _Reader) -> dict[str, Any]:
+def _parse_max_quota(line: _Line, reader: _ConfReader) -> dict[str, Any]:
     return {"max_quota": parse_bound(line.value, reader.accounting, reader.dimensions)}
 
 
-def _parse_lendable(line: _Line, reader: _Reader) -> dict[str, Any]:
+def _parse_lendable(line: _Line, reader: _ConfReader) -> dict[str, Any]:
     return {"lendable": parse_bound(line.value, reader.accounting, reader.dimensions, zero=True)}
 
 
-def _parse_quota(line: _Line, reader: _Reader) -> dict[str, Any]:
+def _parse_quota(line: _Line, reader: _ConfReader) -> dict[str, Any]:
     quota, windows = parse_resource_quota(line.value, reader.accounting, reader.dimensions)
     reader.windows += len(windows)
     return {"quota": quota, "windows": windows}
 
 
-def _parse_users(line: _Line, reader: _Reader) -> dict[str, Any]:
+def _parse_users(line: _Line, reader: _ConfReader) -> dict[str, Any]:
     return {"users": _users(line, reader)}
 
 
-def _parse_admins(line: _Line, reader: _Reader) -> dict[str, Any]:
+def _parse_admins(line: _Line, reader: _ConfReader) -> dict[str, Any]:
     admins = _users(line, reader)
     if EVERYONE in admins:
         raise InputError("not everyone can administer a group", hint="names of users such as alice | bob")
     return {"admins": admins}
 
 
-def _users(line: _Line, reader: _Reader) -> tuple[str, ...]:
+def _users(line: _Line, reader: _ConfReader) -> tuple[str, ...]:
     users: dict[str, None] = {}
     for part in _listed(line):
         user = part.strip()
@@ -544,11 +544,11 @@ def _listed(line: _Line) -> list[str]:
     return line.value.split("|")
 
 
-def _parse_policy(line: _Line, _reader: _Reader) -> dict[str, Any]:
+def _parse_policy(line: _Line, _reader: _ConfReader) -> dict[str, Any]:
     return {"policy": _choice(line.value, SchedPolicy)}
 
 
-def _parse_preemptive(line: _Line, _reader: _Reader) -> dict[str, Any]:
+def _parse_preemptive(line: _Line, _reader: _ConfReader) -> dict[str, Any]:
     return {"preemptive": _choice(line.value, PreemptivePolicy)}
 
 
@@ -559,11 +559,11 @@ def _choice(text: str, kind: type[_EnumT]) -> _EnumT:
     raise InputError(f"unknown policy {text!r}", hint=one_of(text, [each.value for each in kind]))
 
 
-def _parse_weight(line: _Line, _reader: _Reader) -> dict[str, Any]:
+def _parse_weight(line: _Line, _reader: _ConfReader) -> dict[str, Any]:
     return {"weight": parse_count(line.value, least=1, most=MAX_WEIGHT)}
 
 
-def _parse_user_weights(line: _Line, _reader: _Reader) -> dict[str, Any]:
+def _parse_user_weights(line: _Line, _reader: _ConfReader) -> dict[str, Any]:
     weights: dict[str, int] = {}
     for part in _listed(line):
         user, equals, text = (piece.strip() for piece in part.partition("="))
@@ -578,14 +578,14 @@ def _parse_user_weights(line: _Line, _reader: _Reader) -> dict[str, Any]:
     return {"user_weights": tuple(weights.items())}
 
 
-def _parse_submit(line: _Line, _reader: _Reader) -> dict[str, Any]:
+def _parse_submit(line: _Line, _reader: _ConfReader) -> dict[str, Any]:
     word = line.value.lower()
     if word not in (OPEN, CLOSED):
         raise InputError(f"{_shown(line.value)} is neither {OPEN} nor {CLOSED}", hint=f"{SUBMIT}: {CLOSED}")
     return {"closed": word == CLOSED}
 
 
-def _parse_preempt_priority(line: _Line, _reader: _Reader) -> dict[str, Any]:
+def _parse_preempt_priority(line: _Line, _reader: _ConfReader) -> dict[str, Any]:
     sign, digits = (-1, line.value[1:]) if line.value.startswith("-") else (1, line.value)
     if not re.fullmatch(r"[0-9]{1,20}", digits) or int(digits) > MAX_PREEMPT_PRIORITY:
         what = f"{_shown(line.value)} is not a priority for preemption"
@@ -593,7 +593,7 @@ def _parse_preempt_priority(line: _Line, _reader: _Reader) -> dict[str, Any]:
     return {"preempt_priority": sign * int(digits)}
 
 
-_PARSERS: Mapping[str, Callable[[_Line, _Reader], dict[str, Any]]] = {
+_PARSERS: Mapping[str, Callable[[_Line, _ConfReader], dict[str, Any]]] = {
     NAME: _parse_name,
     PARENT: _parse_parent,
     QUOTA: _parse_quota,

@@ -23,7 +23,7 @@ _MOMENT = re.compile(
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
 
 
-class Deadline(msgspec.Struct, frozen=True):
+class WrittenDeadline(msgspec.Struct, frozen=True):
     """A deadline as written: ``within`` so many µs of the submission, the ``moment`` (µs since the epoch), or what
     ``clocks`` of the cluster show.
     """
@@ -33,10 +33,10 @@ class Deadline(msgspec.Struct, frozen=True):
     clocks: str = ""
 
 
-NONE = Deadline()
+NONE = WrittenDeadline()
 
 
-def deadline(value: object) -> Deadline:
+def deadline(value: object) -> WrittenDeadline:
     """Parse a deadline."""
     text = as_word(as_number(value)).strip()
     found = _MOMENT.fullmatch(text)
@@ -49,8 +49,8 @@ def deadline(value: object) -> Deadline:
     except ValueError:
         raise InputError(f"{shown(value)} is not a moment", hint="year-month-day hour:minute, 24 hours") from None
     if not found["zone"]:
-        return Deadline(clocks=clocks.isoformat(" "))
-    return Deadline(moment=_utc(clocks, _zone(found["zone"])))
+        return WrittenDeadline(clocks=clocks.isoformat(" "))
+    return WrittenDeadline(moment=_utc(clocks, _zone(found["zone"])))
 
 
 def moment_of(clocks: str, zone: tzinfo) -> int:
@@ -58,14 +58,14 @@ def moment_of(clocks: str, zone: tzinfo) -> int:
     return _utc(datetime.fromisoformat(clocks), zone)
 
 
-def _relative(value: object, text: str) -> Deadline:
+def _relative(value: object, text: str) -> WrittenDeadline:
     try:
         within = parse_duration(text)
     except InputError:
         raise InputError(f"{shown(value)} is not a deadline", hint=HINT) from None
     if not within:
         raise InputError("a deadline of 0 leaves no time", hint="leave it out for none, or " + HINT)
-    return Deadline(within=within)
+    return WrittenDeadline(within=within)
 
 
 def _utc(clocks: datetime, zone: tzinfo) -> int:

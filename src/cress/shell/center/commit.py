@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cress.lifecycle.effects import Step
+from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import Hold, Input, NodeJoined, Reported, Submit, Update
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import encoding, record_of
@@ -30,15 +30,15 @@ from cress.shell.center.effects import (
     Close,
     Commit,
     Effect,
-    Load,
     Rebuild,
     Refuse,
     Reply,
     Send,
     Session,
     SetAside,
-    Snapshot,
     Stepped,
+    TakeOver,
+    TakeSnapshot,
     Wait,
     Work,
 )
@@ -52,7 +52,7 @@ RETRY = SECOND
 
 
 @dataclass(frozen=True)
-class Limits:
+class CommitLimits:
     """Limits of the log before a snapshot replaces it, and of the inputs of one step.
 
     Reading the log should take no longer than reading the snapshot: ``least_log`` is in bytes. Inputs beyond
@@ -77,7 +77,7 @@ def work_of(what: Input) -> int:
 
 
 @dataclass(slots=True)
-class Call:
+class InputCall:
     """An input, and the receiver of its reply.
 
     ``runs`` go with the jobs of a ``Submit``, in their order. ``then`` is called with the reply once it is stored,
@@ -119,7 +119,7 @@ class Uncommitted:
         self.attempts: dict[int, list[AttemptRecord]] = {}
         self._attempts_seen = self._jobs_seen = 0
 
-    def add(self, step: Step) -> None:
+    def add(self, step: StepResult) -> None:
         """Add what a step has finished since the last time."""
         for job in step.jobs[self._jobs_seen :]:
             self.jobs[job.id] = job
@@ -130,9 +130,9 @@ class Uncommitted:
 
 @dataclass(slots=True)
 class _Round:
-    calls: list[Call]
+    calls: list[InputCall]
     inputs: tuple[Input, ...]
-    step: Step
+    step: StepResult
     events: list[EventView]
     runs: list[Run]
     size: int
@@ -167,9 +167,9 @@ class CommitLoop:
         self,
         read_run: Callable[[int], bytes | None],
         save_clock: Callable[[int, int], bytes],
-        limits: Limits | None = None,
+        limits: CommitLimits | None = None,
     ) -> None:
-        self.limits = limits or Limits()
+        self.limits = limits or CommitLimits()
         self.runs = Runs(read_run)
         self.events = Events()
         self.epoch = 0
@@ -182,9 +182,9 @@ class CommitLoop:
         self.joined: dict[str, Session] = {}
         self.terms_only: dict[str, Session] = {}
         self._save_clock = save_clock
-        self._queue: list[Call] = []
-        self._calls: list[Call] = []  # of the step under way
-        self._suspects: list[Call] = []  # of a step that failed: each is tried once more, alone
+        self._queue: list[InputCall] = []
+        self._calls: list[InputCall] = []  # of the step under way
+        self._suspects: list[InputCall] = []  # of a step that failed: each is tried once more, alone
         self._alone = False  # whether the call of the step under way is such a one
         self._rebuilding = False  # whether the store is read again, since the machine is ahead of it
         self._ahead = False  # whether the machine shows what is not stored
@@ -198,7 +198,9 @@ class CommitLoop:
         self._aside = False  # another center leads, and what it stores is shown
         self._snapshot_size = self._log_size = self._log_count = 0
         self._least_records = 0  # of the log, before a snapshot is tried again
-        self._covered: tuple[Snapshot, int, int] | None = None  # the snapshot under way, the records and bytes of it
+        self._covered: tuple[TakeSnapshot, int, int] | None = (
+            None  # the snapshot under way, the records and bytes of it
+        )
 
     @property
     def busy(self) -> bool:
@@ -212,7 +214,7 @@ class CommitLoop:
 
     # --- inputs ----------------------------------------------------------------------------------------------
 
-    def post(self, call: Call) -> bool:
+    def post(self, call: InputCall) -> bool:
         """Queue an input; return False if it is refused, because of a ``problem`` or since the center stops."""
         if self.problem or self.stopping:
             return False
@@ -268,7 +270,7 @@ class CommitLoop:
         if self._aside:
             return Wait(None)
         if self._loading:
-            return Load() if now >= self._retry_at else Wait(self._retry_at)
+            return TakeOver() if now >= self._retry_at else Wait(self._retry_at)
         if self._rebuilding:
             return Rebuild()
         self._alone = bool(self._suspects)
@@ -306,9 +308,9 @@ class CommitLoop:
                 step.close()
                 return Wait(now)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> TakeSnapshot:
         """Return the order to store the state as it is now, between two steps."""
-        work = Snapshot(self.number, {"events": self.events.save()})
+        work = TakeSnapshot(self.number, {"events": self.events.save()})
         self._covered = work, self._log_count, self._log_size
         return work
 
@@ -318,7 +320,7 @@ class CommitLoop:
             return False
         return self._log_size > max(limits.least_log, self._snapshot_size) or self._log_count >= limits.most_records
 
-    def _commit(self, now: int, utc: int, calls: list[Call]) -> Slices[Commit]:
+    def _commit(self, now: int, utc: int, calls: list[InputCall]) -> Slices[Commit]:
         inputs = tuple(call.input for call in calls)
         step = yield from self._step(now, utc, inputs)
         runs, templates = yield from new_runs([(call.input, call.runs) for call in calls], step)
@@ -352,7 +354,7 @@ class CommitLoop:
             )
         )
 
-    def _step(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[Step]:
+    def _step(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[StepResult]:
         """Make a step; at each pause readers find what has ended so far among what is uncommitted."""
         self.uncommitted = Uncommitted()
         self._ahead = True
@@ -361,7 +363,7 @@ class CommitLoop:
             try:
                 next(work)
             except StopIteration as done:
-                step: Step = done.value
+                step: StepResult = done.value
                 self.uncommitted.add(step)
                 return step
             self.uncommitted.add(self.machine.out)
@@ -390,7 +392,7 @@ class CommitLoop:
         readers, self._readers = self._readers, []
         return [*effects, *(Answer(reader, ()) for reader in readers)]
 
-    def _effects(self, calls: Sequence[Call], inputs: Sequence[Input], step: Step) -> list[Effect]:
+    def _effects(self, calls: Sequence[InputCall], inputs: Sequence[Input], step: StepResult) -> list[Effect]:
         effects: list[Effect] = []
         # First the executors that joined: they must get their answers before any orders.
         for call, reply in zip(calls, step.replies, strict=True):
@@ -403,7 +405,7 @@ class CommitLoop:
         effects.append(Stepped(inputs, step))
         return effects
 
-    def _orders(self, step: Step) -> list[Send]:
+    def _orders(self, step: StepResult) -> list[Send]:
         if not (step.launches or step.halts):
             return []
         return orders(
@@ -554,7 +556,7 @@ class CommitLoop:
         self.problem = why
         self._retry_at = now + RETRY
 
-    def snapshot_stored(self, work: Snapshot, size: int) -> None:
+    def snapshot_stored(self, work: TakeSnapshot, size: int) -> None:
         """Note that the snapshot has taken the place of the records that it covers."""
         if self._covered is not None and self._covered[0] is work:
             _, count, length = self._covered
@@ -564,7 +566,7 @@ class CommitLoop:
             self._covered = None
             self._least_records = 0
 
-    def snapshot_failed(self, work: Snapshot) -> None:
+    def snapshot_failed(self, work: TakeSnapshot) -> None:
         """Note that the log stays as it is; a snapshot is tried again when it is longer by half of the limit."""
         if self._covered is not None and self._covered[0] is work:
             self._covered = None

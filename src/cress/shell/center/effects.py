@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cress.lifecycle.effects import Step
+from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import Input
 from cress.model.errors import InputError
 from cress.protocol.messages import FromCenter, Hello
@@ -63,7 +63,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class TakeOver:
     """Take the store over and read the state; answered with ``restored``, then ``began``, or with ``load_failed``."""
 
 
@@ -75,7 +75,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class TakeSnapshot:
     """Export the machine now, and store it beside the commits that follow.
 
     The state is that behind record ``number``. Answered with ``snapshot_stored`` or ``snapshot_failed``.
@@ -97,7 +97,7 @@ class Rebuild:
     """Read the stored state once more, in the same epoch: the machine is ahead of it. Answered with ``rebuilt``."""
 
 
-Work: TypeAlias = Load | Commit | Snapshot | Rebuild | Wait
+Work: TypeAlias = TakeOver | Commit | TakeSnapshot | Rebuild | Wait
 
 
 # --- output ------------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class Stepped:
     """A step was stored and its effects are carried out: notify those who watch jobs or events."""
 
     inputs: Sequence[Input]
-    step: Step
+    step: StepResult
 
 
 @dataclass(frozen=True, slots=True)

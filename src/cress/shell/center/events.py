@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from cress.lifecycle.effects import Step
+from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
@@ -93,11 +93,11 @@ class Events:
         self.last = last
         self._ring.clear()
 
-    def step(self, machine: Machine, inputs: Sequence[Input], step: Step) -> None:
+    def step(self, machine: Machine, inputs: Sequence[Input], step: StepResult) -> None:
         """Add the events of a step."""
         self.add(self.derive(machine, inputs, step))
 
-    def derive(self, machine: Machine, inputs: Sequence[Input], step: Step) -> list[EventView]:
+    def derive(self, machine: Machine, inputs: Sequence[Input], step: StepResult) -> list[EventView]:
         """Return the events of a step with their numbers, to be added when the step is stored."""
         events = list(_derived(machine, inputs, step))
         for number, event in enumerate(events, self.last + 1):
@@ -128,7 +128,7 @@ class Events:
 class _Groups:
     """The groups of jobs after a step."""
 
-    def __init__(self, machine: Machine, step: Step) -> None:
+    def __init__(self, machine: Machine, step: StepResult) -> None:
         self._jobs = machine.core.jobs
         self._families = machine.families
         self._over = {record.id: record.group for record in step.jobs}
@@ -142,7 +142,7 @@ class _Groups:
         return known.group.name if known is not None else ""
 
 
-def _derived(machine: Machine, inputs: Sequence[Input], step: Step) -> Iterator[EventView]:
+def _derived(machine: Machine, inputs: Sequence[Input], step: StepResult) -> Iterator[EventView]:
     groups, starting = _Groups(machine, step), set(step.started)
     for place, (each, reply) in enumerate(zip(inputs, step.replies, strict=True)):
         if not isinstance(reply, Exception) and place not in step.repeated:
@@ -249,7 +249,7 @@ def _of_job(
                 yield EventView(at=at, kind=kind, job=number, group=groups(number), user=each.by)
 
 
-def _of_tasks(machine: Machine, step: Step, groups: _Groups) -> Iterator[EventView]:
+def _of_tasks(machine: Machine, step: StepResult, groups: _Groups) -> Iterator[EventView]:
     for record in step.attempts:
         yield _of_task(
             "task.ended",
@@ -270,7 +270,7 @@ def _of_tasks(machine: Machine, step: Step, groups: _Groups) -> Iterator[EventVi
 
 
 def _started(
-    machine: Machine, reports: Iterable[Report], starting: set[int], groups: _Groups, step: Step
+    machine: Machine, reports: Iterable[Report], starting: set[int], groups: _Groups, step: StepResult
 ) -> Iterator[EventView]:
     """Yield the starts of attempts that were not reported yet, and remove them from ``starting``."""
     ended = {record.attempt: record for record in step.attempts if record.attempt in starting}

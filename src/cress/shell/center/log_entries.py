@@ -11,7 +11,7 @@ import msgspec
 MARK = b"\xc1"
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class LogEntry(msgspec.Struct, frozen=True, array_like=True):
     """A record as bytes, and its events as ``Events.encode`` gives them (empty in logs of older releases)."""
 
     record: bytes
@@ -19,14 +19,14 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Entry).decode
+_decode = msgspec.msgpack.Decoder(LogEntry).decode
 
 
 def pack(record: bytes, events: bytes) -> bytes:
     """Return an entry as it is stored."""
-    return MARK + _encode(Entry(record, events))
+    return MARK + _encode(LogEntry(record, events))
 
 
-def unpack(data: bytes) -> Entry:
+def unpack(data: bytes) -> LogEntry:
     """Return a stored entry. Raises ``msgspec.MsgspecError``."""
-    return _decode(memoryview(data)[1:]) if data[:1] == MARK else Entry(data)
+    return _decode(memoryview(data)[1:]) if data[:1] == MARK else LogEntry(data)

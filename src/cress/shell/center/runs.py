@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from cress.lifecycle.effects import Step
+from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import Input, Submit, Update
 from cress.lifecycle.slices import Slices, parts
 from cress.lifecycle.tables.family_rows import Family
@@ -47,7 +47,9 @@ def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None
     return msgspec.structs.replace(run, job=spec.id, family=family, tasks=count, time_limit=limit)
 
 
-def new_runs(calls: Sequence[tuple[Input, Sequence[Run]]], step: Step) -> Slices[tuple[list[Run], dict[int, int]]]:
+def new_runs(
+    calls: Sequence[tuple[Input, Sequence[Run]]], step: StepResult
+) -> Slices[tuple[list[Run], dict[int, int]]]:
     """Return the accepted runs of a step's inputs with their ids, and the families of new templates by id; in
     slices.
     """

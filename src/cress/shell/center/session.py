@@ -29,7 +29,7 @@ from cress.protocol.messages import (
     Welcome,
 )
 from cress.protocol.versions import Dialect, VersionError
-from cress.shell.center.commit import Call, CommitLoop, SetAsideError
+from cress.shell.center.commit import CommitLoop, InputCall, SetAsideError
 from cress.shell.center.effects import AskEpoch, Close, Effect, Ping, Reply, Send, Session, Supply, Warn
 from cress.shell.center.registration import data_of, node_of, undeclared
 from cress.store.base import Fenced
@@ -116,7 +116,7 @@ class Sessions:
             )
             return [Warn(offered), *self.hello(session, message, self.loop.machine.now, local)]
 
-        return self._post(session, Call(Declare(dimensions=new), then=declared))
+        return self._post(session, InputCall(Declare(dimensions=new), then=declared))
 
     def _node(self, session: Session, message: FromAgent | None, dimensions: Dimensions, warnings: list[str]) -> Node:
         node = node_of(message, dimensions, self.racks, warnings)
@@ -218,7 +218,7 @@ class Sessions:
             local=local,
             ports=hello.listening,
         )
-        return self._post(session, Call(joining, then=lambda reply: self._joined(session, hello, reply)))
+        return self._post(session, InputCall(joining, then=lambda reply: self._joined(session, hello, reply)))
 
     def _joined(self, session: Session, hello: Hello, reply: Reply) -> list[Effect]:
         if session.closed:
@@ -330,7 +330,7 @@ class Sessions:
         def stored(reply: Reply) -> list[Effect]:
             return [] if isinstance(reply, InputError) else self._durable(session, reports)
 
-        return self._post(session, Call(Reported(node=session.name, reports=reports), then=stored))
+        return self._post(session, InputCall(Reported(node=session.name, reports=reports), then=stored))
 
     def _durable(self, session: Session, reports: tuple[Report, ...]) -> list[Effect]:
         ended = tuple(report.attempt for report in reports if isinstance(report, Ended))
@@ -338,7 +338,7 @@ class Sessions:
             return []
         return [Send(session, Durable(epoch=self.loop.epoch, attempts=ended))]
 
-    def _post(self, session: Session, call: Call) -> list[Effect]:
+    def _post(self, session: Session, call: InputCall) -> list[Effect]:
         if self.loop.post(call) or self.loop.terms_only.get(session.name) is session:
             # While nothing can be stored the executor keeps its reports, and repeats them when it registers.
             return []
@@ -347,7 +347,7 @@ class Sessions:
 
     def _tell(self, what: Input) -> None:
         # Reports are lost while nothing can be stored: every executor registers afterwards, and repeats them.
-        self.loop.post(Call(what))
+        self.loop.post(InputCall(what))
 
     # --- the end ---------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cress.model.times import SECOND
 from cress.protocol.proof import ProofError, mac, nonce_of
-from cress.protocol.signatures import Session, Signature, center_proof, parse
+from cress.protocol.signatures import SessionKey, Signature, center_proof, parse
 
 # Time within which a client uses the center's nonce for the first time.
 FRESH = 60 * SECOND
@@ -30,13 +30,13 @@ class Accepted(NamedTuple):
     """A request that may pass: its signature, and its session."""
 
     signature: Signature
-    session: Session
+    session: SessionKey
 
 
 class _Known:
     """A session in use: the numbers that were accepted, as a window of bits below ``highest``."""
 
-    def __init__(self, session: Session, issued: int) -> None:
+    def __init__(self, session: SessionKey, issued: int) -> None:
         self.session = session
         self.issued = issued
         self._highest = 0
@@ -90,7 +90,7 @@ class SignedRequests:
             raise Stale("the session is not one of this run of the center")
         if not self._forgotten < issued <= now <= issued + FRESH:
             raise Stale("the session is over")
-        return _Known(Session(self._token, signature.theirs, signature.ours), issued)
+        return _Known(SessionKey(self._token, signature.theirs, signature.ours), issued)
 
     def _seal(self, theirs: bytes, said: bytes) -> bytes:
         return mac(self._own, "api nonce", theirs, said)[:_MAC]

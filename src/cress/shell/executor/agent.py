@@ -56,7 +56,7 @@ from cress.protocol.messages import (
 from cress.protocol.versions import Dialect, VersionError, agreed
 from cress.shell.executor.agent_effects import (
     BeforeReports,
-    Close,
+    CloseBoth,
     ConnectCenter,
     ConnectSupervisor,
     Effect,
@@ -66,9 +66,9 @@ from cress.shell.executor.agent_effects import (
     LookAtData,
     Ordered,
     Registered,
-    Reported,
     Say,
     ScanPorts,
+    SendingReports,
     Serve,
     ToCenter,
     ToSupervisor,
@@ -192,7 +192,7 @@ class Agent:
         self.first.clear()
         self._take_in(self.inventory.reports)
         self._ports.begin(self.inventory.ports)
-        return [Reported(self.inventory.reports), LookAround(self._ports.own())]
+        return [SendingReports(self.inventory.reports), LookAround(self._ports.own())]
 
     def center_failed(self, why: str, *, permanent: bool = False) -> list[Effect]:
         """End the session: the center cannot be reached, or refuses the connection."""
@@ -296,7 +296,7 @@ class Agent:
             effects += self._tell_ports(listening)
             # The center counts the port as taken until the next report.
             self._ports.told = None
-        return [*effects, *told, Reported(reports), *self._tell_reports()]
+        return [*effects, *told, SendingReports(reports), *self._tell_reports()]
 
     def ports_scanned(self, listening: Iterable[int]) -> list[Effect]:
         """Tell the center about changes of the ports on which foreign programs listen."""
@@ -373,12 +373,12 @@ class Agent:
         """Stop the supervisor without a center; it keeps its reports for the next session."""
         self.phase = Phase.STOPPING
         self._due = {what: due for what, due in self._due.items() if what == "leave"}
-        return [Close(), ConnectSupervisor(start=False)]
+        return [CloseBoth(), ConnectSupervisor(start=False)]
 
     def _exit(self, code: int) -> list[Effect]:
         self.phase = Phase.OVER
         self._due.clear()
-        return [Close(), Exit(code)]
+        return [CloseBoth(), Exit(code)]
 
     # --- the steps ----------------------------------------------------------------------------------------------------
 
@@ -437,7 +437,7 @@ class Agent:
                 conflict = port_conflict(reports.reports)
                 effects.append(BeforeReports(ended, self._ports.own() if conflict else None))
             else:
-                effects += [*told, Reported(reports.reports)]
+                effects += [*told, SendingReports(reports.reports)]
         return effects
 
     def _take_in(self, reports: tuple[Report, ...]) -> None:
@@ -481,4 +481,4 @@ class Agent:
         # Spread out, so that not all executors reach a restarted center at the same moment.
         self._due = {"retry": self.now + int(self._retry * (0.5 + self._chance() / 2))}
         self._retry = min(2 * self._retry, self._retry_most)
-        return [*([Say("the connection is gone; trying again")] if registered else []), Close()]
+        return [*([Say("the connection is gone; trying again")] if registered else []), CloseBoth()]

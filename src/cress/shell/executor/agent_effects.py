@@ -68,7 +68,7 @@ class Ordered(NamedTuple):
     launches: Launches
 
 
-class Reported(NamedTuple):
+class SendingReports(NamedTuple):
     """These reports are being sent to the center: begin to check attempts that have started, and stop checking those
     that have ended.
     """
@@ -88,7 +88,7 @@ class KeepCertificate(NamedTuple):
     pem: bytes
 
 
-class Close(NamedTuple):
+class CloseBoth(NamedTuple):
     """Close both connections, and abandon those that are being made."""
 
 
@@ -115,10 +115,10 @@ Effect: TypeAlias = (
     | ToSupervisor
     | Registered
     | Ordered
-    | Reported
+    | SendingReports
     | Serve
     | KeepCertificate
-    | Close
+    | CloseBoth
     | Say
     | Exit
 )

@@ -91,7 +91,7 @@ class Driver(Protocol):
         """Close the connection to the agent, and call ``disconnected``."""
 
 
-class Supervisor(ProcessDriver):
+class SupervisorLoop(ProcessDriver):
     """The loop of one supervisor. When ``over`` is set, its driver ends."""
 
     def __init__(

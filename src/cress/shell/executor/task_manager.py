@@ -52,7 +52,7 @@ UNSEEN = "its end was not seen: the supervisor was not running"
 FORGOTTEN = "it was over before, and its end was confirmed"
 
 
-class Stage(Enum):
+class StageState(Enum):
     """The stage of an attempt between its order and its end."""
 
     QUEUED = "queued"  # its intent is durable; it waits for its turn, or for its start material
@@ -96,7 +96,7 @@ class Task:
         self.attempt = intent.launch.attempt
         self.intent = intent
         self.run = run
-        self.stage = Stage.QUEUED
+        self.stage = StageState.QUEUED
         self.pid = 0
         self.since = 0
         self.at = 0
@@ -368,7 +368,7 @@ class TaskManager:
     def send(self, order: Signal) -> None:
         """Send a signal to an attempt."""
         task = self.tasks.get(order.attempt)
-        if self._accepts(order.epoch) and task is not None and task.stage is Stage.RUNNING:
+        if self._accepts(order.epoch) and task is not None and task.stage is StageState.RUNNING:
             self.driver.signal(task, order.number)
 
     def durable(self, attempts: tuple[int, ...]) -> None:
@@ -399,7 +399,7 @@ class TaskManager:
                 continue
             finally:
                 task.material = StartMaterial()
-            task.stage = Stage.SPAWNING
+            task.stage = StageState.SPAWNING
             if task.intent.limit is not None and task.staged:
                 # The time limit includes fetching the files.
                 task.ends_at = self.now + task.intent.limit
@@ -489,7 +489,7 @@ class TaskManager:
         silent = f"the center was not heard from for {max(0, self.now - until + self.known.term) // SECOND} s"
         self._term_due = None
         for task in list(self.tasks.values()):
-            if task.intent.keep or (task.stage is Stage.SWEEPING and task.kill_at is None):
+            if task.intent.keep or (task.stage is StageState.SWEEPING and task.kill_at is None):
                 continue
             last = until - min(task.intent.grace, most)
             if last > self.now:
@@ -513,7 +513,7 @@ class TaskManager:
         return True
 
     def _run(self, task: Task) -> None:
-        task.stage = Stage.RUNNING
+        task.stage = StageState.RUNNING
         self.driver.report(self._started(task))
         if task.intent.limit is not None and task.ends_at is None:
             task.ends_at = task.since + task.intent.limit
@@ -523,10 +523,10 @@ class TaskManager:
             self.driver.signal(task, SIGTERM)
 
     def _stop(self, task: Task, cause: Cause, grace: int) -> None:
-        if task.stage is Stage.QUEUED:
+        if task.stage is StageState.QUEUED:
             self._over(task, cause)
             return
-        if task.stage is Stage.SWEEPING and task.kill_at is None:
+        if task.stage is StageState.SWEEPING and task.kill_at is None:
             return  # it is being killed
         first = task.cause is None
         if first:
@@ -535,16 +535,16 @@ class TaskManager:
         if task.kill_at is None or kill_at < task.kill_at:
             task.kill_at = kill_at
             self._at(kill_at, task)
-        if task.stage is Stage.SWEEPING:
+        if task.stage is StageState.SWEEPING:
             return  # the next check does it
         if grace <= 0:
             self.driver.signal(task, SIGKILL)
-        elif first and (task.stage is Stage.RUNNING or task.staged):
+        elif first and (task.stage is StageState.RUNNING or task.staged):
             self.driver.signal(task, SIGTERM)
 
     def _look(self, task: Task) -> None:
         """Do all that is due for this task."""
-        if task.stage is Stage.SWEEPING:
+        if task.stage is StageState.SWEEPING:
             self._sweep(task)
             return
         if task.material_due is not None:
@@ -558,7 +558,7 @@ class TaskManager:
             self._stop(task, Cause.TIME_LIMIT, task.intent.grace)
 
     def _sweep(self, task: Task) -> None:
-        task.stage = Stage.SWEEPING
+        task.stage = StageState.SWEEPING
         # A shell may end at once on a stop, while its children still use their grace.
         if not self.driver.sweep(task, kill=task.kill_at is None or task.kill_at <= self.now):
             self._at(self.now + task.pause, task)

@@ -28,7 +28,7 @@ class Pod(NamedTuple):
     models: frozenset[str]
 
 
-class Room(NamedTuple):
+class ModelRoom(NamedTuple):
     """The amounts of the nodes of one model together."""
 
     cpu: int
@@ -36,13 +36,13 @@ class Room(NamedTuple):
     gpu: int
 
 
-def most_allocated(pods: Mapping[Pod, int], rooms: Mapping[str, Room]) -> int:
+def most_allocated(pods: Mapping[Pod, int], rooms: Mapping[str, ModelRoom]) -> int:
     """Return a bound, in thousandths, for so many pods of each kind on the nodes of these models."""
     asking = {pod: number for pod, number in pods.items() if pod.gpu}
     return min((_bound(asking, rooms, some) for some in _sets(asking, rooms)), default=0)
 
 
-def _sets(pods: Iterable[Pod], rooms: Mapping[str, Room]) -> list[frozenset[str]]:
+def _sets(pods: Iterable[Pod], rooms: Mapping[str, ModelRoom]) -> list[frozenset[str]]:
     """Return the whole cluster, and the unions of the sets of models that pods name."""
     everything = frozenset(rooms)
     named = sorted({pod.models & everything for pod in pods if not everything <= pod.models}, key=sorted)[:MOST_MODELS]
@@ -50,10 +50,10 @@ def _sets(pods: Iterable[Pod], rooms: Mapping[str, Room]) -> list[frozenset[str]
     return [everything, *sorted(unions, key=sorted)]
 
 
-def _bound(pods: Mapping[Pod, int], rooms: Mapping[str, Room], models: frozenset[str]) -> int:
+def _bound(pods: Mapping[Pod, int], rooms: Mapping[str, ModelRoom], models: frozenset[str]) -> int:
     inside = {pod: number for pod, number in pods.items() if pod.models & set(rooms) <= models}
     outside = sum(pod.gpu * number for pod, number in pods.items() if pod not in inside)
-    have = Room(*(sum(column) for column in zip((0, 0, 0), *(rooms[model] for model in models), strict=True)))
+    have = ModelRoom(*(sum(column) for column in zip((0, 0, 0), *(rooms[model] for model in models), strict=True)))
     by_cpu = _fractional([(pod.cpu, pod.gpu, number) for pod, number in inside.items()], have.cpu)
     by_memory = _fractional([(pod.memory, pod.gpu, number) for pod, number in inside.items()], have.memory)
     parts: Counter[int] = Counter()

@@ -12,7 +12,7 @@ LEFT, RIGHT, TOP, BOTTOM = 44, 24, 8, 30
 TEXT = "font-size='11' fill='#626d7a' font-family='Helvetica, Arial, DejaVu Sans, sans-serif'"
 
 
-class Line(NamedTuple):
+class Curve(NamedTuple):
     """One line."""
 
     name: str
@@ -20,7 +20,7 @@ class Line(NamedTuple):
     y: list[float]
 
 
-def curves(lines: Sequence[Line], begin: float, unit: str = " %") -> str:
+def curves(lines: Sequence[Curve], begin: float, unit: str = " %") -> str:
     """Return the plot of the lines from ``begin`` on the horizontal axis, whose numbers have the unit."""
     shown = [[(x, y) for x, y in zip(line.x, line.y, strict=True) if x >= begin] for line in lines]
     values = [y for points in shown for _, y in points]

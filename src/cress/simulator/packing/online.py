@@ -38,7 +38,7 @@ WHOLE_GPU = 1000
 
 
 @dataclass(frozen=True)
-class Figures:
+class OnlineFigures:
     """Figures of one run after the warm-up: shares of the GPUs, waits in seconds; ``whole``: of pods with whole GPUs.
 
     A pod that has not started when the stream ends has waited until then; ``waiting`` of them. ``moved`` are the pods
@@ -72,7 +72,7 @@ def simulate_online(
     choice = parse_policy(policies[0] if policies else POLICY)
     work = read_lists(pods, nodes, numbers[0])
     begin, end = round(days * WARM_UP * DAY), round(days * (1 + WARM_UP) * DAY)
-    found: dict[str, list[Figures]] = {}
+    found: dict[str, list[OnlineFigures]] = {}
     uses: dict[str, DeviceUse | None] = {}
     for seed in numbers:
         steady = configure(stream(work, seed, load, end), None, parse_assignments([]).accounting)
@@ -108,7 +108,7 @@ def _plan(steady: Workload, settings: Sequence[str], out: Path) -> Plan:
 
 def _run(
     plan: Plan, choice: PolicyChoice, seed: int, begin: int, end: int, tell: Callable[[str, int, int], None] | None
-) -> tuple[Figures, DeviceUse | None]:
+) -> tuple[OnlineFigures, DeviceUse | None]:
     result = simulate(plan, choice, tell)
     work, start = plan.workload, result.analysis.times.start
     submitted = result.run.submitted
@@ -121,7 +121,7 @@ def _run(
     moved = (attempts.how == How.MOVED) & (attempts.end >= begin)
     lost = (attempts.end - attempts.start)[moved] * gpus(work)[attempts.job[moved]]
     allocated = result.analysis.utilisation.get(GPU)
-    return Figures(
+    return OnlineFigures(
         seed=seed,
         pods=int(mine.sum()),
         rejected=int(result.run.rejected.sum()),
@@ -146,7 +146,7 @@ def _p95(waits: np.ndarray[Any, Any]) -> float:
     return float(np.percentile(waits, 95)) if len(waits) else 0.0
 
 
-def _order(label: str, runs: Sequence[Figures]) -> dict[str, Any]:
+def _order(label: str, runs: Sequence[OnlineFigures]) -> dict[str, Any]:
     """Return the means over the seeds, and each seed's figures."""
     each = [asdict(run) for run in runs]
     means = {key: round(fmean(one[key] for one in each), 6) for key in each[0] if key != "seed"}

@@ -13,7 +13,7 @@ from typing import Any
 from cress.model.node import Node
 from cress.model.times import DAY
 from cress.simulator.files import whole_file
-from cress.simulator.packing.curves import COLOURS, Line, curves
+from cress.simulator.packing.curves import COLOURS, Curve, curves
 from cress.simulator.packing.devices import DeviceUse
 from cress.simulator.packing.heat import heat_map, legend
 from cress.simulator.packing.page import STYLE
@@ -89,10 +89,12 @@ def _curves(summary: dict[str, Any], uses: Sequence[DeviceUse | None]) -> str:
         lines = []
         for each, use in zip(summary["orders"], uses, strict=True):
             if use is None:
-                lines.append(Line(each["order"], [], []))
+                lines.append(Curve(each["order"], [], []))
                 continue
             steps = use.allocated if key == "allocated" else use.unusable
             shown = steps.times <= use.until
-            lines.append(Line(each["order"], (steps.times[shown] / DAY).tolist(), (100 * steps.values[shown]).tolist()))
+            lines.append(
+                Curve(each["order"], (steps.times[shown] / DAY).tolist(), (100 * steps.values[shown]).tolist())
+            )
         figures.append(f"<div><h3>{title}</h3>{curves(lines, 0.0, ' d')}</div>")
     return f"<div class='three'>{''.join(figures)}</div>"

@@ -12,7 +12,7 @@ from typing import Any
 
 from cress.model.node import Node
 from cress.simulator.files import whole_file
-from cress.simulator.packing.curves import COLOURS, Line, curves
+from cress.simulator.packing.curves import COLOURS, Curve, curves
 from cress.simulator.packing.heat import heat_map, legend
 from cress.simulator.packing.runs import PackingRun
 
@@ -86,7 +86,7 @@ def _curves(summary: dict[str, Any]) -> str:
         for each in summary["orders"]:
             points = min(len(curve["arrived"]) for curve in each["curves"])
             x = [_mean(each["curves"], "arrived", i) for i in range(points)]
-            lines.append(Line(each["order"], x, [_mean(each["curves"], key, i) for i in range(points)]))
+            lines.append(Curve(each["order"], x, [_mean(each["curves"], key, i) for i in range(points)]))
         begin = 80.0 if key == "allocated" and max(lines[0].x) > 100 else 0.0
         figures.append(f"<div><h3>{title}</h3>{curves(lines, begin)}</div>")
     return f"<div class='three'>{''.join(figures)}</div>"

@@ -13,7 +13,7 @@ from cress.model.group import Group, Quota
 from cress.model.job import Job
 from cress.model.option_text import parse_assignments
 from cress.simulator.packing.arrivals import arrivals
-from cress.simulator.packing.bound import Pod, Room, most_allocated
+from cress.simulator.packing.bound import ModelRoom, Pod, most_allocated
 from cress.simulator.packing.devices import allocated_devices
 from cress.simulator.packing.measured import measured, shape_counts
 from cress.simulator.traces.openb import GPU
@@ -83,10 +83,10 @@ def _bound(core: Scheduler, work: Workload, order: Sequence[int]) -> int:
     """Return the bound of the arrived pods, by the nodes that their requirements allow."""
     index = work.cluster.dimensions.index
     models = [str(dict(node.attributes).get("GPUModel", "")) for node in work.cluster.nodes]
-    rooms = {model: Room(0, 0, 0) for model in models}
+    rooms = {model: ModelRoom(0, 0, 0) for model in models}
     for node, model in zip(work.cluster.nodes, models, strict=True):
         more = (node.capacity[index["cpu"]], node.capacity[index["memory"]], node.capacity[index[GPU]])
-        rooms[model] = Room(*(a + b for a, b in zip(rooms[model], more, strict=True)))
+        rooms[model] = ModelRoom(*(a + b for a, b in zip(rooms[model], more, strict=True)))
     allowed: dict[str, frozenset[str]] = {}
     pods: Counter[Pod] = Counter()
     for i in order:

@@ -9,7 +9,7 @@ import numpy as np
 from cress.model.times import MINUTE, SECOND
 from cress.simulator.attempts import JobEnd
 from cress.simulator.day_measures import day_of
-from cress.simulator.measures import Run
+from cress.simulator.measures import MeasuredRun
 from cress.simulator.request import Result
 from cress.simulator.workload import Bools, Workload
 
@@ -72,19 +72,19 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Part:
+class JobsPart:
     """A part of the jobs, ``[n]``, for which the criterion of the waits holds by itself."""
 
     name: str
     jobs: Bools
 
 
-def by_group(names: tuple[str, ...], group_of: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Part, ...]:
+def by_group(names: tuple[str, ...], group_of: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[JobsPart, ...]:
     """The jobs of each group that has any, by the names and positions that ``groups.place`` found."""
-    return tuple(Part(name, group_of == i) for i, name in enumerate(names) if (group_of == i).any())
+    return tuple(JobsPart(name, group_of == i) for i, name in enumerate(names) if (group_of == i).any())
 
 
-def by_type(workload: Workload) -> tuple[Part, ...]:
+def by_type(workload: Workload) -> tuple[JobsPart, ...]:
     """Services, databases, cron jobs, dags and other batch jobs, of which there are any."""
     kinds = np.array([each.type.value for each in workload.templates])
     index = np.zeros(len(workload), dtype=np.int64) if workload.template_index is None else workload.template_index
@@ -93,18 +93,18 @@ def by_type(workload: Workload) -> tuple[Part, ...]:
         step = np.array([bool(name) for name in workload.family_names])[workload.family_index]
         kind[step & (kind == "batch")] = "dag"
     return tuple(
-        Part(name, np.asarray(kind == name))
+        JobsPart(name, np.asarray(kind == name))
         for name in ("service", "database", "batch", "dag", "cron")
         if (kind == name).any()
     )
 
 
-def stuck_in(run: Run) -> Bools:
+def stuck_in(run: MeasuredRun) -> Bools:
     """The jobs ``[n]`` that did not run to their end: they fit no node, were not accepted, or waited at the end."""
     return np.asarray(run.rejected | run.waiting | run.ended(JobEnd.REFUSED))
 
 
-def figures_of(result: Result, parts: tuple[Part, ...]) -> Figures:
+def figures_of(result: Result, parts: tuple[JobsPart, ...]) -> Figures:
     """Judge a simulation; without parts the waits of all jobs together count."""
     run, times = result.run, result.analysis.times
     masks = [part.jobs for part in parts] or [np.ones(len(run.workload), dtype=np.bool_)]

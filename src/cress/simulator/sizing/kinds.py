@@ -12,7 +12,7 @@ from msgspec.structs import replace as changed
 from cress.model.errors import InputError
 from cress.model.node import Node
 from cress.model.units import one_of
-from cress.simulator.workload import Cluster
+from cress.simulator.workload import SimulatedCluster
 
 CORE = 1000
 # The largest clusters that are simulated; of processors in one node any number costs the same.
@@ -20,7 +20,7 @@ MOST_NODES, MOST_PROCESSORS = 50_000, 10**9
 
 
 @dataclass(frozen=True)
-class Kind:
+class NodeKind:
     """Nodes that differ in name, rack and address only; ``name`` is what their names have in common."""
 
     name: str
@@ -36,16 +36,16 @@ class Kind:
         return (*own, *more)
 
 
-class Place(NamedTuple):
+class NodePlace(NamedTuple):
     """Nodes that differ in name and address only: those of a kind in a rack."""
 
     like: Node
     rack: str
 
 
-def place_of(node: Node) -> Place:
+def place_of(node: Node) -> NodePlace:
     """The place of a node."""
-    return Place(changed(node, name="", rack="", address=""), node.rack)
+    return NodePlace(changed(node, name="", rack="", address=""), node.rack)
 
 
 class Scaling(Protocol):
@@ -59,12 +59,12 @@ class Scaling(Protocol):
     least: int
     most: int
     given: int
-    places: tuple[Place, ...]
+    places: tuple[NodePlace, ...]
 
     def counts(self, size: int) -> dict[str, int]:
         """The number of nodes of each kind."""
 
-    def cluster(self, size: int) -> Cluster:
+    def cluster(self, size: int) -> SimulatedCluster:
         """The cluster of this size."""
 
 
@@ -73,7 +73,7 @@ class Proportional:
 
     unit, least, most = "nodes", 1, MOST_NODES
 
-    def __init__(self, base: Cluster, kinds: tuple[Kind, ...]) -> None:
+    def __init__(self, base: SimulatedCluster, kinds: tuple[NodeKind, ...]) -> None:
         self._base, self._kinds = base, kinds
         self.given = len(base.nodes)
         self.places = _places(kinds)
@@ -87,7 +87,7 @@ class Proportional:
             whole[i] += 1
         return {kind.name: count for kind, count in zip(self._kinds, whole, strict=True)}
 
-    def cluster(self, size: int) -> Cluster:
+    def cluster(self, size: int) -> SimulatedCluster:
         """The kinds one after the other."""
         return _with(self._base, self._kinds, self.counts(size))
 
@@ -97,7 +97,7 @@ class OneKind:
 
     unit, least, most = "nodes", 0, MOST_NODES
 
-    def __init__(self, base: Cluster, kinds: tuple[Kind, ...], name: str) -> None:
+    def __init__(self, base: SimulatedCluster, kinds: tuple[NodeKind, ...], name: str) -> None:
         self._base, self._kinds, self._name = base, kinds, name
         own = {kind.name: len(kind.nodes) for kind in kinds}
         if name not in own:
@@ -111,7 +111,7 @@ class OneKind:
         """Those of the cluster, and ``size`` of the kind that varies."""
         return {**self._own, self._name: size}
 
-    def cluster(self, size: int) -> Cluster:
+    def cluster(self, size: int) -> SimulatedCluster:
         """The kinds one after the other."""
         return _with(self._base, self._kinds, self.counts(size))
 
@@ -120,9 +120,9 @@ class Processors:
     """One node with more or fewer cores, as a log of processors has it."""
 
     unit, least, most = "processors", 1, MOST_PROCESSORS
-    places: tuple[Place, ...] = ()
+    places: tuple[NodePlace, ...] = ()
 
-    def __init__(self, base: Cluster) -> None:
+    def __init__(self, base: SimulatedCluster) -> None:
         self._base = base
         self.given = base.nodes[0].capacity[0] // CORE
 
@@ -130,18 +130,18 @@ class Processors:
         """The processors."""
         return {self.unit: size}
 
-    def cluster(self, size: int) -> Cluster:
+    def cluster(self, size: int) -> SimulatedCluster:
         """The node with so many cores."""
         node = self._base.nodes[0]
         return replace(self._base, nodes=(changed(node, capacity=(size * CORE, *node.capacity[1:])),))
 
 
-def kinds_of(cluster: Cluster) -> tuple[Kind, ...]:
+def kinds_of(cluster: SimulatedCluster) -> tuple[NodeKind, ...]:
     """The kinds of nodes of a cluster, in the order of their first nodes, with names that differ."""
     found: dict[Node, list[Node]] = {}
     for node in cluster.nodes:
         found.setdefault(place_of(node).like, []).append(node)
-    kinds: list[Kind] = []
+    kinds: list[NodeKind] = []
     used: set[str] = set()
     for nodes in found.values():
         stem = re.sub(r"[-_.]?\d+$", "", nodes[0].name) or nodes[0].name
@@ -149,13 +149,13 @@ def kinds_of(cluster: Cluster) -> tuple[Kind, ...]:
         while name in used:
             name, number = f"{stem}-{number}", number + 1
         used.add(name)
-        kinds.append(Kind(name, tuple(nodes)))
+        kinds.append(NodeKind(name, tuple(nodes)))
     return tuple(kinds)
 
 
-def _places(kinds: tuple[Kind, ...]) -> tuple[Place, ...]:
+def _places(kinds: tuple[NodeKind, ...]) -> tuple[NodePlace, ...]:
     return tuple(dict.fromkeys(place_of(node) for kind in kinds for node in kind.nodes))
 
 
-def _with(base: Cluster, kinds: tuple[Kind, ...], counts: dict[str, int]) -> Cluster:
+def _with(base: SimulatedCluster, kinds: tuple[NodeKind, ...], counts: dict[str, int]) -> SimulatedCluster:
     return replace(base, nodes=tuple(node for kind in kinds for node in kind.take(counts[kind.name])))

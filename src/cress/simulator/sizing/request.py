@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cress.simulator.request import Plan, Request, Result
-from cress.simulator.sizing.criteria import Criteria, Figures, Part
+from cress.simulator.sizing.criteria import Criteria, Figures, JobsPart
 from cress.simulator.sizing.kinds import Scaling
 from cress.simulator.workload import Workload
 
@@ -41,7 +41,7 @@ class SizePlan:
     request: SizeRequest
     plan: Plan
     scaling: Scaling
-    parts: tuple[Part, ...]
+    parts: tuple[JobsPart, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

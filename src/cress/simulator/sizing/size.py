@@ -23,14 +23,14 @@ from cress.simulator import run
 from cress.simulator.attempts import JobEnd
 from cress.simulator.groups import NOWHERE, PolicyChoice
 from cress.simulator.request import Plan, Result
-from cress.simulator.sizing.criteria import DEFAULT_WAIT, Criteria, Part, by_group, by_type, figures_of, stuck_in
+from cress.simulator.sizing.criteria import DEFAULT_WAIT, Criteria, JobsPart, by_group, by_type, figures_of, stuck_in
 from cress.simulator.sizing.kinds import OneKind, Processors, Proportional, Scaling, kinds_of
 from cress.simulator.sizing.request import GROUP, TYPE, Comparison, Sized, SizePlan, SizeRequest, Trial
 from cress.simulator.sizing.room import is_ample
 from cress.simulator.sizing.search import OutOfReach, Search
 from cress.simulator.sizing.together import SHARED, together
 from cress.simulator.traces import GENERATORS
-from cress.simulator.workload import NO_LIMIT, Cluster, Workload
+from cress.simulator.workload import NO_LIMIT, SimulatedCluster, Workload
 
 # Called with what is simulated, the events so far and all events.
 Progress = Callable[[str, int, int], None]
@@ -87,7 +87,7 @@ def plan(request: SizeRequest) -> SizePlan:
     if request.criteria.missed is not None and workload.deadline is None:
         raise InputError("no job has a deadline", hint="--deadlines draws some", field="--deadlines-missed")
     scaling = _scaling(request, workload)
-    parts: tuple[Part, ...] = ()
+    parts: tuple[JobsPart, ...] = ()
     if request.separate == GROUP:
         parts = by_group(ready.group_names, ready.group_of)
     elif request.separate == TYPE:
@@ -101,7 +101,7 @@ def plan(request: SizeRequest) -> SizePlan:
     return found
 
 
-def _two_nodes(text: str, dimensions: Dimensions | None) -> Cluster:
+def _two_nodes(text: str, dimensions: Dimensions | None) -> SimulatedCluster:
     """Two nodes of this vector: more than one, so that a log of processors is spread over nodes."""
     try:
         dimensions = dimensions or Dimensions(names_in(text))
@@ -110,7 +110,7 @@ def _two_nodes(text: str, dimensions: Dimensions | None) -> Cluster:
         raise InputError(str(error), field="--node-resource") from None
     if not any(capacity):
         raise InputError("has no resources", hint="<16, 64G>", field="--node-resource")
-    return Cluster(dimensions, tuple(Node(name=f"node-{i + 1}", capacity=capacity) for i in range(2)))
+    return SimulatedCluster(dimensions, tuple(Node(name=f"node-{i + 1}", capacity=capacity) for i in range(2)))
 
 
 def _scaling(request: SizeRequest, workload: Workload) -> Scaling:
@@ -257,7 +257,7 @@ def _size(
     )
 
 
-def fitted_groups(found: SizePlan, cluster: Cluster, *, alone: bool = False) -> tuple[Group, ...]:
+def fitted_groups(found: SizePlan, cluster: SimulatedCluster, *, alone: bool = False) -> tuple[Group, ...]:
     """Return the groups with quotas that this cluster can provide: as they are, at most all of it; ``alone``: all of
     it.
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 from msgspec.structs import replace as changed
 
-from cress.simulator.attempts import Attempts, History, JobEnd
+from cress.simulator.attempts import AttemptHistory, Attempts, JobEnd
 from cress.simulator.groups import NOWHERE, PolicyChoice
-from cress.simulator.measures import Run, analyse
+from cress.simulator.measures import MeasuredRun, analyse
 from cress.simulator.request import Plan, Result
 from cress.simulator.services import ServiceCounts
 from cress.simulator.sizing.request import Sized
@@ -33,7 +33,7 @@ def together(plan: Plan, policy: str, parts: Sequence[Sized]) -> Result:
         group_of[each.positions] = each.result.run.group_of
         rejected[each.positions] = each.result.run.rejected
     notes = whole.notes.copy()
-    run = Run(
+    run = MeasuredRun(
         label=PolicyChoice(f"{policy} {SEPARATE}").label,
         workload=workload,
         groups=whole.groups,
@@ -48,7 +48,7 @@ def together(plan: Plan, policy: str, parts: Sequence[Sized]) -> Result:
     return Result(run=run, analysis=analyse(run), notes=notes, directory=directory)
 
 
-def _history(n: int, parts: Sequence[Sized]) -> History:
+def _history(n: int, parts: Sequence[Sized]) -> AttemptHistory:
     ends = np.full(n, JobEnd.WAITING, dtype=np.int64)
     columns: dict[str, list[np.ndarray[tuple[int], np.dtype[np.int64]]]] = {}
     refusals: dict[int, str] = {}
@@ -74,7 +74,7 @@ def _history(n: int, parts: Sequence[Sized]) -> History:
         nodes += len(each.result.run.workload.cluster.nodes)
     joined = {name: np.concatenate(each) for name, each in columns.items()}
     order = np.argsort(joined["start"], kind="stable")
-    return History(
+    return AttemptHistory(
         attempts=Attempts(**{name: each[order] for name, each in joined.items()}),
         ends=ends,
         events=sum(each.result.run.history.events for each in parts),

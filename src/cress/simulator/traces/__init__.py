@@ -12,7 +12,7 @@ from pathlib import Path
 from cress.model.errors import InputError
 from cress.simulator.files import text_of
 from cress.simulator.load import at_load
-from cress.simulator.workload import Cluster, Workload
+from cress.simulator.workload import SimulatedCluster, Workload
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ GENERATED, FRAMEWORKS, MIXED = GENERATORS = ("generated", "frameworks", "mixed")
 MOST_HEADER = 100_000
 
 
-def load_workload(source: str, cluster: Cluster | None, seed: int, load: float | None = None) -> Workload:
+def load_workload(source: str, cluster: SimulatedCluster | None, seed: int, load: float | None = None) -> Workload:
     """The workload of a file, or a generated one: ``generated`` or ``generated:jobs=1000,load=0.9,…``, ``frameworks``
     or ``mixed``.
 

@@ -21,7 +21,7 @@ from cress.model.resources import Dimensions
 from cress.simulator.load import DEFAULT_LOAD, demand, span
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.table import Columns, read_csv, workload_of
-from cress.simulator.workload import Cluster, Workload
+from cress.simulator.workload import SimulatedCluster, Workload
 
 GPU = "gpu"
 GPUS_OF_NODE = 8
@@ -29,7 +29,7 @@ CORE = 1000
 STRICT = "strict"
 
 
-def load(path: Path, cluster: Cluster | None, load: float | None = None) -> Workload:
+def load(path: Path, cluster: SimulatedCluster | None, load: float | None = None) -> Workload:
     """Read the jobs. Raises ``InputError`` for a cluster without GPUs, and for one that is given besides a load."""
     if cluster is not None and load is not None:
         raise InputError(
@@ -93,12 +93,14 @@ def _minutes(jobs: Columns, name: str) -> list[str]:
     return [f"{str(cell).strip()}min" for cell in jobs[name]]
 
 
-def _nodes(number: int) -> Cluster:
+def _nodes(number: int) -> SimulatedCluster:
     """A cluster of nodes with eight GPUs and a core for each."""
     dimensions = Dimensions((GPU,))
     capacity = dimensions.vector(cpu=GPUS_OF_NODE * CORE, gpu=GPUS_OF_NODE * CORE)
     width = len(str(number))
-    return Cluster(dimensions, tuple(Node(name=f"gpu-{i:0{width}d}", capacity=capacity) for i in range(1, number + 1)))
+    return SimulatedCluster(
+        dimensions, tuple(Node(name=f"gpu-{i:0{width}d}", capacity=capacity) for i in range(1, number + 1))
+    )
 
 
 def _most_nodes(workload: Workload) -> int:

@@ -28,7 +28,7 @@ from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
-from cress.simulator.workload import NO_LIMIT, Cluster, Workload
+from cress.simulator.workload import NO_LIMIT, SimulatedCluster, Workload
 
 # A letter or two, the task's own number, those of the tasks before it; "_Stg1" at the end is a remark of the trace's.
 NAME = re.compile(r"[A-Za-z]+(\d+)((?:_\d+)*)(?:_Stg\d+)?")
@@ -42,7 +42,7 @@ CENT = 10  # thousandths of a core in a hundredth
 MOST_INSTANCES = 10_000_000
 
 
-class _Step(NamedTuple):
+class _TraceStep(NamedTuple):
     """One task of the trace, as it is read."""
 
     dag: int
@@ -58,7 +58,7 @@ class _Step(NamedTuple):
     line: int
 
 
-def load(path: Path, cluster: Cluster | None) -> Workload:
+def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
     """Read a trace. Raises ``InputError`` when the file cannot be read or holds no dag at all."""
     notes = TraceNotes()
     names, steps = _read(path, notes)
@@ -104,10 +104,10 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
     )
 
 
-def _read(path: Path, notes: TraceNotes) -> tuple[list[str], list[_Step]]:
+def _read(path: Path, notes: TraceNotes) -> tuple[list[str], list[_TraceStep]]:
     """The names of the dags, and all their steps."""
     names: list[str] = []
-    steps: list[_Step] = []
+    steps: list[_TraceStep] = []
     malformed: list[int] = []
     seen: dict[str, int] = {}
     complaint = ""
@@ -140,7 +140,7 @@ def _why(error: Exception) -> str:
     return "not valid JSON" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
-def _dag(data: Any, dag: int, line: int) -> tuple[str, list[_Step]]:
+def _dag(data: Any, dag: int, line: int) -> tuple[str, list[_TraceStep]]:
     """One line; raises ``KeyError``, ``TypeError`` or ``ValueError`` if it makes no sense."""
     steps = [_step(each, dag, line) for each in data["tasks"]]
     if not steps:
@@ -152,7 +152,7 @@ def _dag(data: Any, dag: int, line: int) -> tuple[str, list[_Step]]:
     return str(data["job"]), steps
 
 
-def _step(data: dict[str, Any], dag: int, line: int) -> _Step:
+def _step(data: dict[str, Any], dag: int, line: int) -> _TraceStep:
     name = str(data["name"])
     match = NAME.fullmatch(name)
     run = data.get("actual_duration")
@@ -163,7 +163,7 @@ def _step(data: dict[str, Any], dag: int, line: int) -> _Step:
     if not all(0 <= each < 1e12 for each in (*figures, memory)) or not 1 <= instances <= MOST_INSTANCES:
         raise ValueError("a number is too large or negative")
     start, length, cpu = figures
-    return _Step(
+    return _TraceStep(
         dag=dag,
         name=name,
         number=int(match[1]) if match else 0,
@@ -178,7 +178,7 @@ def _step(data: dict[str, Any], dag: int, line: int) -> _Step:
     )
 
 
-def _check_order(steps: list[_Step]) -> None:
+def _check_order(steps: list[_TraceStep]) -> None:
     """Raise ``ValueError`` if tasks come after themselves."""
     left = {step.number: {each for each in step.before if each != step.number} for step in steps if step.number}
     if any(step.number in step.before for step in steps if step.number):
@@ -191,7 +191,7 @@ def _check_order(steps: list[_Step]) -> None:
             del left[number]
 
 
-def _after(steps: list[_Step], notes: TraceNotes) -> tuple[tuple[tuple[int, Condition], ...], ...]:
+def _after(steps: list[_TraceStep], notes: TraceNotes) -> tuple[tuple[tuple[int, Condition], ...], ...]:
     place = {(step.dag, step.number): i for i, step in enumerate(steps) if step.number}
     missing = [step.line for step in steps for each in step.before if (step.dag, each) not in place]
     notes.add("unknown predecessor", missing)
@@ -201,17 +201,17 @@ def _after(steps: list[_Step], notes: TraceNotes) -> tuple[tuple[tuple[int, Cond
     )
 
 
-def _machines(steps: list[_Step]) -> Cluster:
+def _machines(steps: list[_TraceStep]) -> SimulatedCluster:
     """Machines like those of the trace, as many as make the mean load ``LOAD``; at least one."""
     dimensions = Dimensions()
     work = sum(step.cpu / 1000 * step.instances * step.run for step in steps)
     span = max(step.start + step.run for step in steps) - min(step.start for step in steps)
     count = max(1, math.ceil(work / max(span, 1) / LOAD / CORES))
     capacity = dimensions.vector(cpu=CORES * 1000, memory=MEMORY)
-    return Cluster(dimensions, tuple(Node(name=f"machine-{i + 1}", capacity=capacity) for i in range(count)))
+    return SimulatedCluster(dimensions, tuple(Node(name=f"machine-{i + 1}", capacity=capacity) for i in range(count)))
 
 
-def _limit(step: _Step) -> int:
+def _limit(step: _TraceStep) -> int:
     # The mean duration is rounded in the trace, and may exceed the limit.
     return NO_LIMIT if step.limit < 0 else _microseconds(max(step.limit, step.run))
 

@@ -22,7 +22,7 @@ from cress.simulator.frameworks import as_frameworks
 from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.parameters import parse_parameters
-from cress.simulator.workload import After, Cluster, Workload
+from cress.simulator.workload import After, SimulatedCluster, Workload
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -38,7 +38,7 @@ MOST_TASKS = 2000  # of one stage
 
 
 @dataclass(frozen=True)
-class Parameters:
+class FrameworkParameters:
     """Parameters of frameworks; run times are in seconds."""
 
     count: int = 2
@@ -51,9 +51,9 @@ class Parameters:
     spread: float = 0.8  # sigma of the logarithm of the run times of stages
 
 
-def load(text: str, cluster: Cluster | None, seed: int) -> Workload:
+def load(text: str, cluster: SimulatedCluster | None, seed: int) -> Workload:
     """Generate the workload of these parameters; ``cluster`` replaces the generated one."""
-    chosen = parse_parameters("frameworks", text, Parameters(), (), {"spread"})
+    chosen = parse_parameters("frameworks", text, FrameworkParameters(), (), {"spread"})
     rng = np.random.default_rng(seed)
     cluster = cluster or _cluster(chosen.nodes)
     stages = np.maximum(1, rng.poisson(chosen.stages, chosen.applications))
@@ -99,9 +99,9 @@ def load(text: str, cluster: Cluster | None, seed: int) -> Workload:
     return as_frameworks(workload, chosen.count)
 
 
-def _cluster(count: int) -> Cluster:
+def _cluster(count: int) -> SimulatedCluster:
     capacity = DIMENSIONS.vector(cpu=CORES * 1000, memory=MEMORY * GIB)
-    return Cluster(DIMENSIONS, tuple(Node(name=f"node{i + 1:04d}", capacity=capacity) for i in range(count)))
+    return SimulatedCluster(DIMENSIONS, tuple(Node(name=f"node{i + 1:04d}", capacity=capacity) for i in range(count)))
 
 
 def _drawn(rng: np.random.Generator, choices: tuple[tuple[float, float], ...], n: int) -> Floats:
@@ -109,7 +109,7 @@ def _drawn(rng: np.random.Generator, choices: tuple[tuple[float, float], ...], n
     return rng.choice(np.array(values), size=n, p=shares)
 
 
-def _arrivals(rng: np.random.Generator, work: Floats, cluster: Cluster, chosen: Parameters) -> Ints:
+def _arrivals(rng: np.random.Generator, work: Floats, cluster: SimulatedCluster, chosen: FrameworkParameters) -> Ints:
     """Submit times of the applications, in order, at random in the time in which their work makes the load."""
     total = np.array(cluster.total(), dtype=np.float64)
     there = total > 0

@@ -22,7 +22,7 @@ from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.generated_constraints import job_templates, with_attributes, with_devices
 from cress.simulator.traces.parameters import parse_parameters
-from cress.simulator.workload import Cluster, Workload
+from cress.simulator.workload import SimulatedCluster, Workload
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -49,7 +49,7 @@ NICE_LIMITS = np.array([300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200,
 
 
 @dataclass(frozen=True)
-class Parameters:
+class GeneratedParameters:
     """Parameters of a generated workload; run times are in seconds, shares are of the jobs."""
 
     jobs: int = 10_000
@@ -70,12 +70,12 @@ class Parameters:
 SHARES = {"arrays", "gangs", "gpu", "constrained", "devices"}
 
 
-def parse(text: str) -> Parameters:
+def parse(text: str) -> GeneratedParameters:
     """``jobs=1000,load=0.8`` as parameters. Raises ``InputError`` naming the parameter."""
-    return parse_parameters("generated", text, Parameters(), SHARES, {"spread"})
+    return parse_parameters("generated", text, GeneratedParameters(), SHARES, {"spread"})
 
 
-def load(text: str, cluster: Cluster | None, seed: int) -> Workload:
+def load(text: str, cluster: SimulatedCluster | None, seed: int) -> Workload:
     """Generate the workload of these parameters; ``cluster`` replaces the generated one."""
     chosen = parse(text)
     rng = np.random.default_rng(seed)
@@ -121,7 +121,7 @@ def load(text: str, cluster: Cluster | None, seed: int) -> Workload:
     return tidy(workload)
 
 
-def _cluster(count: int) -> Cluster:
+def _cluster(count: int) -> SimulatedCluster:
     shares = np.cumsum([each[0] for each in NODE_TYPES])
     # Types are spread evenly over the racks: node i takes the type in whose share i × golden ratio falls.
     where = np.searchsorted(shares, (np.arange(count) * 0.6180339887498949) % 1.0, side="right")
@@ -132,10 +132,10 @@ def _cluster(count: int) -> Cluster:
             cpu=cores * 1000, memory=memory * GIB, network=network * GIGA, disk_read=disk * MEGA, gpu=gpus * 1000
         )
         nodes.append(Node(name=f"node{i + 1:05d}", capacity=capacity, rack=f"rack{i // RACK + 1:03d}"))
-    return Cluster(DIMENSIONS, tuple(nodes))
+    return SimulatedCluster(DIMENSIONS, tuple(nodes))
 
 
-def _shapes(rng: np.random.Generator, chosen: Parameters, cluster: Cluster) -> list[ResourceVector]:
+def _shapes(rng: np.random.Generator, chosen: GeneratedParameters, cluster: SimulatedCluster) -> list[ResourceVector]:
     """Distinct requests, each of which fits on some empty node."""
     dimensions = cluster.dimensions
     capacities = np.array([node.capacity for node in cluster.nodes], dtype=np.int64)
@@ -162,7 +162,7 @@ def _shapes(rng: np.random.Generator, chosen: Parameters, cluster: Cluster) -> l
     return list(found)
 
 
-def _tasks(rng: np.random.Generator, chosen: Parameters) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def _tasks(rng: np.random.Generator, chosen: GeneratedParameters) -> tuple[Ints, npt.NDArray[np.bool_]]:
     kind = rng.random(chosen.jobs)
     array = kind < chosen.arrays
     gang = (kind >= chosen.arrays) & (kind < chosen.arrays + chosen.gangs)
@@ -183,7 +183,12 @@ def _limits(rng: np.random.Generator, run: Ints) -> Ints:
 
 
 def _arrivals(
-    rng: np.random.Generator, chosen: Parameters, cluster: Cluster, request: Ints, tasks: Ints, run: Ints
+    rng: np.random.Generator,
+    chosen: GeneratedParameters,
+    cluster: SimulatedCluster,
+    request: Ints,
+    tasks: Ints,
+    run: Ints,
 ) -> Ints:
     """Submit times in order: as dense as loads the scarcest dimension, denser by day than by night."""
     total = np.array(cluster.total(), dtype=np.float64)
@@ -199,7 +204,7 @@ def _arrivals(
     return times
 
 
-def _groups(rng: np.random.Generator, names: list[str], cluster: Cluster) -> tuple[Group, ...]:
+def _groups(rng: np.random.Generator, names: list[str], cluster: SimulatedCluster) -> tuple[Group, ...]:
     """Groups with quotas that add up to the cluster's cores, at least one core each, in the accounting ``cpu``."""
     cores = cluster.total()[0] // 1000
     weight: Floats = rng.lognormal(0.0, 0.5, len(names))

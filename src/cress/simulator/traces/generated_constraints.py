@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cress.model.devices import WHOLE, facts_of
 from cress.model.job import Job
 from cress.model.node import DISK_KIND, Device, Value
-from cress.simulator.workload import Cluster, Ints, template
+from cress.simulator.workload import Ints, SimulatedCluster, template
 
 KERNELS = ("2.6.32", "3.10.0", "4.18.0", "5.10.0")
 COMPILERS = ("4.4.7", "4.8.5", "8.5.0", "12.2.0")
@@ -48,7 +48,7 @@ DISKS = 2  # of a node with devices
 RACKS = 24  # racks with data that jobs want to be near to
 
 
-def with_attributes(rng: np.random.Generator, cluster: Cluster) -> Cluster:
+def with_attributes(rng: np.random.Generator, cluster: SimulatedCluster) -> SimulatedCluster:
     """Return the cluster with versions and hardware as attributes of its nodes; each rack neighbours the next one."""
     n = len(cluster.nodes)
     ages = [rng.choice(len(AGES), size=n, p=AGES).tolist() for _ in range(3)]
@@ -59,10 +59,10 @@ def with_attributes(rng: np.random.Generator, cluster: Cluster) -> Cluster:
         attributes = tuple((found | {"SSD": fast}).items())
         nodes.append(replace(node, attributes=(*node.attributes, *attributes)))
     racks = list(dict.fromkeys(node.rack for node in nodes))
-    return Cluster(cluster.dimensions, tuple(nodes), tuple(pairwise(racks)))
+    return SimulatedCluster(cluster.dimensions, tuple(nodes), tuple(pairwise(racks)))
 
 
-def with_devices(cluster: Cluster, share: float) -> Cluster:
+def with_devices(cluster: SimulatedCluster, share: float) -> SimulatedCluster:
     """Return the cluster with single GPUs and two equal disks as devices of a share of its nodes."""
     nodes = list(cluster.nodes)
     for i in range(round(share * len(nodes)) if share else 0):
@@ -76,7 +76,7 @@ def with_devices(cluster: Cluster, share: float) -> Cluster:
 
 def job_templates(
     rng: np.random.Generator,
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     share: float,
     tasks: Ints,
     gang: np.ndarray[tuple[int], np.dtype[np.bool_]],

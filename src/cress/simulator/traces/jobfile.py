@@ -29,7 +29,7 @@ from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.dag_steps import dag_of, predecessors
 from cress.simulator.traces.jobkeys import template_of_spec
-from cress.simulator.workload import NO_LIMIT, Cluster, Ints, Workload
+from cress.simulator.workload import NO_LIMIT, Ints, SimulatedCluster, Workload
 from cress.simulator.yamltext import parse_yaml, plain_text
 
 # Key → its parser and its default.
@@ -44,7 +44,7 @@ OF_STEPS = ("run", "fails")
 USER = "user"
 
 
-def load(path: Path, cluster: Cluster | None) -> Workload:
+def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
     """Read a file of jobs. Raises ``InputError`` with file, line and field for every mistake."""
     if cluster is None:
         raise InputError("a file of jobs has no cluster", hint="give --cluster FILE", file=str(path))
@@ -55,7 +55,7 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
         raise InputError("is not a text file", hint="YAML in UTF-8", file=str(path)) from error
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot be read: {error}", file=str(path)) from error
-    reader = _Reader(document, cluster)
+    reader = _EntryReader(document, cluster)
     if reader.errors:
         # Where there are no jobs there is no line.
         there = "jobs" in document
@@ -74,10 +74,10 @@ class _Times:
     line: int
 
 
-class _Reader:
+class _EntryReader:
     """The entries of a file, and all their mistakes."""
 
-    def __init__(self, document: Mapping[str, Any], cluster: Cluster) -> None:
+    def __init__(self, document: Mapping[str, Any], cluster: SimulatedCluster) -> None:
         self.errors: list[InputError] = []
         self._cluster = cluster
         self._times: list[_Times] = []  # as the jobs that are read: the steps of a dag follow it

@@ -18,14 +18,14 @@ from cress.simulator.traces.mixed_batch import add_arrays, add_crons, add_dags
 from cress.simulator.traces.mixed_parameters import parse
 from cress.simulator.traces.mixed_rows import Rows
 from cress.simulator.traces.mixed_services import add_databases, add_services, groups_of
-from cress.simulator.workload import Cluster, Workload
+from cress.simulator.workload import SimulatedCluster, Workload
 
 GIB = 2**30
 DIMENSIONS = Dimensions()
 CORES, MEMORY = 32, 128  # of a node, GiB
 
 
-def load(text: str, cluster: Cluster | None, seed: int) -> Workload:
+def load(text: str, cluster: SimulatedCluster | None, seed: int) -> Workload:
     """Generate the workload of these parameters; ``cluster`` replaces the generated one."""
     chosen = parse(text)
     own = cluster or cluster_of(chosen.nodes)
@@ -47,7 +47,7 @@ def load(text: str, cluster: Cluster | None, seed: int) -> Workload:
     return tidy(rows.workload("mixed", own, groups_of(chosen, curves, constant, own.total()[0])))
 
 
-def cluster_of(count: int) -> Cluster:
+def cluster_of(count: int) -> SimulatedCluster:
     """Return so many equal nodes."""
     capacity = DIMENSIONS.vector(cpu=CORES * 1000, memory=MEMORY * GIB)
-    return Cluster(DIMENSIONS, tuple(Node(name=f"node{i + 1:04d}", capacity=capacity) for i in range(count)))
+    return SimulatedCluster(DIMENSIONS, tuple(Node(name=f"node{i + 1:04d}", capacity=capacity) for i in range(count)))

@@ -6,7 +6,7 @@ import numpy as np
 
 from cress.model.family import Cron
 from cress.model.job import JobType
-from cress.simulator.traces.mixed_parameters import Parameters
+from cress.simulator.traces.mixed_parameters import MixedParameters
 from cress.simulator.traces.mixed_rows import Rows
 from cress.simulator.traces.mixed_services import names_of
 
@@ -24,7 +24,7 @@ CRONS = 6  # cron jobs of each group
 class _Shapes:
     """Draws tasks: cores, GiB, run time in seconds and number."""
 
-    def __init__(self, rng: np.random.Generator, chosen: Parameters) -> None:
+    def __init__(self, rng: np.random.Generator, chosen: MixedParameters) -> None:
         self._rng, self._chosen = rng, chosen
 
     def draw(self) -> tuple[int, int, int, int]:
@@ -45,7 +45,7 @@ def _moment(rng: np.random.Generator, days: int, hours: tuple[int, int], share: 
     return day + int(rng.integers(DAY))
 
 
-def add_arrays(rows: Rows, rng: np.random.Generator, chosen: Parameters, work: float) -> None:
+def add_arrays(rows: Rows, rng: np.random.Generator, chosen: MixedParameters, work: float) -> None:
     """Add arrays until they reserve so many core seconds; the last one is the first above."""
     shapes, names = _Shapes(rng, chosen), names_of("batch", chosen.groups)
     i = 0
@@ -60,7 +60,7 @@ def add_arrays(rows: Rows, rng: np.random.Generator, chosen: Parameters, work: f
         )
 
 
-def add_dags(rows: Rows, rng: np.random.Generator, chosen: Parameters, work: float) -> None:
+def add_dags(rows: Rows, rng: np.random.Generator, chosen: MixedParameters, work: float) -> None:
     """Add dags of steps one after the other until they reserve so many core seconds; the last one is the first
     above.
     """
@@ -88,7 +88,7 @@ def add_dags(rows: Rows, rng: np.random.Generator, chosen: Parameters, work: flo
             )
 
 
-def add_crons(rows: Rows, rng: np.random.Generator, chosen: Parameters, work: float) -> None:
+def add_crons(rows: Rows, rng: np.random.Generator, chosen: MixedParameters, work: float) -> None:
     """Add cron jobs that run once a day or each hour and reserve so many core seconds together, about.
 
     The shares of those that run by night are of their work. Run time and size are drawn; the number of tasks follows

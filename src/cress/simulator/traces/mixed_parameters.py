@@ -9,7 +9,7 @@ from cress.simulator.traces.parameters import parse_parameters
 
 
 @dataclass(frozen=True)
-class Parameters:
+class MixedParameters:
     """Parameters of a mixed workload.
 
     ``services``, ``databases``, ``dags`` and ``cron`` are shares of the reserved core hours; batch arrays are the rest.
@@ -57,9 +57,9 @@ SHARES = {
 FROM_ZERO = {"spread", "surges", "apart", "peak"}
 
 
-def parse(text: str) -> Parameters:
+def parse(text: str) -> MixedParameters:
     """``nodes=40,night=0.5`` as parameters. Raises ``InputError`` naming the parameter."""
-    chosen = parse_parameters("mixed", text, Parameters(), SHARES, FROM_ZERO)
+    chosen = parse_parameters("mixed", text, MixedParameters(), SHARES, FROM_ZERO)
     place = f"mixed:{text}"
     if chosen.services + chosen.databases + chosen.dags + chosen.cron > 1 + 1e-9:
         raise InputError(

@@ -11,7 +11,7 @@ from cress.model.job import Condition, Job
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import DAY, SECOND
 from cress.simulator.trace_notes import TraceNotes
-from cress.simulator.workload import NO_LIMIT, Cluster, Workload, template
+from cress.simulator.workload import NO_LIMIT, SimulatedCluster, Workload, template
 
 GIB = 2**30
 MONDAY = 18 * DAY  # 1970-01-19, 00:00 UTC: when second 0 is
@@ -83,7 +83,7 @@ class Rows:
         """Have a service at another task count from this time on."""
         self._scales.append((time * SECOND, position, tasks))
 
-    def workload(self, name: str, cluster: Cluster, groups: Sequence[Group]) -> Workload:
+    def workload(self, name: str, cluster: SimulatedCluster, groups: Sequence[Group]) -> Workload:
         """Return the jobs in order of submission."""
         n = len(self)
         column = {key: np.array(values, dtype=np.int64) for key, values in self._columns.items()}

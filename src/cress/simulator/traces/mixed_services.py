@@ -8,7 +8,7 @@ from cress.model.family import Database, Service
 from cress.model.group import Group, Quota, QuotaWindow
 from cress.model.job import JobType
 from cress.simulator.series import Floats
-from cress.simulator.traces.mixed_parameters import Parameters
+from cress.simulator.traces.mixed_parameters import MixedParameters
 from cress.simulator.traces.mixed_rows import Rows
 
 HOUR, DAY_HOURS = 3600, 24
@@ -26,7 +26,7 @@ def names_of(kind: str, count: int) -> list[str]:
     return [f"{kind}{i + 1}" for i in range(count)]
 
 
-def day_curve(chosen: Parameters, peak: float) -> Floats:
+def day_curve(chosen: MixedParameters, peak: float) -> Floats:
     """Return the wanted tasks of each hour ``[24]`` as a share of the highest number: a wave that is highest at
     ``peak``.
 
@@ -38,7 +38,7 @@ def day_curve(chosen: Parameters, peak: float) -> Floats:
     return curve
 
 
-def add_services(rows: Rows, rng: np.random.Generator, chosen: Parameters, work: float) -> Floats:
+def add_services(rows: Rows, rng: np.random.Generator, chosen: MixedParameters, work: float) -> Floats:
     """Add services that reserve so many core seconds without their surges; return the cores that each group wants in
     each hour ``[groups, 24]``.
     """
@@ -72,7 +72,7 @@ def add_services(rows: Rows, rng: np.random.Generator, chosen: Parameters, work:
 
 
 def _changes(
-    rng: np.random.Generator, chosen: Parameters, usual: np.ndarray[tuple[int], np.dtype[np.int64]]
+    rng: np.random.Generator, chosen: MixedParameters, usual: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> list[tuple[int, int]]:
     """Return the changes of one service's task count after its start: each hour, and when a surge begins and ends."""
     end = chosen.days * DAY_HOURS * HOUR
@@ -93,7 +93,7 @@ def _changes(
     return found
 
 
-def add_databases(rows: Rows, chosen: Parameters, work: float) -> Floats:
+def add_databases(rows: Rows, chosen: MixedParameters, work: float) -> Floats:
     """Add databases that reserve so many core seconds, rounded to whole tasks; return the cores of each group."""
     tasks = round(work / (chosen.days * DAY_HOURS * HOUR) / DATABASE_CORES)
     names = names_of("services", chosen.groups)
@@ -115,7 +115,7 @@ def add_databases(rows: Rows, chosen: Parameters, work: float) -> Floats:
     return found
 
 
-def groups_of(chosen: Parameters, wanted: Floats, constant: Floats, total: int) -> tuple[Group, ...]:
+def groups_of(chosen: MixedParameters, wanted: Floats, constant: Floats, total: int) -> tuple[Group, ...]:
     """Return the groups.
 
     What a group of services is guaranteed changes each hour with what they want; the others have a small quota.

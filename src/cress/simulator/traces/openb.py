@@ -17,7 +17,7 @@ from cress.model.node import Device, Node
 from cress.model.resources import Dimensions
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.table import Columns, read_csv, workload_of
-from cress.simulator.workload import Cluster, Workload
+from cress.simulator.workload import SimulatedCluster, Workload
 
 GPU = "gpu"
 MIB = 2**20
@@ -41,7 +41,7 @@ def is_pods(header: Sequence[str]) -> bool:
     return set(POD_COLUMNS) <= set(header)
 
 
-def load_nodes(text: str, file: str) -> Cluster:
+def load_nodes(text: str, file: str) -> SimulatedCluster:
     """The cluster of this list: every GPU is a device, its model an attribute.
 
     Raises ``InputError`` for every mistake.
@@ -63,7 +63,7 @@ def load_nodes(text: str, file: str) -> Cluster:
         raise errors[0] if len(errors) == 1 else InputErrors(errors)
     if not nodes:
         raise InputError("no nodes in it", hint="a row a node", file=file)
-    return Cluster(dimensions, tuple(nodes))
+    return SimulatedCluster(dimensions, tuple(nodes))
 
 
 def _node(row: Mapping[str | None, str | None], dimensions: Dimensions, seen: set[str]) -> Node:
@@ -89,7 +89,7 @@ def _amount(text: str | None, column: str) -> int:
     return int(word)
 
 
-def load(path: Path, cluster: Cluster | None) -> Workload:
+def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
     """Read a list of pods. Raises ``InputError`` without a cluster and when no pod is left."""
     if cluster is None:
         raise InputError(

@@ -25,7 +25,7 @@ from cress.model.times import SECOND
 from cress.simulator.dependencies import in_order
 from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
-from cress.simulator.workload import UNDATED_START, After, Cluster, Ints, Workload
+from cress.simulator.workload import UNDATED_START, After, Ints, SimulatedCluster, Workload
 
 FIELDS = 18
 # Columns from 0: job, submit, run, allocated processors, requested processors, requested time, user
@@ -38,7 +38,7 @@ Floats = npt.NDArray[np.float64]
 CORE = 1000
 
 
-def load(path: Path, cluster: Cluster | None) -> Workload:
+def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
     """Read a log. Raises ``InputError`` when the file cannot be read or holds no job at all."""
     text = _read(path)
     notes = TraceNotes()
@@ -144,7 +144,7 @@ def _workload(
     table: Floats,
     line: Ints,
     header: dict[str, str],
-    cluster: Cluster | None,
+    cluster: SimulatedCluster | None,
     notes: TraceNotes,
     feedback: _Feedback,
 ) -> Workload:
@@ -257,9 +257,9 @@ def _integer(text: str) -> int:
     return int(word) if word.isdigit() else 0
 
 
-def _one_node(processors: int) -> Cluster:
+def _one_node(processors: int) -> SimulatedCluster:
     dimensions = Dimensions()
-    return Cluster(dimensions, (Node(name="machine", capacity=dimensions.vector(cpu=processors * CORE)),))
+    return SimulatedCluster(dimensions, (Node(name="machine", capacity=dimensions.vector(cpu=processors * CORE)),))
 
 
 def _clock(header: dict[str, str]) -> tuple[int, tzinfo]:

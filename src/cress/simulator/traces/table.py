@@ -24,7 +24,7 @@ from cress.simulator.dependencies import in_order
 from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.jobkeys import COLUMNS, WITH_TASKS, template_of
-from cress.simulator.workload import NO_LIMIT, After, Cluster, Ints, Workload, template
+from cress.simulator.workload import NO_LIMIT, After, Ints, SimulatedCluster, Workload, template
 
 Cell: TypeAlias = str | int | float | bool | None
 Columns: TypeAlias = dict[str, Sequence[Cell]]
@@ -54,7 +54,7 @@ FALSE = {"false", "no", "0", "n", "f", ""}
 LATEST = 36_500 * DAY
 
 
-def load(path: Path, cluster: Cluster | None) -> Workload:
+def load(path: Path, cluster: SimulatedCluster | None) -> Workload:
     """Read a table of jobs. Raises ``InputError`` for missing columns and when no job is left."""
     if cluster is None:
         raise InputError("a table of jobs has no cluster", hint="give --cluster FILE", file=str(path))
@@ -217,7 +217,9 @@ def _duration(text: str) -> int:
     return value
 
 
-def workload_of(path: Path, columns: Columns, lines: list[int], cluster: Cluster, notes: TraceNotes) -> Workload:
+def workload_of(
+    path: Path, columns: Columns, lines: list[int], cluster: SimulatedCluster, notes: TraceNotes
+) -> Workload:
     """The workload of a table with the columns of docs/simulate.md, each row from a line of the file."""
     rows = _Rows(columns, lines, notes)
     dimensions = cluster.dimensions
@@ -319,7 +321,7 @@ def _after(ids: list[str], rows: _Rows) -> After | None:
     return tuple(found)
 
 
-def _templates(rows: _Rows, cluster: Cluster) -> tuple[tuple[Job, ...], Ints | None]:
+def _templates(rows: _Rows, cluster: SimulatedCluster) -> tuple[tuple[Job, ...], Ints | None]:
     """The distinct templates of the rows' job keys, and the index of that of each row."""
     names = [name for name in COLUMNS if name in rows.columns]
     if not names:
