@@ -34,13 +34,13 @@ import sys
 from pathlib import Path
 from cress.center import run
 from cress.model.access import Visibility
-from cress.center.settings import Settings
+from cress.center.settings import CenterSettings
 from cress.model.resources import Dimensions
 data, port, pipe, host, option, dimension, topology, groups, zone, socket, visibility, store, files, more = sys.argv[1:]
 if files:
     import resource
     resource.setrlimit(resource.RLIMIT_NOFILE, (int(files), int(files)))
-sys.exit(run.run_center(Settings(
+sys.exit(run.run_center(CenterSettings(
     data=Path(data), port=int(port), parent_pipe=pipe == "pipe", host=host,
     options=tuple(option.split()), dimensions=Dimensions((dimension,) if dimension else ()),
     topology=Path(topology) if topology else None, groups=Path(groups) if groups else None, zone=zone,

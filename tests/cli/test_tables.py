@@ -550,8 +550,8 @@ def on_a_terminal(code: str, **environment: str) -> str:
 
 
 SHOW = """
-from cress.cli.tables import Column, show, state
-columns = [Column("ID", right=True), Column("STATE"), Column("REASON", gives=True)]
+from cress.cli.tables import TableColumn, show, state
+columns = [TableColumn("ID", right=True), TableColumn("STATE"), TableColumn("REASON", gives=True)]
 show(columns, [["12", state("failed"), "[red]" + "very " * 30 + "long"]])
 """
 
@@ -616,8 +616,8 @@ def test_columns_are_chosen_by_their_names_in_any_order() -> None:
 
 
 TOO_NARROW = """
-from cress.cli.tables import Column, Selection, show
-columns = [Column("ID"), Column("USER", hides=1), Column("STATE"), Column("NODE")]
+from cress.cli.tables import TableColumn, Selection, show
+columns = [TableColumn("ID"), TableColumn("USER", hides=1), TableColumn("STATE"), TableColumn("NODE")]
 show(columns, [["12", "somebody", "x" * 30, "y" * 30]], Selection(wide=WIDE))
 """
 

@@ -54,10 +54,10 @@ TOKEN = "the-token"
 # What starts an agent: its settings as JSON.
 PROGRAM = """
 import json, pathlib, sys
-from cress.executor import Settings, run
+from cress.executor import ExecutorSettings, run
 settings = json.loads(sys.argv[1])
 settings["directory"] = pathlib.Path(settings["directory"])
-sys.exit(run(Settings(**settings)))
+sys.exit(run(ExecutorSettings(**settings)))
 """
 
 

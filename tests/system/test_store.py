@@ -214,8 +214,8 @@ def test_a_store_of_somebody_else_is_one_sentence(bare: Cluster) -> None:
     # Other users may not run this Python, perhaps: it drops its rights when it has all that it needs.
     program = (
         "import encodings.idna, os, sys; from pathlib import Path; from cress.center.run import run_center; "
-        "from cress.center.settings import Settings; os.setuid(int(sys.argv[1])); "
-        "sys.exit(run_center(Settings(data=Path(sys.argv[2]))))"
+        "from cress.center.settings import CenterSettings; os.setuid(int(sys.argv[1])); "
+        "sys.exit(run_center(CenterSettings(data=Path(sys.argv[2]))))"
     )
     command = [sys.executable, "-c", program, str(nobody), str(bare.data)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=bare.environment)
