@@ -242,3 +242,15 @@ def test_every_unit_within_its_quota_starts_within_the_bound(
         assert story.started[unit.name] - at <= (ahead + 1) * (20 + longest), unit.name
     # Who was due is not stopped at once by the next one of its group.
     assert all(ran >= 20 for ran in story.due_ran)
+
+
+@pytest.mark.parametrize("at", [306, 400, 500])
+def test_small_jobs_of_its_own_group_do_not_start_for_ever_before_a_wide_one_of_the_size_of_the_quota(at: int) -> None:
+    """Both groups are at their quotas all the time: the wide job starts when its group has nothing else."""
+    world = World(
+        group("b", 2, "Capacity"), group("c", 2, "Capacity"), nodes=nodes(1, cpu=4), check=False, drain_after=FAST
+    )
+    wide = job("wide").cpu(2).group("b").user("zoe").limit(40).priority(1)
+    arrivals = stream("b", 170, 7, 24, limited=True) + stream("c", 100, 11, 40, priority=2, limited=True)
+    story = play(world, [*arrivals, (at, wide, 40)])
+    assert story.started["wide"] <= at + 2 * (20 + 40)

@@ -191,12 +191,13 @@ class Cycle(MakingRoom):
                 self._maybe_drain(offered, ahead, now)
         return False
 
-    def _serve_owed(self, ahead: Ahead, blocked: list[JobEntry], now: int) -> bool:
+    def _serve_owed(self, ahead: Ahead, blocked: list[JobEntry], now: int, *, due: GroupState | None = None) -> bool:
         """Let groups that may take room have what they are guaranteed before others start anything above their quotas;
         return whether anything was decided.
 
         Else the very next step would take that back. Units within quotas come first, as what goes beyond one can be
-        taken too.
+        taken too. Before a ``due`` unit that is as large as its group's quota, its own group is not served: others of
+        the group would take the room again and again for which it waits.
         """
         if self._served == self.pass_number or not self.groups.several_wait():
             return False
@@ -206,12 +207,16 @@ class Cycle(MakingRoom):
         by_share = not (inner or self._order or self.groups.kinds or self.groups.timed)
         for rights in (Rights.QUOTA, Rights.OWN, Rights.ABOVE) if inner else (Rights.QUOTA, Rights.OWN):
             for group in self._groups_in_order(now):
-                if self._may_be_owed(group, rights, now):
+                if group is not due and self._may_be_owed(group, rights, now):
                     group.visited, before = self.pass_number, group.held_to
                     group.held_to = rights
+                    head = group.policy.head()
                     decided = self._consider(group, ahead, blocked, now)
                     group.held_to = before
                     if decided:
+                        if head is not None and head.queued and self.may_be_within_quota(head):
+                            # Others of its group started before it: it would never be the first blocked one of a pass.
+                            self._wake_at(self.turns.note(head, now))
                         return True
                 elif by_share and not group.below_quota:
                     # No later one is below its quota.
@@ -313,8 +318,10 @@ class Cycle(MakingRoom):
             group = job.group
             if self.fit.waits_for_node(job.shape) or self._passed_over(job, now) or self._is_forbidden(job):
                 continue
-            if not self.is_within_quota(job) and self._serve_owed(ahead, [], now):
-                return True
+            if not self.is_within_quota(job):
+                own = group if self.may_be_within_quota(job) else None
+                if self._serve_owed(ahead, [], now, due=own):
+                    return True
             if not group.policy.plans:
                 self._due_starts = True
                 started = self._try(job, ahead, now)
