@@ -222,7 +222,9 @@ def test_a_dag_is_resumed_from_where_it_failed(tmp_path: Path) -> None:
     async def story(center: Inside) -> None:
         await center.join()
         dag = await center.submit(**DAG)
-        assert (await center.call("POST", f"/v1/jobs/{dag}/resume", {}, 409))["message"].startswith("job 1 is not over")
+        assert (await center.call("POST", f"/v1/jobs/{dag}/resume", {}, 409))["message"].startswith(
+            "job 1 has not ended"
+        )
         await center.end(2)
         view = await center.get(f"/v1/jobs/{dag}")
         assert (view["state"], view["tasks"]["total"], view["tasks"]["succeeded"]) == ("running", 3, 1)

@@ -445,7 +445,7 @@ def test_one_user_cannot_fill_a_center(own: Center) -> None:
         answer = greedy.post("/v1/jobs", json=many)
         assert answer.status_code == 409
         assert answer.json()["message"] == (
-            "greedy would have 80,000,000 tasks that are not over (at most 50,000,000 of one user; wait for "
+            "greedy would have 80,000,000 tasks that wait or run (at most 50,000,000 of one user; wait for "
             "some to end, "
             "or ask an operator (--user-tasks))"
         )

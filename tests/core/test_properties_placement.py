@@ -150,7 +150,7 @@ class Watch:
             self.seen["dependencies"] += 1
 
 
-@examples(4)
+@examples(3)
 @given(SETTINGS, operations(PLACED))
 def test_every_start_satisfies_what_its_job_asks_of_what_runs_where(setting: Setting, story: list[Operation]) -> None:
     Player(setting, budget=1, watch=Watch()).play(story)
@@ -222,7 +222,7 @@ def test_chains_of_jobs_on_nodes_that_fail_are_restarted_together_and_nothing_is
     assert watch.seen["together"] > 20
 
 
-@examples(6)
+@examples(3)
 @given(SETTINGS, operations(PLACED), st.booleans())
 def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[Operation], often: bool) -> None:
     player = Player(setting, check=False)

@@ -24,6 +24,7 @@ from cress.model.options import Options
 from cress.model.resources import Dimensions
 from tests.core.settings import EVERYTHING, Operation, Setting, operations, settings_of_any_kind
 from tests.core.stories import Player, replay
+from tests.examples import examples
 
 # --- a flat file with and without the tree --------------------------------------------------------------------------
 
@@ -193,6 +194,7 @@ def test_no_start_goes_beyond_a_max_quota(setting: Setting, story: list[Operatio
     Player(setting, check=False, budget=1, watch=watch).play([each for each in story if each[0] not in kinds])
 
 
+@examples(4)
 @given(
     # Where a blocked unit ends the pass, deadlines may put a group below its quota behind one that is held.
     setting=st.one_of(

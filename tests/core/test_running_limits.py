@@ -20,6 +20,7 @@ from cress.model.resources import Dimensions
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
 from tests.core.settings import EVERYTHING, PLACED, Operation, Setting, operations, settings_of_any_kind
 from tests.core.stories import Player, replay
+from tests.examples import examples
 
 POLICIES = ("FIFO", "Priority", "Capacity", "BackFill", "conservative", "predicted", "Urgency", "EDF")
 
@@ -278,6 +279,7 @@ def test_no_start_exceeds_a_limit_of_a_group_that_holds_others(setting: Setting,
     Player(setting, watch=watching).play(story)
 
 
+@examples(4)
 @given(setting=settings_of_any_kind(limited=True, constrained=True, placed=True), story=operations(PLACED))
 def test_no_start_exceeds_a_limit_where_jobs_depend_on_each_other(setting: Setting, story: list[Operation]) -> None:
     Player(setting, watch=watching).play(story)

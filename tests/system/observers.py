@@ -176,7 +176,7 @@ class Caller(User):
         except NotFound:
             result = ABSENT
         except Refused as error:
-            assert "alive" in str(error) or "over" in str(error), error
+            assert "has ended" in str(error), error
             result = REFUSED
         except ClientError as error:
             failure = error

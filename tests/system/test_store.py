@@ -60,7 +60,7 @@ def test_after_a_restore_what_runs_is_taken_up_and_no_number_is_given_away_twice
     own.kill_center()
     done = own.cress("store", "restore", own.folder / "backup")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "what was there is in" in done.stdout
+    assert "the earlier store is in" in done.stdout
     assert (own.data / "replaced-1" / "cress.db").exists()
     own.start_center()
     with own.client() as client:

@@ -80,6 +80,7 @@ class Cycle(MakingRoom):
         if self.to_stop:
             # A lease is over because of what was decided.
             self._stop_attempts()
+        self._guarantees = None
         if self.live:
             self.matching.flush()
         return Decisions(decided, more=more)

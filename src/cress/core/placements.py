@@ -69,7 +69,8 @@ class Placements(Ledger):
         self._quota_only = options.behind_blocked == "quota_only"
         self._gate = options.balance_gate == "on"
         # What the guarantees of groups forbid, as of this pass.
-        self._guarantees = Guarantees(self.groups, self.cluster)
+        # What groups are guaranteed at this step of a pass; ``None`` between decisions, when anything may change.
+        self._guarantees: Guarantees | None = None
 
     def _do(self, fact: Decision) -> None:
         """Apply a proposal: it is decided."""
@@ -387,7 +388,10 @@ class Placements(Ledger):
 
     def _is_forbidden(self, job: JobEntry) -> bool:
         """Return whether the guarantees of other groups leave no room for a unit."""
-        return len(self.jobs) > job.group.jobs and self._guarantees.forbid(job)
+        if len(self.jobs) <= job.group.jobs:
+            return False
+        guarantees = self._guarantees or Guarantees(self.groups, self.cluster)
+        return guarantees.forbid(job)
 
     def _fits_in_no_gap(self, job: JobEntry) -> bool:
         """Return whether advance reservations leave a unit no time that is long enough for it."""

@@ -13,8 +13,9 @@ Given = TypeVarTuple("Given")
 
 
 def sleep(seconds: float) -> None:
-    """Wait for so long."""
-    time.sleep(seconds)
+    """Wait for so long; no time is no call, which costs nothing and no library that shifts clocks can refuse."""
+    if seconds > 0:
+        time.sleep(seconds)
 
 
 def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
