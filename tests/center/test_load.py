@@ -77,7 +77,8 @@ def test_a_crowd_hinders_nobody_among_thousands_of_jobs(
     assert memory(center) < 400
     for wire in crowd:
         wire.close()
-    eventually(lambda: files(center) < before - 990)
+    # Some of them were perhaps not accepted yet when they were counted.
+    eventually(lambda: files(center) < before - 900)
     assert center.process.poll() is None
 
 
