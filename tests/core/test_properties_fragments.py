@@ -41,7 +41,7 @@ CONSTRAINED = {**CONSTRAINED, "use": 5}
 PLACED = {**PLACED, "use": 5}
 
 
-@examples(10)
+@examples(4)
 @given(settings_of_any_kind(**LENDING), operations(EVERYTHING))
 def test_whatever_happens_every_invariant_holds(setting: Setting, story: list[Operation]) -> None:
     Player(setting).play(story)

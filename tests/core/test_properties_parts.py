@@ -33,7 +33,7 @@ def test_stories_with_parts_keep_every_invariant(kind: str) -> None:
     """
     fixed, weights = KINDS[kind]
 
-    @examples(4)
+    @examples(3)
     @given(setting=settings_of_any_kind(**fixed, order="share"), story=operations(weights))
     def plays(setting: Setting, story: list[Operation]) -> None:
         Player(setting).play(story)

@@ -269,11 +269,13 @@ def watching(player: Player, decided: list[Decision]) -> Callable[[], None]:
     return lambda: None
 
 
+@examples(4)
 @given(setting=settings_of_any_kind(limited=True), story=operations(EVERYTHING))
 def test_no_start_exceeds_a_limit(setting: Setting, story: list[Operation]) -> None:
     Player(setting, watch=watching).play(story)
 
 
+@examples(4)
 @given(setting=settings_of_any_kind(limited=True, trees=True), story=operations(EVERYTHING))
 def test_no_start_exceeds_a_limit_of_a_group_that_holds_others(setting: Setting, story: list[Operation]) -> None:
     Player(setting, watch=watching).play(story)
