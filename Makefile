@@ -25,7 +25,7 @@ PYTEST := $(BIN)/python tools/run_tests.py
 CODE := src tests tools $(wildcard benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages demo test test-long check format bench lock clean
+.PHONY: help setup packages warm demo test test-long check format bench lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'

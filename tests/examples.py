@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
 from hypothesis import settings
 
 T = TypeVar("T")
@@ -38,6 +39,8 @@ def seed() -> int:
     """Return the seed of this run: ``CRESS_SEED``, or what the tree of the last commit says; 0 without one."""
     given = os.environ.get("CRESS_SEED", "")
     if given:
+        if not given.isdecimal():
+            raise pytest.UsageError(f"CRESS_SEED={given} is not a number; the header of the run to repeat shows it")
         return int(given)
     asked = subprocess.run(
         ["git", "rev-parse", "--verify", "--quiet", "HEAD^{tree}"],

@@ -42,7 +42,7 @@ _LAST = re.compile(r"^(=+ )?.*\b(\d+ (passed|failed|errors?|skipped|deselected)|
 
 def main(arguments: list[str]) -> int:
     """Run both pools, print what they print line by line, and one last line for both; return the exit code."""
-    if any(Path(each.partition("::")[0]).exists() for each in arguments if not each.startswith("-")):
+    if any("/" in each and Path(each.partition("::")[0]).exists() for each in arguments):
         # Some files alone.
         return subprocess.call(_command(2, arguments), cwd=ROOT)
     workers = int(os.environ.get("WORKERS") or 2 * (os.cpu_count() or 1))
@@ -108,4 +108,8 @@ class _Pool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        # Both pools were interrupted as well, and say so themselves.
+        sys.exit(130)

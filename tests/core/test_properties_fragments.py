@@ -54,7 +54,7 @@ def test_with_constraints_and_devices_too(setting: Setting, story: list[Operatio
     Player(setting).play(story)
 
 
-@examples(7)
+@examples(5)
 @given(settings_of_any_kind(**LENDING), operations(EVERYTHING), st.booleans())
 def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[Operation], often: bool) -> None:
     player = Player(setting, check=False)

@@ -192,7 +192,7 @@ def test_long_stories_come_by_everything() -> None:
 
 def test_chains_of_jobs_on_nodes_that_fail_are_restarted_together_and_nothing_is_lost() -> None:
     watch = Watch()
-    for seed in range(12):
+    for seed in range(usual(6, 12)):
         rng = Random(seed)
         watch.ports.clear()
         watch.devices.clear()
@@ -219,7 +219,7 @@ def test_chains_of_jobs_on_nodes_that_fail_are_restarted_together_and_nothing_is
             assert twin.export() == player.core.export()
             player.twins = [twin]
             player.play([(kind, rng.randrange(2**16))])
-    assert watch.seen["together"] > 20
+    assert watch.seen["together"] > usual(10, 20)
 
 
 @examples(3)

@@ -79,7 +79,7 @@ def test_the_same_calls_give_the_same_decisions(setting: Setting, story: list[Op
 
 
 def test_the_order_of_hashes_does_not_matter() -> None:
-    program = "from tests.core.stories import digest; print(digest(range(8), 60))"
+    program = "from tests.core.stories import digest; print(digest(range(4), 40))"
     running = [
         subprocess.Popen(
             [sys.executable, "-c", program],

@@ -14,10 +14,10 @@ from pathlib import Path
 
 BOUNDS = {
     "class names that stand more than once": 20,
-    "methods of the largest class, with those that it inherits": 227,
+    "methods of the largest class, with those that it inherits": 226,
     "lines of the longest function": 182,
     "lines of code that are wider than 120 columns": 93,
-    "tests above their budget": 33,
+    "tests above their budget": 32,
 }
 # A bound may be above what is counted by this share of it.
 SLACK = 0.05

@@ -11,7 +11,7 @@ from cress.core.advance.clearing import cleared, replaced
 from cress.core.advance.gaps import is_kept_off
 from cress.core.combined_restarts import changed_units
 from cress.core.future.reservations import Ahead, drain_due
-from cress.core.groups.guarantees import Guarantees
+from cress.core.groups.guarantees import Guarantees, may_be_within_quota
 from cress.core.groups.running_limits import head_of, within
 from cress.core.groups.urgency_order import by_deadline, by_urgency
 from cress.core.jobs import ClaimEntry, GroupState, JobEntry, Rights
@@ -215,7 +215,7 @@ class Cycle(MakingRoom):
                     decided = self._consider(group, ahead, blocked, now)
                     group.held_to = before
                     if decided:
-                        if head is not None and head.queued and self.may_be_within_quota(head):
+                        if head is not None and head.queued and may_be_within_quota(head, self.cluster):
                             # Others of its group started before it: it would never be the first blocked one of a pass.
                             self._wake_at(self.turns.note(head, now))
                         return True
@@ -320,7 +320,7 @@ class Cycle(MakingRoom):
             if self.fit.waits_for_node(job.shape) or self._passed_over(job, now) or self._is_forbidden(job):
                 continue
             if not self.is_within_quota(job):
-                own = group if self.may_be_within_quota(job) else None
+                own = group if may_be_within_quota(job, self.cluster) else None
                 if self._serve_owed(ahead, [], now, due=own):
                     return True
             if not group.policy.plans:

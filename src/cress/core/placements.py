@@ -478,15 +478,6 @@ class Placements(Ledger):
             return False
         return group.may_take(charge_of_tasks(job, job.shape.size, self.cluster), to_quota=True)
 
-    def may_be_within_quota(self, job: JobEntry) -> bool:
-        """Return whether the next unit of a job is no larger than the quota of its group: it is within the quota once
-        the group has nothing else.
-        """
-        group = job.group
-        charge = charge_of_tasks(job, job.shape.size, self.cluster)
-        # Kinds of nodes that the quota does not name are behind its base.
-        return all(asked <= own for asked, own in zip(charge[: group.base], group.quota, strict=False))
-
     def is_within_rights(self, job: JobEntry, rights: Rights) -> bool:
         """Return whether the next unit of a job is within the quota of its group, or one for which the group, or one
         that it is in, could take room.

@@ -56,7 +56,7 @@ class Guarantees:
         """
         group = job.group
         unit = charge_of_tasks(job, job.shape.size, self._cluster)
-        if all(amount <= quota for amount, quota in zip(unit, group.quota, strict=True)):
+        if _is_up_to_quota(group, unit):
             return None
         if self._groups.tree.inner:
             return self._against_in_tree(job, unit)
@@ -116,6 +116,17 @@ class Guarantees:
             return _demand(node, self._cluster, top.quota)
         inside = [self._demand_up_to(each, top) for each in node.children]
         return [sum(amounts) for amounts in zip(*inside, strict=True)]
+
+
+def may_be_within_quota(job: JobEntry, cluster: Cluster) -> bool:
+    """Return whether the next unit of a job is no larger than the quota of its group: it is within the quota once the
+    group has nothing else.
+    """
+    return _is_up_to_quota(job.group, charge_of_tasks(job, job.shape.size, cluster))
+
+
+def _is_up_to_quota(group: GroupState, unit: tuple[int, ...]) -> bool:
+    return all(amount <= quota for amount, quota in zip(unit, group.quota, strict=True))
 
 
 def measure_of(groups: Groups, node: Amounts, i: int) -> str:
