@@ -3,7 +3,8 @@
 A test without the mark may take as many seconds of processor (of its process and of the programs that it waited for)
 and of time as ``BUDGET`` says. Its own fixtures count, those that it shares with others do not. Machines differ, and
 other programs run beside it. So the budget of a test that is above it becomes wider: by what a fixed piece of work
-takes more than ``REFERENCE``, and its time by what the processors were asked for.
+takes more than ``REFERENCE``, and its time by what the processors were asked for. Stories that are drawn differ from
+commit to commit, and so does what they take: a file with properties has ``DRAWN`` budgets for each test.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Spent(NamedTuple):
 
 
 BUDGET = Spent(3.0, 8.0)
+DRAWN = 3
 
 
 def budget_now() -> Spent:
@@ -118,12 +120,13 @@ class Budget:
         if call.when == "call":
             report.user_properties.append((_PROPERTY, tuple(self._spent)))
             bound = item.get_closest_marker("long") is None and item.nodeid not in self.excepted
-            if report.passed and bound and _is_above(self._spent, BUDGET):
+            times = DRAWN if hasattr(getattr(item, "module", None), "given") else 1
+            if report.passed and bound and _is_above(self._spent, BUDGET, times):
                 budget = budget_now()
-                if _is_above(self._spent, budget):
+                if _is_above(self._spent, budget, times):
                     report.outcome = "failed"
                     report.longrepr = (
-                        f"above its budget: {self._spent}, where {budget} are allowed.\n"
+                        f"above its budget: {self._spent}, where {times} times {budget} are allowed.\n"
                         "Make the test faster, or mark it long."
                     )
         return report
@@ -159,5 +162,5 @@ class Budget:
         terminalreporter.line(f"all tests: {TIMES}")
 
 
-def _is_above(spent: Spent, budget: Spent) -> bool:
-    return spent.processor > budget.processor or spent.wall > budget.wall
+def _is_above(spent: Spent, budget: Spent, times: int) -> bool:
+    return spent.processor > times * budget.processor or spent.wall > times * budget.wall

@@ -222,7 +222,7 @@ def test_in_any_story_every_start_satisfies_the_hard_clauses_and_is_accepted() -
     assert all(seen[kind] for kind in ("spread", "away", "near", "within", "accepted", "tolerated")), seen
 
 
-@examples(5)
+@examples(3)
 @given(settings_of_any_kind(selective=True), operations(CONSTRAINED), st.booleans())
 def test_restored_at_any_moment_a_story_goes_on_alike(setting: Setting, story: list[Operation], often: bool) -> None:
     player = Player(setting, check=False)
