@@ -320,7 +320,8 @@ class Cycle(MakingRoom):
             if self.fit.waits_for_node(job.shape) or self._passed_over(job, now) or self._is_forbidden(job):
                 continue
             if not self.is_within_quota(job):
-                own = group if may_be_within_quota(job, self.cluster) else None
+                # Where quotas name kinds of nodes, its group may be owed another kind meanwhile.
+                own = group if group.kinds is None and may_be_within_quota(job, self.cluster) else None
                 if self._serve_owed(ahead, [], now, due=own):
                     return True
             if not group.policy.plans:
