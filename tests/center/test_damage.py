@@ -252,6 +252,10 @@ def test_a_damaged_file_is_made_good_or_refused(
 def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory whose store knows the secret in it."""
     data = tmp_path_factory.mktemp("known") / "data"
+    data.mkdir(mode=0o700)
+    # Of a secret at random a flipped bit may or may not leave a letter that a secret can have.
+    (data / "token").write_text("a" * 43 + "\n")
+    (data / "token").chmod(0o600)
     with Center(data, forked=True):
         pass
     return data

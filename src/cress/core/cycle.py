@@ -192,23 +192,24 @@ class Cycle(MakingRoom):
                 self._maybe_drain(offered, ahead, now)
         return False
 
-    def _serve_owed(self, ahead: Ahead, blocked: list[JobEntry], now: int, *, due: GroupState | None = None) -> bool:
+    def _serve_owed(self, ahead: Ahead, blocked: list[JobEntry], now: int, *, due: JobEntry | None = None) -> bool:
         """Let groups that may take room have what they are guaranteed before others start anything above their quotas;
         return whether anything was decided.
 
         Else the very next step would take that back. Units within quotas come first, as what goes beyond one can be
-        taken too. Before a ``due`` unit that is as large as its group's quota, its own group is not served: others of
-        the group would take the room again and again for which it waits.
+        taken too. Of the group of a ``due`` unit that is as large as its quota only that unit is served: others of the
+        group would take the room again and again for which it waits.
         """
         if self._served == self.pass_number or not self.groups.several_wait():
             return False
         self._served = self.pass_number
         self._takes_turns = True
+        self._only = due
         inner = bool(self.groups.tree.inner)
         by_share = not (inner or self._order or self.groups.kinds or self.groups.timed)
         for rights in (Rights.QUOTA, Rights.OWN, Rights.ABOVE) if inner else (Rights.QUOTA, Rights.OWN):
             for group in self._groups_in_order(now):
-                if group is not due and self._may_be_owed(group, rights, now):
+                if self._may_be_owed(group, rights, now):
                     group.visited, before = self.pass_number, group.held_to
                     group.held_to = rights
                     head = group.policy.head()
@@ -321,8 +322,10 @@ class Cycle(MakingRoom):
                 continue
             if not self.is_within_quota(job):
                 # Where quotas name kinds of nodes, its group may be owed another kind meanwhile.
-                own = group if group.kinds is None and may_be_within_quota(job, self.cluster) else None
-                if self._serve_owed(ahead, [], now, due=own):
+                own = job if group.kinds is None and may_be_within_quota(job, self.cluster) else None
+                decided = self._serve_owed(ahead, [], now, due=own)
+                self._only = None
+                if decided:
                     return True
             if not group.policy.plans:
                 self._due_starts = True

@@ -69,6 +69,8 @@ class Placements(Ledger):
         self._quota_only = options.behind_blocked == "quota_only"
         self._gate = options.balance_gate == "on"
         # What the guarantees of groups forbid, as of this pass.
+        # The due unit of whose group no other one is offered at this step.
+        self._only: JobEntry | None = None
         # What groups are guaranteed at this step of a pass; ``None`` between decisions, when anything may change.
         self._guarantees: Guarantees | None = None
 
@@ -415,6 +417,9 @@ class Placements(Ledger):
 
     def _passed_over(self, job: JobEntry, now: int) -> bool:
         group = job.group
+        if self._only is not None and group is self._only.group and job is not self._only:
+            group.policy.spared = True
+            return True
         waits_for = self._waits_for_other(job)
         if waits_for is not None:
             group.verdict = waits_for
