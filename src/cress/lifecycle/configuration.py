@@ -6,15 +6,16 @@ from typing import TypeAlias
 
 from cress.core.live_options import LIVE, are_live, changed_names
 from cress.lifecycle.context import Context
-from cress.lifecycle.inputs import ApplyGroups, Configure, Restarted, SetGroup, SetLicences
+from cress.lifecycle.inputs import Configure, Restarted, SetGroup
 from cress.model.errors import InputError, NotAccepted
+from cress.model.events import GroupsApplied, LicencesSet
 from cress.model.option_text import format_option
 from cress.model.options import Options
 from cress.model.revisions import MOST_CHARACTERS, MOST_REVISIONS, Revision, format_document
 
 # Inputs that may change the configuration.
-Changing: TypeAlias = Restarted | Configure | ApplyGroups | SetGroup | SetLicences
-CHANGING = (Restarted, Configure, ApplyGroups, SetGroup, SetLicences)
+Changing: TypeAlias = Restarted | Configure | GroupsApplied | SetGroup | LicencesSet
+CHANGING = (Restarted, Configure, GroupsApplied, SetGroup, LicencesSet)
 # Options of which executors were told at a start.
 FIXED = ("term", "term_margin")
 # Jobs and running tasks with which the scheduler may be built anew: 20,000 take about two seconds.
@@ -82,7 +83,7 @@ def note(context: Context, each: Changing) -> None:
     number, text = last(context), document(context)
     if number and revisions[number].text == text:
         return
-    by = "" if isinstance(each, Restarted) else each.by
+    by = "" if isinstance(each, Restarted | LicencesSet) else each.by
     revisions[number + 1] = Revision(number=number + 1, utc=context.utc, by=by, what=_what(each), text=text)
     size = sum(len(revision.text) for revision in revisions.values())
     for old in list(revisions)[:-2]:
@@ -98,10 +99,10 @@ def _what(each: Changing) -> str:
             return "start of the center"
         case Configure():
             return each.what
-        case ApplyGroups():
+        case GroupsApplied():
             return "groups applied" if each.by else "file of groups"
         case SetGroup():
             changes = ", ".join(f"{key}-" if text is None else f"{key}={text}" for key, text in each.values)
             return f"group {each.name}: {changes}"
-        case SetLicences():
+        case LicencesSet():
             return "licences"

@@ -22,35 +22,26 @@ from cress.lifecycle.effects import Halt, StepResult
 from cress.lifecycle.facts import Configured, Facts, Widened, told_of
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import (
-    ApplyGroups,
     Cancel,
     Configure,
-    Cordon,
     DataFound,
     Declare,
     Drain,
     Hold,
     Input,
-    LoadReported,
-    LocateData,
     NodeDead,
     NodeJoined,
     NodeLeft,
-    Ports,
     Rebalance,
     ReleaseLeases,
     RenewLeases,
     Reported,
-    Reserve,
     Restarted,
     Scale,
     SetGroup,
-    SetLicences,
     SetNode,
-    SetRacks,
     StopMoves,
     Submit,
-    Unreserve,
     Update,
     UseLease,
 )
@@ -73,7 +64,19 @@ from cress.lifecycle.tables.tables import Tables, place
 from cress.lifecycle.tables.timers import DRAIN, MEASURED, MOVES, OF_DEADLINES, REST, TERM
 from cress.model.decisions import Preempt, Start, Stop
 from cress.model.errors import InputError, NotAccepted
-from cress.model.events import ClockSet, GroupsApplied, LicencesSet, ZoneSet
+from cress.model.events import (
+    AdvanceReservationRemoved,
+    AdvanceReserved,
+    ClockSet,
+    DataLocated,
+    GroupsApplied,
+    LicencesSet,
+    LoadSeen,
+    NodeCordoned,
+    PortsSeen,
+    RacksSet,
+    ZoneSet,
+)
 from cress.model.group import DEFAULT_GROUP
 from cress.model.groups.change import changed, with_closing_times, without_times
 from cress.model.groups.tree import leaf_names
@@ -213,23 +216,23 @@ class Machine(Context):
                 return updates.update(self, each)
             case Scale():
                 updates.scale(self, each)
-            case NodeJoined() | NodeLeft() | NodeDead() | Ports() | SetNode():
+            case NodeJoined() | NodeLeft() | NodeDead() | PortsSeen() | SetNode():
                 node_membership.take(self, each)
-            case LoadReported() | LocateData() | DataFound() | SetLicences() | SetRacks():
+            case LoadSeen() | DataLocated() | DataFound() | LicencesSet() | RacksSet():
                 node_observations.take(self, each)
-            case Cordon() | Drain():
+            case NodeCordoned() | Drain():
                 cordons.take(self, each)
-            case ApplyGroups() | SetGroup():
-                self._apply_groups(each if isinstance(each, ApplyGroups) else self.changed_groups(each))
+            case GroupsApplied() | SetGroup():
+                self._apply_groups(each if isinstance(each, GroupsApplied) else self.changed_groups(each))
             case Configure():
                 self._set_configuration(each)
-            case Restarted() | Declare() | Rebalance() | StopMoves() | Reserve() | Unreserve():
+            case Restarted() | Declare() | Rebalance() | StopMoves() | AdvanceReserved() | AdvanceReservationRemoved():
                 self._steer(each)
             case _:
                 access.take(self, each)
         return None
 
-    def _apply_groups(self, applied: ApplyGroups) -> None:
+    def _apply_groups(self, applied: GroupsApplied) -> None:
         self.check_groups(applied)
         kept = leaf_names(applied.groups)
         moves = dict(applied.moves)
@@ -245,7 +248,7 @@ class Machine(Context):
                 self.group_load.add(job.job)
         self.named = self.by_name()
 
-    def changed_groups(self, each: SetGroup) -> ApplyGroups:
+    def changed_groups(self, each: SetGroup) -> GroupsApplied:
         """Return all groups with the change of one. Raises ``InputError``."""
         core = self.core
         configured = core.groups.configured
@@ -257,7 +260,7 @@ class Machine(Context):
             raise InputError(f"there is no group {each.name!r}", hint=one_of(each.name, core.groups.by_name))
         new = changed(old, each.values, configured, accounting=core.options.accounting, dimensions=core.dimensions)
         groups = tuple(new if group is old else group for group in configured)
-        return ApplyGroups(groups=groups, zone=core.groups.own_zone, by=each.by)
+        return GroupsApplied(groups=groups, zone=core.groups.own_zone, by=each.by)
 
     def _set_configuration(self, each: Configure) -> None:
         """Change options, licences and groups, all or nothing."""
@@ -286,9 +289,9 @@ class Machine(Context):
         if each.options.accounting == self.core.options.accounting:  # else quotas are checked as they will be counted
             self.check_groups(_groups_of(each))
 
-    def check_groups(self, applied: ApplyGroups) -> None:
+    def check_groups(self, applied: GroupsApplied) -> None:
         """Raise ``InputError`` if these groups cannot be applied now."""
-        admission.check_groups(self.core, GroupsApplied(applied.groups, applied.moves, applied.zone))
+        admission.check_groups(self.core, applied)
         kept = leaf_names(applied.groups)
         moves = dict(applied.moves)
         for family in self.families.values():
@@ -313,12 +316,14 @@ class Machine(Context):
                 )
             there[into, name] = group
 
-    def _steer(self, each: Restarted | Declare | Rebalance | StopMoves | Reserve | Unreserve) -> None:
+    def _steer(
+        self, each: Restarted | Declare | Rebalance | StopMoves | AdvanceReserved | AdvanceReservationRemoved
+    ) -> None:
         if isinstance(each, Restarted):
             self._restarted(each)
         elif isinstance(each, Declare):
             self._declare(each)
-        elif isinstance(each, Reserve | Unreserve):
+        elif isinstance(each, AdvanceReserved | AdvanceReservationRemoved):
             reserving.take(self, each)
         else:
             rounds.take(self, each)
@@ -446,5 +451,5 @@ class Machine(Context):
         return cls.of(tables, core, stored.now, stored.utc, more=stored.more)
 
 
-def _groups_of(each: Configure) -> ApplyGroups:
-    return ApplyGroups(groups=each.groups, moves=each.moves, zone=each.zone)
+def _groups_of(each: Configure) -> GroupsApplied:
+    return GroupsApplied(groups=each.groups, moves=each.moves, zone=each.zone)

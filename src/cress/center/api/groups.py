@@ -18,8 +18,9 @@ from cress.center.committing.lookup import group_of
 from cress.center.files.group_file import checked_quotas
 from cress.center.process.turns import chunks, in_turns
 from cress.center.views.groups import group_view, inner_view, used_resource
-from cress.lifecycle.inputs import ApplyGroups, SetGroup
+from cress.lifecycle.inputs import SetGroup
 from cress.model.errors import InputError
+from cress.model.events import GroupsApplied
 from cress.model.group import Group
 from cress.model.groups.change import OF_ADMINS, canonical
 from cress.model.groups.check import default_group, with_default_group
@@ -93,7 +94,7 @@ async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> 
     core = committer.machine.core
     moves = checked_moves(committer, body.moves, parsed)
     warnings = checked_quotas(committer.machine, parsed, accounting)
-    applied = ApplyGroups(groups=parsed.groups, moves=moves, zone=parsed.zone, by=user_of(request))
+    applied = GroupsApplied(groups=parsed.groups, moves=moves, zone=parsed.zone, by=user_of(request))
     old, new = _with_default(committer, core.groups.configured), _with_default(committer, parsed.groups)
     changes = diff_groups(old, new, dimensions=core.dimensions, accounting=accounting)
     changes += diff_zones(core.groups.own_zone, parsed.zone)

@@ -19,9 +19,10 @@ from cress.center.committing.lookup import state_of
 from cress.center.process.turns import chunks, in_turns
 from cress.center.views.jobs import is_up, match_views, node_view, resources, used_of, whole_node_view
 from cress.core.diagnostics.match_report import remarks_on
-from cress.lifecycle.inputs import Cordon, Drain, NodeDead
+from cress.lifecycle.inputs import Drain, NodeDead
 from cress.lifecycle.tables.rows import LiveNode
 from cress.model.errors import InputError
+from cress.model.events import NodeCordoned
 from cress.model.records import JobState
 from cress.model.times import SECOND, seconds
 from cress.model.units import one_of
@@ -179,7 +180,9 @@ async def _cordon(request: Request, name: str, *, cordoned: bool) -> Response:
     committer = committer_of(request)
     body = await read(request, CordonBody)
     known_node(committer, name)
-    await committer.submit(Cordon(name=name, cordoned=cordoned, reason=body.reason[:MOST_REASON] if cordoned else ""))
+    await committer.submit(
+        NodeCordoned(name=name, cordoned=cordoned, reason=body.reason[:MOST_REASON] if cordoned else "")
+    )
     return reply(node_view(committer, known_node(committer, name)))
 
 

@@ -21,8 +21,8 @@ from cress.center.executors.local_executors import Locals, recognise
 from cress.center.files.topology import Topology
 from cress.center.tls.node_renewal import renew_node
 from cress.center.web.request_rates import Admissions
-from cress.lifecycle.inputs import SetRacks
 from cress.model.errors import InputError
+from cress.model.events import RacksSet
 from cress.model.times import SECOND
 from cress.protocol.messages import Bulk, ExecData, ExecOver, Hello, LogData, Refused
 from cress.protocol.proof import ProofError
@@ -131,7 +131,7 @@ class Listener:
         committer = self._committer
         known = committer.machine
         if (known.neighbours, known.distances) != (topology.neighbours, topology.distances):
-            committer.post(SetRacks(neighbours=topology.neighbours, distances=topology.distances))
+            committer.post(RacksSet(neighbours=topology.neighbours, distances=topology.distances))
         committer.carry_out(committer.sessions.arrange(topology.racks))
 
     async def stop(self) -> None:

@@ -11,7 +11,6 @@ import msgspec
 
 from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import (
-    ApplyGroups,
     Cancel,
     Configure,
     Declare,
@@ -23,18 +22,16 @@ from cress.lifecycle.inputs import (
     NodeLeft,
     Rebalance,
     Reported,
-    Reserve,
     Restarted,
     Scale,
     SetGroup,
-    SetLicences,
     Submit,
-    Unreserve,
     Update,
 )
 from cress.lifecycle.jobs.reasons import lasting
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.tables.rows import LiveAttempt
+from cress.model.events import AdvanceReservationRemoved, AdvanceReserved, GroupsApplied, LicencesSet
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import JobType
 from cress.model.records import AttemptRecord
@@ -174,7 +171,7 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
     match each:
         case Submit() | Cancel() | Update() | Scale() | Hold():
             yield from _of_job(machine, each, ids, groups)
-        case ApplyGroups():
+        case GroupsApplied():
             yield EventView(at=at, kind="groups.applied", user=each.by)
         case SetGroup():
             changes = ", ".join(f"{key}-" if text is None else f"{key}={text}" for key, text in each.values)
@@ -184,11 +181,11 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
         case Rebalance():
             text = f"{len(each.moves)} moves" + (f" for job {each.job}" if each.job else "")
             yield EventView(at=at, kind="rebalance.begun", user=each.by, text=text)
-        case Reserve() | Unreserve():
+        case AdvanceReserved() | AdvanceReservationRemoved():
             yield _of_reservation(machine, each)
         case Declare():
             yield EventView(at=at, kind="dimensions.declared", text=", ".join(each.dimensions))
-        case SetLicences():
+        case LicencesSet():
             yield of_licences(machine, each.counts)
         case NodeJoined():
             yield EventView(at=at, kind="node.joined", node=each.node.name)
@@ -204,9 +201,9 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
             yield EventView(at=at, kind="center.started", text=f"epoch {each.epoch}")
 
 
-def _of_reservation(machine: Machine, each: Reserve | Unreserve) -> EventView:
+def _of_reservation(machine: Machine, each: AdvanceReserved | AdvanceReservationRemoved) -> EventView:
     at = machine.utc / SECOND
-    if isinstance(each, Unreserve):
+    if isinstance(each, AdvanceReservationRemoved):
         return EventView(at=at, kind="reservation.removed", user=each.by, name=each.name)
     spec = each.reservation
     made = "reservation.changed" if each.replace else "reservation.made"

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from cress.lifecycle.inputs import DataFound, Declare, Input, LoadReported, NodeJoined, NodeLeft, Ports, Reported
+from cress.lifecycle.inputs import DataFound, Declare, Input, NodeJoined, NodeLeft, Reported
 from cress.lifecycle.nodes.load_reports import is_news, sane
 from cress.model.errors import InputError, NotAccepted
+from cress.model.events import LoadSeen, PortsSeen
 from cress.model.node import Load, Local, Node
 from cress.model.reports import Ended, Report
 from cress.model.resources import Dimensions
@@ -281,11 +282,11 @@ class Sessions:
             case AskMaterial():
                 return self._asked(session, message)
             case messages.Ports():
-                self._tell(Ports(name=name, ports=message.ports))
+                self._tell(PortsSeen(name=name, ports=message.ports))
             case messages.Load():
                 load = self.loads[name] = sane(message.load)
                 if is_news(loop.machine, name, load):
-                    self._tell(LoadReported(name=name, load=load))
+                    self._tell(LoadSeen(name=name, load=load))
             case Data():
                 warnings: list[str] = []
                 self._tell(DataFound(name=name, data=data_of(name, message.data, warnings)))
