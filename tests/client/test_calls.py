@@ -15,7 +15,7 @@ from cress.client.calls import PreparedCall
 from cress.client.wire import content_of
 from cress.protocol.calls import CALLS
 from cress.protocol.calls.row import WEBSOCKET, CallRow
-from cress.protocol.moveviews import FreeView, MoveView, PlanView
+from cress.protocol.lease_views import FreeView, MoveView, PlanView
 
 MOVE = MoveView(attempt=7, job=1, task=0, name="etl", group="a", node="n1", to="n2", goal="place")
 FREE = FreeView(nodes=0, devices=0, all_nodes=2, all_devices=0)

@@ -217,7 +217,7 @@ def test_a_follower_goes_on_from_a_snapshot_and_hands_over_to_a_machine() -> Non
 
 RESERVED = AdvanceReservation(name="r", start=1, end=2)
 # What releases up to 0.1 stored of inputs that are events as well.
-STORED_INPUTS: list[tuple[Input, dict[str, Any]]] = [
+STORED_INPUTS: list[tuple[Any, dict[str, Any]]] = [
     (NodeCordoned("n1", True, "disk"), {"type": "Cordon", "name": "n1", "cordoned": True, "reason": "disk"}),
     (NodeCordoned("n1", False), {"type": "Cordon", "name": "n1", "cordoned": False}),
     (PortsSeen("n1", (22, 80)), {"type": "Ports", "name": "n1", "ports": [22, 80]}),

@@ -12,16 +12,19 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, Generic, TypedDict, TypeVar
 
-from cress.protocol.accessviews import (
+from cress.protocol.access_views import (
     AuditPage,
     AuthorityView,
     CallerView,
     JoinedView,
     JoinTokensPage,
     JoinTokenView,
+    KeyRotated,
     LoginView,
     NewJoinToken,
     NewToken,
+    SecretsPage,
+    SecretView,
     TokensPage,
     TokenView,
     UsersPage,
@@ -29,33 +32,34 @@ from cress.protocol.accessviews import (
 )
 from cress.protocol.calls import access_calls, cluster_calls, job_calls, lease_calls
 from cress.protocol.calls.row import CallRow
-from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
-from cress.protocol.leadership import CentersPage, HandedOver
-from cress.protocol.leaseviews import LeasesPage
-from cress.protocol.licenceviews import LicencesPage
-from cress.protocol.moveviews import PlanView, RoundView
-from cress.protocol.reservationviews import ReservationsPage, ReservationView
-from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
-from cress.protocol.views import (
+from cress.protocol.cluster_views import (
     Applied,
-    AppliedJobs,
-    CancelledJobs,
+    ConfiguredView,
+    ConfigView,
     EventView,
     GroupsPage,
-    HeldJobs,
-    JobsPage,
-    JobView,
+    HistoryView,
     NodeSettingsPage,
     NodesPage,
     NodeView,
     PlacesChange,
     PlacesPage,
+    RevisionView,
     StateView,
+    UsagePage,
+)
+from cress.protocol.job_views import (
+    AppliedJobs,
+    CancelledJobs,
+    HeldJobs,
+    JobsPage,
+    JobView,
     SubmittedPage,
     TasksPage,
     TaskView,
-    UsagePage,
 )
+from cress.protocol.leadership import CentersPage, HandedOver
+from cress.protocol.lease_views import LeasesPage, LicencesPage, PlanView, ReservationsPage, ReservationView, RoundView
 
 # A cancel of many jobs may take so much longer than other calls, and a plan for thousands of nodes. Seconds.
 CANCEL_SECONDS, PLAN_SECONDS = 120.0, 60.0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cress.protocol.views import Fault, JobView
+from cress.protocol.job_views import JobView
+from cress.protocol.views import Fault
 
 
 class ClientError(Exception):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cress.protocol.leaseviews import LeaseView
+from cress.protocol.lease_views import LeaseView
 
 
 def changes(known: Mapping[str, LeaseView], now: Mapping[str, LeaseView]) -> list[LeaseView]:

@@ -19,7 +19,7 @@ from cress.lifecycle.inputs import AddToken, RevokeToken, SetUser
 from cress.model.access import Role, Token, User, checked_name, role_of
 from cress.model.errors import InputError
 from cress.model.times import SECOND
-from cress.protocol.accessviews import (
+from cress.protocol.access_views import (
     AuditEntry,
     AuditPage,
     CallerView,

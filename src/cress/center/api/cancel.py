@@ -15,7 +15,7 @@ from cress.center.views.jobs import job_view
 from cress.lifecycle.inputs import Cancel
 from cress.model.records import FINAL, JobRecord, JobState
 from cress.protocol.calls import job_calls
-from cress.protocol.views import CancelledJob, CancelledJobs
+from cress.protocol.job_views import CancelledJob, CancelledJobs
 
 # Jobs of one call; ids that an error names.
 MOST_JOBS = 100_000

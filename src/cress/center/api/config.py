@@ -26,7 +26,7 @@ from cress.model.revisions import Revision, format_document
 from cress.model.times import SECOND
 from cress.protocol.bodies import ConfigBody
 from cress.protocol.calls import cluster_calls
-from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
+from cress.protocol.cluster_views import ConfiguredView, ConfigView, HistoryView, RevisionView
 
 MOST_WHAT = 200
 DOCUMENT = "configuration"

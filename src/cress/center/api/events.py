@@ -15,7 +15,8 @@ from cress.center.api.stream import HEARTBEAT, Stream
 from cress.model.bounds import MOST
 from cress.model.errors import InputError
 from cress.protocol.calls import cluster_calls
-from cress.protocol.views import EventView, to_json
+from cress.protocol.cluster_views import EventView
+from cress.protocol.views import to_json
 
 # Events in one part; a reader needs no more memory than that.
 CHUNK = 256

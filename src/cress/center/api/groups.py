@@ -31,7 +31,7 @@ from cress.model.resources import Dimensions
 from cress.model.units import format_fraction, one_of
 from cress.protocol.bodies import GroupBody, GroupsBody
 from cress.protocol.calls import cluster_calls
-from cress.protocol.views import Applied, GroupsPage
+from cress.protocol.cluster_views import Applied, GroupsPage
 
 # Bytes of a body with a file of groups, in which JSON writes some characters as two; characters of its name.
 MOST_GROUPS = 2 * MAX_CHARACTERS

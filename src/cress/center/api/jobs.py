@@ -43,7 +43,7 @@ from cress.model.times import SECOND
 from cress.model.units import one_of
 from cress.protocol.bodies import SignalBody
 from cress.protocol.calls import job_calls
-from cress.protocol.views import DeadlineView, JobsPage, JobView, Submitted, SubmittedPage, TasksPage
+from cress.protocol.job_views import DeadlineView, JobsPage, JobView, Submitted, SubmittedPage, TasksPage
 from cress.store.base import JobFilter
 
 MOST_WAIT = 3600.0

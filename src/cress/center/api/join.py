@@ -21,7 +21,7 @@ from cress.lifecycle.join_tokens import check_use, uses
 from cress.model.access import MOST_NAME, JoinToken, Role, checked_name
 from cress.model.errors import InputError, NotAccepted
 from cress.model.times import SECOND
-from cress.protocol.accessviews import AuthorityView, JoinedView, JoinTokensPage, JoinTokenView, NewJoinToken
+from cress.protocol.access_views import AuthorityView, JoinedView, JoinTokensPage, JoinTokenView, NewJoinToken
 from cress.protocol.bodies import JoinBody, JoinTokenBody
 from cress.protocol.calls import access_calls
 from cress.protocol.join_tokens import parsed_join_token

@@ -32,7 +32,7 @@ from cress.model.jobfile.job import below
 from cress.model.vectors import parse_vector
 from cress.protocol.bodies import CountBody, UseBody
 from cress.protocol.calls import lease_calls
-from cress.protocol.leaseviews import LeasesPage, LeaseView
+from cress.protocol.lease_views import LeasesPage, LeaseView
 
 # Leases of one page.
 MOST_LEASES = 10_000

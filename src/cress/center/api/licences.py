@@ -10,7 +10,7 @@ from cress.center.api.context import committer_of, sees_number
 from cress.center.api.routes import Routes
 from cress.center.views.licences import licences_page
 from cress.protocol.calls import lease_calls
-from cress.protocol.licenceviews import LicencesPage
+from cress.protocol.lease_views import LicencesPage
 
 router = Routes()
 

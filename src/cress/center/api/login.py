@@ -20,7 +20,7 @@ from cress.center.web.asgi import address_of
 from cress.lifecycle.inputs import AddToken
 from cress.model.access import Role, Token
 from cress.model.errors import NotAccepted
-from cress.protocol.accessviews import LoginView, NewToken
+from cress.protocol.access_views import LoginView, NewToken
 from cress.protocol.bodies import LoginBody
 from cress.protocol.calls import access_calls
 

@@ -18,7 +18,8 @@ from cress.lifecycle.name_service import Place
 from cress.lifecycle.name_table import NamesRevision, PlaceChange, parse_revision
 from cress.model.errors import InputError
 from cress.protocol.calls import cluster_calls
-from cress.protocol.views import PlacesChange, PlacesPage, to_json
+from cress.protocol.cluster_views import PlacesChange, PlacesPage
+from cress.protocol.views import to_json
 
 # Seconds between two messages to one reader: thousands of tasks that start together need a few messages.
 PACE = 0.05

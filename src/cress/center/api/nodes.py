@@ -28,7 +28,7 @@ from cress.model.times import SECOND, seconds
 from cress.model.units import one_of
 from cress.protocol.bodies import Body, CordonBody, DrainBody
 from cress.protocol.calls import cluster_calls
-from cress.protocol.views import DelayView, NodesPage, StateView
+from cress.protocol.cluster_views import DelayView, NodesPage, StateView
 
 MOST_REASON = 1_000
 MOST_NODES = 10_000

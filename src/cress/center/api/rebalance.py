@@ -20,7 +20,7 @@ from cress.model.errors import InputError, NotAccepted
 from cress.model.units import one_of
 from cress.protocol.bodies import RebalanceBody
 from cress.protocol.calls import lease_calls
-from cress.protocol.moveviews import RoundView
+from cress.protocol.lease_views import RoundView
 from cress.protocol.rights import Action
 
 router = Routes()

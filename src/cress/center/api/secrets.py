@@ -14,9 +14,9 @@ from cress.model.access import checked_name
 from cress.model.errors import InputError
 from cress.model.secrets import MOST_VALUE, Owner, Secret, checked_secret_name, secret_id
 from cress.model.times import SECOND
+from cress.protocol.access_views import KeyRotated, SecretsPage, SecretView
 from cress.protocol.bodies import RotateKeyBody, SecretBody
 from cress.protocol.calls import access_calls
-from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
 
 # Bytes of a body with a value of the greatest size, in base64.
 MOST_BODY = MOST_VALUE * 4 // 3 + 4096

@@ -18,7 +18,7 @@ from cress.model.errors import InputError
 from cress.model.times import SECOND
 from cress.model.units import one_of
 from cress.protocol.calls import cluster_calls
-from cress.protocol.views import UsagePage, UsageView
+from cress.protocol.cluster_views import UsagePage, UsageView
 from cress.store.usage import Usage, Used, Weight, add_usage
 
 # Seconds of a span, and the number of spans that are shown without ``since``.

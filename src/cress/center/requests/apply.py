@@ -27,7 +27,7 @@ from cress.model.jobfile.job import JobSpec
 from cress.model.jobfile.reader import below
 from cress.model.records import JobState
 from cress.model.run import Run
-from cress.protocol.views import AppliedJob
+from cress.protocol.job_views import AppliedJob
 from cress.shell.center.runs import same_run
 
 KINDS = (JobType.SERVICE, JobType.DATABASE, JobType.CRON)

@@ -22,7 +22,7 @@ from cress.model.outlook import Outlook, Promise
 from cress.model.records import JobRecord
 from cress.model.run import Run
 from cress.model.times import SECOND
-from cress.protocol.views import DeadlineView
+from cress.protocol.job_views import DeadlineView
 
 # Of the steps of a dag the worst forecast counts; those that wait for others say nothing.
 _WORST_FIRST = (Promise.CANNOT, Promise.AT_RISK, Promise.FINE, Promise.UNKNOWN)

@@ -11,7 +11,9 @@ from cress.model.devices import WHOLE, devices_of, read_back
 from cress.model.node import DISK_KIND, Allocated, Device, Load
 from cress.model.resources import DISK_DIMENSIONS, Dimensions
 from cress.model.units import format_amount
-from cress.protocol.views import DeviceUser, DeviceView, HeldDevice, LoadView, Resources
+from cress.protocol.cluster_views import DeviceUser, DeviceView, LoadView
+from cress.protocol.job_views import HeldDevice
+from cress.protocol.views import Resources
 
 # Most tasks that are shown for one device.
 MOST_USERS = 1_000

@@ -21,8 +21,7 @@ from cress.model.jobfile.submit import parse_jobs
 from cress.model.records import JobRecord, JobState
 from cress.model.run import Run
 from cress.model.times import SECOND
-from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
-from cress.protocol.views import TaskCounts
+from cress.protocol.job_views import CronView, DagView, ServiceView, StepView, TaskCounts
 from cress.store.base import JobFilter
 
 # Moments of a cron job that are shown.

@@ -19,7 +19,7 @@ from cress.model.groups.quota_text import SCALE, format_measures, format_resourc
 from cress.model.groups.timetable import next_change
 from cress.model.resources import Dimensions
 from cress.model.units import format_amount, format_share
-from cress.protocol.views import GroupView, KindView
+from cress.protocol.cluster_views import GroupView, KindView
 
 
 def group_view(committer: Committer, group: GroupState, waiting: int, priority: str) -> GroupView:

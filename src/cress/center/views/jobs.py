@@ -46,19 +46,9 @@ from cress.model.resources import Dimensions, ResourceVector
 from cress.model.run import Run, SecretUse
 from cress.model.times import NEVER, SECOND
 from cress.model.units import format_amount
-from cress.protocol.views import (
-    AttemptView,
-    EstimateView,
-    JobView,
-    MatchView,
-    NodeTask,
-    NodeView,
-    PartView,
-    PlaceView,
-    Resources,
-    TaskCounts,
-    TaskView,
-)
+from cress.protocol.cluster_views import MatchView, NodeTask, NodeView, PlaceView
+from cress.protocol.job_views import AttemptView, EstimateView, JobView, PartView, TaskCounts, TaskView
+from cress.protocol.views import Resources
 
 # Most tasks that are shown for one node.
 MOST_NODE_TASKS = 1_000

@@ -13,7 +13,7 @@ from cress.center.views.jobs import moment, resources
 from cress.lifecycle.tables.timers import TERM
 from cress.model.group import DEFAULT_GROUP
 from cress.model.times import SECOND
-from cress.protocol.leaseviews import LeaseTask, LeaseView
+from cress.protocol.lease_views import LeaseTask, LeaseView
 
 if TYPE_CHECKING:
     from cress.center.committing.committer import Committer

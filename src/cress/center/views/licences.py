@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cress.center.process.turns import chunks, in_turns
-from cress.protocol.licenceviews import LicencesPage, LicenceUse, LicenceView
+from cress.protocol.lease_views import LicencesPage, LicenceUse, LicenceView
 
 if TYPE_CHECKING:
     from cress.center.committing.committer import Committer

@@ -11,7 +11,7 @@ from cress.lifecycle.tables.rounds import Round
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.group import DEFAULT_GROUP
 from cress.model.times import HOUR, SECOND
-from cress.protocol.moveviews import DeviceName, FreeView, MoveView, PlanView, RoundView, StaysView
+from cress.protocol.lease_views import DeviceName, FreeView, MoveView, PlanView, RoundView, StaysView
 
 # µs of a millicore in a core hour.
 CORE_HOUR = 1000 * HOUR

@@ -11,7 +11,8 @@ from cress.model.node_settings import NOTHING_SET, NodeRevision
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.model.units import format_amount
-from cress.protocol.views import NodeReportView, NodeSettingsPage, NodeSettingsView, Resources
+from cress.protocol.cluster_views import NodeReportView, NodeSettingsPage, NodeSettingsView
+from cress.protocol.views import Resources
 
 
 def set_here(node: LiveNode, dimensions: Dimensions) -> tuple[NodeSettingsView | None, NodeReportView | None]:

@@ -12,7 +12,7 @@ from cress.model.advance import AdvanceReservation, known
 from cress.model.advancetext import say_every
 from cress.model.times import NEVER, SECOND
 from cress.model.vectors import format_vector
-from cress.protocol.reservationviews import ReservationsPage, ReservationView
+from cress.protocol.lease_views import ReservationsPage, ReservationView
 
 ACTIVE, COMING, SHORT = "active", "coming", "short"
 

@@ -22,10 +22,9 @@ from cress.client.job_keywords import CallKeys
 from cress.client.jobs import JobFile, JobLike, several
 from cress.client.leader import ANSWER_SECONDS
 from cress.client.retries import RetryBudget
-from cress.protocol.licenceviews import LicenceView
-from cress.protocol.moveviews import PlanView, RoundView
-from cress.protocol.reservationviews import ReservationView
-from cress.protocol.views import AppliedJob, JobView, NodeView, PlaceView, StateView, Submitted
+from cress.protocol.cluster_views import NodeView, PlaceView, StateView
+from cress.protocol.job_views import AppliedJob, JobView, Submitted
+from cress.protocol.lease_views import LicenceView, PlanView, ReservationView, RoundView
 
 R = TypeVar("R")
 # For how long a center may be away, in seconds.

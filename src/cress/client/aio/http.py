@@ -18,33 +18,34 @@ from cress.client.errors import Broken, Elsewhere, Unreachable
 from cress.client.found import found
 from cress.client.leader import LeaderClient, elsewhere, no_leader, pauses
 from cress.protocol.calls import job_calls
-from cress.protocol.configviews import ConfiguredView, ConfigView, RevisionView
-from cress.protocol.leadership import CentersPage, HandedOver
-from cress.protocol.leaseviews import LeasesPage
-from cress.protocol.licenceviews import LicencesPage
-from cress.protocol.logs import Piece
-from cress.protocol.moveviews import PlanView, RoundView
-from cress.protocol.reservationviews import ReservationsPage, ReservationView
-from cress.protocol.views import (
+from cress.protocol.cluster_views import (
     Applied,
-    AppliedJobs,
-    CancelledJobs,
+    ConfiguredView,
+    ConfigView,
     EventView,
     GroupsPage,
-    HeldJobs,
-    JobsPage,
-    JobView,
     NodeSettingsPage,
     NodesPage,
     NodeView,
     PlaceView,
+    RevisionView,
     StateView,
+    UsagePage,
+)
+from cress.protocol.job_views import (
+    AppliedJobs,
+    CancelledJobs,
+    HeldJobs,
+    JobsPage,
+    JobView,
     SubmittedPage,
     TasksPage,
     TaskView,
-    UsagePage,
-    Value,
 )
+from cress.protocol.leadership import CentersPage, HandedOver
+from cress.protocol.lease_views import LeasesPage, LicencesPage, PlanView, ReservationsPage, ReservationView, RoundView
+from cress.protocol.logs import Piece
+from cress.protocol.views import Value
 
 if TYPE_CHECKING:
     import httpx

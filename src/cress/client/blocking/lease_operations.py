@@ -12,7 +12,7 @@ from cress.client.blocking.patient import PatientHttp
 from cress.client.errors import NotFound, Refused, Unauthorized
 from cress.client.lease_changes import changes, job_of
 from cress.model.errors import InputError
-from cress.protocol.leaseviews import LeasesPage, LeaseView
+from cress.protocol.lease_views import LeasesPage, LeaseView
 
 # The center answers as soon as a lease has changed. Seconds.
 LONG_WAIT = 20.0

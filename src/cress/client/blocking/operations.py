@@ -16,7 +16,8 @@ from cress.client.errors import ClientError, JobFailed, Refused
 from cress.client.jobs import JobFile, mapping_of
 from cress.client.waiting import Waiting, because
 from cress.model.records import OVER_WORDS
-from cress.protocol.views import AppliedJob, AttemptView, JobView, NodeView, Submitted, TaskView
+from cress.protocol.cluster_views import NodeView
+from cress.protocol.job_views import AppliedJob, AttemptView, JobView, Submitted, TaskView
 
 # The center answers as soon as a job is over. Seconds.
 LONG_WAIT = 20.0

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from cress.protocol.accessviews import (
+from cress.protocol.access_views import (
     AuditPage,
     AuthorityView,
     CallerView,
     JoinedView,
     JoinTokensPage,
     JoinTokenView,
+    KeyRotated,
     LoginView,
     NewJoinToken,
     NewToken,
+    SecretsPage,
+    SecretView,
     TokensPage,
     TokenView,
     UsersPage,
@@ -20,7 +23,6 @@ from cress.protocol.accessviews import (
 from cress.protocol.bodies import JoinBody, JoinTokenBody, LoginBody, RotateKeyBody, SecretBody, TokenBody, UserBody
 from cress.protocol.calls.row import CallRow
 from cress.protocol.rights import Action
-from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
 
 WHOAMI = CallRow(
     "GET",

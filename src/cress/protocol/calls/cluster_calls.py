@@ -6,21 +6,24 @@ from typing import Any
 
 from cress.protocol.bodies import ConfigBody, CordonBody, DrainBody, GroupBody, GroupsBody, NodeSettingsBody
 from cress.protocol.calls.row import CallRow
-from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
-from cress.protocol.leadership import CentersPage, HandedOver
-from cress.protocol.rights import Action
-from cress.protocol.views import (
+from cress.protocol.cluster_views import (
     Applied,
+    ConfiguredView,
+    ConfigView,
     EventView,
     GroupsPage,
+    HistoryView,
     NodeSettingsPage,
     NodesPage,
     NodeView,
     PlacesChange,
     PlacesPage,
+    RevisionView,
     StateView,
     UsagePage,
 )
+from cress.protocol.leadership import CentersPage, HandedOver
+from cress.protocol.rights import Action
 
 GROUPS = CallRow(
     "GET",

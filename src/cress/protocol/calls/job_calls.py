@@ -6,8 +6,7 @@ from typing import Any
 
 from cress.protocol.bodies import ApplyBody, JobsBody, ScaleBody, SignalBody, SubmitBody
 from cress.protocol.calls.row import CallRow
-from cress.protocol.rights import Action
-from cress.protocol.views import (
+from cress.protocol.job_views import (
     AppliedJobs,
     CancelledJobs,
     HeldJobs,
@@ -17,6 +16,7 @@ from cress.protocol.views import (
     TasksPage,
     TaskView,
 )
+from cress.protocol.rights import Action
 
 SUBMIT = CallRow(
     "POST",

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from cress.protocol.bodies import CountBody, InsideBody, LeaseBody, RebalanceBody, ReserveBody, UseBody
 from cress.protocol.calls.row import CallRow
-from cress.protocol.leaseviews import LeasesPage
-from cress.protocol.licenceviews import LicencesPage
-from cress.protocol.moveviews import PlanView, RoundView
-from cress.protocol.reservationviews import ReservationsPage, ReservationView
+from cress.protocol.job_views import SubmittedPage
+from cress.protocol.lease_views import LeasesPage, LicencesPage, PlanView, ReservationsPage, ReservationView, RoundView
 from cress.protocol.rights import Action
-from cress.protocol.views import SubmittedPage
 
 REQUEST = CallRow(
     "POST",

@@ -23,7 +23,7 @@ from cress.model.errors import NotAccepted
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.run import Run
 from cress.model.times import SECOND
-from cress.protocol.views import EventView
+from cress.protocol.cluster_views import EventView
 from cress.shell.center.dispatch import orders
 from cress.shell.center.effects import (
     Answer,

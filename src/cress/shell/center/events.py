@@ -37,7 +37,7 @@ from cress.model.job import JobType
 from cress.model.records import AttemptRecord
 from cress.model.reports import Report, Started
 from cress.model.times import SECOND
-from cress.protocol.views import EventView
+from cress.protocol.cluster_views import EventView
 from cress.shell.center.event_ring import EventRing
 from cress.shell.center.observations import of_licences, of_notice
 
