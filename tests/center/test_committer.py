@@ -183,11 +183,11 @@ def test_a_center_that_was_replaced_stores_nothing_and_serves_readers(tmp_path: 
         other = SqliteStore(tmp_path / "cress.db")
         saved = other.load()
         other.take_over(saved.epoch, saved.number, saved.cluster)
-        with pytest.raises(NotStored, match=r"\(epoch 1\) is not in charge any more: .* \(epoch 2\)"):
+        with pytest.raises(NotStored, match=r"\(epoch 1\) does not lead any more: .* \(epoch 2\)"):
             await committer.submit(*_submit("second"))
         await _until(lambda: not committer.loop.loading)
         assert list(committer.machine.jobs) == [1]
-        assert "not in charge" in committer.problem
+        assert "does not lead" in committer.problem
         assert (other.load().epoch, other.load().number) == (2, saved.number)
         other.close()
 

@@ -133,7 +133,7 @@ class Cluster:
             if self.peers is not None:
                 return
             # By then it has noticed it, even if it has had nothing to store.
-            self.world.after(pause + self.world.between(SECOND // 100, SECOND), None, self.center.in_charge)
+            self.world.after(pause + self.world.between(SECOND // 100, SECOND), None, self.center.still_leads)
             self.center = None
             self.start_center()
 

@@ -87,7 +87,7 @@ def test_what_is_cancelled_in_the_midst_of_an_update_ends_as_a_whole() -> None:
     assert number in site.over
     assert not site.machine.jobs
     assert not site.machine.timers.times
-    assert not site.machine.standings
+    assert not site.machine.replica_indices
 
 
 def test_an_update_takes_the_place_of_one_that_is_under_way() -> None:

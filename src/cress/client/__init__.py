@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         UsersPage,
         UserView,
     )
+    from cress.protocol.centers import CentersPage, CenterView, HandedOver
     from cress.protocol.cluster_views import (
         Applied,
         ConfiguredView,
@@ -78,7 +79,6 @@ if TYPE_CHECKING:
         TasksPage,
         TaskView,
     )
-    from cress.protocol.leadership import CentersPage, CenterView, HandedOver
     from cress.protocol.lease_views import (
         DeviceName,
         FreeView,
@@ -193,7 +193,7 @@ _PLACES = (
     "cress.protocol.cluster_views",
     "cress.protocol.lease_views",
     "cress.protocol.access_views",
-    "cress.protocol.leadership",
+    "cress.protocol.centers",
 )
 
 

@@ -32,6 +32,7 @@ from cress.protocol.access_views import (
 )
 from cress.protocol.calls import access_calls, cluster_calls, job_calls, lease_calls
 from cress.protocol.calls.row import CallRow
+from cress.protocol.centers import CentersPage, HandedOver
 from cress.protocol.cluster_views import (
     Applied,
     ConfiguredView,
@@ -58,7 +59,6 @@ from cress.protocol.job_views import (
     TasksPage,
     TaskView,
 )
-from cress.protocol.leadership import CentersPage, HandedOver
 from cress.protocol.lease_views import LeasesPage, LicencesPage, PlanView, ReservationsPage, ReservationView, RoundView
 
 # A cancel of many jobs may take so much longer than other calls, and a plan for thousands of nodes. Seconds.

@@ -185,7 +185,7 @@ def _signed_in(login: Login) -> Address:
 
 
 def _listening(urls: list[str]) -> str:
-    """The first of these addresses where somebody listens: of several centers, only the one in charge does."""
+    """The first of these addresses where somebody listens: of several centers, only the leader does."""
     for url in urls[:-1]:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)

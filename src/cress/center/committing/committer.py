@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from cress.center.committing.leader_term import InCharge
+from cress.center.committing.leader_election import LeaderElection
 from cress.center.connections.connection_table import Connections
 from cress.center.connections.start_materials import StartMaterials
 from cress.center.keeping.data_directory import STORE
@@ -85,7 +85,7 @@ class Committer:
         settings: CenterSettings,
         clock: Clock | None = None,
         limits: CommitLimits | None = None,
-        in_charge: InCharge | None = None,
+        election: LeaderElection | None = None,
         secret: bytes = b"",
     ) -> None:
         """``secret`` is the fingerprint of the cluster's secret, which the store is to know; empty: there is none."""
@@ -94,8 +94,8 @@ class Committer:
         self.settings = settings
         self.clock = clock or Clock()
         self.loop = CommitLoop(self._read_run, self.clock.save, limits)
-        self.in_charge = in_charge or InCharge(None)
-        self.sessions = Sessions(self.loop, settings.cluster, self.in_charge)
+        self.election = election or LeaderElection(None)
+        self.sessions = Sessions(self.loop, settings.cluster, self.election.is_confirmed)
         self.connections = Connections(self.loop)
         self.materials = StartMaterials(self.loop, self.connections)
         self.started = self.clock.utc()
@@ -239,9 +239,9 @@ class Committer:
         self.names.tell()
 
     def lapsed(self) -> None:
-        """Load the state again before anything else is decided: another center may have been in charge for a time."""
+        """Load the state again before anything else is decided: another center may have led for a time."""
         self.carry_out(
-            self.loop.commit_failed("the servers of the store did not confirm in time that this center is in charge")
+            self.loop.commit_failed("the servers of the store did not confirm in time that this center leads")
         )
         self._wake.set()
 
@@ -288,7 +288,7 @@ class Committer:
         self.history.close()
         self.finished.close()
         self.log.close()
-        await self.in_charge.end()
+        await self.election.end()
         self.store.close()
 
     # --- inputs ----------------------------------------------------------------------------------------------
@@ -472,8 +472,8 @@ class Committer:
     async def _load(self) -> None:
         """Read the state from the store, and begin a new epoch with it."""
         try:
-            if not self.in_charge():
-                raise StoreError("the servers of the store have not confirmed that this center is in charge")  # noqa: TRY301
+            if not self.election.is_confirmed():
+                raise StoreError("the servers of the store have not confirmed that this center leads")  # noqa: TRY301
             opened, self._loaded = self._loaded, None
             if opened is None:
                 opened = await self.in_thread(partial(load_machine, self.store, self.settings, self.clock))

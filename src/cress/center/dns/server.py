@@ -104,7 +104,7 @@ class DnsServer:
         services: Callable[[], Iterable[tuple[str, str]]],
         is_serving: Callable[[], bool],
     ) -> None:
-        """``services`` returns groups and names; ``is_serving`` is False once another center is in charge.
+        """``services`` returns groups and names; ``is_serving`` is False once another center leads.
 
         Raises InputError where dnspython is not installed.
         """

@@ -150,8 +150,9 @@ class Listener:
         committer = self._committer
         # A leader that wakes does not know yet whether another one leads; an executor that comes now would leave that
         # one.
-        if refusal is None and (committer.loop.is_replaced or committer.is_finishing or not committer.in_charge()):
-            problem = committer.problem or "another center may be in charge"
+        leads = committer.election.is_confirmed() and not committer.loop.is_replaced and not committer.is_finishing
+        if refusal is None and not leads:
+            problem = committer.problem or "another center may lead"
             return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, problem + "\n")
         return refusal
 

@@ -79,7 +79,7 @@ class LogReader:
                         if latest is None and attempt == 0:
                             raise NotAccepted(f"task {self._task} of job {self._job} has not been started yet")
                         return
-                    self._check_in_charge()
+                    self._check_leader()
                     await _settled(change)
                     continue
             finally:
@@ -117,7 +117,7 @@ class LogReader:
     async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[Part]:
         while True:
             # Once the center stops no wait blocks: a loop without this check would never end.
-            self._check_in_charge()
+            self._check_leader()
             live = self._committer.machine.attempts.get(attempt)
             if live is not None and not live.started:
                 # Its executor may not have received it.
@@ -172,7 +172,7 @@ class LogReader:
     async def _until_changed(self, attempt: int, *, started: bool) -> None:
         """Wait until the attempt has started or ended, as far as the center knows."""
         while True:
-            self._check_in_charge()
+            self._check_leader()
             change = self._committer.watch(self._job)
             try:
                 live = self._committer.machine.attempts.get(attempt)
@@ -182,7 +182,7 @@ class LogReader:
             finally:
                 self._committer.unwatch(self._job, change)
 
-    def _check_in_charge(self) -> None:
+    def _check_leader(self) -> None:
         if self._committer.stopping or self._committer.loop.is_aside:
             raise Unfinished
 

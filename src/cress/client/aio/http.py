@@ -18,6 +18,7 @@ from cress.client.errors import Broken, Elsewhere, Unreachable
 from cress.client.found import found
 from cress.client.leader import LeaderClient, elsewhere, no_leader, pauses
 from cress.protocol.calls import job_calls
+from cress.protocol.centers import CentersPage, HandedOver
 from cress.protocol.cluster_views import (
     Applied,
     ConfiguredView,
@@ -42,7 +43,6 @@ from cress.protocol.job_views import (
     TasksPage,
     TaskView,
 )
-from cress.protocol.leadership import CentersPage, HandedOver
 from cress.protocol.lease_views import LeasesPage, LicencesPage, PlanView, ReservationsPage, ReservationView, RoundView
 from cress.protocol.logs import Piece
 from cress.protocol.views import Value

@@ -6,6 +6,7 @@ from typing import Any
 
 from cress.protocol.bodies import ConfigBody, CordonBody, DrainBody, GroupBody, GroupsBody, NodeSettingsBody
 from cress.protocol.calls.row import CallRow
+from cress.protocol.centers import CentersPage, HandedOver
 from cress.protocol.cluster_views import (
     Applied,
     ConfiguredView,
@@ -22,7 +23,6 @@ from cress.protocol.cluster_views import (
     StateView,
     UsagePage,
 )
-from cress.protocol.leadership import CentersPage, HandedOver
 from cress.protocol.rights import Action
 
 GROUPS = CallRow(

@@ -473,7 +473,7 @@ class CommitLoop:
         return [Refuse(reader, why) for reader in readers]
 
     def step_back(self, why: str) -> list[Effect]:
-        """Give no orders and take no input any more, since another center is in charge.
+        """Give no orders and take no input any more, since another center leads.
 
         The stored state can be read.
         """
@@ -488,11 +488,11 @@ class CommitLoop:
 
     @property
     def is_replaced(self) -> bool:
-        """Return whether another center is in charge."""
+        """Return whether another center leads."""
         return bool(self._replaced)
 
     def stand_by(self, opened: Opened) -> None:
-        """Show a state that was loaded, without an epoch for it: another center is in charge."""
+        """Show a state that was loaded, without an epoch for it: another center leads."""
         self.restored(opened.machine)
         self.events = opened.events
         self._loading = False

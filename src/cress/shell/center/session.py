@@ -62,10 +62,10 @@ class Sessions:
     machine is told of noticeable changes only. ``name`` is the name of the cluster. Times are the center's clock.
     """
 
-    def __init__(self, loop: CommitLoop, name: str, in_charge: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, loop: CommitLoop, name: str, is_leader: Callable[[], bool] = lambda: True) -> None:
         self.loop = loop
-        # Whether no other center can be in charge: only then a term is confirmed.
-        self._in_charge = in_charge
+        # Whether no other center can lead: only then a term is confirmed.
+        self._is_leader = is_leader
         self.name = name
         self.racks: Mapping[str, str] = {}
         self.loads: dict[str, Load] = {}
@@ -164,7 +164,7 @@ class Sessions:
             return self._refuse(session, NotAccepted(what, hint="the executor tries again"))
         if newest > loop.epoch:
             why = str(Fenced(loop.epoch, newest))
-            hint = "the address of the center that is in charge; this one is to be stopped"
+            hint = "the address of the leader; this one is to be stopped"
             return [*loop.fenced(why), *self._refuse(session, NotAccepted(why, hint=hint))]
         if hello.epoch > loop.epoch:
             return self._refuse(
@@ -240,7 +240,7 @@ class Sessions:
         It registers when the center can store again: its session is closed then. A new node has no tasks, and waits.
         """
         loop = self.loop
-        if loop.is_replaced or not self._in_charge() or session.name not in loop.machine.nodes:
+        if loop.is_replaced or not self._is_leader() or session.name not in loop.machine.nodes:
             return self._refuse(session, InputError(f"{CANNOT_STORE}: {loop.problem}"))
         loop.present[session.name] = loop.terms_only[session.name] = session
         return [self._welcome(session, hello, now)]
@@ -270,7 +270,7 @@ class Sessions:
         match message:
             case Beat():
                 # Terms bypass the machine and the store: neither a slow nor a full disk is a reason to stop a task.
-                if session.granted and not session.leaving and self._in_charge():
+                if session.granted and not session.leaving and self._is_leader():
                     term = self._grant(session, now)
                     return [Send(session, Term(epoch=loop.epoch, sent=message.sent, term=term))]
             case Reports():

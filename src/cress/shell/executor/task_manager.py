@@ -465,9 +465,7 @@ class TaskManager:
 
     def _accepts(self, epoch: int) -> bool:
         if epoch < self.known.epoch:
-            self.driver.say(
-                f"an order of epoch {epoch} was refused: the center of epoch {self.known.epoch} is in charge"
-            )
+            self.driver.say(f"an order of epoch {epoch} was refused: the center of epoch {self.known.epoch} leads")
             return False
         if epoch > self.known.epoch:
             try:

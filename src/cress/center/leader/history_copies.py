@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from cress.center.committing.committer import Committer
-from cress.center.leading.mover import BATCH, weight_of, with_runs
+from cress.center.leader.mover import BATCH, weight_of, with_runs
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.records import AttemptRecord, JobRecord
 from cress.store.base import Batch, FinishedReader, StoreError
