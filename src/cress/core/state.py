@@ -570,10 +570,9 @@ def _memory(core: Cycle, group: GroupState) -> State:
         # By a waiting job with the shape: rows have other numbers in a copy.
         waiting: dict[int, int] = {}
         if bounds:
-            for job in core.jobs.values():
-                if job.queued:
-                    waiting.setdefault(job.shape.row, job.job.id)
-        state["bounds"] = sorted([waiting[row], bound] for row, bound in bounds if row in waiting)
+            for job in policy.queue:
+                waiting.setdefault(job.shape.row, job.job.id)
+        state["bounds"] = sorted([waiting[row], bound] for row, bound in bounds)
     return state
 
 
@@ -595,6 +594,8 @@ def _restore_memory(core: Cycle, memory: State) -> None:
         if isinstance(group.policy, RankedBackfill) and entry.get("order_at") is not None:
             group.policy.order_as_at(entry["order_at"])
         if isinstance(group.policy, BackfillPolicy) and "bounds" in entry:
-            bounds = [(core.jobs[number].shape.row, bound) for number, bound in entry["bounds"]]
+            jobs = ((core.jobs[number], bound) for number, bound in entry["bounds"])
+            # Releases before this one named jobs of other groups, too.
+            bounds = [(job.shape.row, bound) for job, bound in jobs if job.group is group]
             memo = entry["memo"]
             group.policy.remember(None if memo is None else (memo[0], tuple(memo[1])), bounds)
