@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 
 from cress.core.advance.choice import find
@@ -310,6 +311,22 @@ def test_its_group_goes_there_first() -> None:
     keep(world, reservation("exam", "12:00", "16:00", "n3", group="b"))
     world.run(job("one").group("b").tasks(4), job("two").group("b").tasks(2))
     assert (world.nodes_of("one"), world.nodes_of("two")) == (["n3"] * 4, ["n1", "n1"])
+
+
+@pytest.mark.parametrize(("reserved", "victims"), [(4, []), (3, []), (2, ["holds"]), (1, ["holds"])])
+def test_what_a_group_holds_of_a_reservation_ahead_is_preempted_for_nobody_who_would_run_into_it(
+    reserved: int, victims: list[str]
+) -> None:
+    world = World(group("a", 4), group("b", 1), nodes=nodes(1, cpu=4)).set_clock(NOON)
+    world.run(job("holds").cpu(2).tasks(2).group("b"))
+    spec = reservation("exam", "20:00", "21:00", group="b", amounts=world.dimensions.vector(cpu=1000))
+    keep(world, msgspec.structs.replace(spec, places=(("n1", reserved),)))
+    # Without a limit: in the place of a task that covers the exam it could not start, and that task would start again.
+    world.submit(job("endless").cpu(2).group("a")).decide()
+    assert world.victims() == victims
+    if victims:
+        world.yield_victims()
+        assert world.jobs_running() == ["endless", "holds"]
 
 
 def test_nobody_preempts_its_group_there() -> None:
