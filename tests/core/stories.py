@@ -9,7 +9,6 @@ decisions; beside it, it keeps a plain account of what runs where and what waits
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable
 from random import Random
 
@@ -100,8 +99,8 @@ def replay(core: Scheduler, calls: list[Call], budget: int = 2**31) -> list[list
 
 
 def sent_away(core: Scheduler) -> Scheduler:
-    """The scheduler after its state was written as text and read again."""
-    return Scheduler.restore(json.loads(json.dumps(core.export())))
+    """The scheduler after its state was written as bytes and read again."""
+    return Scheduler.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(core.export())))
 
 
 class Player:
