@@ -524,7 +524,7 @@ class InVain(Generic[_State]):
 
 
 class Tries:
-    """What was tried in vain for the units of a group: to start one, to find victims for it or, below a MaxQuota, in
+    """Tries in vain for the units of a group: to start one, to find victims for it or, below a MaxQuota, in
     the same group, and to make room of fragments.
     """
 

@@ -164,12 +164,17 @@ def restore_state(core: Cycle, state: CoreState) -> None:
     for group in core.groups:
         core.groups.reorder(group)
     if state.foreseen is None:
-        for job in core.jobs.values():
-            if job.constraints is not None and (job.queued or job.claims):
-                core.look_at(job)
+        _weigh_clauses(core)
     for f in list(core.loads.over):
         # Under new options the node may be one with a reservation.
         core.void_claims(f)
+
+
+def _weigh_clauses(core: Cycle) -> None:
+    """Find out which clauses of waiting jobs are soft now."""
+    for job in core.jobs.values():
+        if job.constraints is not None and (job.queued or job.claims):
+            core.look_at(job)
 
 
 # --- nodes and groups ------------------------------------------------------------------------------------------------
@@ -499,8 +504,8 @@ def _restore_tried(core: Cycle, group: GroupState, tried: Tried) -> None:
     group.offered, group.held_behind = _job_of(core, tried.offered), _job_of(core, tried.held_behind)
     group.tried.start.state = tried.start
     if tried.victims is not None:
-        job, *rest = tried.victims
-        group.tried.victims.note((job, core.cluster.stamp, *rest), tried.victims_again)
+        job, loosened, beside = tried.victims
+        group.tried.victims.note((job, core.cluster.stamp, loosened, beside), tried.victims_again)
     if isinstance(policy, RankedBackfill) and tried.order_at is not None:
         policy.order_as_at(tried.order_at)
     if isinstance(policy, BackfillPolicy) and tried.bounds is not None:

@@ -6,14 +6,14 @@ from cress.core.books import Books
 from cress.core.jobs import Attempt, WorkloadLease
 from cress.core.kernels.holding import END
 from cress.core.stored.fields import KeptLease, fields_of
-from cress.core.stored.state import Lending, StoredAttempt, StoredLease
+from cress.core.stored.state import LendingState, StoredAttempt, StoredLease
 from cress.model.resources import ResourceVector
 from cress.model.times import NEVER
 
 
-def export_leases(core: Books) -> Lending:
+def export_leases(core: Books) -> LendingState:
     """Return all leases of workloads and the limit of loans."""
-    return Lending(limit=core.pool.limit.export(), leases=[_lease(lease) for lease in core.pool.leases.values()])
+    return LendingState(limit=core.pool.limit.export(), leases=[_lease(lease) for lease in core.pool.leases.values()])
 
 
 def _lease(lease: WorkloadLease) -> StoredLease:
@@ -26,7 +26,7 @@ def _lease(lease: WorkloadLease) -> StoredLease:
     )
 
 
-def restore_leases(core: Books, state: Lending) -> None:
+def restore_leases(core: Books, state: LendingState) -> None:
     """Enter exported leases; the tasks that run are entered afterwards."""
     pool = core.pool
     if state.limit is not None:

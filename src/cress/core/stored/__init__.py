@@ -1,3 +1,3 @@
-"""What a state keeps: the fields of jobs, attempts, claims, leases and groups, the state as one struct, and its
+"""State of a scheduler as it is kept: fields of jobs, attempts, claims, leases and groups, all as one struct, and its
 versions.
 """

@@ -102,7 +102,7 @@ class StoredLease(KeptLease, kw_only=True, omit_defaults=True, eq=True):
     awaited: int = 0
 
 
-class Lending(msgspec.Struct, kw_only=True, omit_defaults=True):
+class LendingState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """All leases of workloads, and the limit of loans with what became of the last ones."""
 
     limit: tuple[int, int, int, int] | None = None
@@ -110,7 +110,7 @@ class Lending(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Borrowed(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What groups borrowed lately, in ticks of ``length`` (µs)."""
+    """Amounts that groups borrowed lately, in ticks of ``length`` (µs)."""
 
     length: int
     groups: dict[str, MemoryState]
@@ -133,7 +133,7 @@ class StoredPlan(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Tried(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What the last passes found of a group: what it offered, and what was tried in vain in the present state."""
+    """Findings of the last passes about a group: the unit that it offered, and what was tried in vain."""
 
     visited: int = 0
     verdict: str = "unvisited"
@@ -192,7 +192,7 @@ class CoreState(msgspec.Struct, kw_only=True, omit_defaults=True):
     attempts: list[StoredAttempt]
     others: list[StoredStranger] = []
     claims: list[StoredClaim] = []
-    lending: Lending = msgspec.field(default_factory=Lending)
+    lending: LendingState = msgspec.field(default_factory=LendingState)
     borrowed: Borrowed | None = None
     mix: MixState = msgspec.field(default_factory=MixState)
     advance_reservations: tuple[AdvanceReservation, ...] = ()
