@@ -217,8 +217,19 @@ class Player:
         broken = [what for check in checks for what in check(self.core)]
         assert not broken, broken
         self.account.compare(self.core)
+        if pending:
+            self._sides_by_load()
         if pending and self.check_vetoes:
             self._vetoes()
+
+    def _sides_by_load(self) -> None:
+        """After the last pass, clauses that the load relaxes are on its side, those of units of several jobs, too."""
+        load = self.core.balance.utilisation()
+        for job in self.core.jobs.values():
+            if job.queued and any(each.by_load for each in job.asked()):
+                own = job.constraints
+                assert own is None or job.foreseen.soft == own.soft_now(self.core.now - job.since, load), job.job.id
+                assert job.shape is self.core.shape_of(job, job.shape.size), job.job.id
 
     def _vetoes(self) -> None:
         """What the core says of a waiting job is true by the account."""

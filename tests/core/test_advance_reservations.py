@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -457,6 +458,22 @@ def test_removing_it_opens_the_node_at_once() -> None:
     assert world.started() == []
     world.observe([AdvanceReservationRemoved("exam")]).decide()
     assert world.started() == ["a"]
+
+
+def test_the_ends_of_removed_reservations_are_no_times_at_which_a_gang_is_tried() -> None:
+    world = World(group("a", 8), nodes=[node(name).cpu(2).where(zone="z") for name in ("n1", "n2")]).set_clock(NOON)
+    world.run(job("runs").group("a").cpu(2).tasks(2).limit("1h"))
+    keep(world, reservation("exam", "15:00", "16:00", "n1"))
+    # The gang would run into the exam from each of these ends on: halving them finds none before 16:00.
+    ends = ("14:10", "14:20", "14:30")
+    for start, end in pairwise(("14:00", *ends)):
+        keep(world, reservation(f"until {end}", start, end, "n1"))
+    for end in ends:
+        world.observe([AdvanceReservationRemoved(f"until {end}")])
+    world.submit(job("gang").group("a").cpu(2).tasks(2).gang().limit("1h").requires("within(Zone)")).decide()
+    slot = world.core.timeline.earliest(world.state("gang").shape, HOUR, world.now)
+    assert slot is not None
+    assert slot.start == HOUR
 
 
 def test_a_group_with_a_reservation_stays() -> None:

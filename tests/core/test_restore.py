@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.core.placing.fit import WARM_ROWS
 from cress.core.scheduler import Scheduler
 from cress.core.state import promised_state
 from cress.core.stored.state import VERSION
@@ -20,7 +21,7 @@ from cress.model.events import JobSubmitted, Outcome, TaskEnded
 from cress.model.group import SchedPolicy
 from cress.model.job import Job
 from cress.model.times import SECOND
-from tests.core.builders import World, group, job, node
+from tests.core.builders import JobBuilder, World, group, job, node
 from tests.core.settings import (
     EVERYTHING,
     Operation,
@@ -126,6 +127,42 @@ def test_a_clone_is_independent(setting: Setting, story: list[Operation]) -> Non
     assert msgspec.msgpack.encode(player.core.export()) == before
     player.twins = [sent_away(player.core)]
     player.play([("submit", 1), ("wait", 2), ("burst", 3), ("wait", 4)])
+
+
+def with_jobs_that_failed(others: int) -> World:
+    """Two jobs that would delay the reservation of the head were tried in vain; before, so many shapes had a row."""
+    world = World(group("etl", 8, "BackFill"), nodes=[node("n1").cpu(4).memory("8G")], check=False)
+    world.run(job("runs").cpu(3).limit("1h").group("etl"))
+    names = [f"other {number}" for number in range(others)]
+    world.submit(*(job(name).cpu(3).memory(1 + number).group("etl") for number, name in enumerate(names)))
+    for name in names:
+        world.cancel(name)
+    long = job("long").cpu(1).limit("2h").group("etl")
+    world.submit(job("head").cpu(4).group("etl"), long, long.named("like it").cpu(0.5)).decide()
+    return world
+
+
+def assert_a_copy_takes_alike(world: World, *jobs: JobBuilder) -> None:
+    twin = sent_away(world.core)
+    before = len(world.log.calls)
+    world.submit(*jobs).decide()
+    for _, now, events in world.log.calls[before:-1]:
+        twin.observe(now, events)
+    twin.decide(world.now)
+    assert twin.export() == world.core.export()
+
+
+@pytest.mark.parametrize("others", [6, WARM_ROWS])
+def test_that_jobs_failed_is_known_however_many_shapes_came_before(others: int) -> None:
+    # The restored scheduler has fewer rows of shapes: more of them, or one for another shape, change nothing.
+    late = [job(f"late {number}").cpu(2).memory(1 + number).group("etl") for number in range(6)]
+    assert_a_copy_takes_alike(with_jobs_that_failed(others), *late)
+
+
+def test_that_a_job_failed_is_forgotten_with_the_last_one_of_its_shape() -> None:
+    world = with_jobs_that_failed(0)
+    world.cancel("long")
+    assert_a_copy_takes_alike(world, job("again").cpu(1).limit("2h").group("etl"))
 
 
 # By version 4, of the release before: states of random stories, and what that release decided in the next calls.

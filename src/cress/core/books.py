@@ -195,7 +195,9 @@ class Books:
             return
         for number in self.relations.selections.take_touched():
             other = self.jobs.get(number)
-            if other is not None and (other.queued or other.claims):
+            if other is not None and other.queued:
+                self.refit(other)
+            elif other is not None and other.claims:
                 self._refit(other)
 
     def drop_if_over(self, job: JobEntry) -> None:

@@ -518,7 +518,9 @@ class Cycle(MakingRoom):
             elif self._gather(unit.job, now):
                 return True
         if unit is None:
-            group.offered = next((job for job in within(group, group.policy) if passes is None or passes(job)), None)
+            # One that has no plan, as too many wait before it, must not hold up others either.
+            jobs = within(group, group.policy.looked_at())
+            group.offered = next((job for job in jobs if passes is None or passes(job)), None)
             group.verdict = Verdict.PLANNED
         else:
             self.plans.started(group, unit)

@@ -486,10 +486,9 @@ def _tried(core: Cycle, group: GroupState) -> Tried:
         # By a waiting job with the shape: rows have other numbers in a copy.
         waiting: dict[int, int] = {}
         if bounds:
-            for job in core.jobs.values():
-                if job.queued:
-                    waiting.setdefault(job.shape.row, job.job.id)
-        tried.bounds = sorted((waiting[row], bound) for row, bound in bounds if row in waiting)
+            for job in policy.queue:
+                waiting.setdefault(job.shape.row, job.job.id)
+        tried.bounds = sorted((waiting[row], bound) for row, bound in bounds)
     return tried
 
 
@@ -509,4 +508,6 @@ def _restore_tried(core: Cycle, group: GroupState, tried: Tried) -> None:
     if isinstance(policy, RankedBackfill) and tried.order_at is not None:
         policy.order_as_at(tried.order_at)
     if isinstance(policy, BackfillPolicy) and tried.bounds is not None:
-        policy.remember(tried.memo, [(core.jobs[number].shape.row, bound) for number, bound in tried.bounds])
+        jobs = ((core.jobs[number], bound) for number, bound in tried.bounds)
+        # Releases before this one named jobs of other groups, too.
+        policy.remember(tried.memo, [(job.shape.row, bound) for job, bound in jobs if job.group is group])

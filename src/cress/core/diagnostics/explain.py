@@ -395,10 +395,13 @@ def _short(core: Cycle, job: JobEntry, start: int | None) -> Veto:
 
 def _blocker(core: Cycle, job: JobEntry) -> JobEntry | None:
     """Return a job for which room is kept that the unit would take."""
+    failed = job.group.tried.start.state
     keepers = chain(
         (each.job for each in core.reservations.kept),
         (claim.job for claim in core.claims),
         core.turns.due(core.jobs, core.now),
+        # Their reservations may have been dropped since, for groups that they do not bind.
+        (core.jobs[number] for number in (failed[2] if failed is not None else ()) if number in core.jobs),
     )
     alive = (each for each in keepers if each is not job and core.jobs.get(each.job.id) is each)
     return next(alive, None) or core.plans.soonest_but(job)

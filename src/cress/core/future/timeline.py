@@ -124,6 +124,8 @@ class Timeline:
     def unbook(self, row: int) -> None:
         """Remove a booking."""
         loops.unbook(row, self.cluster.nodes, self.table)
+        # Ends of bookings in force are times at which gangs are tried: this one is none any more.
+        self.table[row, B_FORCE] = 0
         self._free_rows.append(row)
 
     def _seen_by(self, asker: int) -> int:
