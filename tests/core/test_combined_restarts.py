@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from cress.core.placing.vetoes import Verdict
-from cress.core.scheduler import Scheduler
 from cress.model.decisions import Start
 from cress.model.events import ForeignUse, JobHeld, NodeLost, Outcome, TaskEnded
 from tests.core.builders import JobBuilder, World, group, job, node
+from tests.core.stories import sent_away
 
 A = job("a").group("g").cpu(2).requires('Nodes in ("n1", "n3")').ranks("0 - CPU")
 B = job("b").group("h").cpu(1).requires('JobDependency = "g/a"').ports(http=80)
@@ -225,7 +223,7 @@ def test_a_clause_of_a_companion_relaxes_with_the_time_that_they_wait() -> None:
 def test_a_restored_one_goes_on_with_the_same_units() -> None:
     made = world(A, B, C, n2=8)
     made.lose_node("n1").decide()
-    twin = Scheduler.restore(json.loads(json.dumps(made.core.export())))
+    twin = sent_away(made.core)
     assert twin.validate() == []
     assert twin.export() == made.core.export()
     made.add_node(node("n3").cpu(8))
@@ -237,7 +235,7 @@ def test_a_restored_one_goes_on_with_the_same_units() -> None:
 def test_restored_between_the_failure_and_the_next_pass() -> None:
     made = world(A, B, n2=8)
     made.lose_node("n1")
-    twin = Scheduler.restore(json.loads(json.dumps(made.core.export())))
+    twin = sent_away(made.core)
     made.decide()
     twin.decide(made.now)
     assert twin.export() == made.core.export()
@@ -274,7 +272,7 @@ def test_a_claim_keeps_what_its_own_task_asks_for_while_the_next_unit_is_larger(
     made.wake()
     assert made.victims() == ["fill"]
     if restored:
-        made.core = Scheduler.restore(json.loads(json.dumps(made.core.export())))
+        made.core = sent_away(made.core)
         assert made.core.validate() == []
     made.wait(20).yield_victims()
     assert made.nodes_of("a") == ["n1"]

@@ -312,4 +312,4 @@ def test_no_node_is_kept_free_for_whom_its_devices_would_not_do() -> None:
     )
     made.run(reads("a", "60M").requires("Nodes in (n1)"), reads("b", "70M").requires("Nodes in (n2)"))
     made.submit(reads("wide", "150M"), job("behind").group("g").cpu(1)).decide()
-    assert made.state("wide").drain == [(1, 1)]
+    assert made.state("wide").foreseen.drain == [(1, 1)]

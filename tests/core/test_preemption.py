@@ -443,7 +443,7 @@ def test_victims_are_always_queued_again(outcome: Outcome) -> None:
     world.submit(wants()).decide()
     world.end(list(world.told.values()), outcome).decide()
     assert world.state("old").waiting == 1
-    assert world.group("old").preempted_at == 0
+    assert world.group("old").kept.preempted_at == 0
 
 
 def test_a_victim_that_finishes_within_its_grace_is_done() -> None:
@@ -574,7 +574,7 @@ def test_in_the_mode_observe_it_is_said_and_not_done() -> None:
     assert world.victims() == []
     assert world.told == {}
     assert world.veto("wants").kind is Verdict.NO_ROOM
-    assert world.group("old").preempted_at is None, "nobody cools off"
+    assert world.group("old").kept.preempted_at is None, "nobody cools off"
     world.wait(60).decide()
     assert world.would_be_victims() == ["old", "old"], "said once while nothing changes"
 

@@ -86,7 +86,7 @@ def test_a_follower_that_sleeps_and_a_copy_agree() -> None:
         assert mine is not None
         assert its is not None
         assert mine.past() == its.past() or name == "b"
-    assert promised_state(world.follower)["borrowed"] == world.core.export()["borrowed"]
+    assert promised_state(world.follower).borrowed == world.core.export().borrowed
 
 
 # --- the mean itself -------------------------------------------------------------------------------------------------

@@ -462,7 +462,7 @@ class Books:
 
     def enqueue(self, job: JobEntry) -> None:
         """Put a job into its queue."""
-        job.arrived = self.pass_number
+        job.foreseen.arrived = self.pass_number
         if job.constraints is not None:
             self._weigh(job)
         self.queue(job)
@@ -497,8 +497,8 @@ class Books:
         if group.counters:
             group.waiting_jobs.remove(job.owned)
         self.fit.unwant(job.shape)
-        job.drain = []
-        job.held_since = None
+        job.foreseen.drain = []
+        job.foreseen.held_since = None
         if (job.constraints is not None or job.companions) and not job.claims:
             self.relaxing.leave(job)
         if group.counters or not len(group.policy):
@@ -554,7 +554,7 @@ class Books:
         """Return the amounts and the current constraints of that shape."""
         companions = job.unit()
         if companions:
-            home = job.homes.get(job.upcoming)
+            home = job.foreseen.homes.get(job.upcoming)
             if home is not None:
                 name = self.cluster.names[home]
                 request, wants = beside_running(
@@ -568,10 +568,11 @@ class Books:
         if job.constraints is None:
             return job.job.request, self.as_asked((job.job,), NO_WANTS)
         if isinstance(job.constraints, KindsConstraints):
-            kinds = job.constraints.of_tasks(tasks or job.next_unit(), job.soft, job.job.counted_as, job.group.name)
+            asked = (job.foreseen.soft, job.job.counted_as, job.group.name)
+            kinds = job.constraints.of_tasks(tasks or job.next_unit(), *asked)
             request, wants = request_and_wants(kinds, job.job.licences)
             return request, self.as_asked((job.job,), wants)
-        wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name, size)
+        wants = job.constraints.wants(job.foreseen.soft, job.job.counted_as, job.group.name, size)
         return job.job.request, self.as_asked((job.job,), wants)
 
     @property
@@ -659,8 +660,8 @@ class Books:
         assert job.constraints is not None
         load = self.balance.utilisation() if job.constraints.by_load else 0.0
         soft = job.constraints.soft_now(self.now - job.since, load)
-        changed = soft != job.soft
-        job.soft = soft
+        changed = soft != job.foreseen.soft
+        job.foreseen.soft = soft
         return changed
 
     def reshape(self, job: JobEntry, shape: Shape) -> None:
@@ -681,7 +682,7 @@ class Books:
             return job.shape
         wants = NO_WANTS
         if job.constraints is not None:
-            wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
+            wants = job.constraints.wants(job.foreseen.soft, job.job.counted_as, job.group.name)
         return self.fit.shape(job.job.request, 1, self.as_asked((job.job,), wants))
 
     # --- questions ---------------------------------------------------------------------------------------------
@@ -723,9 +724,8 @@ class Books:
         That is a MaxQuota, or what other groups keep for themselves.
         """
         constraints = constraints_of(job, self.dimensions)
-        entry = JobEntry(
-            job, self.groups.get(job.group), self.first_shape(job, constraints), self.now, None, constraints
-        )
+        shape = self.first_shape(job, constraints)
+        entry = JobEntry.of(job, self.groups.get(job.group), shape, self.now, constraints=constraints)
         tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
         wants = self.as_asked((job,), lasting_wants(job, self.dimensions)) if self.groups.kinds else NO_WANTS
         asked = (self.groups, entry, tasks if job.gang else 1, self.cluster, wants)

@@ -142,7 +142,7 @@ class Cycle(MakingRoom):
         self._guarantees = Guarantees(self.groups, self.cluster)
         self._follow_heads(ahead)
         for group in self.groups:
-            cools = group.preempted_at is not None and self.must_cool(group)
+            cools = group.kept.preempted_at is not None and self.must_cool(group)
             group.held_to = Rights.ABOVE if cools else Rights.ANY
         groups = self.groups
         groups.tree.settle()
@@ -455,7 +455,7 @@ class Cycle(MakingRoom):
             group.verdict = Verdict.MOVING
             return False
         situation = (job.job.id, cluster.loosened, ahead.sign)
-        if situation == group.failed:
+        if group.tried.start.still(situation, now):
             return False
         if ahead.jobs or self.reservations.kept:
             self.reservations.heed(self._heeded(group, ahead, now), now)
@@ -475,7 +475,7 @@ class Cycle(MakingRoom):
             if self._start_gang(job, now):
                 return True
             group.verdict = Verdict.NO_ROOM_TOGETHER
-        group.failed = situation
+        group.tried.start.note(situation)
         return False
 
     def _maybe_drain(self, job: JobEntry, ahead: Ahead, now: int) -> None:

@@ -125,10 +125,10 @@ class BackfillPolicy(Policy[J]):
             return True
         return job.key <= self.looked_at()[-1].key
 
-    def memory(self) -> tuple[list[object] | None, list[tuple[int, int]]]:
+    def memory(self) -> tuple[tuple[int, tuple[int, ...]] | None, list[tuple[int, int]]]:
         """Return the memo and the bounds of rows, which a copy needs to make the same offers."""
         bounds = [(row, bound) for row, bound in enumerate(self._bound.tolist()) if bound != _UNBOUNDED]
-        return (None if self._memo is None else [self._memo[0], list(self._memo[1])]), bounds
+        return self._memo, bounds
 
     def remember(self, memo: tuple[int, tuple[int, ...]] | None, bounds: list[tuple[int, int]]) -> None:
         """Take over the memory of a copy; rows are those of this cluster."""
