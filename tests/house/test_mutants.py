@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tools.mutants.__main__ import changed_lines, main
@@ -104,7 +104,7 @@ def test_every_mutant_of_real_files_compiles_and_so_do_all_probes_at_once() -> N
         found = points(path, source)
         compile(with_probes(source, dict(enumerate(found))), path, "exec")
         for point in found[::5]:
-            assert compile(point.applied(source), path, "exec"), point
+            compile(point.applied(source), path, "exec")
 
 
 def test_a_seed_chooses_the_same_mutants_from_all_files_in_turn_one_for_a_line() -> None:

@@ -33,8 +33,8 @@ def nearest(root: Path, paths: Collection[str]) -> list[str]:
             if not place.name.startswith("test_") or (len(place.parts) > 2 and place.parts[1] in LEFT_OUT):
                 continue
             rank = (not _alike(place, Path(target)), _room(place) != _room(Path(target)), distance)
-            path = place.as_posix()
-            ranks[path] = min(rank, ranks.get(path, rank))
+            test = place.as_posix()
+            ranks[test] = min(rank, ranks.get(test, rank))
     return sorted(ranks, key=lambda path: (ranks[path], path))
 
 
