@@ -12,6 +12,7 @@ from cress.model.events import Outcome
 from cress.model.job import JobType
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
+from tests.core.stories import sent_away
 
 both_modes = pytest.mark.parametrize("mode", ["reserve", "quota_only"])
 
@@ -577,6 +578,14 @@ def test_in_the_mode_observe_it_is_said_and_not_done() -> None:
     assert world.group("old").kept.preempted_at is None, "nobody cools off"
     world.wait(60).decide()
     assert world.would_be_victims() == ["old", "old"], "said once while nothing changes"
+
+
+def test_what_was_said_is_not_said_again_after_a_restart() -> None:
+    world = full(job("old").tasks(5), cpu=5, preemption="observe")
+    world.submit(wants(2)).decide()
+    twin = sent_away(world.core)
+    twin.observe(world.now + 60 * SECOND, [])
+    assert twin.decide(world.now + 60 * SECOND).items == []
 
 
 def test_observe_names_the_same_victims_as_the_real_thing() -> None:
