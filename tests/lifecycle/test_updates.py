@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cress.lifecycle.inputs import Scale, Submit, Update
+from cress.lifecycle.inputs import Cordon, Scale, Submit, Update
 from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.reports import Cause
@@ -241,6 +241,19 @@ def test_tasks_without_room_do_not_keep_an_update_from_what_would_give_them_room
     new = site.update(number, service(4, cpus=1))
     assert site.versions(number) == [new] * 4
     assert site.up(number) == [0, 1, 2, 3]
+
+
+def test_no_more_are_taken_out_than_came_up_meanwhile() -> None:
+    """Two of those that were taken out wait for a node, as theirs takes no tasks any more; only one more came up."""
+    site = Site("n1", cpus=3)
+    number = site.begin(service(4, max_unavailable=1))
+    assert site.up(number) == [0, 1, 2]
+    site.step(Cordon(name="n1", cordoned=True))
+    new = site.update(number, service(4, priority=1, max_unavailable=1))
+    site.join("n2", cpus=1)
+    site.obey()
+    assert site.up(number) == [2, 3]
+    assert site.versions(number) == [new, new, site.machine.families[number].job.id, new]
 
 
 def test_an_update_and_a_count_in_one_step() -> None:
