@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 
 from cress.core.advance.choice import find
@@ -17,6 +18,7 @@ from cress.model.decisions import AdvanceReservationMoved, Stop
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import AdvanceReservationRemoved, AdvanceReserved, Outcome
 from cress.model.job import JobType
+from cress.model.resources import Dimensions
 from cress.model.times import HOUR, SECOND
 from tests.core.builders import World, group, job, node, nodes
 
@@ -499,3 +501,16 @@ def test_an_outcome_of_a_stopped_task_does_not_count_as_its_own() -> None:
     world.decide()
     world.end(world.told.copy().values(), Outcome.FAILED).decide()
     assert world.state("before").waiting == 1
+
+
+@pytest.mark.parametrize(("cpu", "starts"), [(2, True), (3, False)])
+def test_a_claim_whose_victims_took_too_long_starts_only_beside_what_is_reserved(cpu: int, starts: bool) -> None:
+    world = World(group("a", 4), group("b", 1), group("c", 4), nodes=nodes(1, cpu=4), cooling=0).set_clock(NOON)
+    world.run(job("victim").group("b").cpu(4).stop_grace("20s").limit("50m"))
+    exam = reservation("exam", "13:01", "14:00", "n1", group="c")
+    keep(world, msgspec.structs.replace(exam, amounts=node("").cpu(2).vector(Dimensions())))
+    world.submit(job("it").group("a").cpu(cpu).limit("1h")).decide()
+    assert world.victims() == ["victim"]
+    world.wait(90).yield_victims()
+    assert ("it" in world.started()) is starts
+    assert world.core.claims == []

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from cress.core.placing.fit import WARM_ROWS
 from cress.core.scheduler import Scheduler
-from cress.model.events import JobSubmitted, Outcome, TaskEnded
+from cress.model.events import JobSubmitted, NodeAdded, Outcome, TaskEnded
 from cress.model.group import SchedPolicy
 from cress.model.job import Job
+from cress.model.resources import Dimensions
 from tests.core.builders import JobBuilder, World, group, job, node
 from tests.core.settings import (
     EVERYTHING,
@@ -194,3 +195,14 @@ def test_what_would_be_preempted_is_not_told_again_after_a_restore() -> None:
     twin = sent_away(world.core)
     for later in range(1, 4):
         assert twin.decide(later) == world.core.decide(later)
+
+
+def test_what_would_be_preempted_is_not_told_again_after_a_restore_when_something_changes() -> None:
+    world = World(group("small", 4), group("large", 4), nodes=[node("n1").cpu(8)], preemption="observe")
+    world.run(job("fill").cpu(2).tasks(4).group("large"))
+    world.submit(job("late").cpu(4).group("small")).decide()
+    assert world.would_be_victims() == ["fill", "fill"]
+    twin = sent_away(world.core)
+    world.add_node(node("n2").cpu(1))
+    twin.observe(world.now, [NodeAdded(node("n2").cpu(1).build(Dimensions()))])
+    assert twin.decide(world.now) == world.core.decide(world.now)
