@@ -180,6 +180,7 @@ def test_one_job_alone_closes_no_node() -> None:
         assert world.machine.nodes["bad"].failures == failures, "all are counted"
     while world.machine.nodes["bad"].closed:
         world.wake()
+    assert "resting" not in world.machine.nodes["bad"].why
 
 
 def test_a_typo_in_a_large_array_marches_over_no_cluster() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cress.lifecycle.inputs import Cordon, Scale, Submit, Update
+from cress.lifecycle.inputs import Scale, Submit, Update
 from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.reports import Cause
 from cress.model.times import MINUTE, SECOND
+from tests.lifecycle.builders import job
 from tests.lifecycle.kept import Site, database, service, waits_for_restart
 
 OPTIONS = Options(backoff_most=MINUTE)
@@ -243,17 +244,17 @@ def test_tasks_without_room_do_not_keep_an_update_from_what_would_give_them_room
     assert site.up(number) == [0, 1, 2, 3]
 
 
-def test_no_more_are_taken_out_than_came_up_meanwhile() -> None:
-    """Two of those that were taken out wait for a node, as theirs takes no tasks any more; only one more came up."""
-    site = Site("n1", cpus=3)
-    number = site.begin(service(4, max_unavailable=1))
-    assert site.up(number) == [0, 1, 2]
-    site.step(Cordon(name="n1", cordoned=True))
-    new = site.update(number, service(4, priority=1, max_unavailable=1))
-    site.join("n2", cpus=1)
-    site.obey()
+def test_no_more_tasks_are_out_than_may_be_and_the_update_gained() -> None:
+    """Two replaced tasks wait since a guest has their room; one that had no room before is ready now: one more goes."""
+    site = Site("n1", cpus=4)
+    number = site.begin(service(5, checked=True, max_unavailable=2))
+    site.check(number, 0, 1, 2, 3)
+    site.begin(job(name="guest"))
+    site.update(number, service(5, checked=True, max_unavailable=2, priority=1))
     assert site.up(number) == [2, 3]
-    assert site.versions(number) == [new, new, site.machine.families[number].job.id, new]
+    site.check(number, 4)
+    assert site.up(number) == [3, 4]
+    assert site.machine.families[number].state.out == (0, 1, 2)  # type: ignore[union-attr]
 
 
 def test_an_update_and_a_count_in_one_step() -> None:

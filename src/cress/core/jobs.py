@@ -244,6 +244,7 @@ class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
 
     def take_out(self, task: int) -> None:
         """Remove a task that was queued again."""
+        assert self.waiting > 0, f"job {self.job.id} has no waiting task to take"
         self.waiting -= 1
         self.waits.pop(task, None)
         self.again.remove(task)

@@ -396,6 +396,7 @@ class Ledger(Books):
         group = job.group
         cluster = self.cluster
         f = cluster.index[fact.node]
+        assert fact.attempt not in self.attempts, f"attempt {fact.attempt} starts twice"
         retried = bool(job.again)
         take_parts(self, fact, f)
         if slot == NONE:

@@ -97,6 +97,7 @@ class Timeline:
         """
         for f in nodes:
             count = self._force_on.get(f, 0) + change
+            assert count >= 0, f"node {f} has fewer bookings in force than none"
             if count:
                 self._force_on[f] = count
             else:
