@@ -91,6 +91,7 @@ class Books:
         # Of these, those for which ``decide`` has not proposed a stop yet, and when it became due.
         self.to_stop: dict[int, int] = {}
         self.claims: list[ClaimEntry] = []
+        self.timeline.claims = self.claims
         self.next_attempt = 1
         self.pass_number = 0
         # How often a job was put into its queue.

@@ -184,7 +184,8 @@ class Cycle(MakingRoom):
         blocked.append(offered)
         if self._make_room(group, offered, ahead, now):
             return True
-        if self._is_owed(group, offered, now) and offered not in self.owed:
+        # Only units of other groups are asked whether they would be stopped for it.
+        if self.groups.several_wait() and offered not in self.owed and self._is_owed(group, offered, now):
             self.owed.append(offered)
         if self._may_be_ahead(offered, ahead, now):
             ahead.append(offered)
