@@ -148,7 +148,7 @@ def test_each_measure_has_a_mean_of_its_own() -> None:
     tick = clock.length
     # It borrows for a second of the first tick; then for a whole tick, so that at its end only the mean is left.
     for moment, used in (
-        (0, 5),
+        (0, 9000),
         (SECOND, 0),
         (2 * SECOND, 0),
         (9 * tick, 0),
