@@ -337,6 +337,17 @@ def test_nobody_preempts_its_group_there() -> None:
     assert {start.node for start in world.told.values()} == {"n2"}
 
 
+def test_nobody_counts_free_room_there_instead_of_victims() -> None:
+    """n1 is free, and kept for b; a gets its room on n2."""
+    world = World(group("a", 4), group("b", 1), nodes=nodes(2, cpu=4)).set_clock(NOON)
+    world.run(
+        job("big").group("b").tasks(4).requires("Nodes in (n2)"), job("more").group("b").requires("Nodes in (n1)")
+    )
+    keep(world, reservation("exam", "13:00", "16:00", "n1", group="b"))
+    world.submit(job("poor").group("a").cpu(3).limit("2h")).decide()
+    assert {start.node for start in world.told.values()} == {"n2"}
+
+
 def test_a_gang_waits_for_the_gap_and_starts_after_it() -> None:
     world = cluster(2)
     keep(world, reservation("exam", "13:00", "14:00", "n2", group="b"))

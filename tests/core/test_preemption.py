@@ -607,3 +607,19 @@ def test_what_is_claimed_does_not_count_on_tasks_that_should_have_ended() -> Non
     assert world.ids["small"] not in {each.job for each in world.running.values()}
     world.yield_victims()
     assert [world.names[each.job] for each in world.running.values()] == ["late", "it"]
+
+
+def test_free_room_that_is_reserved_for_another_unit_is_left_to_it_and_victims_are_elsewhere() -> None:
+    """The four free cores of n1 are kept for the head of first, so those of n2 are taken from a borrower."""
+    world = World(
+        group("first", 16), group("second", 8), group("old", 1),
+        nodes=[node("n1").cpu(8), node("n2").cpu(4), node("n3").cpu(4)], drain_after=0,
+    )  # fmt: skip
+    world.run(
+        job("runs").group("first").cpu(4).limit("1h").requires("Nodes in (n1)"),
+        job("borrows").group("old").tasks(4).requires("Nodes in (n2)"),
+        job("has").group("second").cpu(4).requires("Nodes in (n3)"),
+    )
+    world.submit(job("head").group("first").cpu(8), job("due").group("second").cpu(3)).decide()
+    assert world.nodes_of("due") == []
+    assert world.victims() == ["borrows"] * 3

@@ -310,3 +310,33 @@ def test_a_mutant_as_long_as_the_one_before_does_not_run_from_its_bytecode(proje
         failed.append(bool(copy.run(["tests/test_small.py"], None, limit=30).failed))
         copy.write(before)
     assert failed == [False, True, False]
+
+
+STARTING = """\
+import multiprocessing
+
+def work():
+    from cress.small import used
+    used()
+
+def test_first():
+    multiprocessing.get_context("forkserver").Process(target=print).start()
+
+def test_second():
+    process = multiprocessing.get_context("forkserver").Process(target=work)
+    process.start()
+    process.join()
+    assert not process.exitcode
+"""
+
+
+def test_what_a_program_comes_by_is_told_for_the_test_that_started_it(project: Path, tmp_path: Path) -> None:
+    """Programs are forked from a server that has the environment of an earlier test."""
+    (project / "tests/test_small.py").write_text(STARTING)
+    copy = Copy(project, tmp_path / "copies" / "one", 1)
+    numbered = dict(enumerate(point for point in points(PATH, CODE.encode()) if point.line in (4, 10)))
+    copy.probe(numbered)
+    records = copy.run(["tests/test_small.py"], None, limit=60)
+    assert (records.failed, records.code) == ([], 0)
+    assert {numbered[number].line for number in records.reached} == {10}
+    assert set.union(*records.reached.values()) == {"tests/test_small.py::test_second"}

@@ -14,15 +14,23 @@ from pathlib import Path
 
 import pytest
 
-_seen: set[tuple[int, str]] = set()
+_seen: set[tuple[int, str | None]] = set()
 
 
 def reached(number: int) -> None:
-    """Note that the running test came by a point; programs that tests start have its name in their environment."""
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    """Note that a test came by a point. A program that a test started leaves the name out: it is the last that began,
+    and the environment of a program that is forked from a server names the one that started the server.
+    """
+    own = os.environ.get("MUTANT_PYTEST") == str(os.getpid())
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0] if own else None
     if (number, test) not in _seen:
         _seen.add((number, test))
         _write(["reached", test, number])
+
+
+def pytest_configure() -> None:
+    """Let the programs that tests start know that they are others."""
+    os.environ["MUTANT_PYTEST"] = str(os.getpid())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

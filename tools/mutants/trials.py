@@ -53,7 +53,7 @@ class Records:
             if kind == "begins":
                 result.last = test
             elif kind == "reached":
-                result.reached[value].add(test)
+                result.reached[value].add(result.last if test is None else test)
             else:
                 seconds[test] += value
                 if kind == "failed":
