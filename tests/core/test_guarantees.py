@@ -86,14 +86,23 @@ def test_who_demands_its_quota_of_one_measure_still_demands_the_others() -> None
     assert against(world, "gang") == ForbiddenBy("beta", "gpu", 4 * CORE, 6 * CORE, 4 * CORE)
 
 
-@pytest.mark.parametrize("quota", ["<64,gpu(A100)=3>", "<64,gpu=9,gpu(A100)=3>"])
+@pytest.mark.parametrize(
+    ("quota", "above"),
+    [
+        pytest.param("<64,gpu(A100)=3>", (), id="one other measure"),
+        pytest.param("<64,gpu=9,gpu(A100)=3>", (), id="two other measures"),
+        # In a tree all have the same ones.
+        pytest.param("<64,gpu=9,gpu(A100)=3>", (group("all", 0),), id="in a tree"),
+    ],
+)
 @pytest.mark.parametrize(("model", "left"), [("A100", 5), ("T4", None)])
 def test_the_demand_of_a_kind_counts_whatever_else_a_group_is_measured_in(
-    quota: str, model: str, left: int | None
+    quota: str, model: str, left: int | None, above: tuple[GroupBuilder, ...]
 ) -> None:
     """The measures of kinds stand behind the others, of which groups have one or two."""
+    own, other = group("own", "<64,gpu=16,gpu(A100)=4,gpu(T4)=4>"), group("other", quota)
     world = World(
-        group("own", "<64,gpu=16,gpu(A100)=4,gpu(T4)=4>"), group("other", quota),
+        *above, *((own.inside("all"), other.inside("all")) if above else (own, other)),
         nodes=[node(each).cpu(64).gpus(8, model=each) for each in ("A100", "T4")],
         dimensions=("gpu",), accounting="dominant", preemption="off",
     )  # fmt: skip
@@ -102,3 +111,12 @@ def test_the_demand_of_a_kind_counts_whatever_else_a_group_is_measured_in(
     found = against(world.submit(gang), "gang")
     expected = None if left is None else ForbiddenBy("own", f"gpu({model})", 4 * CORE, 6 * CORE, left * CORE)
     assert found == expected
+
+
+@pytest.mark.parametrize(("workers", "forbidden"), [(4, False), (5, True)])
+def test_a_gang_with_parts_asks_for_their_sum(workers: int, forbidden: bool) -> None:
+    """Alpha demands all of its quota; a unit of beta that is exactly as large as beta's is within it."""
+    world = World(group("alpha", 5), group("beta", 5), nodes=nodes(1, cpu=10), preemption="off")
+    world.run(job("runs").group("alpha").tasks(5))
+    world.submit(job("gang").group("beta").parts(job("driver"), job("workers").tasks(workers)))
+    assert (against(world, "gang") is not None) == forbidden

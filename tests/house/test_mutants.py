@@ -70,6 +70,7 @@ def test_the_mutants_of_a_statement(code: str, expected: list[str]) -> None:
         "_log.info('x', 3)",
         "log = 'text'",
         "assert a < 3",
+        "x = zip(a, b, strict=True)",
         "x: Literal[3]",
         "x = cast(Literal[3], a)",
         "if TYPE_CHECKING: import x",

@@ -312,7 +312,9 @@ class _Reader:
         for argument in node.args[1:] if name == "cast" else node.args:
             self.expression(argument)
         for keyword in node.keywords:
-            self.expression(keyword.value)
+            # It is an assertion of ``zip``.
+            if keyword.arg != "strict":
+                self.expression(keyword.value)
 
     @expression.register
     def _(self, node: ast.Subscript) -> None:
