@@ -244,19 +244,6 @@ def test_every_unit_within_its_quota_starts_within_the_bound(
     assert all(ran >= 20 for ran in story.due_ran)
 
 
-@pytest.mark.parametrize("limited", [True, False])
-def test_small_jobs_of_all_groups_do_not_start_for_ever_before_a_wide_one_that_needs_a_whole_node(
-    limited: bool,
-) -> None:
-    """Its reservation begins when the next of the small jobs ends; then others of these were in its place."""
-    world = World(
-        group("a", 2, "FIFO"), group("b", 2, "Capacity"), nodes=nodes(2, cpu=2), check=False, drain_after=20 * SECOND
-    )
-    unit = job("wide").cpu(2).group("b").user("zoe").limit(40)
-    small = [each for name in "ab" for each in stream(name, 100, 2, 5, priority=0, limited=limited)]
-    assert play(world, [*small, (2, unit, 40)]).started["wide"] - 2 <= 60
-
-
 @pytest.mark.parametrize("at", [306, 400, 500])
 def test_small_jobs_of_its_own_group_do_not_start_for_ever_before_a_wide_one_of_the_size_of_the_quota(at: int) -> None:
     """Both groups are at their quotas all the time: the wide job starts when its group has nothing else."""

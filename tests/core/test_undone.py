@@ -206,7 +206,7 @@ def test_nothing_is_started_that_the_next_decision_stops() -> None:
 @pytest.mark.long
 def test_hardly_anything_is_started_in_vain_in_a_thousand_worlds() -> None:
     """Known to be left: a unit whose victims are gone starts although another group came to be owed the room
-    meanwhile; and others start beside the reservation of a unit that is due for long.
+    meanwhile.
     """
     preempted, found = undone(range(1_000))
-    assert sum(each.total() for each in found.values()) <= preempted / 200
+    assert sum(each.total() for each in found.values()) <= preempted / 500

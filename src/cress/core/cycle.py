@@ -140,7 +140,6 @@ class Cycle(MakingRoom):
         ahead = Ahead()
         self.pass_number += 1
         self._guarantees = Guarantees(self.groups, self.cluster)
-        self._only = None
         self._follow_heads(ahead)
         for group in self.groups:
             cools = group.kept.preempted_at is not None and self.must_cool(group)
@@ -325,17 +324,10 @@ class Cycle(MakingRoom):
             if not self.is_within_quota(job):
                 # Where quotas name kinds of nodes, its group may be owed another kind meanwhile.
                 own = job if group.kinds is None and may_be_within_quota(job, self.cluster) else None
-                # One that is due for as long again waits for others of its own group to end, and for a gap between
-                # tasks of other groups: none of its own starts in this pass, and others only beside its reservation.
-                late = own is not None and now >= self.turns.since[job.job.id] + 2 * group.options.drain_after
-                if self._serve_owed(ahead.beside(job) if late else ahead, [], now, due=own):
-                    self._only = None
-                    return True
-                if late:
-                    self._only = job
-                    ahead.append(job)
-                    return False
+                decided = self._serve_owed(ahead, [], now, due=own)
                 self._only = None
+                if decided:
+                    return True
             if not group.policy.plans:
                 self._due_starts = True
                 started = self._try(job, ahead, now)
