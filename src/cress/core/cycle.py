@@ -193,19 +193,17 @@ class Cycle(MakingRoom):
                 self._maybe_drain(offered, ahead, now)
         return False
 
-    def _serve_owed(self, ahead: Ahead, blocked: list[JobEntry], now: int, *, due: JobEntry | None = None) -> bool:
+    def _serve_owed(self, ahead: Ahead, blocked: list[JobEntry], now: int) -> bool:
         """Let groups that may take room have what they are guaranteed before others start anything above their quotas;
         return whether anything was decided.
 
         Else the very next step would take that back. Units within quotas come first, as what goes beyond one can be
-        taken too. Of the group of a ``due`` unit that is as large as its quota only that unit is served: others of the
-        group would take the room again and again for which it waits.
+        taken too.
         """
         if self._served == self.pass_number or not self.groups.several_wait():
             return False
         self._served = self.pass_number
         self._takes_turns = True
-        self._only = due
         inner = bool(self.groups.tree.inner)
         by_share = not (inner or self._order or self.groups.kinds or self.groups.timed)
         for rights in (Rights.QUOTA, Rights.OWN, Rights.ABOVE) if inner else (Rights.QUOTA, Rights.OWN):
@@ -322,9 +320,11 @@ class Cycle(MakingRoom):
             if self.fit.waits_for_node(job.shape) or self._passed_over(job, now) or self._is_forbidden(job):
                 continue
             if not self.is_within_quota(job):
-                # Where quotas name kinds of nodes, its group may be owed another kind meanwhile.
-                own = job if group.kinds is None and may_be_within_quota(job, self.cluster) else None
-                decided = self._serve_owed(ahead, [], now, due=own)
+                # Of the group of a unit that is as large as its quota only that unit is served: others would take the
+                # room again and again for which it waits. Where quotas name kinds, its group may be owed another kind.
+                alone = group.kinds is None and may_be_within_quota(job, self.cluster)
+                self._only = job if alone else None
+                decided = self._serve_owed(ahead, [], now)
                 self._only = None
                 if decided:
                     return True

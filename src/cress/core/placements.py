@@ -68,7 +68,6 @@ class Placements(Ledger):
         self._due_starts = False
         self._quota_only = options.behind_blocked == "quota_only"
         self._gate = options.balance_gate == "on"
-        # What the guarantees of groups forbid, as of this pass.
         # The due unit of whose group no other one is offered at this step.
         self._only: JobEntry | None = None
         # What groups are guaranteed at this step of a pass; ``None`` between decisions, when anything may change.

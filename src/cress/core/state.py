@@ -149,8 +149,7 @@ def restore_state(core: Cycle, state: CoreState) -> None:
     core.count_limits(foreseen.limits_count)
     for f in cluster.overdrawn_nodes():
         cluster.set_overdrawn(f, True)
-    if state.loads is not None:
-        core.loads.restore(state.loads)
+    core.loads.restore(state.loads)
     for job in core.jobs.values():
         if core.can_wait(job):
             core.queue(job)

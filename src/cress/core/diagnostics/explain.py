@@ -329,10 +329,9 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
     planned = core.plans.planned_start(job)
     if planned is not None:
         return _veto(job, Verdict.PLANNED, until=planned)
-    if job.foreseen.drain and drain_due(job, core.now):
-        return _veto(
-            job, Verdict.DRAINING, places=tuple(dict.fromkeys(cluster.names[f] for f, _ in job.foreseen.drain))
-        )
+    drain = job.foreseen.drain
+    if drain and drain_due(job, core.now):
+        return _veto(job, Verdict.DRAINING, places=tuple(dict.fromkeys(cluster.names[f] for f, _ in drain)))
     if job is job.group.offered and job.group.verdict is Verdict.QUOTA:
         return _behind_blocked(core, job, core.last_blocked)
     reserved = core.reservations.of(job)

@@ -201,10 +201,8 @@ def _exclusions(core: Cycle) -> Iterator[str]:
 def _sides(core: Cycle) -> Iterator[str]:
     for job in core.jobs.values():
         if job.constraints is not None and job.queued:
-            load = core.balance.utilisation()
-            if not job.constraints.by_load and job.foreseen.soft != job.constraints.soft_now(
-                core.now - job.since, load
-            ):
+            soft = job.constraints.soft_now(core.now - job.since, core.balance.utilisation())
+            if not job.constraints.by_load and job.foreseen.soft != soft:
                 yield f"clauses of job {job.job.id} are on the wrong side"
             if job.unit() and any(each.by_load for each in job.asked()):
                 # A unit of several jobs asks the load itself, and has its sides as of the last pass.

@@ -136,13 +136,11 @@ class Reservations:
             self.timeline.reserve(reservation, job.duration)
         elif drain_due(job, now) and not any(kept.lasting for kept in self.kept):
             # Nodes are drained for one unit at a time.
-            job.foreseen.drain = self._drain(job)
-            reservation = Reservation(job=job, start=now, nodes=job.foreseen.drain, stamp=self.cluster.stamp)
-            reservation.lasting = True
+            drain = job.foreseen.drain = self._drain(job)
+            reservation = Reservation(job=job, start=now, nodes=drain, stamp=self.cluster.stamp, lasting=True)
             self.timeline.reserve(reservation, NEVER)
         else:
-            reservation = Reservation(job=job, start=NEVER, nodes=[], stamp=self.cluster.stamp)
-            reservation.in_force = True
+            reservation = Reservation(job=job, start=NEVER, nodes=[], stamp=self.cluster.stamp, in_force=True)
         # One that waits for its turn to have nodes drained holds up nobody meanwhile.
         waits = slot is None and not reservation.lasting and drain_due(job, now)
         reservation.hopeless = waits or (slot is None and not self.fit.could_ever_fit(job.shape))

@@ -202,7 +202,7 @@ class CoreState(msgspec.Struct, kw_only=True, omit_defaults=True):
     racks: list[str] = []
     neighbours: tuple[tuple[str, str], ...] = ()
     distances: tuple[Distance, ...] = ()
-    loads: LoadsState | None = None
+    loads: LoadsState
     data: list[tuple[str, Places | None, str]] = []
     strangers: list[tuple[int, tuple[int, ...]]] = []
     foreseen: Foreseen | None = None
