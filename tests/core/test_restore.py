@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.core.loan_limit import LoanLimit
 from cress.core.placing.fit import WARM_ROWS
 from cress.core.scheduler import Scheduler
 from cress.core.state import promised_state
 from cress.core.stored.state import VERSION
+from cress.core.stored.versions import state_of
 from cress.model.events import JobSubmitted, Outcome, TaskEnded
 from cress.model.group import SchedPolicy
 from cress.model.job import Job
@@ -190,6 +192,26 @@ def test_states_of_the_version_before_have_all_that_a_state_can_have() -> None:
         assert any(state[name] for state in states), name
     assert any(state["lending"]["leases"] for state in states)
     assert any(job["companions"] for state in states for job in state["jobs"])
+
+
+def test_what_was_tried_in_vain_is_converted() -> None:
+    state = msgspec.msgpack.decode(msgspec.msgpack.encode(next(kept["state"] for kept in STATES)))
+    (entry, *_) = state["memory"]["groups"].values()
+    entry.update(failed=[4, 30, [5, 6]], no_victims=[7, 31, 8, 9], retry_victims_at=10)
+    foreseen = state_of(state).foreseen
+    assert foreseen is not None
+    (tried, *_) = foreseen.groups.values()
+    assert (tried.start, tried.victims, tried.victims_again) == ((4, 30, (5, 6)), (7, 31, (8, 9)), 10)
+
+
+def test_the_limit_of_loans_and_whom_others_left_a_lease_for_come_back() -> None:
+    core = Scheduler.restore(next(kept["state"] for kept in STATES if kept["state"]["lending"]["leases"]))
+    core.pool.limit.ended(1_000, loan=True, again=True)
+    lease = next(iter(core.pool.leases.values()))
+    lease.workload.awaited[lease.node] = 7
+    twin = sent_away(core)
+    assert vars(twin.pool.limit) == vars(core.pool.limit) != vars(LoanLimit())
+    assert twin.pool.leases[lease.id].workload.awaited == {lease.node: 7}
 
 
 def test_a_state_of_version_3_is_converted() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from cress.core.jobs import Tries
 from cress.core.scheduler import Scheduler
 from cress.model.option_text import resolve_options
 from cress.model.options import Options
@@ -32,7 +31,6 @@ def take_over(core: Scheduler, options: Options) -> None:
     core.options = core.groups.options = options
     for group in core.groups:
         group.configure(group.spec, resolve_options(options, group.spec), group.policy)
-        group.tried = Tries()
     for inner in core.groups.tree.upwards:
         inner.set_options(inner.spec, resolve_options(options, inner.spec))
     core.running.forget()
