@@ -25,7 +25,7 @@ PYTEST := $(BIN)/python tools/run_tests.py
 CODE := src tests tools $(wildcard benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup packages warm demo test test-long check format bench lock clean
+.PHONY: help setup packages warm demo test test-long mutants check format bench lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -48,6 +48,10 @@ test: warm packages ## run the tests (without the long ones)
 
 test-long: warm packages ## run all the tests, the long ones too, with more examples each
 	$(PYTEST) --hypothesis-profile=long --timeout=1200 $(ARGS)
+
+mutants: warm ## try small mutants of a change against its nearest tests (BASE= FILES= SEED= COUNT= MINUTES=)
+	@$(BIN)/python -m tools.mutants $(if $(BASE),--base '$(BASE)') $(if $(FILES),--files $(FILES)) \
+		$(if $(SEED),--seed '$(SEED)') $(if $(COUNT),--count '$(COUNT)') $(if $(MINUTES),--minutes '$(MINUTES)') $(ARGS)
 
 # Everything is run even when something fails: one look shows all that is wrong.
 check: setup ## style, types, and the rules of the house

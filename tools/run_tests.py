@@ -5,10 +5,16 @@ Each pool collects its own folders only, and the processors are busy while the o
     python tools/run_tests.py -m 'not long' -k backfill
 
 Everything is handed to both. ``WORKERS`` is the number of processes of the second pool; 0 runs all in one process.
+
+Tests that wait start real programs, and one in thousands fails because others held the processors just then. Up to
+``AGAIN`` of these that failed run once more, alone, when both pools are done. A test that passes alone is named on the
+last lines, since it depends on the machine and wants mending, but does not fail the run. Tests that compute have no
+second try.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -34,8 +40,11 @@ COMPUTING = (
     "store",
     "upgrade",
 )
-# What pytest returns when no test was chosen.
+# What pytest returns when no test was chosen, and when tests failed.
 NONE_CHOSEN = 5
+FAILED = 1
+AGAIN = 3
+_BAD = ("failed", "error", "errors")
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?)")
 _LAST = re.compile(r"^(=+ )?.*\b(\d+ (passed|failed|errors?|skipped|deselected)|no tests ran)\b.* in [\d.]+s")
 
@@ -57,8 +66,17 @@ def main(arguments: list[str]) -> int:
     ]
     codes = [pool.wait() for pool in pools]
     counts: Counter[str] = sum((pool.counts for pool in pools), Counter())
+    if codes[1] == FAILED and 0 < len(failed := pools[1].failed()) <= AGAIN:
+        print("==== tests of the waiting pool that failed run once more, alone ====", flush=True)
+        codes[1] = subprocess.call(_command(0, [*arguments, *failed]), cwd=ROOT)
+        if not codes[1]:
+            for kind in _BAD:
+                counts[kind] -= pools[1].counts[kind]
+            counts["passed alone"] = len(failed)
+            for name in failed:
+                print(f"failed beside others, passed alone: {name}", flush=True)
     took = time.monotonic() - begun
-    told = ", ".join(f"{counts[kind]} {kind}" for kind in sorted(counts, key=_order)) or "no tests ran"
+    told = ", ".join(f"{counts[kind]} {kind}" for kind in sorted(+counts, key=_order)) or "no tests ran"
     print(f"==== {told} in {took:.2f}s ({int(took) // 60}:{int(took) % 60:02}) ====", flush=True)
     if all(code == NONE_CHOSEN for code in codes):
         return NONE_CHOSEN
@@ -70,7 +88,8 @@ def _has_tests(place: Path) -> bool:
 
 
 def _order(kind: str) -> int:
-    return ("failed", "error", "errors", "passed").index(kind) if kind in ("failed", "error", "errors", "passed") else 9
+    shown = (*_BAD, "passed", "passed alone")
+    return shown.index(kind) if kind in shown else len(shown)
 
 
 def _command(workers: int, arguments: list[str]) -> list[str]:
@@ -82,8 +101,11 @@ class _Pool:
 
     def __init__(self, name: str, workers: int, arguments: list[str]) -> None:
         self.counts: Counter[str] = Counter()
+        self._cache = ROOT / ".pytest_cache" / name
+        # Lines of the summary about tests that failed.
+        self._told: list[str] = []
         self._process = subprocess.Popen(
-            _command(workers, [*arguments, "-o", f"cache_dir=.pytest_cache/{name}"]),
+            _command(workers, [*arguments, "-o", f"cache_dir={self._cache}"]),
             cwd=ROOT,
             env={**os.environ, "TEST_POOL": name},
             stdout=subprocess.PIPE,
@@ -100,6 +122,16 @@ class _Pool:
             sys.stdout.flush()
             if _LAST.match(line):
                 self.counts = Counter({kind: int(count) for count, kind in _COUNT.findall(line)})
+            elif line.startswith(("FAILED ", "ERROR ")):
+                self._told.append(line.partition(" ")[2].rstrip())
+
+    def failed(self) -> list[str]:
+        """Return the names of the tests that failed; empty if pytest did not say all of them."""
+        kept = self._cache / "v" / "cache" / "lastfailed"
+        # The cache remembers failures of other runs too.
+        names = json.loads(kept.read_text()) if kept.exists() else {}
+        failed = [name for name in names if any(f"{line} - ".startswith(f"{name} - ") for line in self._told)]
+        return failed if len(failed) == sum(self.counts[kind] for kind in _BAD) else []
 
     def wait(self) -> int:
         code = self._process.wait()

@@ -101,3 +101,9 @@ def test_each_row_has_one_function() -> None:
     rows: Counter[CallRow[Any]] = Counter(made(function).row for function in FUNCTIONS)
     assert [row.path for row in CALLS if rows[row] != (row.path not in WITHOUT)] == []
     assert {row.path for row in CALLS if row.method == WEBSOCKET} <= WITHOUT
+
+
+def test_a_plan_is_asked_for_with_what_is_given_and_nothing_else() -> None:
+    assert calls.plan_moves().query == {}
+    assert calls.plan_moves(goals=("spread", "nodes"), moves=0).query == {"goal": "spread,nodes", "moves": 0}
+    assert calls.plan_moves(12, lost=2.5).query == {"for": 12, "lost": 2.5}

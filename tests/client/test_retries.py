@@ -77,6 +77,14 @@ def test_a_center_that_never_answered_is_not_waited_for() -> None:
     assert lost.sent == 1
 
 
+def test_a_center_that_has_answered_once_is_waited_for() -> None:
+    center = PatientHttp(cast(Http, Lost(0)), RetryBudget(60))
+    call = call_of(ROWS[1], *"x" * ROWS[1].path.count("{"))
+    assert center.ask(call) == "the answer"
+    center.http = cast(Http, Lost(1))
+    assert center.ask(call) == "the answer"
+
+
 def test_patience_ends(pauses: list[float]) -> None:
     with pytest.raises(Broken):
         asked(ROWS[1], Lost(1000), RetryBudget(10, met=True))

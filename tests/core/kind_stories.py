@@ -73,8 +73,9 @@ def _more(quota: Quota | None, kinds: dict[str, int] | None = None) -> Any:
     """The quota as a vector, with amounts of kinds."""
     if quota is None or (quota == NO_QUOTA and not kinds):
         return quota
-    # A number of servers becomes one of cores.
+    # A number of servers becomes one of cores. Groups that had amounts of kinds get other ones.
     base = quota.amounts or ((("cpu", quota.scalar // 200),) if quota.scalar else ())
+    base = tuple((name, amount) for name, amount in base if name not in KINDS)
     amounts = dict(base) | {kind: (kinds or {})[kind] for kind in KINDS if (kinds or {}).get(kind)}
     return Quota(amounts=tuple(amounts.items()))
 

@@ -9,7 +9,6 @@ decisions; beside it, it keeps a plain account of what runs where and what waits
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable
 from random import Random
 
@@ -100,8 +99,8 @@ def replay(core: Scheduler, calls: list[Call], budget: int = 2**31) -> list[list
 
 
 def sent_away(core: Scheduler) -> Scheduler:
-    """The scheduler after its state was written as text and read again."""
-    return Scheduler.restore(json.loads(json.dumps(core.export())))
+    """The scheduler after its state was written as bytes and read again."""
+    return Scheduler.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(core.export())))
 
 
 class Player:
@@ -218,8 +217,19 @@ class Player:
         broken = [what for check in checks for what in check(self.core)]
         assert not broken, broken
         self.account.compare(self.core)
+        if pending:
+            self._sides_by_load()
         if pending and self.check_vetoes:
             self._vetoes()
+
+    def _sides_by_load(self) -> None:
+        """After the last pass, clauses that the load relaxes are on its side, those of units of several jobs, too."""
+        load = self.core.balance.utilisation()
+        for job in self.core.jobs.values():
+            if job.queued and any(each.by_load for each in job.asked()):
+                own = job.constraints
+                assert own is None or job.foreseen.soft == own.soft_now(self.core.now - job.since, load), job.job.id
+                assert job.shape is self.core.shape_of(job, job.shape.size), job.job.id
 
     def _vetoes(self) -> None:
         """What the core says of a waiting job is true by the account."""

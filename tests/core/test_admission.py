@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -61,10 +60,10 @@ REFUSED: dict[str, tuple[Event, str]] = {
 @pytest.mark.parametrize(("event", "words"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_refused_event_takes_its_whole_batch_with_it(event: Event, words: str) -> None:
     core = world().core
-    before = json.dumps(core.export())
+    before = msgspec.msgpack.encode(core.export())
     with pytest.raises(InputError, match=words):
         core.observe(core.now, [submitted(), event, submitted(id=902)])
-    assert json.dumps(core.export()) == before
+    assert msgspec.msgpack.encode(core.export()) == before
     assert core.validate() == []
 
 

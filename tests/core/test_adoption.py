@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from random import Random
 
 import msgspec
@@ -16,7 +15,7 @@ from cress.model.events import ForeignUse, JobSubmitted, NodeAdded, NodeChanged,
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node, nodes
 from tests.core.settings import EVERYTHING, seeded_operations, seeded_setting
-from tests.core.stories import Player
+from tests.core.stories import Player, sent_away
 
 
 def changed(world: World, each: NodeBuilder) -> None:
@@ -154,7 +153,7 @@ def test_a_scheduler_is_rebuilt_without_a_log(seed: int) -> None:
     ]  # fmt: skip
     fresh.observe(player.now, found)
     assert fresh.validate() == []
-    assert promised_state(Scheduler.restore(json.loads(json.dumps(fresh.export())))) == promised_state(fresh)
+    assert promised_state(sent_away(fresh)) == promised_state(fresh)
     busy = {(each.job.job.id, each.task) for each in running}
     rng = Random(seed)
     now = player.now
@@ -228,7 +227,7 @@ def test_a_device_that_is_gone_goes_with_the_task_that_has_it() -> None:
     assert world.core.cluster.gone
     submitted(world, job("next").needs(gpu=1))
     assert world.decide() == []
-    twin = Scheduler.restore(json.loads(json.dumps(world.core.export())))
+    twin = sent_away(world.core)
     assert twin.validate() == []
     assert twin.export() == world.core.export()
     world.finish("both")
@@ -256,7 +255,7 @@ def test_a_node_is_closed_by_a_whole_disk_beside_one_that_has_become_smaller() -
     submitted(world, job("third"))
     assert world.decide() == []
     assert world.core.validate() == []
-    twin = Scheduler.restore(json.loads(json.dumps(world.core.export())))
+    twin = sent_away(world.core)
     assert twin.cluster.usable().tolist() == world.core.cluster.usable().tolist() == [False]
     world.finish("first")
     assert world.jobs_running() == ["second", "third"]
@@ -322,7 +321,7 @@ def test_who_has_a_disk_alone_holds_what_it_held_after_a_restore() -> None:
     world = World(nodes=[node("n1").cpu(8).disks("0M")])
     world.run(job("alone").requires("ExclusiveDisk = True"))
     changed(world, node("n1").cpu(8).disks("30M"))
-    twin = Scheduler.restore(json.loads(json.dumps(world.core.export())))
+    twin = sent_away(world.core)
     assert twin.validate() == []
     assert twin.export() == world.core.export()
 

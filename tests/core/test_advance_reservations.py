@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 
 from cress.core.advance.choice import find
@@ -311,11 +313,38 @@ def test_its_group_goes_there_first() -> None:
     assert (world.nodes_of("one"), world.nodes_of("two")) == (["n3"] * 4, ["n1", "n1"])
 
 
+@pytest.mark.parametrize(("reserved", "victims"), [(4, []), (3, []), (2, ["holds"]), (1, ["holds"])])
+def test_what_a_group_holds_of_a_reservation_ahead_is_preempted_for_nobody_who_would_run_into_it(
+    reserved: int, victims: list[str]
+) -> None:
+    world = World(group("a", 4), group("b", 1), nodes=nodes(1, cpu=4)).set_clock(NOON)
+    world.run(job("holds").cpu(2).tasks(2).group("b"))
+    spec = reservation("exam", "20:00", "21:00", group="b", amounts=world.dimensions.vector(cpu=1000))
+    keep(world, msgspec.structs.replace(spec, places=(("n1", reserved),)))
+    # Without a limit: in the place of a task that covers the exam it could not start, and that task would start again.
+    world.submit(job("endless").cpu(2).group("a")).decide()
+    assert world.victims() == victims
+    if victims:
+        world.yield_victims()
+        assert world.jobs_running() == ["endless", "holds"]
+
+
 def test_nobody_preempts_its_group_there() -> None:
     world = World(group("a", 4), group("b", 4), nodes=nodes(2, cpu=4)).set_clock(NOON)
     keep(world, reservation("exam", "12:00", "16:00", "n1", group="b"))
     world.run(job("big").group("b").tasks(8))
     world.submit(job("poor").group("a").cpu(4)).decide()
+    assert {start.node for start in world.told.values()} == {"n2"}
+
+
+def test_nobody_counts_free_room_there_instead_of_victims() -> None:
+    """n1 is free, and kept for b; a gets its room on n2."""
+    world = World(group("a", 4), group("b", 1), nodes=nodes(2, cpu=4)).set_clock(NOON)
+    world.run(
+        job("big").group("b").tasks(4).requires("Nodes in (n2)"), job("more").group("b").requires("Nodes in (n1)")
+    )
+    keep(world, reservation("exam", "13:00", "16:00", "n1", group="b"))
+    world.submit(job("poor").group("a").cpu(3).limit("2h")).decide()
     assert {start.node for start in world.told.values()} == {"n2"}
 
 
@@ -459,6 +488,22 @@ def test_removing_it_opens_the_node_at_once() -> None:
     assert world.started() == ["a"]
 
 
+def test_the_ends_of_removed_reservations_are_no_times_at_which_a_gang_is_tried() -> None:
+    world = World(group("a", 8), nodes=[node(name).cpu(2).where(zone="z") for name in ("n1", "n2")]).set_clock(NOON)
+    world.run(job("runs").group("a").cpu(2).tasks(2).limit("1h"))
+    keep(world, reservation("exam", "15:00", "16:00", "n1"))
+    # The gang would run into the exam from each of these ends on: halving them finds none before 16:00.
+    ends = ("14:10", "14:20", "14:30")
+    for start, end in pairwise(("14:00", *ends)):
+        keep(world, reservation(f"until {end}", start, end, "n1"))
+    for end in ends:
+        world.observe([AdvanceReservationRemoved(f"until {end}")])
+    world.submit(job("gang").group("a").cpu(2).tasks(2).gang().limit("1h").requires("within(Zone)")).decide()
+    slot = world.core.timeline.earliest(world.state("gang").shape, HOUR, world.now)
+    assert slot is not None
+    assert slot.start == HOUR
+
+
 def test_a_group_with_a_reservation_stays() -> None:
     world = cluster(1)
     keep(world, reservation("exam", "14:00", "16:00", "n1", group="b"))
@@ -482,3 +527,16 @@ def test_an_outcome_of_a_stopped_task_does_not_count_as_its_own() -> None:
     world.decide()
     world.end(world.told.copy().values(), Outcome.FAILED).decide()
     assert world.state("before").waiting == 1
+
+
+@pytest.mark.parametrize(("cpu", "starts"), [(2, True), (3, False)])
+def test_a_claim_whose_victims_took_too_long_starts_only_beside_what_is_reserved(cpu: int, starts: bool) -> None:
+    world = World(group("a", 4), group("b", 1), group("c", 4), nodes=nodes(1, cpu=4), cooling=0).set_clock(NOON)
+    world.run(job("victim").group("b").cpu(4).stop_grace("20s").limit("50m"))
+    half = world.dimensions.vector(cpu=2000)
+    keep(world, reservation("exam", "13:01", "14:00", "n1", group="c", amounts=half))
+    world.submit(job("it").group("a").cpu(cpu).limit("1h")).decide()
+    assert world.victims() == ["victim"]
+    world.wait(90).yield_victims()
+    assert ("it" in world.started()) is starts
+    assert world.core.claims == []

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from cress.core.placing.vetoes import Verdict
-from cress.core.scheduler import Scheduler
 from cress.model.decisions import Start
-from cress.model.events import JobHeld, NodeLost, Outcome, TaskEnded
+from cress.model.events import ForeignUse, JobHeld, NodeLost, Outcome, TaskEnded
 from tests.core.builders import JobBuilder, World, group, job, node
+from tests.core.stories import sent_away
 
 A = job("a").group("g").cpu(2).requires('Nodes in ("n1", "n3")').ranks("0 - CPU")
 B = job("b").group("h").cpu(1).requires('JobDependency = "g/a"').ports(http=80)
@@ -71,6 +69,34 @@ def test_only_tasks_of_the_node_that_failed_go_together() -> None:
     made.lose_node("n1")
     made.decide()
     assert sorted(made.nodes_of("a")) == sorted(made.nodes_of("b")) == ["n2", "n3"]
+
+
+# Elsewhere than on n1 only while the cluster is rather idle.
+HOMESICK = A.requires('Nodes in ("n1") && f(x) = (ClusterLoad < 30%)')
+
+
+def waits_for_load() -> World:
+    """The unit of a and b waits: the clause of a is hard, as others use 5 of 8 cores."""
+    made = world(HOMESICK, B, n2=8)
+    made.run(job("fill").group("g").cpu(5).requires('Nodes in ("n2")'))
+    made.lose_node("n1").decide()
+    assert units(made) == {"a": ["b"]}
+    return made
+
+
+def test_a_unit_starts_when_the_load_relaxes_a_clause_of_it() -> None:
+    made = waits_for_load()
+    made.finish("fill")
+    assert made.nodes_of("a") == made.nodes_of("b") == ["n2"]
+
+
+def test_a_load_that_was_low_for_a_moment_relaxes_nothing() -> None:
+    made = waits_for_load()
+    made.finish("fill", decide=False)
+    # The unit is matched anew since another job keeps away from it, while the load is low.
+    made.submit(job("shy").group("g").cpu(9).requires('away_from("a", Name)'))
+    made.observe([ForeignUse("n2", made.dimensions.vector(cpu=5000))]).decide()
+    assert made.nodes_of("a") == []
 
 
 def test_several_tasks_of_a_dependant_come_along() -> None:
@@ -197,7 +223,7 @@ def test_a_clause_of_a_companion_relaxes_with_the_time_that_they_wait() -> None:
 def test_a_restored_one_goes_on_with_the_same_units() -> None:
     made = world(A, B, C, n2=8)
     made.lose_node("n1").decide()
-    twin = Scheduler.restore(json.loads(json.dumps(made.core.export())))
+    twin = sent_away(made.core)
     assert twin.validate() == []
     assert twin.export() == made.core.export()
     made.add_node(node("n3").cpu(8))
@@ -209,7 +235,7 @@ def test_a_restored_one_goes_on_with_the_same_units() -> None:
 def test_restored_between_the_failure_and_the_next_pass() -> None:
     made = world(A, B, n2=8)
     made.lose_node("n1")
-    twin = Scheduler.restore(json.loads(json.dumps(made.core.export())))
+    twin = sent_away(made.core)
     made.decide()
     twin.decide(made.now)
     assert twin.export() == made.core.export()
@@ -246,7 +272,7 @@ def test_a_claim_keeps_what_its_own_task_asks_for_while_the_next_unit_is_larger(
     made.wake()
     assert made.victims() == ["fill"]
     if restored:
-        made.core = Scheduler.restore(json.loads(json.dumps(made.core.export())))
+        made.core = sent_away(made.core)
         assert made.core.validate() == []
     made.wait(20).yield_victims()
     assert made.nodes_of("a") == ["n1"]

@@ -226,6 +226,18 @@ def test_victims_are_those_whose_devices_make_room() -> None:
     assert has(made, "p") == ["gpu:2"]
 
 
+def test_a_unit_keeps_its_claim_while_some_of_its_victims_still_hold_devices() -> None:
+    made = World(group("rich", 1), group("poor", 8), nodes=[gpus("n1", 2, cpu=8)], dimensions=GPU, cooling=1)
+    made.run(job("r0").group("rich").needs(gpu=1), job("r1").group("rich").needs(gpu=1)).wait(1)
+    made.submit(job("p").group("poor").needs(gpu=2)).decide()
+    assert sorted(made.victims()) == ["r0", "r1"]
+    (claim,) = made.core.claims
+    made.end([start for start in made.told.values() if made.names[start.job] == "r0"], Outcome.PREEMPTED).decide()
+    assert list(made.core.claims) == [claim]
+    made.yield_victims()
+    assert has(made, "p") == ["gpu:0 gpu:1"]
+
+
 def test_nobody_is_stopped_who_frees_no_device() -> None:
     made = World(group("rich", 1), group("poor", 8), nodes=[gpus("n1", 2, cpu=8)], dimensions=GPU, cooling=1)
     for name, who, amount in (("own0", "poor", 0.2), ("r0", "rich", 0.8), ("own1", "poor", 0.3), ("r1", "rich", 0.7)):
@@ -312,4 +324,4 @@ def test_no_node_is_kept_free_for_whom_its_devices_would_not_do() -> None:
     )
     made.run(reads("a", "60M").requires("Nodes in (n1)"), reads("b", "70M").requires("Nodes in (n2)"))
     made.submit(reads("wide", "150M"), job("behind").group("g").cpu(1)).decide()
-    assert made.state("wide").drain == [(1, 1)]
+    assert made.state("wide").foreseen.drain == [(1, 1)]

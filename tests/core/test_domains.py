@@ -58,6 +58,11 @@ SPREAD = {
     ),
     "nothing for zones without a share": ("aab", of("it", 3, 'spread(Zone, "a=100%")'), {"a": 3}),
     "as a term of a rank": ("aab", job("it").tasks(4).group("g").ranks("spread(Zone)"), {"a": 2, "b": 2}),
+    "as a preference, a node without the attribute is the last resort": (
+        ".a",
+        job("it").tasks(3).group("g").ranks('away_from("self", Zone)'),
+        {"a": 3},
+    ),
     "a gang": ("aab", of("it", 7, "spread(Zone)").gang(), {"a": 4, "b": 3}),
     "a gang with shares": ("aaab", of("it", 8, 'spread(Zone, "a=75%")').gang(), {"a": 6, "b": 2}),
     "a gang of which each has a zone for itself": (

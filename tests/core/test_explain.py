@@ -573,3 +573,11 @@ def test_the_job_for_which_a_group_was_preempted_is_known_after_a_restart() -> N
     assert again == world.veto("waits")
     assert again is not None
     assert "for job 4 (" in sentence(again)
+
+
+def test_the_blocker_is_told_although_its_reservation_did_not_bind_the_group_tried_last() -> None:
+    planning = group("a", 4, "BackFill").with_options(backfill="conservative")
+    world = World(planning, group("b", 4), group("c", 1), nodes=nodes(1, cpu=4), min_runtime=36_000 * SECOND)
+    world.run(job("runs").cpu(2).group("c").limit("1h"))
+    world.submit(job("big").cpu(4).group("a"), job("gang").cpu(1).tasks(2).gang().group("b")).decide()
+    assert world.why("gang") == "job 3 fits, but would delay job 2 of group a"

@@ -239,7 +239,7 @@ def test_a_restored_scheduler_and_one_that_replays_decide_the_same() -> None:
             restored = Scheduler.restore(core.export())
     assert core.mix.version > 1
     assert restored is not None
-    assert restored.export()["mix"] == core.export()["mix"] == replayed.export()["mix"]
+    assert restored.export().mix == core.export().mix == replayed.export().mix
     last = task(99, 50)
     assert {each.node for each in (run(core, last), run(replayed, last), run(restored, last)) if each} != set()
 

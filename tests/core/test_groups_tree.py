@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cress.core.groups.guarantees import Guarantees
 from cress.core.placing.vetoes import Verdict
 from cress.model.errors import InputError
 from tests.core.builders import GroupBuilder, World, group, job, nodes
@@ -323,3 +324,12 @@ def test_a_group_that_changes_its_place_takes_its_use_along() -> None:
         group("theory", 20).inside("biology"),
     )
     assert used(world, "physics", "biology") == [0, 3]
+
+
+@pytest.mark.parametrize(("cpu", "left"), [(4, None), (5, 4)])
+def test_a_unit_above_all_quotas_on_its_way_up_may_fill_the_cluster_exactly(cpu: int, left: int | None) -> None:
+    groups = group("above", 2), group("inner", 2).inside("above"), group("other", 4)
+    world = World(*groups, nodes=nodes(1, cpu=8), preemption="off").run(job("theirs").group("other").tasks(4))
+    world.submit(job("it").group("inner").cpu(cpu))
+    found = Guarantees(world.core.groups, world.core.cluster).against(world.state("it"))
+    assert (None if found is None else found.left) == (None if left is None else left * 1000)

@@ -244,6 +244,16 @@ def test_a_task_that_leaves_a_lease_to_another_of_its_workload_leaves_it_its_roo
     assert (world.jobs_running(), books(world)) == (["high", "lease", "low", "low", "low"], (0, 0, 8, 0))
 
 
+def test_for_another_workload_no_task_leaves_a_lease_that_stays() -> None:
+    """The lease of w is worth more than the unit of x, the task in it less."""
+    world = within()
+    hold(world, 4, priority=5).run(of("a", "low", 4, workload="w"))
+    world.run(of("a", "other lease", 4, workload="x", priority=5).as_lease())
+    use(world, 0, "other lease").run(of("a", "full", 4, workload="x", priority=5)).wait(4)
+    world.submit(of("a", "urgent", 4, workload="x", priority=3)).decide()
+    assert told(world) == []
+
+
 def test_a_loan_is_given_back_to_the_lease_for_a_task_of_its_workload() -> None:
     world = cluster(group("a", 8), group("c", 8), lending="on", cpu=6)
     hold(world).run(of("c", "borrower", 5, limit="1min")).wait(1)

@@ -4,15 +4,12 @@ unit.
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.core.diagnostics.match_report import remarks_on
 from cress.core.placing.match import Match
-from cress.core.scheduler import Scheduler
 from cress.core.state import promised_state
 from cress.language.clauses import Rank
 from cress.language.jobfacts import facts_of, for_job, keys_in
@@ -23,6 +20,7 @@ from cress.model.job import Job
 from cress.model.resources import Dimensions
 from cress.model.times import HOUR
 from tests.core.builders import World, group, job, node
+from tests.core.stories import sent_away
 from tests.examples import examples
 from tests.language import plain
 from tests.language.strategies import conditions
@@ -98,8 +96,7 @@ def test_a_restored_core_knows_the_job_as_before() -> None:
         job("first").cpu(8).group("lab").user("cid"),
         job("it").cpu(8).group("lab").user("cid").requires("Job.User in Owners"),
     )
-    state = json.loads(json.dumps(core.core.export()))
-    again = Scheduler.restore(state)
+    again = sent_away(core.core)
     assert promised_state(again) == promised_state(core.core)
     assert again.decide(core.now).items == core.core.decide(core.now).items
 

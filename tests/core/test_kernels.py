@@ -526,7 +526,8 @@ class PlainTime:
 
 
 def booking_for(shape: Shape, start: int, nodes: list[tuple[int, int]]) -> Reservation:
-    return Reservation(cast(JobEntry, SimpleNamespace(shape=shape, group=SimpleNamespace(asker=0))), start, nodes, -1)
+    job = cast(JobEntry, SimpleNamespace(shape=shape, group=SimpleNamespace(asker=0)))
+    return Reservation(job=job, start=start, nodes=nodes, stamp=-1)
 
 
 def random_time_line(

@@ -266,11 +266,11 @@ def test_what_waits_beside_a_claim_has_its_own_time(lost: bool) -> None:
     core.wake()
     (claim,) = core.core.claims
     assert (claim.tasks, core.victims()) == ([1], ["full"])
-    assert (core.state("it").since, core.state("it").soft) == (17 * SECOND, 0)
+    assert (core.state("it").since, core.state("it").foreseen.soft) == (17 * SECOND, 0)
     if lost:
         # Its task waits as before.
         core.cordon("old")
-        assert (core.state("it").since, core.state("it").soft) == (0, 1)
+        assert (core.state("it").since, core.state("it").foreseen.soft) == (0, 1)
     else:
         core.yield_victims()
         assert [(start.task, start.node) for start in core.starts[2:]] == [(1, "old")]

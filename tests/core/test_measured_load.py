@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,6 +14,7 @@ from cress.core.tables.measured_load import NOT, Over, Promised, judged
 from cress.model.node import Load
 from cress.model.options import Options
 from tests.core.builders import World, group, job, node, nodes
+from tests.core.stories import sent_away
 
 GIB = 2**30
 FREE = Promised(0, 64 * GIB)
@@ -229,7 +229,7 @@ def test_no_reservation_stands_on_an_overloaded_node() -> None:
 
 def test_restored_it_knows_what_was_overloaded() -> None:
     world = World(nodes=nodes(2, cpu=4)).load("n1", cpu=95).load("n1", cpu=85).load("n2", cpu=85)
-    twin = Scheduler.restore(json.loads(json.dumps(world.core.export())))
+    twin = sent_away(world.core)
     assert twin.cluster.overloaded == world.core.cluster.overloaded == ["cpu 85%", None]
     assert twin.export() == world.core.export()
 
@@ -243,7 +243,7 @@ def test_with_other_options_it_is_judged_again() -> None:
         ({"overload_memory": 2**41}, ["1T of memory free", "1T of memory free"]),
     ):
         state = world.core.export()
-        state["options"] = {**asdict(world.options), "overload_cpu": 0.99, **change}
+        state.options = replace(replace(world.options, overload_cpu=0.99), **change)
         restored = Scheduler.restore(state)
         assert restored.cluster.overloaded == overloaded, change
         assert restored.validate() == []

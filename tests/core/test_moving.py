@@ -270,7 +270,7 @@ def test_the_cheapest_task_makes_room_for_a_gang() -> None:
     # Nothing else gets the room meanwhile, and nobody cools off for it.
     world.submit(job("thief").cpu(2)).decide()
     assert world.nodes_of("thief") == ["n3"]
-    assert world.group("default").preempted_at is None
+    assert world.group("default").kept.preempted_at is None
     world.yield_victims()
     assert sorted(world.nodes_of("gang")) == ["n2", "n4"]
     assert world.nodes_of("new") == [move.to]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from random import Random
 
 import msgspec
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.node_choices import check_choice, check_names
-from cress.core.scheduler import Scheduler
 from cress.core.state import promised_state
 from cress.language.acceptance import parse_accepts
 from cress.model.errors import InputError
@@ -21,6 +19,7 @@ from cress.model.job import Job
 from cress.model.node import Node, Value
 from cress.model.resources import Dimensions
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node
+from tests.core.stories import sent_away
 from tests.examples import examples
 from tests.language import plain
 
@@ -285,7 +284,7 @@ def test_nothing_starts_where_it_is_not_accepted_and_a_restored_core_decides_the
         if rng.random() < 0.4:
             core.change_node(random_node(rng, f"n{rng.randrange(5)}"))
         core.submit(random_job(rng, f"j{i}"))
-        again = Scheduler.restore(json.loads(json.dumps(core.core.export())))
+        again = sent_away(core.core)
         assert promised_state(again) == promised_state(core.core)
         expected = again.decide(core.now).items
         assert core.decide() == list(expected)

@@ -393,6 +393,13 @@ def test_conservative_backfill_plans_a_gang_with_parts() -> None:
     assert [task for task, _ in places(world, "train")] == [0, 1]
 
 
+def test_planned_gangs_with_parts_start_at_one_moment() -> None:
+    world = World(group("default", 100, policy="BackFill").with_options(backfill="conservative"), nodes=nodes(2, cpu=4))
+    gang = job("one").parts(job("driver").cpu(1), job("workers").cpu(3)).limit(10)
+    world.submit(gang, gang.named("two")).decide()
+    assert sorted(world.started()) == ["one", "one", "two", "two"]
+
+
 def test_a_cancelled_gang_frees_all_parts() -> None:
     world = cluster()
     world.run(train())

@@ -189,6 +189,17 @@ def test_a_forbidden_gang_that_fits_starts_also_behind_another_one() -> None:
     assert made.started() == ["alpha"] * 5 + ["gang of 7"] * 7
 
 
+def test_a_forbidden_gang_is_not_planned_and_who_would_delay_it_starts() -> None:
+    """The gang would start in an hour, when alpha's tasks end; what is behind it takes three."""
+    beta = group("beta", 5, "BackFill").with_options(backfill="conservative")
+    made = World(group("alpha", 5), beta, nodes=[node("n1").cpu(10)], preemption="off")
+    made.run(job("alpha").group("alpha").tasks(5).limit("1h"))
+    gang = job("gang").group("beta").tasks(10).gang().limit("1h")
+    made.submit(gang, job("small").group("beta").tasks(5).limit("3h")).decide()
+    assert len(made.nodes_of("small")) == 5
+    assert made.veto("gang").kind is Verdict.FORBIDDEN
+
+
 def test_many_forbidden_gangs_alike_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made = crowd("FIFO")
     made.submit(*(job(f"gang {i}").group("beta").tasks(10).gang().user("u2").limit("1h") for i in range(200)))

@@ -373,6 +373,17 @@ def test_conservative_lets_a_job_delay_nobody_planned_before_it() -> None:
     assert world.started() == ["runs", "short"], "it ends when head and second need its core"
 
 
+def test_conservative_keeps_no_room_for_a_job_behind_those_that_it_looks_at() -> None:
+    options = {"backfill": "conservative", "backfill_depth": "1"}
+    world = World(group("g", 4, "BackFill").most(4).with_options(**options), group("h", 1), nodes=[node("n1").cpu(6)])
+    world.run(job("runs").cpu(3).group("g"), job("own").group("h"))
+    # The first two would break the MaxQuota of g. The third would not, but it is not looked at.
+    first = job("first").cpu(2).group("g")
+    world.submit(first, first.named("second"), first.named("third").cpu(1), job("other").cpu(2).group("h")).decide()
+    assert world.jobs_running() == ["other", "own", "runs"]
+    assert world.why("third") == "the policy of group g puts job 3 of group g first"
+
+
 def test_conservative_keeps_its_plan_as_long_as_everything_ends_as_predicted() -> None:
     world = three_planned("conservative")
     world.wait(100).finish("runs")

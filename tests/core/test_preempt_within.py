@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 
 from cress.core.placing.vetoes import Verdict
-from cress.core.scheduler import Scheduler
 from cress.model.decisions import Preempt
 from cress.model.events import ClockSet
 from cress.model.job import JobType
 from cress.model.times import HOUR, MINUTE, SECOND
 from tests.core.builders import GroupBuilder, JobBuilder, World, group, job, node, nodes
 from tests.core.settings import EVERYTHING, Operation, Setting, operations, settings_of_any_kind
-from tests.core.stories import Player
+from tests.core.stories import Player, sent_away
 
 
 def ours(quota: int = 4, policy: str = "Priority", **options: str) -> GroupBuilder:
@@ -180,7 +177,7 @@ def test_a_victim_does_not_take_the_room_back() -> None:
 def test_the_group_does_not_cool_off_for_a_task_of_its_own() -> None:
     world = full(of_ours("low", 0, 4), cpu=4)
     world.submit(of_ours("high", 1, 4)).decide()
-    assert world.group("ours").preempted_at is None
+    assert world.group("ours").kept.preempted_at is None
     world.yield_victims()
     assert world.jobs_running() == ["high"]
 
@@ -258,7 +255,7 @@ def test_who_was_due_keeps_its_room_for_as_long_as_it_waited_for_its_turn(restor
     world.wait(5).submit(of_ours("high", 3, 4)).decide()
     assert world.victims() == []
     if restored:
-        world.core = Scheduler.restore(json.loads(json.dumps(world.core.export())))
+        world.core = sent_away(world.core)
     assert world.wake() == (30 + 20) * SECOND
     assert world.victims() == ["low"]
 

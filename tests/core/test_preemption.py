@@ -12,6 +12,7 @@ from cress.model.events import Outcome
 from cress.model.job import JobType
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
+from tests.core.stories import sent_away
 
 both_modes = pytest.mark.parametrize("mode", ["reserve", "quota_only"])
 
@@ -443,7 +444,7 @@ def test_victims_are_always_queued_again(outcome: Outcome) -> None:
     world.submit(wants()).decide()
     world.end(list(world.told.values()), outcome).decide()
     assert world.state("old").waiting == 1
-    assert world.group("old").preempted_at == 0
+    assert world.group("old").kept.preempted_at == 0
 
 
 def test_a_victim_that_finishes_within_its_grace_is_done() -> None:
@@ -574,9 +575,17 @@ def test_in_the_mode_observe_it_is_said_and_not_done() -> None:
     assert world.victims() == []
     assert world.told == {}
     assert world.veto("wants").kind is Verdict.NO_ROOM
-    assert world.group("old").preempted_at is None, "nobody cools off"
+    assert world.group("old").kept.preempted_at is None, "nobody cools off"
     world.wait(60).decide()
     assert world.would_be_victims() == ["old", "old"], "said once while nothing changes"
+
+
+def test_what_was_said_is_not_said_again_after_a_restart() -> None:
+    world = full(job("old").tasks(5), cpu=5, preemption="observe")
+    world.submit(wants(2)).decide()
+    twin = sent_away(world.core)
+    twin.observe(world.now + 60 * SECOND, [])
+    assert twin.decide(world.now + 60 * SECOND).items == []
 
 
 def test_observe_names_the_same_victims_as_the_real_thing() -> None:
@@ -598,3 +607,19 @@ def test_what_is_claimed_does_not_count_on_tasks_that_should_have_ended() -> Non
     assert world.ids["small"] not in {each.job for each in world.running.values()}
     world.yield_victims()
     assert [world.names[each.job] for each in world.running.values()] == ["late", "it"]
+
+
+def test_free_room_that_is_reserved_for_another_unit_is_left_to_it_and_victims_are_elsewhere() -> None:
+    """The four free cores of n1 are kept for the head of first, so those of n2 are taken from a borrower."""
+    world = World(
+        group("first", 16), group("second", 8), group("old", 1),
+        nodes=[node("n1").cpu(8), node("n2").cpu(4), node("n3").cpu(4)], drain_after=0,
+    )  # fmt: skip
+    world.run(
+        job("runs").group("first").cpu(4).limit("1h").requires("Nodes in (n1)"),
+        job("borrows").group("old").tasks(4).requires("Nodes in (n2)"),
+        job("has").group("second").cpu(4).requires("Nodes in (n3)"),
+    )
+    world.submit(job("head").group("first").cpu(8), job("due").group("second").cpu(3)).decide()
+    assert world.nodes_of("due") == []
+    assert world.victims() == ["borrows"] * 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from random import Random
@@ -10,7 +9,6 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.scheduler import Scheduler
 from cress.core.state import promised_state
 from cress.language.clauses import Clause
 from cress.language.columns import attributes_of
@@ -22,7 +20,7 @@ from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node
 from tests.core.domain_oracle import problems
 from tests.core.selective import ACCEPTS
 from tests.core.settings import CONSTRAINED, Operation, Setting, operations, settings_of_any_kind
-from tests.core.stories import Player
+from tests.core.stories import Player, sent_away
 from tests.core.test_facts import Followed
 from tests.examples import examples, fixed
 from tests.language import plain
@@ -141,7 +139,7 @@ def play(seed: int, seen: Counter[str], rounds: int = 10) -> None:
         elif what < 0.5:
             core.add_node(random_node(rng, f"m{i}"))
         core.submit(random_job(rng, f"j{i}"))
-        again = Scheduler.restore(json.loads(json.dumps(core.core.export())))
+        again = sent_away(core.core)
         assert promised_state(again) == promised_state(core.core)
         expected = again.decide(core.now, 1).items
         before = len(core.decisions)

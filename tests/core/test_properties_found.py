@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from cress.core.placing.vetoes import Verdict
@@ -13,6 +13,7 @@ from cress.model.errors import InputError
 from cress.model.events import GroupsApplied, JobCancelled
 from cress.model.group import Group, Quota
 from tests.core.builders import World, group, job, node
+from tests.core.stories import sent_away
 
 
 def occupied(**options: Any) -> World:
@@ -82,24 +83,24 @@ def test_the_wake_up_for_a_victim_too_young_outlives_another_decide() -> None:
 
 def test_a_list_of_groups_that_is_refused_changes_nothing() -> None:
     world = occupied()
-    before = json.dumps(world.core.export())
+    before = msgspec.msgpack.encode(world.core.export())
     refused = Group(name="new", quota=Quota(scalar=0))
     with pytest.raises(InputError, match="a quota of 0"):
         world.core.observe(
             0, [GroupsApplied((Group(name="small", quota=Quota(scalar=9000)), refused), (("large", "small"),))]
         )
-    assert json.dumps(world.core.export()) == before
+    assert msgspec.msgpack.encode(world.core.export()) == before
     assert world.core.validate() == []
 
 
 def test_a_move_to_a_group_that_is_not_there_changes_nothing() -> None:
     world = occupied()
-    before = json.dumps(world.core.export())
+    before = msgspec.msgpack.encode(world.core.export())
     with pytest.raises((InputError, ValueError)):
         world.core.observe(
             0, [GroupsApplied((Group(name="small", quota=Quota(scalar=9000)),), (("large", "nowhere"),))]
         )
-    assert json.dumps(world.core.export()) == before
+    assert msgspec.msgpack.encode(world.core.export()) == before
     assert world.core.validate() == []
 
 
@@ -164,7 +165,7 @@ def test_a_reservation_of_a_job_that_is_gone_does_not_keep_a_state_from_coming_b
     world.run(job("runs").cpu(3).limit(100).group("g"))
     world.submit(job("planned").cpu(4).limit(100).group("g")).decide()
     world.observe([JobCancelled(world.ids["planned"])])
-    world.core.restore(json.loads(json.dumps(world.core.export())))
+    sent_away(world.core)
 
 
 def test_a_job_held_by_the_gate_behind_a_blocked_head_starts_when_the_hold_is_over() -> None:

@@ -151,16 +151,18 @@ def test_each_group_with_demand_has_its_quota(leaves: int, seed: int, preemption
             now, [JobSubmitted(Job(id=number + 1, group=name, request=dimensions.vector(cpu=1000), tasks=10**6))]
         )
         core.decide(now)
-    old = set(core.attempts)
-    for _ in range(1000):
-        if not old & core.attempts.keys() and not core.leaving:
-            break
-        now += 1
-        ending = [*core.leaving] or rng.sample(sorted(core.attempts), min(len(core.attempts), 2))
-        core.observe(now, [TaskEnded(attempt) for attempt in ending])
-        core.decide(now)
-        core.decide(now + 1)
-        now += 1
+    # Preemption stops when a group has nine tenths of its quota; the rest comes with the ends of what runs then.
+    for _ in range(2):
+        old = set(core.attempts)
+        for _ in range(1000):
+            if not old & core.attempts.keys() and not core.leaving:
+                break
+            now += 1
+            ending = [*core.leaving] or rng.sample(sorted(core.attempts), min(len(core.attempts), 2))
+            core.observe(now, [TaskEnded(attempt) for attempt in ending])
+            core.decide(now)
+            core.decide(now + 1)
+            now += 1
     assert core.validate() == []
     for node in (*core.groups, *core.groups.tree.upwards):
         if any(leaf.name in busy for leaf in all_leaves(node)):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.core.state import promised_state
+from cress.core.tree import memory as memory_module
 from cress.core.tree.memory import ShareMemory, TickClock
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
 from tests.core.builders import World, group, job, nodes
@@ -86,7 +87,7 @@ def test_a_follower_that_sleeps_and_a_copy_agree() -> None:
         assert mine is not None
         assert its is not None
         assert mine.past() == its.past() or name == "b"
-    assert promised_state(world.follower)["borrowed"] == world.core.export()["borrowed"]
+    assert promised_state(world.follower).borrowed == world.core.export().borrowed
 
 
 # --- the mean itself -------------------------------------------------------------------------------------------------
@@ -139,3 +140,37 @@ def test_an_amount_that_changes_back_at_the_same_moment_has_not_changed() -> Non
         clock.advance(2 * HOUR)
         states.append((memory.export(), memory.past()))
     assert states[0] == states[1]
+
+
+def test_each_measure_has_a_mean_of_its_own() -> None:
+    clock = TickClock(HOUR)
+    both, alone = ShareMemory(clock, 2), ShareMemory(clock, 1)
+    tick = clock.length
+    # It borrows for a second of the first tick; then for a whole tick, so that at its end only the mean is left.
+    for moment, used in (
+        (0, 9000),
+        (SECOND, 0),
+        (2 * SECOND, 0),
+        (9 * tick, 0),
+        (100 * tick, 5),
+        (101 * tick, 0),
+        (200 * tick, 0),
+    ):
+        clock.advance(moment)
+        assert both.past() == [*alone.past(), 0]
+        assert both.changes() == alone.changes()
+        both.follow([used, 0], [0, 0])
+        alone.follow([used], [0])
+        assert both.changes() == alone.changes()
+
+
+def test_a_mean_comes_to_its_amount_exactly_and_stays_there() -> None:
+    clock = TickClock(SECOND)
+    memory = ShareMemory(clock, 1)
+    for begins, used in ((0, 3), (HOUR, 7), (2 * HOUR, 0)):
+        clock.advance(begins)
+        memory.follow([used], [0])
+        for moment in (begins + HOUR // 2, begins + HOUR - SECOND):
+            clock.advance(moment)
+            assert not memory.changes()
+            assert memory._at(clock.tick) == [used << memory_module._PLACES]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from cress.core.placing.vetoes import Verdict
-from cress.core.scheduler import Scheduler
 from cress.model.decisions import Stop
 from cress.model.events import JobHeld, JobSubmitted, Outcome
 from cress.model.job import JobType
 from tests.core.builders import JobBuilder, World, group, job, node
+from tests.core.stories import sent_away
 
 A = job("a").group("g").cpu(2)
 B = job("b").group("h").cpu(1).requires('GCC >= 4.5 && JobDependency = "g/a"')
@@ -226,6 +224,6 @@ def test_a_restored_one_goes_on_alike(cordoned: bool) -> None:
     made.add_node(OLD).add_node(NEW)
     made.run(job("fill").group("g").cpu(6)) if not cordoned else made.cordon("n1")
     made.finish("a", outcome=Outcome.FAILED, again=True)
-    twin = Scheduler.restore(json.loads(json.dumps(made.core.export())))
+    twin = sent_away(made.core)
     assert twin.validate() == []
     assert twin.export() == made.core.export()

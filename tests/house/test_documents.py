@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,16 +56,19 @@ def options_of(verb: tuple[str, ...]) -> set[str]:
 def test_commands_in_the_documents_have_known_options_and_files() -> None:
     shown = [command for page in PAGES for command in commands(page)]
     assert len(shown) > 5
-    known: dict[tuple[str, ...], set[str]] = {}
+    asked = []
     for command in shown:
         # Verbs below a verb; what comes behind -- is not ours.
         words = command[1 : command.index("--") if "--" in command else None]
         if words[0] == "-C":  # a cluster of the configuration file
             words = words[2:]
         below = len(words) > 1 and words[0] in {"groups", "nodes", "config", "store"} and not words[1].startswith("-")
-        verb = tuple(words[: 2 if below else 1])
-        if verb not in known:
-            known[verb] = options_of(verb)
+        asked.append((command, words, tuple(words[: 2 if below else 1])))
+    verbs = list(dict.fromkeys(verb for _, _, verb in asked))
+    # Each asks a program, which takes a while.
+    with ThreadPoolExecutor(4) as threads:
+        known = dict(zip(verbs, threads.map(options_of, verbs), strict=True))
+    for command, words, verb in asked:
         assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known[verb], command
         assert all((ROOT / word).is_file() for word in words if word.startswith("examples/")), command
         assert words[0] != "simulate" or "--out" in words

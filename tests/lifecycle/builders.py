@@ -215,7 +215,8 @@ def differences(follower: Follower, machine: Machine, *, core: bool = True) -> l
     if not core:
         return found
     one, other = promised_state(follower.core), promised_state(machine.core)
-    return found + [f"core {name}" for name in other if one[name] != other[name]]
+    names = other.__struct_fields__
+    return found + [f"core {name}" for name in names if getattr(one, name) != getattr(other, name)]
 
 
 def started(attempt: int) -> Started:

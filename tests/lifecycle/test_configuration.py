@@ -123,7 +123,8 @@ def test_live_options_are_taken_over_as_by_a_scheduler_that_is_built_anew(change
     in_place, anew = busy(), busy()
     options = dataclasses.replace(anew.machine.core.options, **change)
     state = anew.machine.core.export()
-    anew.machine.core = Scheduler.restore({**state, "options": dataclasses.asdict(options)})
+    state.options = options
+    anew.machine.core = Scheduler.restore(state)
     core = in_place.machine.core
     in_place.step(configure(in_place, options=options), after=1000)
     anew.step(after=1000)

@@ -167,23 +167,20 @@ def test_typos_close_no_node() -> None:
 
 
 def test_one_job_alone_closes_no_node() -> None:
-    world = World(Options(start_failures=3))
+    world = World(Options(start_failures=3, start_tries=100))
     world.join("bad", cpus=1)
     world.join("good", cpus=1)
     world.submit(job(9))
-    for _ in range(200):
-        if not world.machine.jobs:
-            break
-        for attempt in list(world.machine.attempts.values()):
-            if attempt.node == "bad":
-                world.cannot_start(attempt.id)
-            else:
-                world.report("good", started(attempt.id), ended(attempt.id))
-        if not world.machine.attempts:
+    for failures in range(1, 6):
+        while world.machine.nodes["bad"].closed:
             world.wake()
-    while world.machine.timers.times:
+        tried = {attempt.node: attempt.id for attempt in world.machine.attempts.values()}
+        world.cannot_start(tried["bad"])
+        world.report("good", started(tried["good"]), ended(tried["good"]))
+        assert world.machine.nodes["bad"].failures == failures, "all are counted"
+    while world.machine.nodes["bad"].closed:
         world.wake()
-    assert not world.machine.nodes["bad"].closed
+    assert "resting" not in world.machine.nodes["bad"].why
 
 
 def test_a_typo_in_a_large_array_marches_over_no_cluster() -> None:

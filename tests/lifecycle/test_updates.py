@@ -9,6 +9,7 @@ from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.reports import Cause
 from cress.model.times import MINUTE, SECOND
+from tests.lifecycle.builders import job
 from tests.lifecycle.kept import Site, database, service, waits_for_restart
 
 OPTIONS = Options(backoff_most=MINUTE)
@@ -241,6 +242,19 @@ def test_tasks_without_room_do_not_keep_an_update_from_what_would_give_them_room
     new = site.update(number, service(4, cpus=1))
     assert site.versions(number) == [new] * 4
     assert site.up(number) == [0, 1, 2, 3]
+
+
+def test_no_more_tasks_are_out_than_may_be_and_the_update_gained() -> None:
+    """Two replaced tasks wait since a guest has their room; one that had no room before is ready now: one more goes."""
+    site = Site("n1", cpus=4)
+    number = site.begin(service(5, checked=True, max_unavailable=2))
+    site.check(number, 0, 1, 2, 3)
+    site.begin(job(name="guest"))
+    site.update(number, service(5, checked=True, max_unavailable=2, priority=1))
+    assert site.up(number) == [2, 3]
+    site.check(number, 4)
+    assert site.up(number) == [3, 4]
+    assert site.machine.families[number].state.out == (0, 1, 2)  # type: ignore[union-attr]
 
 
 def test_an_update_and_a_count_in_one_step() -> None:

@@ -37,6 +37,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "placing",
         "groups.policies",
         "tree",
+        "stored",
         "job_times",
         "running_jobs",
         "charges",

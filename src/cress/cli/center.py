@@ -29,11 +29,12 @@ Example:
   cress center --data /srv/cress --port 7411 --executor-port 7412 --option grace=30s
 
 \b
-It writes where it listens into center.json in the data directory, and at its first start the token that opens it.
-SIGTERM stops it; tasks go on. `cress up` starts it together with executors.
+The center writes its addresses into center.json in the data directory. At its first start it also writes its token
+there. SIGTERM stops the center; tasks go on. `cress up` starts a center together with executors.
 Each option is also a key of the file (--executor-port: executor-port = 7412) and an environment variable
-(CRESS_CENTER_EXECUTOR_PORT); flags come before variables, variables before the file. SIGHUP does not read it again.
-Exit codes: 0 stopped as asked, 1 it could not go on, 2 bad input.
+(CRESS_CENTER_EXECUTOR_PORT). Options override variables, and variables override the file. SIGHUP does not read it
+again.
+Exit codes: 0 stopped as requested, 1 the center could not continue, 2 bad input.
 """
 
 
@@ -46,7 +47,7 @@ def center(
         bool,
         typer.Option(
             "--hand-over",
-            help="Have another center lead, instead of the one that runs on --data and shares its store; then end.",
+            help="Hand the lead from the center on --data to another center that shares its store, then exit.",
         ),
     ] = False,
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,

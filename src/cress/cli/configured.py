@@ -28,8 +28,8 @@ Config = Annotated[
         "--config",
         metavar="FILE",
         help=(
-            "A file with these options (docs/configuration.md). Default: /etc/cress/PROGRAM.toml, if it exists; "
-            "'': none."
+            "File with these options (docs/configuration.md). Default: /etc/cress/PROGRAM.toml, if it exists; "
+            "'' = no file."
         ),
         show_default=False,
     ),

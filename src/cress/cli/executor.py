@@ -32,11 +32,11 @@ Example:
   cress executor --center wss://center.example.com:7412 --tls /etc/cress/node7.tls --name node7
 
 \b
-SIGTERM stops it and its tasks; with --keep-tasks they go on, and the next executor on the same directory takes them
-up again. It connects again by itself when the center was away, and starts its agent again when that dies.
+SIGTERM stops the executor and its tasks. With --keep-tasks the tasks go on, and the next executor on the same
+directory takes them over. The executor reconnects after the center was away, and restarts its agent when that dies.
 Each option is also a key of the file (--keep-logs: keep-logs = "7d") and an environment variable
-(CRESS_EXECUTOR_KEEP_LOGS); flags come before variables, variables before the file.
-Exit codes: 0 stopped as asked, 2 bad input, 3 it cannot work (the center refuses it, say).
+(CRESS_EXECUTOR_KEEP_LOGS). Options override variables, and variables override the file.
+Exit codes: 0 stopped as requested, 2 bad input, 3 the executor cannot work (the center refuses it, say).
 """
 
 

@@ -32,9 +32,9 @@ Examples:
   cress up --executors 4 --racks r1,r1,r2,r2 --topology racks.yaml --label zone=eu
 
 \b
-Ctrl-C or SIGTERM stops everything within 10 s; tasks get SIGTERM, then their grace, and run again with the next
-`cress up` on the same data directory. With --keep-tasks they go on running meanwhile.
-Exit codes: 0 stopped as asked, 1 a part failed, 2 bad input, 3 not possible (it runs already, say).
+Ctrl-C or SIGTERM stops everything within 10 s. Tasks get SIGTERM and their grace, and run again with the next
+`cress up` on the same data directory. With --keep-tasks they run on in between.
+Exit codes: 0 stopped as requested, 1 a program failed, 2 bad input, 3 not possible (a cluster runs already, say).
 """
 
 # How often the children are looked at, in seconds.

@@ -39,7 +39,7 @@ def adopt(core: Books, fact: TaskAdopted) -> None:
     core.next_attempt = max(core.next_attempt, fact.attempt + 1)
     core.cluster.loosened += 1
     if job is None:
-        stranger = Stranger(fact.attempt, fact.name, f, slot, fact.since, fact.ports)
+        stranger = Stranger(id=fact.attempt, name=fact.name, node=f, slot=slot, start=fact.since, ports=fact.ports)
         core.strangers[fact.attempt] = stranger
         core.set_holder(slot, stranger)
     else:
@@ -55,11 +55,13 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
         _take_out(core, job, fact.task)
     group = job.group
     charge = group.charge(fact.amounts, core.cluster.specs[f].capacity, f)
-    attempt = Attempt(fact.attempt, job, fact.task, f, slot, fact.since, charge, end)
+    attempt = Attempt.of(
+        job, id=fact.attempt, task=fact.task, node=f, slot=slot, start=fact.since, charge=charge, expected=end,
+        amounts=fact.amounts, ports=fact.ports,
+    )  # fmt: skip
     core.expected.add(attempt)
     if core.limits_count and group.predicts:
         core.leases.set_end(slot, attempt.last_end)
-    attempt.amounts, attempt.ports = fact.amounts, fact.ports
     core.attempts[attempt.id] = attempt
     job.attempts[attempt.id] = attempt
     group.enter(attempt)
@@ -106,7 +108,7 @@ def use(core: Books, fact: ForeignUse) -> None:
         core.holders[before.slot] = None
     if any(fact.amounts) and not core.cluster.lost[f]:
         slot = core.leases.hold_amounts(f, fact.amounts, NEVER)
-        core.foreign_use[f] = Stranger(0, "", f, slot, core.now)
+        core.foreign_use[f] = Stranger(id=0, name="", node=f, slot=slot, start=core.now)
         core.set_holder(slot, core.foreign_use[f])
     core.cluster.loosened += 1
     check_room(core, f)

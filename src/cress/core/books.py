@@ -91,6 +91,7 @@ class Books:
         # Of these, those for which ``decide`` has not proposed a stop yet, and when it became due.
         self.to_stop: dict[int, int] = {}
         self.claims: list[ClaimEntry] = []
+        self.timeline.claims = self.claims
         self.next_attempt = 1
         self.pass_number = 0
         # How often a job was put into its queue.
@@ -195,7 +196,9 @@ class Books:
             return
         for number in self.relations.selections.take_touched():
             other = self.jobs.get(number)
-            if other is not None and (other.queued or other.claims):
+            if other is not None and other.queued:
+                self.refit(other)
+            elif other is not None and other.claims:
                 self._refit(other)
 
     def drop_if_over(self, job: JobEntry) -> None:
@@ -460,7 +463,7 @@ class Books:
 
     def enqueue(self, job: JobEntry) -> None:
         """Put a job into its queue."""
-        job.arrived = self.pass_number
+        job.foreseen.arrived = self.pass_number
         if job.constraints is not None:
             self._weigh(job)
         self.queue(job)
@@ -495,8 +498,8 @@ class Books:
         if group.counters:
             group.waiting_jobs.remove(job.owned)
         self.fit.unwant(job.shape)
-        job.drain = []
-        job.held_since = None
+        job.foreseen.drain = []
+        job.foreseen.held_since = None
         if (job.constraints is not None or job.companions) and not job.claims:
             self.relaxing.leave(job)
         if group.counters or not len(group.policy):
@@ -552,7 +555,7 @@ class Books:
         """Return the amounts and the current constraints of that shape."""
         companions = job.unit()
         if companions:
-            home = job.homes.get(job.upcoming)
+            home = job.foreseen.homes.get(job.upcoming)
             if home is not None:
                 name = self.cluster.names[home]
                 request, wants = beside_running(
@@ -566,10 +569,11 @@ class Books:
         if job.constraints is None:
             return job.job.request, self.as_asked((job.job,), NO_WANTS)
         if isinstance(job.constraints, KindsConstraints):
-            kinds = job.constraints.of_tasks(tasks or job.next_unit(), job.soft, job.job.counted_as, job.group.name)
+            asked = (job.foreseen.soft, job.job.counted_as, job.group.name)
+            kinds = job.constraints.of_tasks(tasks or job.next_unit(), *asked)
             request, wants = request_and_wants(kinds, job.job.licences)
             return request, self.as_asked((job.job,), wants)
-        wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name, size)
+        wants = job.constraints.wants(job.foreseen.soft, job.job.counted_as, job.group.name, size)
         return job.job.request, self.as_asked((job.job,), wants)
 
     @property
@@ -657,8 +661,8 @@ class Books:
         assert job.constraints is not None
         load = self.balance.utilisation() if job.constraints.by_load else 0.0
         soft = job.constraints.soft_now(self.now - job.since, load)
-        changed = soft != job.soft
-        job.soft = soft
+        changed = soft != job.foreseen.soft
+        job.foreseen.soft = soft
         return changed
 
     def reshape(self, job: JobEntry, shape: Shape) -> None:
@@ -679,7 +683,7 @@ class Books:
             return job.shape
         wants = NO_WANTS
         if job.constraints is not None:
-            wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
+            wants = job.constraints.wants(job.foreseen.soft, job.job.counted_as, job.group.name)
         return self.fit.shape(job.job.request, 1, self.as_asked((job.job,), wants))
 
     # --- questions ---------------------------------------------------------------------------------------------
@@ -721,9 +725,8 @@ class Books:
         That is a MaxQuota, or what other groups keep for themselves.
         """
         constraints = constraints_of(job, self.dimensions)
-        entry = JobEntry(
-            job, self.groups.get(job.group), self.first_shape(job, constraints), self.now, None, constraints
-        )
+        shape = self.first_shape(job, constraints)
+        entry = JobEntry.of(job, self.groups.get(job.group), shape, self.now, constraints=constraints)
         tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
         wants = self.as_asked((job,), lasting_wants(job, self.dimensions)) if self.groups.kinds else NO_WANTS
         asked = (self.groups, entry, tasks if job.gang else 1, self.cluster, wants)

@@ -232,7 +232,7 @@ def _settle(core: Books, job: JobEntry, task: int) -> None:
     if not job.companions.get(task, True):
         del job.companions[task]
     if not any(its_task in other.beside for other, its_task in job.companions.get(task, ())):
-        job.homes.pop(task, None)
+        job.foreseen.homes.pop(task, None)
     if not any(each in other.beside for others in job.companions.values() for other, each in others):
         core.rejoining.pop(job.job.id, None)
     if not job.companions:

@@ -142,7 +142,7 @@ class Cycle(MakingRoom):
         self._guarantees = Guarantees(self.groups, self.cluster)
         self._follow_heads(ahead)
         for group in self.groups:
-            cools = group.preempted_at is not None and self.must_cool(group)
+            cools = group.kept.preempted_at is not None and self.must_cool(group)
             group.held_to = Rights.ABOVE if cools else Rights.ANY
         groups = self.groups
         groups.tree.settle()
@@ -184,7 +184,8 @@ class Cycle(MakingRoom):
         blocked.append(offered)
         if self._make_room(group, offered, ahead, now):
             return True
-        if self._is_owed(group, offered, now) and offered not in self.owed:
+        # Only units of other groups are asked whether they would be stopped for it.
+        if self.groups.several_wait() and offered not in self.owed and self._is_owed(group, offered, now):
             self.owed.append(offered)
         if self._may_be_ahead(offered, ahead, now):
             ahead.append(offered)
@@ -192,19 +193,17 @@ class Cycle(MakingRoom):
                 self._maybe_drain(offered, ahead, now)
         return False
 
-    def _serve_owed(self, ahead: Ahead, blocked: list[JobEntry], now: int, *, due: JobEntry | None = None) -> bool:
+    def _serve_owed(self, ahead: Ahead, blocked: list[JobEntry], now: int) -> bool:
         """Let groups that may take room have what they are guaranteed before others start anything above their quotas;
         return whether anything was decided.
 
         Else the very next step would take that back. Units within quotas come first, as what goes beyond one can be
-        taken too. Of the group of a ``due`` unit that is as large as its quota only that unit is served: others of the
-        group would take the room again and again for which it waits.
+        taken too.
         """
         if self._served == self.pass_number or not self.groups.several_wait():
             return False
         self._served = self.pass_number
         self._takes_turns = True
-        self._only = due
         inner = bool(self.groups.tree.inner)
         by_share = not (inner or self._order or self.groups.kinds or self.groups.timed)
         for rights in (Rights.QUOTA, Rights.OWN, Rights.ABOVE) if inner else (Rights.QUOTA, Rights.OWN):
@@ -321,9 +320,11 @@ class Cycle(MakingRoom):
             if self.fit.waits_for_node(job.shape) or self._passed_over(job, now) or self._is_forbidden(job):
                 continue
             if not self.is_within_quota(job):
-                # Where quotas name kinds of nodes, its group may be owed another kind meanwhile.
-                own = job if group.kinds is None and may_be_within_quota(job, self.cluster) else None
-                decided = self._serve_owed(ahead, [], now, due=own)
+                # Of the group of a unit that is as large as its quota only that unit is served: others would take the
+                # room again and again for which it waits. Where quotas name kinds, its group may be owed another kind.
+                alone = group.kinds is None and may_be_within_quota(job, self.cluster)
+                self._only = job if alone else None
+                decided = self._serve_owed(ahead, [], now)
                 self._only = None
                 if decided:
                     return True
@@ -455,7 +456,7 @@ class Cycle(MakingRoom):
             group.verdict = Verdict.MOVING
             return False
         situation = (job.job.id, cluster.loosened, ahead.sign)
-        if situation == group.failed:
+        if group.tried.start.still(situation, now):
             return False
         if ahead.jobs or self.reservations.kept:
             self.reservations.heed(self._heeded(group, ahead, now), now)
@@ -475,7 +476,7 @@ class Cycle(MakingRoom):
             if self._start_gang(job, now):
                 return True
             group.verdict = Verdict.NO_ROOM_TOGETHER
-        group.failed = situation
+        group.tried.start.note(situation)
         return False
 
     def _maybe_drain(self, job: JobEntry, ahead: Ahead, now: int) -> None:
@@ -518,7 +519,9 @@ class Cycle(MakingRoom):
             elif self._gather(unit.job, now):
                 return True
         if unit is None:
-            group.offered = next((job for job in within(group, group.policy) if passes is None or passes(job)), None)
+            # One that has no plan, as too many wait before it, must not hold up others either.
+            jobs = within(group, group.policy.looked_at())
+            group.offered = next((job for job in jobs if passes is None or passes(job)), None)
             group.verdict = Verdict.PLANNED
         else:
             self.plans.started(group, unit)

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
 from heapq import heapify, heappop, heappush, nsmallest
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
+
+import msgspec
 
 from cress.core.charges import core_share, dominant_share
 from cress.core.groups.policies.base import Policy
@@ -17,10 +19,19 @@ from cress.core.placing.kinds import KindsConstraints
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
 from cress.core.running_jobs import Owned, QueuedJobs, RunningJobs, counter_of
+from cress.core.stored.fields import (
+    ForeseenJob,
+    KeptAttempt,
+    KeptClaim,
+    KeptGroup,
+    KeptJob,
+    KeptLease,
+    KeptReservation,
+    KeptStranger,
+)
 from cress.core.tables.arrays import Ints
 from cress.core.tree.amounts import Amounts, add_amounts
 from cress.core.tree.tree import Tree
-from cress.model.decisions import LeasePart
 from cress.model.estimates import RunEstimate
 from cress.model.group import Group, Quota
 from cress.model.job import Job, JobType
@@ -47,120 +58,67 @@ _BUILT_IN_OF = {type_: _BUILT_IN + type_.value for type_ in JobType}
 
 # What a part has: the place of its device or NO_DEVICE, and its amounts.
 Piece: TypeAlias = tuple[int, ResourceVector]
+# The state in which something was tried: the job, and numbers that grow whenever something changes that counts.
+_State = TypeVar("_State", bound=tuple[object, ...])
 
 
-class JobEntry(TimesLeft):
+class JobEntry(KeptJob, TimesLeft, kw_only=True, eq=False):
     """A job with tasks that wait or run. An array is one object, whatever its length, until its tasks start.
 
-    Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of those queued again, ``later`` the
-    tasks that are queued again at a time (µs). Jobs that are ``held`` or ``behind`` another job are not offered.
-    ``submitted`` fixes its place in the order. ``queued_at`` is since when tasks that never started wait, and a gang as
-    a whole; ``waits`` is since when each task of ``again`` does, the longest first (not of gangs).
-    ``constraints`` are those beside amounts; the clauses in ``soft`` (bits) are soft now,
-    until one changes by itself at ``relaxes_at``. ``companions`` are, by a task in ``again``, tasks of other jobs that
-    start together with it; ``carried`` are its tasks that are companions, with the leading job, ``beside`` those of
-    them that still run. ``homes`` are, by a task with companions that still run, their node while it is to start beside
-    them. ``was_on`` are the nodes that its waiting tasks were on (only of jobs that depend on others, or others on
-    them).
+    ``constraints`` are those beside amounts; the clauses that are soft now are until one changes by itself at
+    ``relaxes_at``. ``companions`` are, by a task in ``again``, tasks of other jobs that start together with it;
+    ``carried`` are its tasks that are companions, with the leading job, ``beside`` those of them that still run.
 
     By its ``estimate`` a task is expected to take ``run`` µs; ``cost`` is its weight in the order by expansion factor,
-    ``work`` what it counts in the work ahead of jobs that are submitted later, ``overdue_at`` when it goes before all
-    others of its group.
+    ``work`` what it counts in the work ahead of jobs that are submitted later. ``deadline`` is that of all its tasks,
+    on the clock of the core. ``cpu_charge`` is its charge per task in the accounting ``cpu`` if that is the same on
+    every node: it asks for cores only. The name of a built-in ``workload`` begins with a character that no other has.
     """
 
-    __slots__ = (
-        "again",
-        "arrived",
-        "attempts",
-        "behind",
-        "beside",
-        "cancelled",
-        "carried",
-        "claims",
-        "companions",
-        "constraints",
-        "cost",
-        "cpu_charge",
-        "deadline",
-        "drain",
-        "estimate",
-        "group",
-        "held",
-        "held_since",
-        "homes",
-        "job",
-        "key",
-        "later",
-        "limit",
-        "most",
-        "next_task",
-        "overdue_at",
-        "queued",
-        "queued_at",
-        "relaxes_at",
-        "run",
-        "shape",
-        "soft",
-        "submitted",
-        "waiting",
-        "waits",
-        "was_on",
-        "work",
-        "workload",
-        "would_preempt",
-    )
-
+    job: Job
     group: GroupState
-    attempts: dict[int, Attempt]
+    shape: Shape
+    constraints: Constraints | None = None
+    foreseen: ForeseenJob = msgspec.field(default_factory=ForeseenJob)
+    relaxes_at: int = NEVER
+    limit: int = NEVER
+    deadline: int = NEVER
+    run: int = NEVER
+    cost: int = 0
+    work: int = 0
+    cpu_charge: tuple[int, ...] = ()
+    most: int = 0
+    workload: str = ""
+    queued: bool = False
+    key: tuple[int, int] = (0, 0)
+    attempts: dict[int, Attempt] = {}
+    claims: list[ClaimEntry] = []
+    companions: dict[int, list[tuple[JobEntry, int]]] = {}
+    carried: dict[int, JobEntry] = {}
+    beside: dict[int, JobEntry] = {}
+    waits: OrderedDict[int, int] = msgspec.field(default_factory=OrderedDict)
 
-    def __init__(
-        self, job: Job, group: GroupState, shape: Shape, submitted: int, behind: int | None = None,
+    @classmethod
+    def of(
+        cls, job: Job, group: GroupState, shape: Shape, submitted: int, *, behind: int | None = None,
         constraints: Constraints | None = None, estimate: RunEstimate | None = None,
-    ) -> None:  # fmt: skip
-        self.job = job
-        self.group = group
-        self.shape = shape
-        self.constraints = constraints
-        self.soft = 0
-        self.relaxes_at = NEVER
-        self.submitted = submitted
-        self.queued_at = submitted
-        self.waits: OrderedDict[int, int] = OrderedDict()
+    ) -> JobEntry:  # fmt: skip
+        """Return a job that is submitted now; it waits ``behind`` another one."""
+        return cls(
+            job=job, group=group, shape=shape, constraints=constraints, submitted=submitted, queued_at=submitted,
+            waiting=job.tasks, held=job.hold, behind=behind, estimate=estimate,
+        )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        job = self.job
         # A reservation of no duration would hold nothing.
         self.limit = NEVER if job.time_limit is None else max(1, job.time_limit)
-        self.overdue_at = NEVER
-        # Of all its tasks, on the clock of the core.
-        self.deadline = NEVER
-        self.work = 0
-        self.expect(estimate)
-        # Its charge per task in the accounting ``cpu`` if that is the same on every node: it asks for cores only.
-        several = isinstance(constraints, KindsConstraints)
-        self.cpu_charge: tuple[int, ...] = () if several else shape.cpu_charge
         self.most = job.max_running
-        # The name of its workload in its group; that of a built-in one begins with what no other name does.
         self.workload = job.workload or _BUILT_IN_OF[job.type]
-        self.next_task = 0
-        self.again: list[int] = []
-        self.later: dict[int, int] = {}
-        self.held = job.hold
-        self.behind = behind
-        self.waiting = job.tasks
-        self.queued = False
-        self.key: tuple[int, int] = (submitted, job.id)
-        self.attempts = {}
-        self.claims: list[ClaimEntry] = []
-        self.companions: dict[int, list[tuple[JobEntry, int]]] = {}
-        self.carried: dict[int, JobEntry] = {}
-        self.beside: dict[int, JobEntry] = {}
-        self.homes: dict[int, int] = {}
-        self.was_on: dict[int, int] = {}
-        self.cancelled = False
-        # The number of passes before it was queued: the next one is the first to consider it.
-        self.arrived = 0
-        self.drain: list[tuple[int, int]] = []
-        self.held_since: int | None = None
-        # In the mode ``observe``: whether the victims of the next unit were reported.
-        self.would_preempt = False
+        self.key = (self.submitted, job.id)
+        if not isinstance(self.constraints, KindsConstraints):
+            self.cpu_charge = self.shape.cpu_charge
+        self.expect(self.estimate)
 
     def expect(self, estimate: RunEstimate | None) -> None:
         """Take over an estimate; without one, its tasks are expected to run to their limits."""
@@ -244,7 +202,7 @@ class JobEntry(TimesLeft):
         """Return what a task of it wants now."""
         if self.constraints is None:
             return NO_WANTS
-        asked = (self.soft, self.job.counted_as, self.group.name)
+        asked = (self.foreseen.soft, self.job.counted_as, self.group.name)
         if isinstance(self.constraints, KindsConstraints):
             return self.constraints.wants_of(task, *asked)
         return self.constraints.wants(*asked)
@@ -286,6 +244,7 @@ class JobEntry(TimesLeft):
 
     def take_out(self, task: int) -> None:
         """Remove a task that was queued again."""
+        assert self.waiting > 0, f"job {self.job.id} has no waiting task to take"
         self.waiting -= 1
         self.waits.pop(task, None)
         self.again.remove(task)
@@ -350,7 +309,7 @@ class JobEntry(TimesLeft):
         if self.later or any(attempt.stopping for attempt in self.attempts.values()):
             # It starts again as a whole.
             return False
-        return bool(self.soft & self.constraints.whole or self.attempts)
+        return bool(self.foreseen.soft & self.constraints.whole or self.attempts)
 
     @property
     def unit_size(self) -> int:
@@ -390,65 +349,31 @@ class JobEntry(TimesLeft):
         return f"<job {self.job.id}: {self.waiting} waiting, {len(self.attempts)} running>"
 
 
-class Attempt:
-    """One try to run a task on one node, inside the lease in ``slot``; ``charge`` is its charge to the group.
+class Attempt(KeptAttempt, kw_only=True, eq=False):
+    """One try to run a task on one node, inside the lease in ``slot``.
 
-    It is expected to end at ``expected``: by its estimate, and once it has outlived that at ``last_end``, when its
-    limit or its grace ends it.
+    It is expected to end at ``expected``: by its estimate, and once it has outlived that at ``last_end``. ``parts`` are
+    what it holds beside its row, the most of it borrowed; ``inside`` is what of its row belongs to leases of its own
+    workload.
     """
 
-    __slots__ = (
-        "amounts",
-        "charge",
-        "due",
-        "expected",
-        "id",
-        "inside",
-        "job",
-        "last_end",
-        "node",
-        "parts",
-        "ports",
-        "slot",
-        "start",
-        "stopping",
-        "task",
-        "yields",
-    )
+    job: JobEntry
+    slot: int
+    expected: int
+    parts: list[LeaseRow] = []
+    inside: list[tuple[WorkloadLease, Piece]] = []
 
-    def __init__(
-        self,
-        id: int,
-        job: JobEntry,
-        task: int,
-        node: int,
-        slot: int,
-        start: int,
-        charge: tuple[int, ...],
-        expected: int,
-    ) -> None:
-        self.id = id
-        self.expected = expected
-        self.last_end = max(expected, NEVER if job.limit >= NEVER else start + job.limit)
-        self.job = job
-        self.task = task
-        self.node = node
-        self.slot = slot
-        self.start = start
-        self.charge = charge
-        # Its request; of an adopted task, the amounts that it was found to have.
-        self.amounts = job.job.request_of(task)
-        # Its ports on the node.
-        self.ports: tuple[int, ...] = ()
-        self.stopping = False
-        # It started because its unit was due.
-        self.due = False
-        # What it holds beside its row, the most of it borrowed; what of its row belongs to leases of its own workload,
-        # unless it
-        # ``yields`` that to the unit that preempted it.
-        self.parts: list[LeaseRow] = []
-        self.inside: list[tuple[WorkloadLease, Piece]] = []
-        self.yields = False
+    @classmethod
+    def of(
+        cls, job: JobEntry, *, id: int, task: int, node: int, slot: int, start: int, charge: tuple[int, ...],
+        expected: int, amounts: ResourceVector | None = None, ports: tuple[int, ...] = (), due: bool = False,
+    ) -> Attempt:  # fmt: skip
+        """Return an attempt that starts, or was found running; its limit ends it if nothing else does."""
+        return cls(
+            job=job, id=id, task=task, node=node, slot=slot, start=start, charge=charge, expected=expected,
+            last_end=max(expected, NEVER if job.limit >= NEVER else start + job.limit),
+            amounts=job.job.request_of(task) if amounts is None else amounts, ports=ports, due=due,
+        )  # fmt: skip
 
     @property
     def keeps_until(self) -> int:
@@ -459,18 +384,10 @@ class Attempt:
         return self.start + max(options.min_runtime, options.drain_after if self.due else 0)
 
 
-class Stranger:
-    """A foreign holder of a lease: a task that was found running (``name``), or other foreign use of a node (id 0)."""
+class Stranger(KeptStranger, kw_only=True, eq=False):
+    """A foreign holder of the lease in ``slot``."""
 
-    __slots__ = ("id", "name", "node", "ports", "slot", "start")
-
-    def __init__(self, id: int, name: str, node: int, slot: int, start: int, ports: tuple[int, ...] = ()) -> None:
-        self.id = id
-        self.name = name
-        self.node = node
-        self.slot = slot
-        self.start = start
-        self.ports = ports
+    slot: int
 
 
 class LeaseRow:
@@ -496,44 +413,19 @@ class LeaseRow:
         self.device, self.amounts = piece
 
 
-class WorkloadLease:
+class WorkloadLease(KeptLease, kw_only=True, eq=False):
     """A lease of a workload on one node: tasks of its own, idle parts by their device, and lent parts.
 
-    ``id`` is the number of the attempt for which it was got, ``charge`` what its idle parts cost its group, ``end``
-    when they are expected to be given back; ``idle_since`` is when its last task ended, NEVER while it has one. A lease
-    with a ``holder``, a task of a job that is a lease, is kept as long as that runs; the holder's row has what it uses
-    itself, ``wanted`` is what it asks for: more while borrowers have not given back.
+    ``charge`` is what its idle parts cost its group. A lease with a ``holder``, a task of a job that is a lease, is
+    kept as long as that runs; the holder's row has what it uses itself.
     """
 
-    __slots__ = (
-        "charge",
-        "end",
-        "holder",
-        "id",
-        "idle",
-        "idle_since",
-        "lent",
-        "mask",
-        "node",
-        "tasks",
-        "wanted",
-        "workload",
-    )
-
-    def __init__(self, id: int, workload: GroupWorkload, node: int) -> None:
-        self.id = id
-        self.workload = workload
-        self.node = node
-        self.tasks: dict[int, Attempt] = {}
-        self.holder: Attempt | None = None
-        self.wanted: ResourceVector = ()
-        # All devices of a lease with a holder.
-        self.mask = 0
-        self.idle: dict[int, LeaseRow] = {}
-        self.lent: list[LeaseRow] = []
-        self.idle_since = NEVER
-        self.end = NEVER
-        self.charge: tuple[int, ...] = ()
+    workload: GroupWorkload
+    charge: tuple[int, ...] = ()
+    tasks: dict[int, Attempt] = {}
+    holder: Attempt | None = None
+    idle: dict[int, LeaseRow] = {}
+    lent: list[LeaseRow] = []
 
     @property
     def is_held(self) -> bool:
@@ -577,74 +469,32 @@ class GroupWorkload:
 Holder: TypeAlias = Attempt | Stranger | LeaseRow
 
 
-class Reservation:
+class Reservation(KeptReservation, kw_only=True, eq=False):
     """Amounts kept for a unit of a job from ``start`` on; ``rows`` are its bookings, empty while no start is known.
 
-    ``nodes`` has the number of copies on each node. ``stamp`` is the cluster's when it was last known to
-    hold; ``view`` says for which units it counts (``timeline.ALL``, or the view of one plan).
+    ``stamp`` is the cluster's when it was last known to hold; ``view`` says for which units it counts
+    (``timeline.ALL``, or the view of one plan).
     """
 
-    __slots__ = ("hopeless", "in_force", "job", "lasting", "nodes", "rows", "stamp", "start", "view")
-
-    def __init__(self, job: JobEntry, start: int, nodes: list[tuple[int, int]], stamp: int, view: int = 1) -> None:
-        self.job = job
-        self.start = start
-        self.nodes = nodes
-        self.rows: list[int] = []
-        self.in_force = False
-        # No node that its clauses allow is large enough, or not all together: no later unit can delay it.
-        self.hopeless = False
-        # Nodes that are drained for the unit, until it starts.
-        self.lasting = False
-        self.stamp = stamp
-        self.view = view
+    job: JobEntry
+    stamp: int
+    view: int = 1
+    rows: list[int] = []
 
 
-class ClaimEntry:
+class ClaimEntry(KeptClaim, kw_only=True, eq=False):
     """A unit for which ``victims`` make room: its tasks, taken out of the queue, and the reservation of their nodes.
 
-    Its bookings are in force from the beginning and include the amounts that the victims still hold. ``expected`` is
-    the end of the victims' grace, ``since`` since when the unit waits, ``leased`` what leases and victims of its
-    workload bring.
-
-    It is one that ``moves`` its victims; ``moved`` is the task that is moved to its node while its attempt, the only
-    victim, still runs: it has no tasks until then.
+    Its bookings are in force from the beginning and include the amounts that the victims still hold. ``shape`` is that
+    of its job, or if the next unit of that is one of several jobs, that of the claimed tasks; ``tried`` is
+    ``cluster.loosened`` when it was last tried.
     """
 
-    __slots__ = (
-        "charge",
-        "expected",
-        "job",
-        "leased",
-        "moved",
-        "moves",
-        "reservation",
-        "shape",
-        "since",
-        "tasks",
-        "tried",
-        "victims",
-    )
-
-    def __init__(
-        self, job: JobEntry, tasks: list[int], reservation: Reservation, charge: tuple[int, ...], victims: list[int],
-        expected: int, since: int, leased: tuple[LeasePart, ...] = (), moved: int | None = None,
-        moves: bool = False,
-    ) -> None:  # fmt: skip
-        self.job = job
-        self.moved = moved
-        self.moves = moves
-        self.tasks = tasks
-        self.reservation = reservation
-        self.charge = charge
-        self.victims = victims
-        self.expected = expected
-        self.since = since
-        self.leased = leased
-        # That of its job, or if the next unit of that is one of several jobs, that of the claimed tasks.
-        self.shape = job.shape
-        # ``cluster.loosened`` when it was last tried.
-        self.tried = -1
+    job: JobEntry
+    reservation: Reservation
+    charge: tuple[int, ...]
+    shape: Shape
+    tried: int = -1
 
     def needs(self) -> dict[int, Ints]:
         """Return the amounts that its tasks need, by node."""
@@ -652,6 +502,38 @@ class ClaimEntry:
         for shape, f, count in self.shape.copies(self.reservation.nodes):
             found[f] = found.get(f, 0) + shape.request_array * count
         return found
+
+
+class InVain(Generic[_State]):
+    """Something that was tried for a unit of a group in vain: it is in vain as long as the state is the same, and no
+    longer than ``until`` (µs).
+    """
+
+    __slots__ = ("state", "until")
+
+    def __init__(self) -> None:
+        self.state: _State | None = None
+        self.until = NEVER
+
+    def still(self, state: _State, now: int) -> bool:
+        """Return whether it is in vain in this state, at this time."""
+        return self.state == state and now < self.until
+
+    def note(self, state: _State, until: int = NEVER) -> None:
+        """Note that it was in vain."""
+        self.state, self.until = state, until
+
+
+class Tries:
+    """Tries in vain for the units of a group: to start one, to find victims for it or, below a MaxQuota, in
+    the same group, and to make room of fragments.
+    """
+
+    def __init__(self) -> None:
+        self.start: InVain[tuple[int, int, tuple[int, ...]]] = InVain()
+        self.victims: InVain[tuple[int, int, int, tuple[int, ...]]] = InVain()
+        self.exchange: InVain[tuple[int, int, int, str]] = InVain()
+        self.fragments: InVain[tuple[int, int, int, int, tuple[int, ...]]] = InVain()
 
 
 class Rights(Enum):
@@ -673,9 +555,7 @@ class GroupState(Amounts):
         self.tree: Tree | None = None
         # Whether it, or one that it is in, has a MaxQuota, or others keep capacity for themselves.
         self.limited = False
-        self.preempted_at: int | None = None
-        # The job for which that was.
-        self.preempted_for: int | None = None
+        self.kept = KeptGroup()
         # What it may start at this step of a pass: it cools off and others wait, or groups that may take room come
         # first.
         self.held_to = Rights.ANY
@@ -688,18 +568,10 @@ class GroupState(Amounts):
         self.held_behind: JobEntry | None = None
         self.verdict = Verdict.UNVISITED
         self.offered: JobEntry | None = None
-        self.failed: tuple[int, int, tuple[int, ...]] | None = None
-        # The unit for which no victims were found, and the state of the cluster at that time.
         # The first unit of the present pass that a MaxQuota keeps from starting, if it is that of a group above its
         # own, and the name of that.
         self.beyond: tuple[JobEntry, str] | None = None
-        # The last state in which no victims were found for such a unit, and the time until which there are none.
-        self.no_exchange: tuple[tuple[int, int, int, str], int] | None = None
-        self.no_victims: tuple[int, int, int, tuple[int, ...]] | None = None
-        self.retry_victims_at = NEVER
-        # The unit for which no fragments were found, and the state of the cluster at that time.
-        self.no_fragments: tuple[int, int, int, int, tuple[int, ...]] | None = None
-        self.retry_fragments_at = NEVER
+        self.tried = Tries()
         # Whether ends are predicted by estimates at all, and at this moment.
         self.predicts = False
         self.trusts = False
@@ -738,11 +610,11 @@ class GroupState(Amounts):
 
     def cools_until(self) -> int:
         """Return the end of its cooling-off; 0 if it takes part in scheduling."""
-        if self.preempted_at is None:
+        if self.kept.preempted_at is None:
             return 0
         if self.above_quota:
-            return self.preempted_at + self.options.cooling_above_quota
-        return self.preempted_at + self.options.cooling
+            return self.kept.preempted_at + self.options.cooling_above_quota
+        return self.kept.preempted_at + self.options.cooling
 
     def charge(self, request: ResourceVector, capacity: ResourceVector, f: int | None) -> tuple[int, ...]:
         """Return the charge of one task of ``request`` on node ``f`` of ``capacity``, in the measures of the group;

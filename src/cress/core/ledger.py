@@ -167,8 +167,9 @@ class Ledger(Books):
         job = event.job
         group = self.groups.get(job.group)
         constraints = constraints_of(job, self.dimensions)
-        state = JobEntry(
-            job, group, self.first_shape(job, constraints), self.now, event.behind, constraints, event.estimate
+        shape = self.first_shape(job, constraints)
+        state = JobEntry.of(
+            job, group, shape, self.now, behind=event.behind, constraints=constraints, estimate=event.estimate
         )
         state.overdue_at = self.overdue_at(state)
         state.deadline = self.deadline_of(state)
@@ -395,6 +396,7 @@ class Ledger(Books):
         group = job.group
         cluster = self.cluster
         f = cluster.index[fact.node]
+        assert fact.attempt not in self.attempts, f"attempt {fact.attempt} starts twice"
         retried = bool(job.again)
         take_parts(self, fact, f)
         if slot == NONE:
@@ -436,8 +438,10 @@ class Ledger(Books):
         charge = fixed or group.charge(job.job.request_of(fact.task), self.cluster.specs[f].capacity, f)
         number = fact.attempt
         self.next_attempt = max(self.next_attempt, number + 1)
-        attempt = Attempt(number, job, fact.task, f, slot, self.now, charge, self.expected_end(job))
-        attempt.due = fact.due
+        attempt = Attempt.of(
+            job, id=number, task=fact.task, node=f, slot=slot, start=self.now, charge=charge,
+            expected=self.expected_end(job), due=fact.due,
+        )  # fmt: skip
         self.attempts[number] = attempt
         self.expected.add(attempt)
         job.attempts[number] = attempt
@@ -612,20 +616,12 @@ class Ledger(Books):
             job.take(task)
             if job.companions:
                 start_unit(self, job, task)
-        reservation = Reservation(job, self.now, nodes, self.cluster.stamp)
-        charge = self.charge_of(job, nodes)
+        reservation = Reservation(job=job, start=self.now, nodes=nodes, stamp=self.cluster.stamp)
         claim = ClaimEntry(
-            job,
-            list(tasks),
-            reservation,
-            charge,
-            list(fact.victims),
-            fact.expected,
-            since,
-            fact.leased,
-            moved,
-            fact.moves,
-        )
+            job=job, tasks=list(tasks), reservation=reservation, charge=self.charge_of(job, nodes), shape=job.shape,
+            victims=list(fact.victims), expected=fact.expected, since=since, leased=fact.leased, moved=moved,
+            moves=fact.moves,
+        )  # fmt: skip
         self.add_claim(claim)
         if moved is not None:
             self.groups.reorder(job.group)
@@ -643,7 +639,7 @@ class Ledger(Books):
             # Its amounts are booked for the unit from now on, whenever they become free.
             self._leave(victim, self.now)
             if victim.job.group is not job.group and number not in giving_back and not fact.moves:
-                victim.job.group.preempted_at, victim.job.group.preempted_for = self.now, job.job.id
+                victim.job.group.kept.preempted_at, victim.job.group.kept.preempted_for = self.now, job.job.id
 
     def _lease_reduced(self, fact: LeaseReduced) -> None:
         f = reduce_lease(self, fact.lease)

@@ -31,7 +31,6 @@ def take_over(core: Scheduler, options: Options) -> None:
     core.options = core.groups.options = options
     for group in core.groups:
         group.configure(group.spec, resolve_options(options, group.spec), group.policy)
-        group.failed = group.no_victims = None
     for inner in core.groups.tree.upwards:
         inner.set_options(inner.spec, resolve_options(options, inner.spec))
     core.running.forget()

@@ -40,10 +40,10 @@ class LoanLimit:
             self.limit = min(_MOST, self.limit * 6 // 5)
         self._ended = self._work = self._again = 0
 
-    def export(self) -> list[int]:
+    def export(self) -> tuple[int, int, int, int]:
         """Return its state as numbers."""
-        return [self.limit, self._ended, self._work, self._again]
+        return self.limit, self._ended, self._work, self._again
 
-    def restore(self, state: list[int]) -> None:
+    def restore(self, state: tuple[int, int, int, int]) -> None:
         """Take over an exported state."""
         self.limit, self._ended, self._work, self._again = state

@@ -79,7 +79,7 @@ class MakingRoom(Placements):
         """Start one of the first jobs of a group that cools off in the leases that it holds anyway: it takes nothing
         from others.
         """
-        if group.preempted_at is None or now >= group.cools_until():
+        if group.kept.preempted_at is None or now >= group.cools_until():
             return False
         workloads = [each for (name, _), each in self.pool.workloads.items() if name == group.name and each.idle_on]
         if not any(lease.is_held for each in workloads for lease in each.leases.values()):
@@ -135,10 +135,11 @@ class MakingRoom(Placements):
         do not use; else lend to it, or to a unit behind it.
         """
         state = (job.job.id, self.arrivals, self.pool.stamp, self.cluster.loosened, ahead.sign)
-        if group.no_fragments == state and now < group.retry_fragments_at and not self._gate:
-            self._wake_at(group.retry_fragments_at)
+        tried = group.tried.fragments
+        if tried.still(state, now) and not self._gate:
+            self._wake_at(tried.until)
             return False
-        group.retry_fragments_at = NEVER
+        tried.until = NEVER
         if may_use(job) and (self._reclaim(job, now) or self._return_for(group, job, ahead, now)):
             return True
         if self.pool.lends:
@@ -147,8 +148,8 @@ class MakingRoom(Placements):
                 return True
         if group.policy.offers_more and self._start_behind(group, job, ahead, now):
             return True
-        group.no_fragments = state
-        self._wake_at(group.retry_fragments_at)
+        tried.state = state
+        self._wake_at(tried.until)
         return False
 
     def _lend_to(self, job: JobEntry) -> bool:
@@ -207,7 +208,7 @@ class MakingRoom(Placements):
             names = {each.group.name for each in yielding}
             owned = (lease for lease in self.pool.leases.values() if lease.workload.group.name in names)
             times = (given_back_from(lease) for lease in owned)
-            group.retry_fragments_at = min((time for time in times if time > now), default=NEVER)
+            group.tried.fragments.until = min((time for time in times if time > now), default=NEVER)
         return bool(leases)
 
     def _preempt_for(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
@@ -225,8 +226,9 @@ class MakingRoom(Placements):
         # A unit that becomes urgent looks again; no job has the id 0.
         beside = (0, *ahead.sign) if urgent else ahead.sign if within or fits else ()
         state = (job.job.id, self.cluster.stamp, self.cluster.loosened, beside)
-        if group.no_victims == state and now < group.retry_victims_at:
-            self._wake_at(group.retry_victims_at)
+        tried = group.tried.victims
+        if tried.still(state, now):
+            self._wake_at(tried.until)
             return False
         eviction = self._evict_by_urgency(group, job, ahead, now) if urgent else None
         if eviction is None and entitled:
@@ -239,13 +241,11 @@ class MakingRoom(Placements):
                 return self._have_leave(job, leaving)
             eviction = self._evict_within(group, job, ahead, now, entitled)
         if eviction is None or not self._within_round(len(eviction.attempts)):
-            group.no_victims = state
-            group.retry_victims_at = min(self._next_victim_at(group, now), now + LOOK_AGAIN if urgent else NEVER)
-            self._wake_at(group.retry_victims_at)
+            tried.note(state, min(self._next_victim_at(group, now), now + LOOK_AGAIN if urgent else NEVER))
+            self._wake_at(tried.until)
             return False
         if mode == "observe":
-            group.no_victims = state
-            group.retry_victims_at = NEVER
+            tried.note(state)
             if not job.would_preempt:
                 for victim in eviction.attempts:
                     name = self.cluster.names[victim.node]
@@ -265,7 +265,7 @@ class MakingRoom(Placements):
         if self.dropped_at.get(job.job.id) == self.now:
             self._wake_at(self.now + SECOND)
             return False
-        return not (job.companions and job.unit() and (job.upcoming not in job.homes or job.shape.wants.parts))
+        return not (job.companions and job.unit() and (job.upcoming not in job.foreseen.homes or job.shape.wants.parts))
 
     def _exchange(self, group: GroupState, job: JobEntry, bounded: str, now: int) -> bool:
         """Let a unit that the MaxQuota of a group above its own keeps from starting take what it is guaranteed from
@@ -277,9 +277,9 @@ class MakingRoom(Placements):
         if not any(taker.group in below for taker in self.takers(group, job, job.shape.size)):
             return False
         state = (job.job.id, self.cluster.stamp, self.cluster.loosened, bounded)
-        known = group.no_exchange
-        if known is not None and known[0] == state and now < known[1]:
-            self._wake_at(known[1])
+        tried = group.tried.exchange
+        if tried.still(state, now):
+            self._wake_at(tried.until)
             return False
 
         def within_bounds(takers: list[Taker], to_quota: bool) -> Eviction | None:
@@ -288,8 +288,8 @@ class MakingRoom(Placements):
 
         eviction = self._evict(job, within_bounds)
         if eviction is None or not self._within_round(len(eviction.attempts)):
-            group.no_exchange = state, self._next_victim_at(group, now)
-            self._wake_at(group.no_exchange[1])
+            tried.note(state, self._next_victim_at(group, now))
+            self._wake_at(tried.until)
             return False
         self._claim(job, eviction, now)
         group.verdict = Verdict.VICTIMS

@@ -98,7 +98,8 @@ def foreseen(core: Books, job: Job, estimate: RunEstimate | None, behind: Behind
 
     Of its clauses those count that say something about nodes and never relax: it does not end earlier than that.
     """
-    entry = JobEntry(job, core.groups.get(job.group), _lasting_shape(core, job), core.now, None, None, estimate)
+    shape = _lasting_shape(core, job)
+    entry = JobEntry.of(job, core.groups.get(job.group), shape, core.now, estimate=estimate)
     entry.deadline = core.deadline_of(entry)
     if entry.deadline >= NEVER:
         return None

@@ -68,7 +68,6 @@ class Placements(Ledger):
         self._due_starts = False
         self._quota_only = options.behind_blocked == "quota_only"
         self._gate = options.balance_gate == "on"
-        # What the guarantees of groups forbid, as of this pass.
         # The due unit of whose group no other one is offered at this step.
         self._only: JobEntry | None = None
         # What groups are guaranteed at this step of a pass; ``None`` between decisions, when anything may change.
@@ -302,7 +301,7 @@ class Placements(Ledger):
         """Stop the companions of the job's next unit that still run, unless it starts beside them; return whether it
         did.
         """
-        running = job.still_running() if job.upcoming not in job.homes else []
+        running = job.still_running() if job.upcoming not in job.foreseen.homes else []
         for each in running:
             end = now + each.job.job.stop_grace
             self._do(Stop(each.id, each.job.job.id, each.task, self.cluster.names[each.node], end))
@@ -316,7 +315,7 @@ class Placements(Ledger):
         for member in members:
             wants = NO_WANTS
             if member.constraints is not None:
-                wants = member.constraints.wants(member.soft, member.job.counted_as, member.group.name)
+                wants = member.constraints.wants(member.foreseen.soft, member.job.counted_as, member.group.name)
             shapes.append(self.fit.shape(member.job.request, 1, wants))
         slots = [0] * len(members)
         for i in devices.in_turn([shape.ask for shape in shapes]):
@@ -437,18 +436,18 @@ class Placements(Ledger):
         if not self._gate:
             return False
         hold = self.options.gate_hold
-        if job.held_since is not None and now >= job.held_since + hold:
+        if job.foreseen.held_since is not None and now >= job.foreseen.held_since + hold:
             return False
         # A unit that was held and meanwhile fits nowhere stays held: it must not block units that balance better.
-        stays = job.held_since is not None and not self.fit.fitting(job.shape)
+        stays = job.foreseen.held_since is not None and not self.fit.fitting(job.shape)
         if not stays:
             self._count_pending()
             if not self.balance.holds_back(job.shape, self._rows_that_may_start()):
                 return False
-        if job.held_since is None:
-            job.held_since = now
+        if job.foreseen.held_since is None:
+            job.foreseen.held_since = now
         group.verdict = Verdict.GATE
-        self._wake_at(job.held_since + hold)
+        self._wake_at(job.foreseen.held_since + hold)
         return True
 
     def must_cool(self, group: GroupState) -> bool:
@@ -461,7 +460,7 @@ class Placements(Ledger):
 
     def is_cooling(self, group: GroupState) -> bool:
         """Return whether a group was preempted a short time ago."""
-        return group.preempted_at is not None and self.now < group.cools_until()
+        return group.kept.preempted_at is not None and self.now < group.cools_until()
 
     def _waits_for_room(self, group: GroupState) -> bool:
         """Return whether a unit of the group waits for room, and not because it cools off itself."""
@@ -609,7 +608,7 @@ class Placements(Ledger):
     def _give_up(self, claim: ClaimEntry) -> None:
         """Drop a claim on the turn of its group: this pass goes on to consider its tasks with all that wait."""
         self._drop(claim)
-        claim.job.arrived = self.pass_number - 1
+        claim.job.foreseen.arrived = self.pass_number - 1
 
     def _drop(self, claim: ClaimEntry) -> None:
         """Drop a claim; if it was made at this moment, its job makes no other one before the next."""

@@ -156,7 +156,7 @@ class Pool:
         workload = self.workloads.get((group.name, name))
         if workload is None:
             workload = self.workloads[group.name, name] = GroupWorkload(group, name)
-        lease = WorkloadLease(id, workload, f)
+        lease = WorkloadLease(id=id, workload=workload, node=f)
         self.leases[id] = workload.leases[id] = lease
         lease.charge = (0,) * len(group.quota)
         return lease

@@ -13,6 +13,7 @@ from itertools import islice, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from cress.core.advance.covering import covering
 from cress.core.books import Books
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import Taker, Yielding, yielding_to
@@ -270,8 +271,7 @@ class _VictimSearch:
         self.has_room = False
         self.claimed = np.zeros(len(self.levels), np.bool_)
         if core.advance_reservations:
-            grace = max(group.options.grace for group in core.groups)
-            kept_ahead = core.advance_reservations.kept_from(job.group, min(core.now + grace + job.limit, NEVER))
+            kept_ahead = core.advance_reservations.kept_from(job.group, _latest_end(core, job))
             self.claimed |= kept_ahead.any(axis=1)
             self.levels -= kept_ahead
         within = own
@@ -315,6 +315,7 @@ class _VictimSearch:
         if core.advance_reservations:
             sheltered = core.advance_reservations.sheltered_from(job.group)
             stay = stay | np.isin(cluster.leases[:, NODE], sheltered)
+            stay[covering(core, job, _latest_end(core, job), worth)] = True
         for attempt in core.attempts.values() if core.pool.leases else ():
             if attempt.parts:
                 # Loans are the first to go.
@@ -655,6 +656,12 @@ class _VictimSearch:
         leases, k = self.cluster.leases, self.cluster.k_count
         for slot in self._slots(v):
             self.levels[leases[slot, NODE]] += sign * leases[slot, AMOUNTS : AMOUNTS + k]
+
+
+def _latest_end(core: Books, job: JobEntry) -> int:
+    """Return when a task of a job that starts after its victims' grace ends at the latest."""
+    grace = max(group.options.grace for group in core.groups)
+    return min(core.now + grace + job.limit, NEVER)
 
 
 def _devices_come_free(core: Books, stopping: Bools) -> Bools:

@@ -7,6 +7,7 @@ something changes by itself. Times are microseconds on the caller's clock, which
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.explain import why_waiting
@@ -15,7 +16,8 @@ from cress.core.diagnostics.match_report import CurrentConstraints, NodeMatch, c
 from cress.core.ledger import Fact
 from cress.core.outlook import Behind, TimeLeft, foreseen, outlook
 from cress.core.placing.vetoes import Veto
-from cress.core.state import State, export_state, restored
+from cress.core.state import export_state, restored
+from cress.core.stored.state import CoreState
 from cress.language.syntax import prepare
 from cress.model.estimates import RunEstimate
 from cress.model.job import Job
@@ -112,13 +114,15 @@ class Scheduler(Cycle):
         """Return the broken invariants, each a sentence that begins with its name; empty if all hold."""
         return broken_invariants(self)
 
-    def export(self) -> State:
-        """Return the whole state as plain data."""
+    def export(self) -> CoreState:
+        """Return the whole state, which shares nothing that changes with the scheduler."""
         return export_state(self)
 
     @classmethod
-    def restore(cls, state: State) -> Scheduler:
-        """Return a scheduler that continues from an exported ``state``, with the same decisions."""
+    def restore(cls, state: CoreState | dict[str, Any]) -> Scheduler:
+        """Return a scheduler that continues from an exported ``state``, with the same decisions; plain data may be of
+        an earlier version.
+        """
         return restored(cls, state)
 
     def clone(self) -> Scheduler:

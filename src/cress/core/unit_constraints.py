@@ -75,7 +75,7 @@ def beside_running(
     else:
         request, wants = job.job.request, NO_WANTS
         if job.constraints is not None:
-            wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
+            wants = job.constraints.wants(job.foreseen.soft, job.job.counted_as, job.group.name)
     return request, replace(wants, hard=(*wants.hard, *only_on(node)))
 
 

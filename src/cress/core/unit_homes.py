@@ -21,14 +21,14 @@ def choose_homes(core: Books) -> None:
         running = job.still_running()
         if not running or not job.queued:
             continue
-        task, before = job.upcoming, job.homes.get(job.upcoming)
+        task, before = job.upcoming, job.foreseen.homes.get(job.upcoming)
         home = None if job.moving else _home_of(core, job, running[0].node)
         if home == before:
             continue
         if home is None:
-            del job.homes[task]
+            del job.foreseen.homes[task]
         else:
-            job.homes[task] = home
+            job.foreseen.homes[task] = home
         core.refit(job)
 
 

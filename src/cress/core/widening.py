@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import msgspec
 
 from cress.core.scheduler import Scheduler
-from cress.core.state import State
+from cress.core.stored.state import CoreState, Foreseen
 from cress.model.attributes import check_attributes
 from cress.model.errors import InputError, NotAccepted
-from cress.model.resources import Dimensions
+from cress.model.resources import Dimensions, ResourceVector
+
+_replace = msgspec.structs.replace
 
 
 def widened(core: Scheduler, dimensions: Dimensions) -> Scheduler:
@@ -22,44 +24,39 @@ def widened(core: Scheduler, dimensions: Dimensions) -> Scheduler:
             check_attributes(dict(node.attributes), dimensions)
         except InputError as error:
             raise NotAccepted(f"{new} cannot be declared: node {node.name}: {error.what}", hint=error.hint) from None
-    return Scheduler.restore(_wider(core.export(), dimensions))
+    state = core.export()
+    _widen(state, dimensions)
+    return Scheduler.restore(state)
 
 
-def _wider(state: State, dimensions: Dimensions) -> State:
-    state["dimensions"] = list(dimensions.custom)
-    for entry in state["nodes"]:
-        entry["node"]["capacity"] = dimensions.padded(tuple(entry["node"]["capacity"]))
-    for entry in state["jobs"]:
-        entry["job"]["request"] = dimensions.padded(tuple(entry["job"]["request"]))
-        for part in entry["job"].get("parts", ()):
-            part["request"] = dimensions.padded(tuple(part["request"]))
-    for entry in (*state["attempts"], *state["others"]):
-        for name in ("held", "amounts"):
-            if name in entry:
-                entry[name] = list(dimensions.padded(tuple(entry[name])))
-    _widen_leases(state, dimensions)
-    # These refer to amounts as they were.
-    state["reservations"] = {"loosened": -1, "kept": []}
-    state["plans"] = {}
-    for group in state["memory"]["groups"].values():
-        group |= {"failed": None, "no_victims": None}
-        if "bounds" in group:
-            group |= {"memo": None, "bounds": []}
-    return state
+def _widen(state: CoreState, dimensions: Dimensions) -> None:
+    """Pad all amounts; of what is foreseen only what does not refer to amounts stays."""
 
+    def padded(amounts: ResourceVector) -> ResourceVector:
+        return dimensions.padded(amounts)
 
-def _widen_leases(state: State, dimensions: Dimensions) -> None:
-    """Pad the amounts of leases of workloads, of what tasks have of them, and of what claims take."""
-
-    def padded(amounts: Sequence[int]) -> list[int]:
-        return list(dimensions.padded(tuple(amounts)))
-
-    for lease in state["lending"]["leases"]:
-        lease["idle"] = [[device, padded(amounts)] for device, amounts in lease["idle"]]
-        lease["wanted"] = padded(lease["wanted"]) if lease["wanted"] else lease["wanted"]
-    for entry in state["attempts"]:
-        for name in ("parts", "inside"):
-            if name in entry:
-                entry[name] = [[lease, device, padded(amounts), *end] for lease, device, amounts, *end in entry[name]]
-    for claim in state["claims"]:
-        claim["leased"] = [[lease, padded(amounts), *device] for lease, amounts, *device in claim["leased"]]
+    state.dimensions = dimensions.custom
+    for node in state.nodes:
+        node.node = _replace(node.node, capacity=padded(node.node.capacity))
+    for job in state.jobs:
+        parts = tuple(_replace(part, request=padded(part.request)) for part in job.job.parts)
+        job.job = _replace(job.job, request=padded(job.job.request), parts=parts)
+    for attempt in state.attempts:
+        attempt.amounts = padded(attempt.amounts)
+        attempt.held = None if attempt.held is None else padded(attempt.held)
+        attempt.parts = [(lease, device, padded(amounts), end) for lease, device, amounts, end in attempt.parts]
+        attempt.inside = [(lease, device, padded(amounts)) for lease, device, amounts in attempt.inside]
+    for stranger in state.others:
+        stranger.held = padded(stranger.held)
+    for lease in state.lending.leases:
+        lease.idle = [(device, padded(amounts)) for device, amounts in lease.idle]
+        lease.wanted = padded(lease.wanted) if lease.wanted else lease.wanted
+    for claim in state.claims:
+        claim.leased = tuple(_replace(part, amounts=padded(part.amounts)) for part in claim.leased)
+    foreseen = state.foreseen = state.foreseen or Foreseen()
+    for group in foreseen.groups.values():
+        group.start = group.victims = None
+        if group.bounds is not None:
+            group.memo, group.bounds = None, []
+    empty = Foreseen()
+    foreseen.reservations, foreseen.plans = empty.reservations, empty.plans

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import msgspec
 
 from cress.core.live_options import are_live, take_over
@@ -34,7 +32,7 @@ def configured(core: Scheduler, tables: Tables, fact: Configured | Widened, *, a
         take_over(core, fact.options)
         return core
     state = core.export()
-    state["options"] = asdict(fact.options)
+    state.options = fact.options
     return Scheduler.restore(state)
 
 

@@ -334,6 +334,7 @@ class Machine(Context):
             self._configure(restarted.options)
         if restarted.zone and restarted.zone != str(self.core.groups.cluster_zone):
             self.observe(ZoneSet(restarted.zone))
+        assert restarted.epoch >= self.general.epoch, f"epoch {restarted.epoch} after {self.general.epoch}"
         self.general.epoch = restarted.epoch
         leases.restarted(self)
         node_membership.all_away(self)

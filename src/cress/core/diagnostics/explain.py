@@ -62,7 +62,7 @@ def why_waiting(core: Cycle, job_id: int) -> Veto | None:
         veto,
         together=tuple(dict.fromkeys(other.job.id for other, _ in job.unit())),
         together_on=core.cluster.names[running[0].node] if running else "",
-        beside=job.upcoming in job.homes,
+        beside=job.upcoming in job.foreseen.homes,
     )
 
 
@@ -105,8 +105,8 @@ def _first_gate(core: Cycle, job: JobEntry) -> Veto:
         return msgspec.structs.replace(_veto(job, Verdict.RUNNING_LIMIT), reached=limit)
     if core.must_cool(group) and not core.is_within_rights(job, Rights.ABOVE):
         cooling = _veto(job, Verdict.COOLING, until=group.cools_until())
-        return msgspec.structs.replace(cooling, preempted_for=group.preempted_for)
-    if group.visited != core.pass_number or job.arrived == core.pass_number:
+        return msgspec.structs.replace(cooling, preempted_for=group.kept.preempted_for)
+    if group.visited != core.pass_number or job.foreseen.arrived == core.pass_number:
         return _unvisited(core, job)
     return (
         _no_gap(core, job)
@@ -200,7 +200,7 @@ def _of_unit(core: Cycle, job: JobEntry) -> Veto | None:
         places = (core.cluster.names[running[0].node],)
         return _veto(job, Verdict.MOVING, behind=running[0].job, places=places)
     unit = job.unit()
-    if not unit or job.upcoming in job.homes:
+    if not unit or job.upcoming in job.foreseen.homes:
         return None
     request, wants = combination(
         core.relations.dependencies, job, unit, core.now, core.balance.utilisation, lasting=True
@@ -267,8 +267,8 @@ def _gate(core: Cycle, job: JobEntry) -> Veto | None:
         return msgspec.structs.replace(_veto(job, Verdict.USER_LIMIT), user=job.job.user)
     if group.limited and (bound := _bound_of_groups(core, job)):
         return bound
-    if job.held_since is not None and core.now < job.held_since + core.options.gate_hold:
-        return _veto(job, Verdict.GATE, until=job.held_since + core.options.gate_hold)
+    if job.foreseen.held_since is not None and core.now < job.foreseen.held_since + core.options.gate_hold:
+        return _veto(job, Verdict.GATE, until=job.foreseen.held_since + core.options.gate_hold)
     if group.policy.plans and group.counters and job not in that_may_start(group, group.policy.looked_at()):
         # Jobs before it will have the places that are left.
         return _veto(job, Verdict.BEHIND, behind=head_of(group))
@@ -329,8 +329,9 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
     planned = core.plans.planned_start(job)
     if planned is not None:
         return _veto(job, Verdict.PLANNED, until=planned)
-    if job.drain and drain_due(job, core.now):
-        return _veto(job, Verdict.DRAINING, places=tuple(dict.fromkeys(cluster.names[f] for f, _ in job.drain)))
+    drain = job.foreseen.drain
+    if drain and drain_due(job, core.now):
+        return _veto(job, Verdict.DRAINING, places=tuple(dict.fromkeys(cluster.names[f] for f, _ in drain)))
     if job is job.group.offered and job.group.verdict is Verdict.QUOTA:
         return _behind_blocked(core, job, core.last_blocked)
     reserved = core.reservations.of(job)
@@ -393,10 +394,13 @@ def _short(core: Cycle, job: JobEntry, start: int | None) -> Veto:
 
 def _blocker(core: Cycle, job: JobEntry) -> JobEntry | None:
     """Return a job for which room is kept that the unit would take."""
+    failed = job.group.tried.start.state
     keepers = chain(
         (each.job for each in core.reservations.kept),
         (claim.job for claim in core.claims),
         core.turns.due(core.jobs, core.now),
+        # Their reservations may have been dropped since, for groups that they do not bind.
+        (core.jobs[number] for number in (failed[2] if failed is not None else ()) if number in core.jobs),
     )
     alive = (each for each in keepers if each is not job and core.jobs.get(each.job.id) is each)
     return next(alive, None) or core.plans.soonest_but(job)

@@ -247,8 +247,8 @@ class Plans:
 
     def _reserve(self, plan: GroupPlan, job: JobEntry, slot: Slot | None) -> Reservation:
         if slot is None:
-            return Reservation(job, NEVER, [], self.cluster.stamp, plan.view)
-        unit = Reservation(job, slot.start, slot.nodes, self.cluster.stamp, plan.view)
+            return Reservation(job=job, start=NEVER, nodes=[], stamp=self.cluster.stamp, view=plan.view)
+        unit = Reservation(job=job, start=slot.start, nodes=slot.nodes, stamp=self.cluster.stamp, view=plan.view)
         self.timeline.reserve(unit, job.duration)
         return unit
 

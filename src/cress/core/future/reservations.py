@@ -131,18 +131,16 @@ class Reservations:
     def _make(self, job: JobEntry, now: int) -> Reservation:
         slot = self.timeline.earliest(job.shape, job.duration, now, asker=job.group.asker)
         if slot is not None:
-            job.drain = []
-            reservation = Reservation(job, slot.start, slot.nodes, self.cluster.stamp)
+            job.foreseen.drain = []
+            reservation = Reservation(job=job, start=slot.start, nodes=slot.nodes, stamp=self.cluster.stamp)
             self.timeline.reserve(reservation, job.duration)
         elif drain_due(job, now) and not any(kept.lasting for kept in self.kept):
             # Nodes are drained for one unit at a time.
-            job.drain = self._drain(job)
-            reservation = Reservation(job, now, job.drain, self.cluster.stamp)
-            reservation.lasting = True
+            drain = job.foreseen.drain = self._drain(job)
+            reservation = Reservation(job=job, start=now, nodes=drain, stamp=self.cluster.stamp, lasting=True)
             self.timeline.reserve(reservation, NEVER)
         else:
-            reservation = Reservation(job, NEVER, [], self.cluster.stamp)
-            reservation.in_force = True
+            reservation = Reservation(job=job, start=NEVER, nodes=[], stamp=self.cluster.stamp, in_force=True)
         # One that waits for its turn to have nodes drained holds up nobody meanwhile.
         waits = slot is None and not reservation.lasting and drain_due(job, now)
         reservation.hopeless = waits or (slot is None and not self.fit.could_ever_fit(job.shape))
@@ -163,8 +161,8 @@ class Reservations:
         if self.reserved is not None:
             # A node that is reserved in advance for others cannot be kept free until it has room.
             fit &= ~self.reserved(job.group, NEVER)
-        if job.drain and all(fit[f] for f, _ in job.drain):
-            return job.drain
+        if job.foreseen.drain and all(fit[f] for f, _ in job.foreseen.drain):
+            return job.foreseen.drain
         request = job.shape.request
         booked = set(self.timeline.booked.tolist())
         places = []
@@ -194,8 +192,8 @@ class Reservations:
         """
         closed = None if self.reserved is None else self.reserved(job.group, NEVER)
         room = self.fit.kinds_when_empty(job.shape, closed)
-        if job.drain and room.hold(job.shape.by_kind(job.drain)):
-            return job.drain
+        if job.foreseen.drain and room.hold(job.shape.by_kind(job.foreseen.drain)):
+            return job.foreseen.drain
         return joined(places_in(room) or [])
 
 

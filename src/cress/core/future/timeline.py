@@ -5,12 +5,12 @@ Reservations, backfill, conservative plans and expected starts all ask this one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from cress.core.future.together import RoomAt
-from cress.core.jobs import Reservation
+from cress.core.jobs import ClaimEntry, Reservation
 from cress.core.kernels import timeline as loops
 from cress.core.kernels.holding import END, FREE, NODE, NONE
 from cress.core.kernels.timeline import ASKER, B_AMOUNTS, B_END, B_FORCE
@@ -61,6 +61,8 @@ class Timeline:
         # Per node on which claims wait for tasks that should have ended by now: the amounts that stopping tasks will
         # free, less those that are claimed. Nobody knows when the overdue tasks end, so claims do not count on them.
         self.claimed: Callable[[], dict[int, Ints]] = dict
+        # All claims.
+        self.claims: Sequence[ClaimEntry] = ()
 
     # --- bookings ------------------------------------------------------------------------------------------
 
@@ -97,6 +99,7 @@ class Timeline:
         """
         for f in nodes:
             count = self._force_on.get(f, 0) + change
+            assert count >= 0, f"node {f} has fewer bookings in force than none"
             if count:
                 self._force_on[f] = count
             else:
@@ -124,6 +127,8 @@ class Timeline:
     def unbook(self, row: int) -> None:
         """Remove a booking."""
         loops.unbook(row, self.cluster.nodes, self.table)
+        # Ends of bookings in force are times at which gangs are tried: this one is none any more.
+        self.table[row, B_FORCE] = 0
         self._free_rows.append(row)
 
     def _seen_by(self, asker: int) -> int:
@@ -161,7 +166,7 @@ class Timeline:
             self.booked, lack, shape.request_array, ask, duration, now, cluster.nodes, cluster.leases, self.table, view,
             cluster.k_count, blocked,
         )  # fmt: skip
-        for f, copies in self._beside_claims(shape):
+        for f, copies in self._beside_claims(shape) if self.claims else ():
             if copies < 1 and lack[f] == 0 and not blocked[f]:
                 blocked[f] = 1
                 count += 1
@@ -205,7 +210,7 @@ class Timeline:
         cluster, view = self.cluster, self._seen_by(asker)
         if caps is None:
             caps = self.fit.caps(shape)
-        beside = list(self._beside_claims(shape)) if t == now else []
+        beside = list(self._beside_claims(shape)) if self.claims and t == now else []
         if beside:
             caps = caps.copy() if len(caps) else np.full(cluster.node_count, most, np.int64)
             for f, copies in beside:

@@ -31,14 +31,14 @@ def why_it_stays(core: Books, attempt: Attempt) -> Stays | None:
         return Stays.GANG
     if attempt.parts or attempt.inside or attempt.id in core.pool.leases or spec.workload or spec.is_lease:
         return Stays.LEASE
-    if job.companions or job.carried or job.beside or attempt.task in job.homes:
+    if job.companions or job.carried or job.beside or attempt.task in job.foreseen.homes:
         return Stays.TOGETHER
     if devices.mask_of(core.cluster, attempt.slot)[1]:
         return Stays.DISK
     if job.cancelled or job.held:
         return Stays.HELD
     group = job.group
-    if group.preempted_at is not None and core.now < group.cools_until():
+    if group.kept.preempted_at is not None and core.now < group.cools_until():
         return Stays.COOLING
     return None
 

@@ -75,8 +75,6 @@ class Fit:
         self.shapes: dict[tuple[ResourceVector, int, Wants | None], Shape] = {}
         self.row_shapes: list[Shape | None] = [None] * len(cluster.rows)
         self._aside: npt.NDArray[np.int32] = np.zeros(1, np.int32)
-        # The number of times that a row was taken from one shape for another.
-        self.reused = 0
 
     @property
     def rows(self) -> Ints:
@@ -199,11 +197,7 @@ class Fit:
                 oldest = shape
         if oldest is not None and self.cluster.row_count >= WARM_ROWS:
             r = oldest.row
-            if oldest.wants is NO_WANTS:
-                self.cluster.loosened += 1
             self._drop_row(oldest)
-            # Results that are kept by row are those of the old shape.
-            self.reused += 1
             return r
         if self.cluster.row_count == len(self.cluster.rows):
             n = 2 * len(self.cluster.rows)

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from cress.model.job import Job
 from cress.model.resources import BASE_DIMENSIONS, ResourceVector
 
@@ -19,6 +21,14 @@ FIRST = 32
 JOBS_PER_TASK = 64
 
 Kind = tuple[ResourceVector, str]
+
+
+class MixState(msgspec.Struct, omit_defaults=True):
+    """A mix as a state keeps it: the tasks that arrived lately by request and requirement, and the likely shapes."""
+
+    arrived: list[Likely] = []
+    fresh: int = 0
+    likely: list[Likely] = []
 
 
 class Likely(NamedTuple):
@@ -89,16 +99,13 @@ class Mix:
         self._tasks = sum(each.tasks for each in self.likely)
         self.version += 1
 
-    def export(self) -> dict[str, object]:
-        """Return the mix as plain data."""
-        return {
-            "arrived": [[list(request), requirement, tasks] for (request, requirement), tasks in self.arrived.items()],
-            "fresh": self.fresh,
-            "likely": [[list(each.request), each.requirement, each.tasks] for each in self.likely],
-        }
+    def export(self) -> MixState:
+        """Return the mix as a state keeps it."""
+        arrived = [Likely(request, requirement, tasks) for (request, requirement), tasks in self.arrived.items()]
+        return MixState(arrived, self.fresh, list(self.likely))
 
-    def restore(self, arrived: Iterable[Likely], fresh: int, likely: Iterable[Likely]) -> None:
+    def restore(self, state: MixState) -> None:
         """Take over an exported mix."""
-        self.arrived = Counter({(each.request, each.requirement): each.tasks for each in arrived})
-        self.fresh = fresh
-        self._set(likely)
+        self.arrived = Counter({(each.request, each.requirement): each.tasks for each in state.arrived})
+        self.fresh = state.fresh
+        self._set(state.likely)

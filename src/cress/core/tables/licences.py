@@ -52,6 +52,7 @@ class Licences:
         """Take licences for a task, or (-1) return them."""
         for name, number in amounts:
             taken = self.taken.get(name, 0) + sign * number
+            assert taken >= 0, f"{name}: {number} returned that no task had"
             if taken:
                 self.taken[name] = taken
             else:

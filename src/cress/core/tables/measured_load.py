@@ -8,7 +8,9 @@ a node stops being overloaded differ from those at which it becomes so.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import msgspec
 
 from cress.core.kernels.holding import FREE
 from cress.core.tables.cluster import Cluster
@@ -43,6 +45,26 @@ class Over(NamedTuple):
 
 
 NOT = Over()
+
+
+class SeenLoad(NamedTuple):
+    """The load of a node as a state keeps it, and what was too high."""
+
+    node: int
+    cpu: int
+    memory: int
+    network: int
+    disk: int
+    free_memory: int
+    over_cpu: bool
+    over_memory: bool
+
+
+class LoadsState(msgspec.Struct):
+    """The loads of nodes as a state keeps them, and the options ``by`` which they were judged."""
+
+    by: tuple[float, int]
+    nodes: list[SeenLoad]
 
 
 def judged(load: Load, promised: Promised, before: Over, options: Options) -> Over:
@@ -171,23 +193,23 @@ class Loads:
         cluster = self._cluster
         return Busy(len(nodes), tuple((cluster.names[f], cluster.overloaded[f] or "") for f in nodes[:MOST_TOLD]))
 
-    def export(self) -> dict[str, Any]:
-        """Return the loads as plain data, and the options by which they were judged."""
+    def export(self) -> LoadsState:
+        """Return the loads as a state keeps them."""
         over = self.over
-        return {
-            "by": [self._options.overload_cpu, self._options.overload_memory],
-            "nodes": [
-                [f, load.cpu, load.memory, load.network, load.disk, load.free_memory, *over.get(f, NOT)]
+        return LoadsState(
+            (self._options.overload_cpu, self._options.overload_memory),
+            [
+                SeenLoad(f, load.cpu, load.memory, load.network, load.disk, load.free_memory, *over.get(f, NOT))
                 for f, load in sorted(self.seen.items())
             ],
-        }
+        )
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: LoadsState) -> None:
         """Restore what ``export`` wrote, after the tasks; with other options every node is judged as if for the first
         time.
         """
-        alike = state["by"] == [self._options.overload_cpu, self._options.overload_memory]
-        for f, cpu, memory, network, disk, free, over_cpu, over_memory in state["nodes"]:
+        alike = state.by == (self._options.overload_cpu, self._options.overload_memory)
+        for f, cpu, memory, network, disk, free, over_cpu, over_memory in state.nodes:
             load = self.seen[f] = Load(cpu, memory, network, disk, free)
             self._cluster.watcher.set_load(f, load)
             self._set(f, Over(over_cpu, over_memory) if alike else self.over_with(f, load))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from decimal import Context, Decimal
 from functools import lru_cache
-from typing import NotRequired, TypedDict
+
+import msgspec
 
 from cress.model.times import SECOND
 
@@ -21,16 +22,16 @@ _FACTOR_PLACES = 62
 _EXACT = Context(prec=60)
 
 
-class MemoryState(TypedDict):
-    """A memory as plain data."""
+class MemoryState(msgspec.Struct, omit_defaults=True):
+    """A memory as a state keeps it."""
 
     tick: int
     mean: list[int]
     sum: list[int]
     since: int
     borrowed: list[int]
-    then: NotRequired[list[int]]
-    changed: NotRequired[int]
+    then: list[int] | None = None
+    changed: int | None = None
 
 
 class TickClock:
@@ -162,30 +163,25 @@ class ShareMemory:
         return [each >> (_PLACES - self.PLACES) for each in mean]
 
     def export(self) -> MemoryState:
-        """Return the memory as plain data."""
+        """Return the memory as a state keeps it."""
         self._settle()
-        state: MemoryState = {
-            "tick": self._tick,
-            "mean": list(self._mean),
-            "sum": list(self._sum),
-            "since": self._since,
-            "borrowed": list(self.borrowed),
-        }
+        state = MemoryState(self._tick, list(self._mean), list(self._sum), self._since, list(self.borrowed))
         if self._then is not None:
-            state |= {"then": list(self._then), "changed": self._changed}
+            state.then, state.changed = list(self._then), self._changed
         return state
 
     def restore(self, state: MemoryState, length: int) -> None:
         """Take over a memory that was exported, with ticks of so many µs; after a change of these the mean is kept."""
-        if len(state["mean"]) != len(self.borrowed):
+        if len(state.mean) != len(self.borrowed):
             return
-        self._mean = list(state["mean"])
-        self.borrowed = list(state["borrowed"])
+        self._mean = list(state.mean)
+        then = None if state.then is None else list(state.then)
+        self.borrowed = list(state.borrowed)
         if length == self._clock.length:
-            self._tick, self._sum, self._since = state["tick"], list(state["sum"]), state["since"]
-            self._then, self._changed = state.get("then"), state.get("changed", self._clock.now)
+            self._tick, self._sum, self._since = state.tick, list(state.sum), state.since
+            self._then, self._changed = then, self._clock.now if state.changed is None else state.changed
         else:
-            self.borrowed = list(state.get("then", self.borrowed))
+            self.borrowed = self.borrowed if then is None else then
             self._tick = self._clock.tick
             self._sum = [0] * len(self._mean)
             self._since = self._clock.now

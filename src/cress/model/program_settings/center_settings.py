@@ -13,7 +13,7 @@ MOST_PORT = 65535
 CENTER_SETTINGS = (
     Setting(
         name="data",
-        about="Where everything is kept. Default: ~/.local/share/cress.",
+        about="Directory for all data of the cluster. Default: ~/.local/share/cress.",
         programs=BOTH,
         metavar="DIR",
         value_type=PATH,
@@ -22,14 +22,14 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="host",
-        about="The address at which the center listens.",
+        about="Address at which the center listens.",
         programs=BOTH,
         metavar="ADDRESS",
         default="127.0.0.1",
     ),
     Setting(
         name="port",
-        about="The port for people and programs; 0: any free one.",
+        about="Port for people and programs; 0 = any free port.",
         programs=BOTH,
         value_type=NUMBER,
         default=7411,
@@ -38,7 +38,7 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="executor-port",
-        about="The port for executors; 0: any free one.",
+        about="Port for executors; 0 = any free port.",
         programs=ONE,  # executors of `cress up` use a Unix socket
         value_type=NUMBER,
         default=7412,
@@ -47,7 +47,8 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="option",
-        about="Set an option of the scheduler, such as grace=30s (docs/groups.md); it stays until it is set again.",
+        about="Set an option of the scheduler, such as grace=30s (docs/groups.md). It holds until it is set again. "
+        "Repeatable.",
         programs=BOTH,
         metavar="KEY=VALUE",
         many=True,
@@ -55,7 +56,7 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="dimension",
-        about="Declare a kind of resource, such as gpu, before a node offers it (docs/devices.md).",
+        about="Declare a kind of resource, such as gpu, before a node offers it (docs/devices.md). Repeatable.",
         programs=BOTH,
         metavar="NAME",
         many=True,
@@ -64,21 +65,21 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="topology",
-        about="Racks, which are neighbours, and their nodes (docs/executor.md); read again at SIGHUP.",
+        about="File with racks, their neighbours and their nodes (docs/executor.md); read again at SIGHUP.",
         programs=BOTH,
         metavar="FILE",
         value_type=PATH,
     ),
     Setting(
         name="licences",
-        about="The licences of the cluster (docs/licences.md); read again at SIGHUP.",
+        about="File with the licences of the cluster (docs/licences.md); read again at SIGHUP.",
         programs=BOTH,
         metavar="FILE",
         value_type=PATH,
     ),
     Setting(
         name="licence",
-        about="A licence of the cluster and how many there are, instead of a file; may be given several times.",
+        about="A licence of the cluster and its number, instead of a file. Repeatable.",
         programs=BOTH,
         metavar="NAME=N",
         many=True,
@@ -86,21 +87,21 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="groups",
-        about="The groups of the cluster (docs/groups.md); read again at SIGHUP.",
+        about="File with the groups of the cluster (docs/groups.md); read again at SIGHUP.",
         programs=BOTH,
         metavar="FILE",
         value_type=PATH,
     ),
     Setting(
         name="zone",
-        about="Time zone of timetables, such as Europe/Berlin. Default: this machine's.",
+        about="Time zone of the cluster, such as Europe/Berlin. Default: that of this machine.",
         programs=BOTH,
         metavar="ZONE",
         read=readers.zone,
     ),
     Setting(
         name="store",
-        about="A store that several centers share (docs/store.md): zookeeper://HOST,HOST,HOST/PATH or "
+        about="Store that several centers share (docs/store.md): zookeeper://HOST,HOST,HOST/PATH or "
         "postgresql://USER@HOST/DATABASE. Default: a file.",
         programs=ONE,  # several centers are on several machines
         metavar="URL",
@@ -114,7 +115,7 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="keep-history",
-        about="How long finished work is kept.",
+        about="How long to keep finished jobs.",
         programs=BOTH,
         metavar="DURATION",
         default="90d",
@@ -122,7 +123,7 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="keep-usage",
-        about="How long the usage of groups is kept.",
+        about="How long to keep the usage of groups.",
         programs=BOTH,
         metavar="DURATION",
         default="1100d",
@@ -130,7 +131,7 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="keep-events",
-        about="How long files of the event log are kept.",
+        about="How long to keep the event log.",
         programs=BOTH,
         metavar="DURATION",
         default="30d",
@@ -138,7 +139,7 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="keep-events-size",
-        about="How much of the event log is kept at most.",
+        about="Maximum size of the event log.",
         programs=BOTH,
         metavar="SIZE",
         default="1G",
@@ -146,14 +147,14 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="run-as",
-        about="Accounts that everybody may have tasks run as (docs/containers.md).",
+        about="Accounts as which all users may run tasks (docs/containers.md).",
         programs=BOTH,
         metavar="NAME,…",
         read=readers.names,
     ),
     Setting(
         name="socket",
-        about="A socket for all accounts of this machine, such as /run/cress/api.sock: users are who the kernel says "
+        about="Socket for all accounts of this machine, such as /run/cress/api.sock; the kernel identifies the users "
         "(docs/users.md).",
         programs=BOTH,
         metavar="PATH",
@@ -161,14 +162,14 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="visibility",
-        about="Whose jobs users see: their own, those of their groups, or all.",
+        about="Jobs that users can see: their own, those of their groups, or all.",
         programs=BOTH,
         default=Visibility.ALL,
         choices=Visibility,
     ),
     Setting(
         name="user-jobs",
-        about="Most jobs of one user that are not over; 0: any number.",
+        about="Maximum number of unfinished jobs per user; 0 = no limit.",
         programs=BOTH,
         metavar="N",
         value_type=NUMBER,
@@ -177,7 +178,7 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="user-tasks",
-        about="Most tasks of these jobs of one user; 0: any number.",
+        about="Maximum number of tasks in the unfinished jobs of a user; 0 = no limit.",
         programs=BOTH,
         metavar="N",
         value_type=NUMBER,
@@ -186,7 +187,7 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="user-rate",
-        about="Requests a second of one user, 40 times as many at once; 0: any number.",
+        about="Maximum requests per second and user, with bursts of 40 times as many; 0 = no limit.",
         programs=BOTH,
         metavar="N",
         value_type=NUMBER,
@@ -195,7 +196,7 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="address-rate",
-        about="Requests a second of one address, 40 times as many at once; 0: any number.",
+        about="Maximum requests per second and address, with bursts of 40 times as many; 0 = no limit.",
         programs=BOTH,
         metavar="N",
         value_type=NUMBER,
@@ -204,15 +205,15 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="oidc-issuer",
-        about="The provider of OpenID Connect at which users sign in (docs/users.md).",
+        about="OpenID Connect provider at which users sign in (docs/users.md).",
         programs=BOTH,
         metavar="URL",
         field="",
     ),
-    Setting(name="oidc-client-id", about="The id of Cress at the provider.", programs=BOTH, metavar="ID", field=""),
+    Setting(name="oidc-client-id", about="Client id of Cress at the provider.", programs=BOTH, metavar="ID", field=""),
     Setting(
         name="oidc-claim",
-        about="What users are called by: email, preferred_username, sub, …",
+        about="Claim that gives the name of a user: email, preferred_username, sub, …",
         programs=BOTH,
         metavar="CLAIM",
         default="email",
@@ -220,14 +221,14 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="oidc-domain",
-        about="Only users NAME@DOMAIN, who are called NAME. Default: all.",
+        about="Allow only users NAME@DOMAIN, and name them NAME. Default: all users.",
         programs=BOTH,
         metavar="DOMAIN",
         field="",
     ),
     Setting(
         name="oidc-role",
-        about="The role of those whose role was not set; none: they may not sign in.",
+        about="Role of users for whom no role is set; none = they may not sign in.",
         programs=BOTH,
         metavar="ROLE",
         default="user",
@@ -245,7 +246,7 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="secrets-key",
-        about="The file with the keys of the secrets, outside the data directory (docs/secrets.md). Default: "
+        about="File with the keys of the secrets, outside the data directory (docs/secrets.md). Default: "
         "CLUSTER.key in /etc/cress/keys, or in ~/.config/cress/keys without root.",
         programs=BOTH,
         metavar="FILE",
@@ -254,14 +255,14 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="dns",
-        about="Answer DNS questions about the names of running tasks there (docs/names.md), for everybody who can ask.",
+        about="Address at which to answer everybody's DNS queries for the names of running tasks (docs/names.md).",
         programs=BOTH,
         metavar="ADDRESS:PORT",
         field="",
     ),
     Setting(
         name="dns-domain",
-        about="The domain of these names: web.research.DOMAIN.",
+        about="Domain of these names: web.research.DOMAIN.",
         programs=BOTH,
         metavar="DOMAIN",
         default="cress",
@@ -269,14 +270,15 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="webhdfs",
-        about="Where WebHDFS of hdfs://NAMENODE is asked (docs/data.md); several times. any: others are asked too.",
+        about="Address of WebHDFS for hdfs://NAMENODE (docs/data.md); any = other namenodes may be asked, too. "
+        "Repeatable.",
         programs=BOTH,
         metavar="NAMENODE=URL",
         many=True,
     ),
     Setting(
         name="data-age",
-        about="How old what is known of data may get while a job waits for it.",
+        about="Time after which locations of data are looked up again while a job waits for them.",
         programs=BOTH,
         metavar="DURATION",
         default="10min",
@@ -284,28 +286,28 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="tls-cert",
-        about="The certificate of the center (docs/tls.md). Default: the one that `cress tls init` made, if any.",
+        about="Certificate of the center (docs/tls.md). Default: the one made by `cress tls init`, if any.",
         programs=BOTH,
         metavar="FILE",
         value_type=PATH,
     ),
     Setting(
         name="tls-key",
-        about="The key of that certificate.",
+        about="Key of this certificate.",
         programs=BOTH,
         metavar="FILE",
         value_type=PATH,
     ),
     Setting(
         name="tls-ca",
-        about="The authority that makes the certificates of executors.",
+        about="Authority that issues the certificates of executors.",
         programs=BOTH,
         metavar="FILE",
         value_type=PATH,
     ),
     Setting(
         name="name",
-        about="A further name of the center, beside those in its certificate; several times.",
+        about="Another name of the center, beside those in its certificate. Repeatable.",
         programs=BOTH,
         metavar="HOST",
         many=True,
@@ -313,7 +315,7 @@ CENTER_SETTINGS = (
     ),
     Setting(
         name="insecure",
-        about="Listen on any address without TLS: whoever can listen in reads all.",
+        about="Listen on any address without TLS; anyone who can intercept the traffic can read it.",
         programs=BOTH,
         value_type=SWITCH,
     ),

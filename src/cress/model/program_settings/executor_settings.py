@@ -12,7 +12,7 @@ PATH, SWITCH = ValueType.PATH, ValueType.SWITCH
 EXECUTOR_SETTINGS = (
     Setting(
         name="center",
-        about="Where the center listens for executors; several, if several centers share a store.",
+        about="Address at which the center listens for executors; several if centers share a store.",
         programs=ONE,
         metavar="URL[,URL…]",
         needed=True,
@@ -21,7 +21,7 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="token-file",
-        about="The center's token. Default: token in ~/.local/share/cress.",
+        about="File with the center's token. Default: token in ~/.local/share/cress.",
         programs=ONE,
         metavar="FILE",
         value_type=PATH,
@@ -29,7 +29,7 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="tls",
-        about="The executor's bundle from `cress tls issue`, for wss:// (docs/tls.md); no token then.",
+        about="Directory with the bundle from `cress tls issue`, for wss:// (docs/tls.md). It replaces the token.",
         programs=ONE,
         metavar="DIR",
         value_type=PATH,
@@ -37,14 +37,14 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="name",
-        about="Name of the node. Default: the host's name.",
+        about="Name of the node. Default: the host name.",
         programs=ONE,
         metavar="NAME",
         field="",
     ),
     Setting(
         name="data",
-        about="Where journal and logs are kept. Default: executors/NAME in ~/.local/share/cress.",
+        about="Directory for journal and logs. Default: executors/NAME in ~/.local/share/cress.",
         programs=ONE,
         metavar="DIR",
         value_type=PATH,
@@ -52,19 +52,19 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="resource",
-        about="The capacity of the node. Default: that of the machine.",
+        about="Capacity of the node. Default: that of the machine.",
         programs=ONE,
         metavar="RESOURCE",
     ),
     Setting(
         name="rack",
-        about="The node's rack. Default: that of the center's topology.",
+        about="Rack of the node. Default: from the center's topology.",
         programs=ONE,
         metavar="NAME",
     ),
     Setting(
         name="label",
-        about="An attribute for constraints, such as ssd=true; several times.",
+        about="Attribute for constraints, such as ssd=true. Repeatable.",
         programs=BOTH,
         metavar="NAME=VALUE",
         many=True,
@@ -73,13 +73,13 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="accepts",
-        about="The jobs that the node takes, such as 'Job.Group in (lab, web)'. Default: all.",
+        about="Jobs that the node accepts, such as 'Job.Group in (lab, web)'. Default: all.",
         programs=BOTH,
         metavar="EXPR",
     ),
     Setting(
         name="repel",
-        about="The node takes only jobs that tolerate this name; several times.",
+        about="Accept only jobs that tolerate this name. Repeatable.",
         programs=BOTH,
         metavar="NAME",
         many=True,
@@ -88,13 +88,13 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="address",
-        about="Where tasks of the node are reached. Default: as it reaches the center.",
+        about="Address at which tasks of the node are reached. Default: the address from which it reaches the center.",
         programs=BOTH,
         metavar="ADDRESS",
     ),
     Setting(
         name="ports",
-        about="The ports that tasks are given if they ask for any one.",
+        about="Ports for tasks that ask for any port.",
         programs=ONE,  # the executors of `cress up` share the usual ones
         metavar="FIRST-LAST",
         default=f"{DYNAMIC_PORTS[0]}-{DYNAMIC_PORTS[1]}",
@@ -102,7 +102,7 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="runtime",
-        about="For jobs that do not say: process, container, or auto (docs/containers.md).",
+        about="Runtime of jobs that choose none: process, container, or auto (docs/containers.md).",
         programs=BOTH,
         metavar="RUNTIME",
         default="process",
@@ -110,7 +110,7 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="writable",
-        about="A folder that containers may write to; several times.",
+        about="Directory to which containers may write. Repeatable.",
         programs=BOTH,
         metavar="DIR",
         value_type=PATH,
@@ -119,7 +119,7 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="hide",
-        about="A folder that containers do not see, such as a center's; several times.",
+        about="Directory that is hidden from containers, such as that of a center. Repeatable.",
         programs=BOTH,
         metavar="DIR",
         value_type=PATH,
@@ -128,7 +128,7 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="task-env",
-        about="An environment variable that tasks inherit from the executor; several times.",
+        about="Environment variable that tasks inherit from the executor. Repeatable.",
         programs=BOTH,
         metavar="NAME",
         many=True,
@@ -136,8 +136,8 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="allow-host",
-        about="A host that files and outputs of jobs may name: any, a name, *.DOMAIN, an address or network, with "
-        ":PORT; several times (docs/files.md). Default: any, which leaves out this node and the center.",
+        about="Host that jobs may use for files and outputs: any, a name, *.DOMAIN, an address or network, with or "
+        "without :PORT (docs/files.md). Default: any, except this node and the center. Repeatable.",
         programs=BOTH,
         metavar="HOST",
         many=True,
@@ -145,7 +145,7 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="allow-scheme",
-        about="A kind of addresses that they may name, instead of the usual ones; several times.",
+        about="Scheme that jobs may use for files and outputs, instead of the usual ones. Repeatable.",
         programs=BOTH,
         metavar="SCHEME",
         many=True,
@@ -153,7 +153,7 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="map-user",
-        about="The account that runs a user's tasks, if it has another name (docs/task-accounts.md); several times.",
+        about="Account that runs a user's tasks, if its name differs (docs/task-accounts.md). Repeatable.",
         programs=BOTH,
         metavar="USER=ACCOUNT",
         many=True,
@@ -161,16 +161,16 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="root-group",
-        about="A group whose tasks may run as root and as accounts of the system; several times.",
+        about="Group whose tasks may run as root and as system accounts. Repeatable.",
         programs=BOTH,
         metavar="GROUP",
         many=True,
         field="",
     ),
-    Setting(name="keep-tasks", about="Leave tasks running when this stops.", programs=BOTH, value_type=SWITCH),
+    Setting(name="keep-tasks", about="Let tasks run on when this program stops.", programs=BOTH, value_type=SWITCH),
     Setting(
         name="keep-logs",
-        about="How long the output of tasks is kept (docs/history.md).",
+        about="How long to keep the output of tasks (docs/history.md).",
         programs=BOTH,
         metavar="DURATION",
         default="7d",
@@ -178,7 +178,7 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="keep-logs-size",
-        about="How much of the output of tasks is kept at most.",
+        about="Maximum size of all kept output of tasks.",
         programs=BOTH,
         metavar="SIZE",
         default="1G",
@@ -186,13 +186,13 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="egress",
-        about="Limit the egress of containers on this interface; Cress replaces its queue.",
+        about="Limit the egress of containers on this interface. Cress replaces its queueing discipline.",
         programs=ONE,  # one queue cannot be that of several executors
         metavar="INTERFACE",
     ),
     Setting(
         name="log-size",
-        about="Bytes kept of each stream of a task, if its job sets no limit.",
+        about="Size kept of the end of each output stream of a task, if its job sets none.",
         programs=BOTH,
         metavar="SIZE",
         default="64M",
@@ -200,7 +200,7 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="no-overload",
-        about="Only report the node's load: it takes tasks even if overloaded.",
+        about="Accept tasks even if the node is overloaded; its load is only reported.",
         programs=ONE,  # of `cress up` always: what is measured of the machine says nothing of any one executor
         value_type=SWITCH,
         field="judged",
@@ -208,7 +208,7 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="devices",
-        about="The disks, GPUs and other devices of the node, one by one (docs/devices.md).",
+        about="File with the disks, GPUs and other devices of the node (docs/devices.md).",
         programs=BOTH,
         metavar="FILE",
         value_type=PATH,
@@ -216,7 +216,7 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="data-path",
-        about="Paths that jobs may want to be near, such as '/data/sets/*' (docs/data.md).",
+        about="Paths of data that jobs may prefer to be near, such as '/data/sets/*' (docs/data.md). Repeatable.",
         programs=BOTH,
         metavar="PATTERN",
         many=True,
@@ -224,7 +224,7 @@ EXECUTOR_SETTINGS = (
     ),
     Setting(
         name="no-discovery",
-        about="No disks and GPUs but those that --devices names.",
+        about="Do not detect disks and GPUs; offer only those in --devices.",
         programs=ONE,  # of `cress up` always: two executors would offer the same device
         value_type=SWITCH,
         field="discover",

@@ -7,7 +7,7 @@ from cress.model.program_settings.setting import UP, Setting, ValueType
 LOCAL_SETTINGS = (
     Setting(
         name="executors",
-        about="How many executors to start.",
+        about="Number of executors to start.",
         programs=(UP,),
         value_type=ValueType.NUMBER,
         default=1,
@@ -17,14 +17,14 @@ LOCAL_SETTINGS = (
     ),
     Setting(
         name="node-resource",
-        about="What each executor offers, as <cpu, memory, network, disk>. Default: its part of this machine.",
+        about="Capacity of each executor, as <cpu, memory, network, disk>. Default: its share of this machine.",
         programs=(UP,),
         metavar="RESOURCE",
         field="",
     ),
     Setting(
         name="racks",
-        about="The racks of the executors in their order; one name: that of all.",
+        about="Racks of the executors, in order; a single name holds for all.",
         programs=(UP,),
         metavar="NAME,…",
         field="",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from cress.core.placing.fragmentation import Fragmentation
-from cress.core.placing.mix import MOST_SHAPES, Kind, Likely, Mix
+from cress.core.placing.mix import MOST_SHAPES, Kind, Likely, Mix, MixState
 from cress.core.scheduler import Scheduler
 from cress.model.options import Options
 from cress.simulator.workload import Workload
@@ -42,5 +42,5 @@ def measured(core: Scheduler, counts: Mapping[Kind, int]) -> Fragmentation:
         likely.append(Likely(*kind, number))
         seen += number
     mix = Mix(max(1, whole))
-    mix.restore((), 0, likely)
+    mix.restore(MixState(likely=likely))
     return Fragmentation(core.cluster, core.matching, mix, Options())

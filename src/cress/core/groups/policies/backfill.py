@@ -27,7 +27,8 @@ class BackfillPolicy(Policy[J]):
     """Policy that offers all jobs, in order.
 
     Per shape the policy remembers a bound: a unit that would run that long or longer failed already, and running
-    longer only makes it harder to fit beside a reservation. The bounds hold as long as ``memo`` is the same.
+    longer only makes it harder to fit beside a reservation. A bound holds as long as ``memo`` is the same and a job of
+    the queue has the shape: a restored copy knows no other shapes, and gives them other rows.
     """
 
     offers_more = True
@@ -41,7 +42,6 @@ class BackfillPolicy(Policy[J]):
         self._depth = depth
         self._bound: Ints = np.zeros(0, np.int64)
         self._memo: tuple[int, tuple[int, ...]] | None = None
-        self._reused = fit.reused
 
     @classmethod
     def of(cls, group: Group, options: Options, fit: Fit) -> Self:
@@ -87,13 +87,30 @@ class BackfillPolicy(Policy[J]):
 
     def _refresh_bounds(self, memo: tuple[int, tuple[int, ...]] | None) -> None:
         """Keep the bounds if the cluster is as it was when they were learned, else forget them."""
-        rows = self._fit.cluster.rows
-        if len(self._bound) != len(rows):
-            self._bound = np.full(len(rows), _UNBOUNDED, np.int64)
-        elif memo is None or memo != self._memo or self._reused != self._fit.reused:
+        more = len(self._fit.rows) - len(self._bound)
+        if more:
+            self._bound = np.concatenate([self._bound, np.full(more, _UNBOUNDED, np.int64)])
+        if memo is None or memo != self._memo:
             self._bound.fill(_UNBOUNDED)
         self._memo = memo
-        self._reused = self._fit.reused
+
+    def remove(self, job: J) -> None:
+        row = self._row(job)
+        super().remove(job)
+        self._forget_unless_waiting(row)
+
+    def reshaped(self, job: J) -> None:
+        row = self._row(job)
+        super().reshaped(job)
+        self._forget_unless_waiting(row)
+
+    def _row(self, job: J) -> int:
+        return int(self.queue.rows[self.queue.position(job)])
+
+    def _forget_unless_waiting(self, row: int) -> None:
+        """Forget the bound of a row if no job of the queue has it any more."""
+        if row < len(self._bound) and not self.queue.waiting[row]:
+            self._bound[row] = _UNBOUNDED
 
     def _durations(self) -> Ints:
         """Return by position for how long each job is planned; ``GAP`` where there is none."""
@@ -108,15 +125,14 @@ class BackfillPolicy(Policy[J]):
             return True
         return job.key <= self.looked_at()[-1].key
 
-    def memory(self) -> tuple[list[object] | None, list[tuple[int, int]]]:
+    def memory(self) -> tuple[tuple[int, tuple[int, ...]] | None, list[tuple[int, int]]]:
         """Return the memo and the bounds of rows, which a copy needs to make the same offers."""
         bounds = [(row, bound) for row, bound in enumerate(self._bound.tolist()) if bound != _UNBOUNDED]
-        return (None if self._memo is None else [self._memo[0], list(self._memo[1])]), bounds
+        return self._memo, bounds
 
     def remember(self, memo: tuple[int, tuple[int, ...]] | None, bounds: list[tuple[int, int]]) -> None:
         """Take over the memory of a copy; rows are those of this cluster."""
         self._memo = memo
-        self._reused = self._fit.reused
         self._bound = np.full(len(self._fit.rows), _UNBOUNDED, np.int64)
         for row, bound in bounds:
             self._bound[row] = bound

@@ -1,0 +1,50 @@
+"""Tasks whose end would leave others no more room: their group has reserved in advance what they hold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cress.core.books import Books
+from cress.core.future.advance_reservations import group_of
+from cress.core.jobs import Attempt, JobEntry
+from cress.core.kernels.holding import AMOUNTS, END
+from cress.core.tables.arrays import Ints
+
+
+def covering(core: Books, job: JobEntry, until: int, worth: Ints) -> list[int]:
+    """Return the slots of the tasks that cover reservations which begin before ``until``, when a unit of ``job`` would
+    end.
+
+    A reservation counts beside what its group holds on the node, so without these tasks it would keep as much more.
+    What the group holds beyond its reservations may go, the tasks that are ``worth`` least first.
+    """
+    shape, reservations = job.shape, core.advance_reservations
+    asked = np.any([kind.request_array > 0 for kind in shape.kinds or (shape,)], axis=0)
+    found: list[int] = []
+    for f, all_kept in reservations.on.items():
+        ahead = [kept for kept in all_kept if kept.times and kept.times[0][0] < until and not kept.is_of(job.group)]
+        for name in dict.fromkeys(kept.spec.group for kept in ahead if not kept.spec.is_maintenance):
+            theirs = [kept for kept in ahead if kept.spec.group == name]
+            begin = min(kept.times[0][0] for kept in theirs)
+            holders = [
+                each for each in core.holders_on(f) if group_of(each) == name and _row(core, each.slot)[END] > begin
+            ]
+            beyond = sum((_amounts(core, each.slot) for each in holders), np.zeros_like(shape.request_array))
+            beyond = beyond - sum(reservations.amounts_on(kept, f) for kept in theirs)
+            tasks = [each for each in holders if isinstance(each, Attempt)]
+            for task in sorted(tasks, key=lambda each: (worth[each.slot], -each.id)):
+                left = beyond - _amounts(core, task.slot)
+                if np.any(left[asked & (_amounts(core, task.slot) > 0)] < 0):
+                    found.append(task.slot)
+                else:
+                    beyond = left
+    return found
+
+
+def _row(core: Books, slot: int) -> Ints:
+    row: Ints = core.cluster.leases[slot]
+    return row
+
+
+def _amounts(core: Books, slot: int) -> Ints:
+    return _row(core, slot)[AMOUNTS : AMOUNTS + core.cluster.k_count]

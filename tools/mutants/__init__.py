@@ -1,0 +1,1 @@
+"""Mutation tests of what a change touches: ``make mutants``."""
