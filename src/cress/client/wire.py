@@ -28,8 +28,8 @@ def content_of(call: PreparedCall[Any]) -> tuple[bytes | None, dict[str, str]]:
 
 
 def query_of(given: Mapping[str, object]) -> dict[str, str]:
-    """The query of an address, without what is not given."""
-    return {key: str(value) for key, value in given.items() if value is not None and value != ""}
+    """The query of an address."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items()}
 
 
 def answer_of(call: PreparedCall[T], content: bytes, url: str) -> T:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
 
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 
 from cress.center.access.audit import Audit, latest
 from cress.center.access.rights import may
@@ -13,7 +12,7 @@ from cress.center.access.tokens import fresh
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import caller_of, committer_of, demand
 from cress.center.api.errors import Forbidden, NotFound
-from cress.center.api.routes import Routes
+from cress.center.api.routes import Routes, query_of
 from cress.center.views.tokens import token_view
 from cress.lifecycle.inputs import AddToken, RevokeToken, SetUser
 from cress.model.access import Role, Token, User, checked_name, role_of
@@ -31,9 +30,9 @@ from cress.protocol.access_views import (
 )
 from cress.protocol.bodies import TokenBody, UserBody
 from cress.protocol.calls import access_calls
+from cress.protocol.queries import AuditQuery, TokenQuery
 from cress.protocol.rights import Action
 
-MOST_ENTRIES = 10_000
 # Seconds: ten years.
 MOST_LIFE = 3650 * 86_400.0
 
@@ -113,9 +112,9 @@ async def create_token(request: Request) -> Response:
 
 
 @router.answers(access_calls.REVOKE_TOKEN)
-async def revoke_token(request: Request, name: str, user: str = "") -> Response:
+async def revoke_token(request: Request, name: str) -> Response:
     """Revoke a token by name or id: it opens nothing from now on. Only admins revoke tokens of other users."""
-    caller = caller_of(request)
+    caller, user = caller_of(request), query_of(request, TokenQuery).user
     if user and user != caller.user:
         demand(request, Action.CHANGE_USERS)
     token = _named(request, user or caller.user, name)
@@ -125,19 +124,15 @@ async def revoke_token(request: Request, name: str, user: str = "") -> Response:
 
 
 @router.answers(access_calls.AUDIT)
-async def audit(
-    request: Request,
-    limit: Annotated[int, Query(ge=1, le=MOST_ENTRIES)] = 100,
-    user: str = "",
-    refused: bool = False,
-) -> Response:
+async def audit(request: Request) -> Response:
     """Return the latest entries of the audit log, newest first; those of a user, or those that were ``refused``."""
     kept: Audit = request.app.state.audit
+    query = query_of(request, AuditQuery)
 
     def passes(entry: AuditEntry) -> bool:
-        return (not user or entry.user == user) and (not refused or entry.status >= 400)
+        return (not query.user or entry.user == query.user) and (not query.refused or entry.status >= 400)
 
-    return reply(AuditPage(entries=tuple(await asyncio.to_thread(latest, kept.folder, limit, passes))))
+    return reply(AuditPage(entries=tuple(await asyncio.to_thread(latest, kept.folder, query.limit, passes))))
 
 
 def _named(request: Request, user: str, name: str) -> Token:

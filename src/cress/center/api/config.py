@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
 
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 
 from cress.center.api.bodies import decoded, receive, reply
 from cress.center.api.context import committer_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.api.groups import MOST_FILE, MOST_GROUPS, checked_moves
 from cress.center.api.jobs import checked_body
-from cress.center.api.routes import Routes
+from cress.center.api.routes import Routes, query_of
 from cress.center.files.config_document import Document, parse_document, with_counts, with_values
 from cress.center.files.group_file import checked_quotas
 from cress.lifecycle import configuration
@@ -27,6 +26,7 @@ from cress.model.times import SECOND
 from cress.protocol.bodies import ConfigBody
 from cress.protocol.calls import cluster_calls
 from cress.protocol.cluster_views import ConfiguredView, ConfigView, HistoryView, RevisionView
+from cress.protocol.queries import DryRunQuery
 
 MOST_WHAT = 200
 DOCUMENT = "configuration"
@@ -59,7 +59,7 @@ async def config(request: Request) -> Response:
 
 
 @router.answers(cluster_calls.CHANGE_CONFIG)
-async def change(request: Request, dry_run: Annotated[bool, Query()] = False) -> Response:
+async def change(request: Request) -> Response:
     """Change the configuration, all or nothing: by a document, or single options and licences; a dry run only
     checks.
     """
@@ -97,7 +97,7 @@ async def change(request: Request, dry_run: Annotated[bool, Query()] = False) ->
     warnings = checked_quotas(machine, groups, options.accounting) if document.groups and groups.groups else ()
     before = configuration.document(machine)
     text = format_document(options, dict(licences), groups.groups, dimensions=core.dimensions, zone=groups.zone)
-    if not dry_run and text != before:
+    if not query_of(request, DryRunQuery).dry_run and text != before:
         await committer.submit(input_)
     notes = tuple(map(str, (*groups.notes, *warnings)))
     return reply(ConfiguredView(revision=configuration.last(committer.machine), before=before, text=text, notes=notes))

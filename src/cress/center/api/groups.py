@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated
 
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 
 from cress.center.access.rights import changes_group
 from cress.center.api.bodies import decoded, read, receive, reply
 from cress.center.api.context import caller_of, committer_of, note, user_of
 from cress.center.api.errors import Forbidden
 from cress.center.api.jobs import checked_body
-from cress.center.api.routes import Routes
+from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import group_of
 from cress.center.files.group_file import checked_quotas
@@ -32,6 +31,7 @@ from cress.model.units import format_fraction, one_of
 from cress.protocol.bodies import GroupBody, GroupsBody
 from cress.protocol.calls import cluster_calls
 from cress.protocol.cluster_views import Applied, GroupsPage
+from cress.protocol.queries import DryRunQuery
 
 # Bytes of a body with a file of groups, in which JSON writes some characters as two; characters of its name.
 MOST_GROUPS = 2 * MAX_CHARACTERS
@@ -78,7 +78,7 @@ async def groups(request: Request) -> Response:
 
 
 @router.answers(cluster_calls.APPLY_GROUPS)
-async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> Response:
+async def apply(request: Request) -> Response:
     """Replace the groups by those in the body; a dry run only shows the changes."""
     committer = committer_of(request)
     data = await receive(request, MOST_GROUPS)
@@ -99,14 +99,14 @@ async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> 
     changes = diff_groups(old, new, dimensions=core.dimensions, accounting=accounting)
     changes += diff_zones(core.groups.own_zone, parsed.zone)
     committer.machine.check_groups(applied)
-    if not dry_run:
+    if not query_of(request, DryRunQuery).dry_run:
         await committer.submit(applied)
     notes = tuple(map(str, (*parsed.notes, *warnings)))
     return reply(Applied(diff=format_diff(changes), changes=len(changes), notes=notes))
 
 
 @router.answers(cluster_calls.SET_GROUP)
-async def change(request: Request, name: str, dry_run: Annotated[bool, Query()] = False) -> Response:
+async def change(request: Request, name: str) -> Response:
     """Change keywords of one group, all or nothing; a dry run only shows the changes.
 
     Administrators of the group may close and open it, and change its limits.
@@ -134,7 +134,7 @@ async def change(request: Request, name: str, dry_run: Annotated[bool, Query()] 
     warnings = checked_quotas(committer.machine, parsed, core.options.accounting) if "ResourceQuota" in keywords else ()
     old = core.groups.configured
     changes = diff_groups(old, applied.groups, dimensions=core.dimensions, accounting=core.options.accounting)
-    if changes and not dry_run:
+    if changes and not query_of(request, DryRunQuery).dry_run:
         told = (
             f"{each.keyword}: {each.before or '(not set)'} -> {each.after or '(not set)'}" for each in changes[0].values
         )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
 
 import msgspec
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 
 import cress
 from cress.center.access.redaction import redacted
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import committer_of, sees_number, user_of
 from cress.center.api.errors import NotFound
-from cress.center.api.routes import Routes
+from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import state_of
 from cress.center.process.turns import chunks, in_turns
@@ -29,9 +28,9 @@ from cress.model.units import one_of
 from cress.protocol.bodies import Body, CordonBody, DrainBody
 from cress.protocol.calls import cluster_calls
 from cress.protocol.cluster_views import DelayView, NodesPage, StateView
+from cress.protocol.queries import NodesQuery
 
 MOST_REASON = 1_000
-MOST_NODES = 10_000
 # Nodes of one page, whatever the limit asks for.
 MOST_PAGE = 1_000
 # Seconds in a year.
@@ -41,31 +40,24 @@ router = Routes()
 
 
 @router.answers(cluster_calls.NODES)
-async def nodes(
-    request: Request,
-    limit: Annotated[int, Query(ge=1, le=MOST_NODES)] = 1_000,
-    after: str = "",
-    where: str = "",
-    rank: str = "",
-) -> Response:
+async def nodes(request: Request) -> Response:
     """List nodes in the order in which they registered; ``next`` of a page is ``after`` of the following one.
 
     With ``where`` (a requirement) or ``rank`` each node says whether it satisfies the one, and its value by the other.
     """
-    committer = committer_of(request)
-    matches = match_views(committer, where, rank) if where or rank else {}
+    committer, query = committer_of(request), query_of(request, NodesQuery)
+    matches = match_views(committer, query.where, query.rank) if query.where or query.rank else {}
     known = list(committer.machine.nodes.values())
     first = 0
-    if after:
+    if query.after:
         names = list(committer.machine.nodes)
-        first = names.index(after) + 1 if after in names else len(names)
-    page = known[first : first + min(limit, MOST_PAGE)]
-    limit = len(page)
-    more = page[-1].node.name if first + limit < len(known) else None
+        first = names.index(query.after) + 1 if query.after in names else len(names)
+    page = known[first : first + min(query.limit, MOST_PAGE)]
+    more = page[-1].node.name if first + len(page) < len(known) else None
     async with committer.turns.long_answer():
         made = [node_view(committer, each) async for each in in_turns(page)]
     views = (msgspec.structs.replace(view, match=matches.get(view.name)) for view in made)
-    notes = tuple(map(redacted, remarks_on(committer.machine.core, where, rank))) if matches else ()
+    notes = tuple(map(redacted, remarks_on(committer.machine.core, query.where, query.rank))) if matches else ()
     return reply(NodesPage(nodes=tuple(views), next=more, notes=notes))
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
 
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import check_steers, committer_of, demand, seen_job, sees_number, user_of
-from cress.center.api.routes import Routes
+from cress.center.api.routes import Routes, query_of
 from cress.center.views.moves import CORE_HOUR, plan_view, round_view
 from cress.core.moving.movable import lost_by, lost_devices_by
 from cress.core.moving.plan import ANY, Budget, Goal, Move
@@ -21,6 +20,7 @@ from cress.model.units import one_of
 from cress.protocol.bodies import RebalanceBody
 from cress.protocol.calls import lease_calls
 from cress.protocol.lease_views import RoundView
+from cress.protocol.queries import MOST_MOVES, MovesQuery
 from cress.protocol.rights import Action
 
 router = Routes()
@@ -29,31 +29,26 @@ _GOALS = {goal.value: goal for goal in GOALS}
 
 
 @router.answers(lease_calls.PLAN_MOVES)
-async def plan(
-    request: Request,
-    for_: Annotated[str, Query(alias="for", max_length=20)] = "",
-    goal: Annotated[str, Query(max_length=100)] = "",
-    moves: Annotated[int, Query(ge=1, le=2**31)] = 2**31,
-    lost: Annotated[float, Query(ge=0, le=1e12)] = 1e12,
-) -> Response:
+async def plan(request: Request) -> Response:
     """Return the moves that spread services and free devices and nodes, or (``for``) let a waiting job start; nothing
     is moved.
 
     At most ``moves`` tasks, which lose at most ``lost`` hours of cores and devices together. ``goal`` limits it to some
     of spread, devices and nodes (``spread,nodes``). For their own jobs users may ask, all else is for admins.
     """
-    committer, number = committer_of(request), 0
-    budget = Budget(moves=moves, lost=min(ANY, round(lost * CORE_HOUR)))
-    if for_:
-        if goal:
+    committer, query, number = committer_of(request), query_of(request, MovesQuery), 0
+    lost = ANY if query.lost is None else min(ANY, round(query.lost * CORE_HOUR))
+    budget = Budget(moves=query.moves or MOST_MOVES, lost=lost)
+    if query.job:
+        if query.goal:
             raise InputError("goes with no job", hint="leave out `for` or `goal`", field="goal")
-        job = await seen_job(request, for_)
+        job = await seen_job(request, query.job)
         check_steers(request, job)
-        number = int(for_)
+        number = int(query.job)
         wanted = PlanPurpose(job=waiting_unit(committer.machine, number), budget=budget)
     else:
         demand(request, Action.MOVE_TASKS)
-        words = [word.strip() for word in goal.split(",")] if goal else list(_GOALS)
+        words = [word.strip() for word in query.goal.split(",")] if query.goal else list(_GOALS)
         unknown = [word for word in words if word not in _GOALS]
         if unknown:
             raise InputError(f"{unknown[0]!r} is not a goal", hint=one_of(unknown[0], list(_GOALS)), field="goal")

@@ -8,7 +8,7 @@ from cress.center.access.rights import keeps_secrets, knows_secrets
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import caller_of, committer_of
 from cress.center.api.errors import Forbidden, NotFound
-from cress.center.api.routes import Routes
+from cress.center.api.routes import Routes, query_of
 from cress.center.secrets.vault import Vault
 from cress.model.access import checked_name
 from cress.model.errors import InputError
@@ -17,6 +17,7 @@ from cress.model.times import SECOND
 from cress.protocol.access_views import KeyRotated, SecretsPage, SecretView
 from cress.protocol.bodies import RotateKeyBody, SecretBody
 from cress.protocol.calls import access_calls
+from cress.protocol.queries import SecretQuery
 
 # Bytes of a body with a value of the greatest size, in base64.
 MOST_BODY = MOST_VALUE * 4 // 3 + 4096
@@ -25,21 +26,23 @@ router = Routes()
 
 
 @router.answers(access_calls.SECRETS)
-async def secrets(request: Request, user: str = "", group: str = "") -> Response:
+async def secrets(request: Request) -> Response:
     """List secrets without their values: the caller's, and those of groups that the caller may submit to; for an admin,
     all.
     """
     known = committer_of(request).machine.tables.secrets
-    wanted = _owner(request, user, group) if user or group else None
+    query = query_of(request, SecretQuery)
+    wanted = _owner(request, query.user, query.group) if query.user or query.group else None
     seen = [each for each in known.values() if wanted in (None, each.of) and _knows(request, each.of)]
     ordered = sorted(seen, key=lambda each: (each.is_group, each.owner, each.name))
     return reply(SecretsPage(secrets=tuple(map(_view, ordered))))
 
 
 @router.answers(access_calls.SECRET)
-async def secret(request: Request, name: str, user: str = "", group: str = "") -> Response:
+async def secret(request: Request, name: str) -> Response:
     """Return a secret without its value. Without ``user`` and ``group`` it is the caller's own."""
-    return reply(_view(_named(request, _owner(request, user, group), name)))
+    query = query_of(request, SecretQuery)
+    return reply(_view(_named(request, _owner(request, query.user, query.group), name)))
 
 
 @router.answers(access_calls.SET_SECRET)
@@ -64,9 +67,10 @@ async def set_secret(request: Request, name: str) -> Response:
 
 
 @router.answers(access_calls.DELETE_SECRET)
-async def delete_secret(request: Request, name: str, user: str = "", group: str = "") -> Response:
+async def delete_secret(request: Request, name: str) -> Response:
     """Delete a secret. What runs keeps the value that it has; attempts that would start with it fail, and say why."""
-    owner = _owner(request, user, group)
+    query = query_of(request, SecretQuery)
+    owner = _owner(request, query.user, query.group)
     found = _named(request, owner, name)
     _check_keeps(request, owner)
     await _vault(request).delete(found)

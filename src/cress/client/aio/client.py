@@ -25,6 +25,7 @@ from cress.client.retries import RetryBudget
 from cress.protocol.cluster_views import NodeView, PlaceView, StateView
 from cress.protocol.job_views import AppliedJob, JobView, Submitted
 from cress.protocol.lease_views import LicenceView, PlanView, ReservationView, RoundView
+from cress.protocol.queries import JobsQuery
 
 R = TypeVar("R")
 # For how long a center may be away, in seconds.
@@ -135,7 +136,7 @@ class AsyncClient:
         limit: int = MOST_JOBS,
     ) -> list[JobView]:
         """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``, ``type``."""
-        query = {"group": group, "user": user, "state": state, "name": name, "type": type}
+        query = JobsQuery(group=group, user=user, state=state, name=name, type=type)
         return await operations.jobs(query, limit, self.patient)
 
     async def as_completed(

@@ -6,6 +6,8 @@ import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 
+import msgspec
+
 from cress.client import calls
 from cress.client.aio import applied
 from cress.client.aio.patient import AsyncPatientHttp
@@ -17,6 +19,7 @@ from cress.client.waiting import Waiting, because
 from cress.model.records import OVER_WORDS
 from cress.protocol.cluster_views import NodeView
 from cress.protocol.job_views import AppliedJob, AttemptView, JobView, Submitted, TaskView
+from cress.protocol.queries import JobsQuery, TasksQuery
 
 # The center answers as soon as a job is over. Seconds.
 LONG_WAIT = 20.0
@@ -89,7 +92,7 @@ async def failure(view: JobView, center: AsyncPatientHttp, failed: Sequence[Task
     if view.type in {"dag", "cron"}:
         return await _failed_member(view, center)
     if failed is None:
-        page = await center.ask(calls.tasks(view.id, limit=MOST_FAILED, state="failed"))
+        page = await center.ask(calls.tasks(view.id, TasksQuery(limit=MOST_FAILED, state="failed")))
         failed = page.tasks
     codes = {task.index: task.attempts[-1].code for task in failed if task.attempts}
     stderr, told = "", ""
@@ -111,7 +114,7 @@ async def failure(view: JobView, center: AsyncPatientHttp, failed: Sequence[Task
 
 async def _failed_member(view: JobView, center: AsyncPatientHttp) -> JobFailed:
     """Return why a dag did not succeed: its first failed step."""
-    steps = await jobs({"family": view.id, "state": "failed"}, MOST_FAILED, center)
+    steps = await jobs(JobsQuery(family=view.id, state="failed"), MOST_FAILED, center)
     counts = f": {view.reason}" if view.reason else ""
     head = f"job {view.id} ({view.name}) {view.state}{counts}"
     if not steps:
@@ -150,7 +153,7 @@ async def tasks(id: int, state: str, center: AsyncPatientHttp) -> list[TaskView]
     found: list[TaskView] = []
     after: int | None = None
     while True:
-        page = await center.ask(calls.tasks(id, limit=PAGE, after=after, state=state))
+        page = await center.ask(calls.tasks(id, TasksQuery(limit=PAGE, after=after, state=state)))
         found += page.tasks
         after = page.next
         if after is None:
@@ -167,13 +170,13 @@ async def nodes(where: str, rank: str, center: AsyncPatientHttp) -> list[NodeVie
     return found
 
 
-async def jobs(query: Mapping[str, object], most: int, center: AsyncPatientHttp) -> list[JobView]:
+async def jobs(query: JobsQuery, most: int, center: AsyncPatientHttp) -> list[JobView]:
     """The newest ``most`` jobs that answer to a query."""
     found: list[JobView] = []
     before = None
     while len(found) < most:
-        call = calls.jobs(**query, before=before, limit=min(PAGE, most - len(found)))
-        page = await center.ask(call)
+        query = msgspec.structs.replace(query, before=before, limit=min(PAGE, most - len(found)))
+        page = await center.ask(calls.jobs(query))
         found += page.jobs
         before = page.next
         if before is None:
@@ -183,7 +186,7 @@ async def jobs(query: Mapping[str, object], most: int, center: AsyncPatientHttp)
 
 async def members(id: int, center: AsyncPatientHttp) -> list[JobView]:
     """The members of a family, oldest first."""
-    found = await jobs({"family": id}, MOST_MEMBERS, center)
+    found = await jobs(JobsQuery(family=id), MOST_MEMBERS, center)
     return found[::-1]
 
 
@@ -229,7 +232,7 @@ async def _views(ids: Sequence[int], center: AsyncPatientHttp) -> dict[int, JobV
     if len(ids) > 1 and ids[-1] - ids[0] < 4 * PAGE:
         before: int | None = ids[-1] + 1
         while before is not None and before > ids[0]:
-            page = await center.ask(calls.jobs(before=before, limit=PAGE))
+            page = await center.ask(calls.jobs(JobsQuery(before=before, limit=PAGE)))
             found |= {job.id: job for job in page.jobs}
             before = page.next
     for id in ids:
@@ -318,7 +321,7 @@ MOST_RUNNING = 100
 
 async def running_task(id: int, center: AsyncPatientHttp) -> int:
     """The first task of a job that runs: one that is ready, if some are. Raises Refused when none runs."""
-    page = await center.ask(calls.tasks(id, state="running", limit=MOST_RUNNING))
+    page = await center.ask(calls.tasks(id, TasksQuery(state="running", limit=MOST_RUNNING)))
     ready = [task.index for task in page.tasks if task.ready is not False]
     found = ready or [task.index for task in page.tasks]
     if not found:

@@ -26,6 +26,7 @@ from cress.client.retries import RetryBudget
 from cress.protocol.cluster_views import NodeView, PlaceView, StateView
 from cress.protocol.job_views import AppliedJob, JobView, Submitted
 from cress.protocol.lease_views import LicenceView, PlanView, ReservationView, RoundView
+from cress.protocol.queries import JobsQuery
 
 R = TypeVar("R")
 # For how long a center may be away, in seconds.
@@ -136,7 +137,7 @@ class Client:
         limit: int = MOST_JOBS,
     ) -> list[JobView]:
         """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``, ``type``."""
-        query = {"group": group, "user": user, "state": state, "name": name, "type": type}
+        query = JobsQuery(group=group, user=user, state=state, name=name, type=type)
         return operations.jobs(query, limit, self.patient)
 
     def as_completed(
