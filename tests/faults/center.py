@@ -24,7 +24,7 @@ from cress.model.times import MILLISECOND, SECOND
 from cress.protocol.messages import Beat, FromAgent, Hello, Reports
 from cress.shell.center.commit import CommitLimits, CommitLoop, InputCall
 from cress.shell.center.effects import (
-    Answer,
+    AnswerCaller,
     AskEpoch,
     Close,
     Commit,
@@ -262,7 +262,7 @@ class Center(Mortal):
                 self._to(effect.session).ask(self._to(effect.rival))
             case AskEpoch():
                 self.ask_epoch(effect.session)
-            case Answer():
+            case AnswerCaller():
                 assert isinstance(effect.caller, Caller)
                 effect.caller.then(effect.reply)
             case Refuse():

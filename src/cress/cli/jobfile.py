@@ -27,7 +27,7 @@ TEXTS = ("command", "environment", "env")
 
 
 @dataclass(slots=True)
-class Entry:
+class JobInFile:
     """One job of a file: its mapping, and the line of each of its keys by path (``resource.memory``, ``command[1]``).
 
     ``source`` finds the lines of a job that was read without them, with its place among the jobs of the text.
@@ -63,9 +63,9 @@ def _plain(path: str) -> str:
     return path.lower().replace("_", "").replace("-", "")
 
 
-def read_jobs(files: Sequence[str]) -> list[Entry]:
+def read_jobs(files: Sequence[str]) -> list[JobInFile]:
     """The jobs of all files, in their order. Raises ``InputErrors`` with the mistakes of all files."""
-    entries: list[Entry] = []
+    entries: list[JobInFile] = []
     errors: list[InputError] = []
     for file in files:
         try:
@@ -77,7 +77,7 @@ def read_jobs(files: Sequence[str]) -> list[Entry]:
     return entries
 
 
-def read_file(file: str) -> list[Entry]:
+def read_file(file: str) -> list[JobInFile]:
     """The jobs of one file: each document is a job, or a list of jobs."""
     name = STANDARD_INPUT if file == "-" else file
     text = read_text(file, "YAML or JSON", most=MOST_BYTES)
@@ -92,14 +92,14 @@ def read_file(file: str) -> list[Entry]:
     return entries
 
 
-def _yaml_entries(text: str, name: str, *, json: bool) -> list[Entry]:
+def _yaml_entries(text: str, name: str, *, json: bool) -> list[JobInFile]:
     if len(text) > SLOW:
         size = f"{len(text) / 2**20:.0f} MB"
         if json:
             sys.stderr.write(f"{name}: has a mistake; reading {size} again to find its line takes a while\n")
         else:
             sys.stderr.write(f"{name}: reading {size} of YAML, which takes a while; JSON is read at once\n")
-    entries: list[Entry] = []
+    entries: list[JobInFile] = []
     errors: list[InputError] = []
     if json or text.lstrip().startswith(("{", "[")):
         # Inside the strings of JSON a tab is an escape; everywhere else it is a space, which YAML insists on.
@@ -117,7 +117,7 @@ def _yaml_entries(text: str, name: str, *, json: bool) -> list[Entry]:
     return entries
 
 
-def json_entries(text: str, name: str) -> list[Entry] | None:
+def json_entries(text: str, name: str) -> list[JobInFile] | None:
     """Return the jobs of a text that is JSON; None if it is not, or has something that is told with its line.
 
     The lines are found only when a mistake has to be placed.
@@ -136,7 +136,9 @@ def json_entries(text: str, name: str) -> list[Entry] | None:
     if not all(isinstance(each, dict) for each in found):
         return None
     lines = _LinesOfJson(text, name)
-    return [Entry(each, name, 0, source=(lines, place)) for place, each in enumerate(found) if isinstance(each, dict)]
+    return [
+        JobInFile(each, name, 0, source=(lines, place)) for place, each in enumerate(found) if isinstance(each, dict)
+    ]
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -178,7 +180,7 @@ class _LinesOfJson:
         self._name = name
 
     @cached_property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JobInFile]:
         """The jobs with their lines; empty if the text is nothing that YAML takes."""
         try:
             return _yaml_entries(self._text, self._name, json=True)
@@ -186,9 +188,9 @@ class _LinesOfJson:
             return []
 
 
-def _entry(node: YamlNode, file: str) -> Entry:
+def _entry(node: YamlNode, file: str) -> JobInFile:
     """Return one job. Raises InputError with the line."""
     if not is_kind(node, "map"):
         found = "a list" if is_kind(node, "seq") else repr(str(node.value)[:60])
         raise InputError(f"{found} is not a job", hint=HINT, line=node.line)
-    return Entry(ValueMaker(what="one job", texts=TEXTS).make(node), file, node.line)
+    return JobInFile(ValueMaker(what="one job", texts=TEXTS).make(node), file, node.line)

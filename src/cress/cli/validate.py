@@ -13,7 +13,7 @@ from cress.cli.errors import told
 from cress.model.errors import InputError, InputErrors
 
 if TYPE_CHECKING:
-    from cress.cli.jobfile import Entry
+    from cress.cli.jobfile import JobInFile
     from cress.model.resources import Dimensions
 
 EPILOG = """\
@@ -55,10 +55,10 @@ def validate(
             raise typer.Exit(WRONG)
 
 
-def _read(files: Sequence[str]) -> tuple[list[Entry], list[InputError]]:
+def _read(files: Sequence[str]) -> tuple[list[JobInFile], list[InputError]]:
     from cress.cli.jobfile import read_file
 
-    entries: list[Entry] = []
+    entries: list[JobInFile] = []
     errors: list[InputError] = []
     for file in files:
         try:
@@ -68,7 +68,7 @@ def _read(files: Sequence[str]) -> tuple[list[Entry], list[InputError]]:
     return entries, errors
 
 
-def _mistakes(entries: Sequence[Entry]) -> tuple[list[InputError], str]:
+def _mistakes(entries: Sequence[JobInFile]) -> tuple[list[InputError], str]:
     """Return the errors of jobs, and what could not be checked."""
     from cress.cli.submit import files_of, in_file
     from cress.model.jobfile.submit import parse_jobs
@@ -93,7 +93,7 @@ def _mistakes(entries: Sequence[Entry]) -> tuple[list[InputError], str]:
     return [], unchecked
 
 
-def _dimensions(entries: Iterable[Entry]) -> Dimensions:
+def _dimensions(entries: Iterable[JobInFile]) -> Dimensions:
     """The dimensions of every cluster, and those that are asked for by name: each cluster has some of its own."""
     from cress.model.resources import BASE_DIMENSIONS, DISK, MAX_DIMENSIONS, Dimensions
 

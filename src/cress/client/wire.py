@@ -10,7 +10,7 @@ import msgspec
 
 from cress.client.calls import PreparedCall, T
 from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
-from cress.protocol.logs import Parts, Piece, Shown
+from cress.protocol.logs import LogFrames, Piece, Shown
 from cress.protocol.views import ErrorView, Fault
 
 # The center reads no more, and hangs up in the middle of it.
@@ -86,13 +86,13 @@ class Pieces:
     """Makes pieces of a log of what comes over the wire."""
 
     def __init__(self) -> None:
-        self._parts = Parts()
+        self._frames = LogFrames()
         self._shown = Shown()
 
     def feed(self, data: bytes) -> Iterator[Piece]:
         """Return what is shown; a sign of life is an empty piece."""
-        for part in self._parts.feed(data):
-            if part.data or part.gone:
-                yield from self._shown.show(part)
-            elif part.attempt:
-                yield Piece(b"", part.attempt, part.end)
+        for frame in self._frames.feed(data):
+            if frame.data or frame.gone:
+                yield from self._shown.show(frame)
+            elif frame.attempt:
+                yield Piece(b"", frame.attempt, frame.end)

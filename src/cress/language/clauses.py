@@ -108,7 +108,7 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class RankTerm:
     """``weight × what``: an expression, or a clause of a kind that no expression decides (port, disk …)."""
 
     weight: float
@@ -133,7 +133,7 @@ class Term:
 class Rank:
     """A sum of terms; none: all nodes are equal."""
 
-    terms: tuple[Term, ...] = ()
+    terms: tuple[RankTerm, ...] = ()
     _hash: list[int] = field(default_factory=list, init=False, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -142,7 +142,7 @@ class Rank:
             if not text:
                 text = str(term)
             elif term.weight < 0:
-                text += f" - {Term(-term.weight, term.what)}"
+                text += f" - {RankTerm(-term.weight, term.what)}"
             else:
                 text += f" + {term}"
         return text

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from cress.language.clauses import Clause, Rank, Requirement, Term
+from cress.language.clauses import Clause, Rank, RankTerm, Requirement
 from cress.language.names import JOB, JOB_FACTS, LABELS, UNDEFINED, key_of
 from cress.language.tree import (
     And,
@@ -113,7 +113,7 @@ def for_job(requirement: Requirement, rank: Rank, facts: Facts) -> tuple[Require
     known = dict(facts)
     clauses = tuple(replace(clause, expression=substituted(clause.expression, known)) for clause in requirement.clauses)
     terms = tuple(
-        term if isinstance(term.what, Clause) else Term(term.weight, substituted(term.what, known))
+        term if isinstance(term.what, Clause) else RankTerm(term.weight, substituted(term.what, known))
         for term in rank.terms
     )
     return Requirement(clauses), Rank(terms)

@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 
 from cress.language.checks import EXAMPLES, Checker, measure_in
-from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Rank, Requirement, Term
+from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Rank, RankTerm, Requirement
 from cress.language.domain_clauses import check_jobs, domain_clause, is_domain_clause
 from cress.language.jobfacts import check_facts
 from cress.language.names import (
@@ -157,7 +157,7 @@ class _TreeReader:
         self._of_the_moment(relaxes.condition)
         return Relaxation(relaxes.condition, relaxes.weight)
 
-    def term(self, sign: float, raw: Raw) -> Term | None:
+    def term(self, sign: float, raw: Raw) -> RankTerm | None:
         """One term of a rank with its weight; None when it asks for nothing."""
         weight, raw = self._weighed(sign, raw)
         if isinstance(raw, Relaxes):
@@ -169,7 +169,7 @@ class _TreeReader:
             if not self.stored:
                 check_jobs(self.text, clause)
             simple = clause.kind in (Kind.NODES, Kind.RESOURCE)
-            return Term(weight, clause.expression if simple else clause)
+            return RankTerm(weight, clause.expression if simple else clause)
         if isinstance(raw, Text):
             raise self.checker.wrong(raw, f"{raw} is a text, not a number", "a rank is a sum of numbers")
         if self.stored:
@@ -177,7 +177,7 @@ class _TreeReader:
         else:
             self.checker.term(raw)
             Sense(self.text).term(raw)
-        return Term(weight, raw)
+        return RankTerm(weight, raw)
 
     def _weighed(self, weight: float, raw: Raw) -> tuple[float, Raw]:
         """The constant factors before the rest of a product, and that rest."""

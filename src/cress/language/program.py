@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cress.language import machine
 from cress.language.checks import EQUALITIES, measure_in
-from cress.language.clauses import Clause, Rank, Term
+from cress.language.clauses import Clause, Rank, RankTerm
 from cress.language.functions import OF_TWO, matches, size
 from cress.language.names import DATA_LOCALITY, FREE_MEMORY, LOADS, MEMORY, NAMES, NODES, amount_of, is_quantity, key_of
 from cress.language.questions import (
@@ -79,9 +79,9 @@ class Program:
     out.
     """
 
-    def __init__(self, columns: Columns, what: Expression | Rank | Iterable[Term]) -> None:
+    def __init__(self, columns: Columns, what: Expression | Rank | Iterable[RankTerm]) -> None:
         self.columns = columns
-        self._what: Expression | tuple[Term, ...]
+        self._what: Expression | tuple[RankTerm, ...]
         if isinstance(what, Rank):
             self._what = what.terms
         else:
@@ -200,7 +200,7 @@ class _Compiler:
         self.deepest = 1
         self._depth = 0
 
-    def rank(self, terms: tuple[Term, ...]) -> None:
+    def rank(self, terms: tuple[RankTerm, ...]) -> None:
         """The sum of the terms that are expressions."""
         self._constant(0.0)
         for term in terms:

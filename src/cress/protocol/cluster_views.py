@@ -161,7 +161,7 @@ class NodeView(View, frozen=True):
     repels: tuple[str, ...] = ()
 
 
-class KindView(View, frozen=True):
+class NodeKindView(View, frozen=True):
     """The share of a group in a dimension on nodes of one kind, such as ``gpu(A100)``, and its quota and ``MaxQuota``
     of that, if it has one.
     """
@@ -213,7 +213,7 @@ class GroupView(View, frozen=True):
     share_of_cluster: float | None = None
     borrowed: str = ""
     lends: str = ""
-    kinds: dict[str, KindView] = {}
+    kinds: dict[str, NodeKindView] = {}
 
 
 class NodesPage(View, frozen=True):

@@ -163,10 +163,10 @@ _FROM_SUPERVISOR: _MessageReader[FromSupervisor] = _MessageReader(FromSupervisor
 _TO_SUPERVISOR: _MessageReader[ToSupervisor] = _MessageReader(ToSupervisor)
 
 
-class _Kind(msgspec.Struct):
+class _TypedMessage(msgspec.Struct):
     type: str = ""
 
 
 def _kind(data: bytes) -> str:
     """Return the type that a message says it has."""
-    return msgspec.msgpack.decode(data, type=_Kind).type
+    return msgspec.msgpack.decode(data, type=_TypedMessage).type

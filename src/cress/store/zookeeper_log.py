@@ -66,7 +66,7 @@ class _Newest(msgspec.Struct, array_like=True):
     entry: int = 0
 
 
-class _Parts(msgspec.Struct, array_like=True):
+class _Pieces(msgspec.Struct, array_like=True):
     place: str
     pieces: int
 
@@ -190,7 +190,7 @@ class ZooKeeperLog:
     def _whole(self, data: bytes) -> bytes:
         if data[:1] != _IN_PARTS:
             return data[1:]
-        parts = _decoded(data[1:], _Parts, self.name)
+        parts = _decoded(data[1:], _Pieces, self.name)
         return b"".join(self._pieces(f"parts/{parts.place}", parts.pieces))
 
     def checkpoint(self) -> tuple[Checkpoint, Iterator[bytes]]:
@@ -231,7 +231,7 @@ class ZooKeeperLog:
         place = _place(number)
         pieces = [entry[at : at + NODE] for at in range(0, len(entry), NODE)]
         count = self._put_pieces(f"parts/{place}", pieces)
-        return _IN_PARTS + msgspec.msgpack.encode(_Parts(place, count))
+        return _IN_PARTS + msgspec.msgpack.encode(_Pieces(place, count))
 
     def _append(self, number: int, data: bytes, epoch: int, newest: _Newest | None = None) -> None:
         if self._epoch < 0:

@@ -11,7 +11,7 @@ from cress.center.access.rights import may
 from cress.center.access.tokens import fresh
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import caller_of, committer_of, demand
-from cress.center.api.errors import Forbidden, NotFound
+from cress.center.api.errors import Forbidden, UnknownResource
 from cress.center.api.routes import Routes, query_of
 from cress.center.views.tokens import token_view
 from cress.lifecycle.inputs import AddToken, RevokeToken, SetUser
@@ -144,7 +144,7 @@ def _named(request: Request, user: str, name: str) -> Token:
     for each in known.values():
         if each.user == user and each.name == name:
             return each
-    raise NotFound(f"{user} has no token {name[:100]!r} (`cress token list` shows the tokens)")
+    raise UnknownResource(f"{user} has no token {name[:100]!r} (`cress token list` shows the tokens)")
 
 
 def _user_view(user: User) -> UserView:

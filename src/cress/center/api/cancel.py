@@ -6,7 +6,7 @@ from fastapi import Request, Response
 
 from cress.center.api.bodies import read_ids, reply
 from cress.center.api.context import check_steers, committer_of, own_job, seen_job, sees, user_of
-from cress.center.api.errors import NotFound
+from cress.center.api.errors import UnknownResource
 from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, find_all, id_of, spec_of, state_of
@@ -58,7 +58,7 @@ async def all_jobs(request: Request, numbers: list[int], what: str) -> list[AnyJ
     missing = [number async for number in in_turns(numbers) if number not in found or not sees(request, found[number])]
     if missing:
         named = ", ".join(map(str, missing[:MOST_NAMED])) + (" …" if len(missing) > MOST_NAMED else "")
-        raise NotFound(f"there is no job {named}; none was {what}")
+        raise UnknownResource(f"there is no job {named}; none was {what}")
     jobs = [found[number] for number in numbers]
     async for job in in_turns(jobs):
         check_steers(request, job)

@@ -8,7 +8,7 @@ from fastapi import Request, Response
 
 from cress.center.api.bodies import decoded, receive, reply
 from cress.center.api.context import committer_of, user_of
-from cress.center.api.errors import NotFound
+from cress.center.api.errors import UnknownResource
 from cress.center.api.groups import MOST_FILE, MOST_GROUPS, checked_moves
 from cress.center.api.jobs import checked_body
 from cress.center.api.routes import Routes, query_of
@@ -116,7 +116,7 @@ async def revision(request: Request, number: int) -> Response:
     revisions = committer_of(request).machine.tables.revisions
     if number not in revisions:
         first, last = next(iter(revisions), 0), next(reversed(revisions), 0)
-        raise NotFound(f"there is no revision {number} (those from {first} to {last} are kept)")
+        raise UnknownResource(f"there is no revision {number} (those from {first} to {last} are kept)")
     return reply(_view(revisions[number], whole=True))
 
 

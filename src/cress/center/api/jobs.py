@@ -16,7 +16,7 @@ from cress.center.access.guard import MOST_BODY
 from cress.center.access.redaction import redacted
 from cress.center.api.bodies import RawSubmitBody, decoded, decoded_jobs, read, receive, reply
 from cress.center.api.context import committer_of, may_steer, own_job, seen_job, sees, sight_of, user_of
-from cress.center.api.errors import NotFound
+from cress.center.api.errors import UnknownResource
 from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, find_all, find_jobs, id_of, recent_job, still_there
@@ -305,7 +305,7 @@ def check_task(job: AnyJob, task: int, written: str = "") -> None:
     count = count_of(job)
     if not 0 <= task < count:
         known = "only task 0" if count == 1 else f"tasks 0 to {count - 1}" if count else "it has none now"
-        raise NotFound(f"job {id_of(job)} has no task {written[:40] or task} ({known})")
+        raise UnknownResource(f"job {id_of(job)} has no task {written[:40] or task} ({known})")
 
 
 def key_of(request: Request) -> str:

@@ -13,7 +13,7 @@ from cress.center.access.rights import Caller
 from cress.center.access.tokens import fresh_join, has_digest
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import caller_of, committer_of, note
-from cress.center.api.errors import NotFound
+from cress.center.api.errors import UnknownResource
 from cress.center.api.routes import Routes
 from cress.center.web.asgi import address_of
 from cress.lifecycle.inputs import AddJoinToken, RevokeJoinToken, UseJoinToken
@@ -42,7 +42,7 @@ async def authority(request: Request) -> Response:
     """Return the certificate of the center's authority; needs no token."""
     admission: Admission | None = request.app.state.admission
     if admission is None:
-        raise NotFound(f"{NO_AUTHORITY} ({AUTHORITY_HINT})")
+        raise UnknownResource(f"{NO_AUTHORITY} ({AUTHORITY_HINT})")
     return reply(AuthorityView(certificate=admission.ca))
 
 
@@ -89,7 +89,9 @@ async def revoke_join_token(request: Request, name: str) -> Response:
     known = committer_of(request).machine.tables.join_tokens
     token = known.get(name) or next((each for each in known.values() if each.name == name), None)
     if token is None:
-        raise NotFound(f"there is no join token {name[:100]!r} (`cress token list --join` shows the join tokens)")
+        raise UnknownResource(
+            f"there is no join token {name[:100]!r} (`cress token list --join` shows the join tokens)"
+        )
     view = _view(request, token, uses(committer_of(request).machine.tables)[token.id])
     await committer_of(request).submit(RevokeJoinToken(id=token.id))
     return reply(view)

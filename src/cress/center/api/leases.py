@@ -15,7 +15,7 @@ from fastapi import Request, Response
 from cress.center.access.guard import MOST_BODY
 from cress.center.api.bodies import decoded_jobs, read, receive, reply
 from cress.center.api.context import check_steers, committer_of, seen_job, sees, sees_number, sight_of, user_of
-from cress.center.api.errors import NotFound
+from cress.center.api.errors import UnknownResource
 from cress.center.api.jobs import LOOK_AGAIN, check_submit, digest_of, key_of, submit_all, submitted
 from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
@@ -228,7 +228,7 @@ def _parsed(id: str) -> tuple[int, int | None]:
         dot and not (task.isascii() and task.isdigit() and len(task) < 19)
     ):
         kept = id.startswith("@")
-        raise NotFound(
+        raise UnknownResource(
             f"lease {id[:40]} is kept by the center" if kept else f"there is no lease {id[:40]} (JOB or JOB.TASK)"
         )
     return int(job), int(task) if dot else None
@@ -237,7 +237,7 @@ def _parsed(id: str) -> tuple[int, int | None]:
 def _check_lease(job: Any) -> None:
     kind = job.type if not hasattr(job, "job") else job.job.kind
     if kind != "lease":
-        raise NotFound("it is not a lease")
+        raise UnknownResource("it is not a lease")
 
 
 async def _own(request: Request, id: str) -> tuple[LiveJob, int | None]:

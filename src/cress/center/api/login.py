@@ -13,7 +13,7 @@ from cress.center.access.sign_in_errors import BadIdToken
 from cress.center.access.tokens import fresh
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import committer_of, note
-from cress.center.api.errors import Forbidden, NotFound
+from cress.center.api.errors import Forbidden, UnknownResource
 from cress.center.api.routes import Routes
 from cress.center.views.tokens import token_view
 from cress.center.web.asgi import address_of
@@ -82,5 +82,5 @@ async def login(request: Request) -> Response:
 def _provider(request: Request) -> Provider:
     found: Provider | None = request.app.state.provider
     if found is None:
-        raise NotFound(NO_PROVIDER)
+        raise UnknownResource(NO_PROVIDER)
     return found

@@ -6,7 +6,7 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
 from cress.center.api.context import committer_of, own_job
-from cress.center.api.errors import NotFound
+from cress.center.api.errors import UnknownResource
 from cress.center.api.jobs import check_task
 from cress.center.api.routes import Routes, query_of
 from cress.center.executors.logs import LogReader, NoAttempt, answered
@@ -41,5 +41,5 @@ async def logs(request: Request, id: str) -> Response:
     try:
         parts = await answered(reader, follow=query.follow, framed=framed, abort=request.scope["state"].get("abort"))
     except NoAttempt as error:
-        raise NotFound(str(error)) from None
+        raise UnknownResource(str(error)) from None
     return StreamingResponse(parts, media_type="application/x-cress-log" if framed else "text/plain; charset=utf-8")

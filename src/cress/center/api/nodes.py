@@ -11,7 +11,7 @@ import cress
 from cress.center.access.redaction import redacted
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import committer_of, sees_number, user_of
-from cress.center.api.errors import NotFound
+from cress.center.api.errors import UnknownResource
 from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import state_of
@@ -183,5 +183,5 @@ def known_node(committer: Committer, name: str) -> LiveNode:
     nodes = committer.machine.nodes
     if name not in nodes:
         hint = one_of(name, list(nodes)[:20]) if nodes else "no node has registered yet"
-        raise NotFound(f"there is no node {name[:100]!r} ({hint})")
+        raise UnknownResource(f"there is no node {name[:100]!r} ({hint})")
     return nodes[name]

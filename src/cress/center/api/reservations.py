@@ -8,7 +8,7 @@ from fastapi import Request, Response
 
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import committer_of, user_of
-from cress.center.api.errors import NotFound
+from cress.center.api.errors import UnknownResource
 from cress.center.api.routes import Routes
 from cress.center.views.reservations import found_view, reservation_view, reservations_page
 from cress.core.advance.given import reservation_of
@@ -67,7 +67,7 @@ async def remove(request: Request, name: str) -> Response:
     known = committer.machine.core.advance_reservations.by_name
     if name not in known:
         near = closest(name, known)
-        raise NotFound(f"there is no reservation {name[:100]}" + (f" (did you mean {near}?)" if near else ""))
+        raise UnknownResource(f"there is no reservation {name[:100]}" + (f" (did you mean {near}?)" if near else ""))
     view = reservation_view(committer.machine.core, known[name])
     await committer.submit(AdvanceReservationRemoved(name=name, by=user_of(request)))
     return reply(view)

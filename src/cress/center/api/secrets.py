@@ -7,7 +7,7 @@ from fastapi import Request, Response
 from cress.center.access.rights import keeps_secrets, knows_secrets
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import caller_of, committer_of
-from cress.center.api.errors import Forbidden, NotFound
+from cress.center.api.errors import Forbidden, UnknownResource
 from cress.center.api.routes import Routes, query_of
 from cress.center.secrets.vault import Vault
 from cress.model.access import checked_name
@@ -61,7 +61,7 @@ async def set_secret(request: Request, name: str) -> Response:
         raise InputError(f"{len(body.value):,} bytes", hint=f"at most {MOST_VALUE:,}", field="value")
     _check_keeps(request, owner)
     if owner.is_group and owner.name not in committer_of(request).machine.core.groups.by_name:
-        raise NotFound(f"there is no group {owner.name[:100]} (`cress groups` lists them)")
+        raise UnknownResource(f"there is no group {owner.name[:100]} (`cress groups` lists them)")
     stored, key_file = await _vault(request).set(owner, name, body.value, caller_of(request).user)
     return reply(_view(stored, key_file))
 
@@ -119,7 +119,9 @@ def _named(request: Request, owner: Owner, name: str) -> Secret:
     """Return a secret. Raises NotFound, also for one that the caller must not know of."""
     found = committer_of(request).machine.tables.secrets.get(secret_id(owner, name))
     if found is None or not _knows(request, owner):
-        raise NotFound(f"{str(owner)[:100]} has no secret {name[:100]!r} (`cress secret list` shows the secrets)")
+        raise UnknownResource(
+            f"{str(owner)[:100]} has no secret {name[:100]!r} (`cress secret list` shows the secrets)"
+        )
     return found
 
 

@@ -23,7 +23,7 @@ from cress.center.keeping.quarantine import QUARANTINE, Quarantine
 from cress.center.keeping.recovery import begin_epoch, load_machine
 from cress.center.keeping.snapshots import Export
 from cress.center.process.clock import Clock
-from cress.center.process.turns import Turns, all_in_turns, in_turns
+from cress.center.process.turns import LongRequests, all_in_turns, in_turns
 from cress.center.process.watchdog import Watchdog
 from cress.center.settings import CenterSettings
 from cress.lifecycle.inputs import Input, Reported, Update
@@ -33,7 +33,7 @@ from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.shell.center.commit import CommitLimits, CommitLoop, InputCall, Opened, Uncommitted
 from cress.shell.center.effects import (
-    Answer,
+    AnswerCaller,
     AskEpoch,
     Close,
     Commit,
@@ -106,7 +106,7 @@ class Committer:
         self._quarantine = Quarantine(settings.data / QUARANTINE)
         self.history = HistoryReader(settings.data, settings.history)
         self.watchdog = Watchdog()
-        self.turns = Turns()
+        self.turns = LongRequests()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()  # nothing is to be done
         self.is_finishing = False  # another center takes over
@@ -534,7 +534,7 @@ class Committer:
                     connection = self.connections.of(effect.session)
                     if connection is not None:
                         connection.close(effect)
-                case Answer():
+                case AnswerCaller():
                     _answer(effect.caller, effect.reply)
                 case Refuse():
                     _refuse(effect.caller, effect.why)

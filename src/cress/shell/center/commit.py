@@ -26,7 +26,7 @@ from cress.model.times import SECOND
 from cress.protocol.cluster_views import EventView
 from cress.shell.center.dispatch import orders
 from cress.shell.center.effects import (
-    Answer,
+    AnswerCaller,
     Close,
     Commit,
     Effect,
@@ -82,7 +82,7 @@ class InputCall:
 
     ``runs`` go with the jobs of a ``Submit``, in their order. ``then`` is called with the reply once it is stored,
     before any order of the step goes out, and never if it is not stored; the effects that it returns are carried out.
-    ``caller`` gets the reply by ``Answer``, after the orders, or by ``Refuse``.
+    ``caller`` gets the reply by ``AnswerCaller``, after the orders, or by ``Refuse``.
     """
 
     input: Input
@@ -226,7 +226,7 @@ class CommitLoop:
         stored.
         """
         if not self._ahead:
-            return [Answer(reader, ())]
+            return [AnswerCaller(reader, ())]
         if self._loading or self._rebuilding or self._aside:
             return [Refuse(reader, "the center reads its state again; try again")]
         self._readers.append(reader)
@@ -390,7 +390,7 @@ class CommitLoop:
         self.uncommitted = Uncommitted()
         self._ahead = False
         readers, self._readers = self._readers, []
-        return [*effects, *(Answer(reader, ()) for reader in readers)]
+        return [*effects, *(AnswerCaller(reader, ()) for reader in readers)]
 
     def _effects(self, calls: Sequence[InputCall], inputs: Sequence[Input], step: StepResult) -> list[Effect]:
         effects: list[Effect] = []
@@ -401,7 +401,7 @@ class CommitLoop:
         effects += self._orders(step)
         for call, reply in zip(calls, step.replies, strict=True):
             if call.caller is not None:
-                effects.append(Answer(call.caller, reply))
+                effects.append(AnswerCaller(call.caller, reply))
         effects.append(Stepped(inputs, step))
         return effects
 
@@ -436,7 +436,7 @@ class CommitLoop:
         if call.then is not None:
             effects += call.then(error)
         if call.caller is not None:
-            effects.append(Answer(call.caller, error))
+            effects.append(AnswerCaller(call.caller, error))
         return effects
 
     def rebuilt(self, opened: Opened) -> list[Effect]:

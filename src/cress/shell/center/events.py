@@ -47,13 +47,13 @@ KEPT, SAVED = 20_000, 2_000
 MOST_NAMED = 10
 
 
-class _Saved(msgspec.Struct, frozen=True, array_like=True):
+class _SavedEvents(msgspec.Struct, frozen=True, array_like=True):
     last: int
     events: tuple[EventView, ...]
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Saved).decode
+_decode = msgspec.msgpack.Decoder(_SavedEvents).decode
 _decode_list = msgspec.msgpack.Decoder(list[EventView]).decode
 
 
@@ -76,11 +76,11 @@ class Events:
     def save(self) -> bytes:
         """Return the state for ``load``, to be stored with a snapshot."""
         latest = self._ring.some(len(self._ring) - SAVED, SAVED)
-        return _encode(_Saved(self.last, tuple(latest)))
+        return _encode(_SavedEvents(self.last, tuple(latest)))
 
     def load(self, data: bytes | None) -> None:
         """Continue from the stored state."""
-        saved = _decode(data) if data is not None else _Saved(0, ())
+        saved = _decode(data) if data is not None else _SavedEvents(0, ())
         self.last = saved.last
         self._ring.clear()
         self._ring.add(saved.events)

@@ -31,7 +31,7 @@ from cress.protocol.messages import (
     Welcome,
 )
 from cress.shell.executor.node_devices import NodeDevices
-from cress.shell.executor.records import Boot, Cluster, Deadline, End, Epoch, Forget, Intent, Known, Record, Start
+from cress.shell.executor.records import Boot, ClusterId, Deadline, End, Epoch, Forget, Intent, Known, Record, Start
 from cress.shell.executor.starting import LaunchContext, StageFailure, StartError
 
 SIGTERM, SIGKILL = 15, 9
@@ -269,7 +269,7 @@ class TaskManager:
         if not self._accepts(order.epoch):
             return
         if order.cluster and order.cluster != self.known.cluster:
-            self.driver.note(Cluster(order.cluster))
+            self.driver.note(ClusterId(order.cluster))
         if order.term:
             self.grant(order.sent, order.term)
         elif self.known.until:

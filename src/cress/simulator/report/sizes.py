@@ -25,7 +25,7 @@ def section(
 ) -> Section:
     """Return the section, with the table that the command prints."""
     labels, rows = table
-    apart = 1 if found.parts else 0
+    apart = 1 if found.subsets else 0
     heads = "".join(
         f'<th class="number"><i class="dot p{i % 8}"></i>{escape(label)}</th>' for i, label in enumerate(labels)
     )

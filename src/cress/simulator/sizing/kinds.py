@@ -92,7 +92,7 @@ class Proportional:
         return _with(self._base, self._kinds, self.counts(size))
 
 
-class OneKind:
+class OneNodeKind:
     """One kind varies, and the others stay."""
 
     unit, least, most = "nodes", 0, MOST_NODES

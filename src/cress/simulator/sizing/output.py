@@ -45,7 +45,7 @@ def _policy(each: Comparison) -> dict[str, Any]:
         data["separate"] = {
             "size": each.separate_size,
             "fewer_share": each.fewer,
-            "parts": {part.part: _sized(part) for part in each.parts},
+            "parts": {subset.subset: _sized(subset) for subset in each.subsets},
             "day": peak_of(each.separate),
         }
     return data
@@ -82,12 +82,12 @@ def rows_of(found: SizePlan, compared: Sequence[Comparison]) -> tuple[list[str],
     for name in found.scaling.counts(found.scaling.given):
         if len(found.scaling.counts(found.scaling.given)) > 1:
             rows.append((f"of these, {name}", [f"{_kinds(one, apart, name):,}" for one, apart in pairs]))
-    for i, part in enumerate(found.parts):
-        rows.append((f"{unit} of {part.name}", [f"{one.parts[i].size:,}" if apart else "" for one, apart in pairs]))
-    if found.parts:
+    for i, subset in enumerate(found.subsets):
+        rows.append((f"{unit} of {subset.name}", [f"{one.subsets[i].size:,}" if apart else "" for one, apart in pairs]))
+    if found.subsets:
         rows.append((f"fewer {unit} than separate", ["" if apart else f"{one.fewer:.1%}" for one, apart in pairs]))
-    figures = [[part.figures for part in one.parts] if apart else [one.shared.figures] for one, apart in pairs]
-    longest = "waiting time, 95th percentile" + (", longest of them" if found.parts else "")
+    figures = [[subset.figures for subset in one.subsets] if apart else [one.shared.figures] for one, apart in pairs]
+    longest = "waiting time, 95th percentile" + (", longest of them" if found.subsets else "")
     rows.append((longest, [_time(max(each.wait_p95 for each in some)) for some in figures]))
     if criteria.missed is not None:
         rows.append(("deadlines missed", [f"{max(each.missed for each in some):.2%}" for some in figures]))
@@ -99,7 +99,9 @@ def rows_of(found: SizePlan, compared: Sequence[Comparison]) -> tuple[list[str],
     lost = [result.analysis.summary["lost_work_share"] for result in results]
     if any(lost):
         rows.append(("work that was run again", [f"{each:.2%}" for each in lost]))
-    tried = [sum(len(part.trials) for part in one.parts) if apart else len(one.shared.trials) for one, apart in pairs]
+    tried = [
+        sum(len(subset.trials) for subset in one.subsets) if apart else len(one.shared.trials) for one, apart in pairs
+    ]
     rows.append(("simulations", [f"{each:,}" for each in tried]))
     return labels, rows
 
@@ -121,7 +123,7 @@ def _day_rows(found: SizePlan, days: Sequence[dict[str, float]]) -> Rows:
 
 
 def _kinds(one: Comparison, apart: bool, name: str) -> int:
-    return sum(part.kinds[name] for part in one.parts) if apart else one.shared.kinds[name]
+    return sum(subset.kinds[name] for subset in one.subsets) if apart else one.shared.kinds[name]
 
 
 def _time(value: int) -> str:

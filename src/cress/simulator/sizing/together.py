@@ -18,18 +18,18 @@ from cress.simulator.sizing.request import Sized
 SEPARATE, SHARED = "separate", "shared"
 
 
-def together(plan: Plan, policy: str, parts: Sequence[Sized]) -> Result:
-    """Return the result of all parts, as if their nodes were one cluster."""
+def together(plan: Plan, policy: str, subsets: Sequence[Sized]) -> Result:
+    """Return the result of all subsets, as if their nodes were one cluster."""
     whole = plan.workload
     nodes = tuple(
-        changed(node, name=f"{each.part}-{node.name}")
-        for each in parts
+        changed(node, name=f"{each.subset}-{node.name}")
+        for each in subsets
         for node in each.result.run.workload.cluster.nodes
     )
     workload = replace(whole, cluster=replace(whole.cluster, nodes=nodes))
     group_of = np.full(len(whole), NOWHERE, dtype=np.int64)
     rejected = np.zeros(len(whole), dtype=np.bool_)
-    for each in parts:
+    for each in subsets:
         group_of[each.positions] = each.result.run.group_of
         rejected[each.positions] = each.result.run.rejected
     notes = whole.notes.copy()
@@ -40,21 +40,21 @@ def together(plan: Plan, policy: str, parts: Sequence[Sized]) -> Result:
         group_names=plan.group_names,
         group_of=group_of,
         rejected=rejected,
-        history=_history(len(whole), parts),
+        history=_history(len(whole), subsets),
         accounting=plan.options.accounting,
-        loop_s=sum(each.result.run.loop_s for each in parts),
+        loop_s=sum(each.result.run.loop_s for each in subsets),
     )
     directory = plan.request.out / PolicyChoice(run.label).directory
     return Result(run=run, analysis=analyse(run), notes=notes, directory=directory)
 
 
-def _history(n: int, parts: Sequence[Sized]) -> AttemptHistory:
+def _history(n: int, subsets: Sequence[Sized]) -> AttemptHistory:
     ends = np.full(n, JobEnd.WAITING, dtype=np.int64)
     columns: dict[str, list[np.ndarray[tuple[int], np.dtype[np.int64]]]] = {}
     refusals: dict[int, str] = {}
     counts: list[ServiceCounts] = []
     nodes = 0
-    for each in parts:
+    for each in subsets:
         history, positions = each.result.run.history, each.positions
         ends[positions] = history.ends
         refusals |= {int(positions[i]): reason for i, reason in history.refusals.items()}
@@ -77,7 +77,7 @@ def _history(n: int, parts: Sequence[Sized]) -> AttemptHistory:
     return AttemptHistory(
         attempts=Attempts(**{name: each[order] for name, each in joined.items()}),
         ends=ends,
-        events=sum(each.result.run.history.events for each in parts),
+        events=sum(each.result.run.history.events for each in subsets),
         refusals=refusals,
         services=_joined(counts),
     )
