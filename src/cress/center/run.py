@@ -228,8 +228,8 @@ async def _run(
             await serving
         await compilation.stop()
         await committer.stop()
-        for each in (api, executors, *public):
-            each.close()
+        for served in (api, executors, *public):
+            served.close()
         if settings.socket is not None:
             settings.socket.unlink(missing_ok=True)
 

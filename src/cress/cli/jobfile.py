@@ -107,9 +107,9 @@ def _yaml_entries(text: str, name: str, *, json: bool) -> list[JobInFile]:
     for node in documents(text, name, HINT):
         if is_empty(node):
             continue
-        for each in node.value if is_kind(node, "seq") else [node]:
+        for element in node.value if is_kind(node, "seq") else [node]:
             try:
-                entries.append(_entry(each, name))
+                entries.append(_entry(element, name))
             except InputError as error:
                 errors.append(error.at(file=name))
     if errors:
@@ -130,14 +130,16 @@ def json_entries(text: str, name: str) -> list[JobInFile] | None:
         whole = json.loads(
             text, object_pairs_hook=_once, parse_int=_as_written, parse_float=_as_written, parse_constant=_refused
         )
-        found = [_plain_value(each, 0, texts=False) for each in (whole if isinstance(whole, list) else [whole])]
+        found = [_plain_value(mapping, 0, texts=False) for mapping in (whole if isinstance(whole, list) else [whole])]
     except (ValueError, RecursionError):
         return None
-    if not all(isinstance(each, dict) for each in found):
+    if not all(isinstance(mapping, dict) for mapping in found):
         return None
     lines = _LinesOfJson(text, name)
     return [
-        JobInFile(each, name, 0, source=(lines, place)) for place, each in enumerate(found) if isinstance(each, dict)
+        JobInFile(mapping, name, 0, source=(lines, place))
+        for place, mapping in enumerate(found)
+        if isinstance(mapping, dict)
     ]
 
 
@@ -162,11 +164,11 @@ def _plain_value(value: object, depth: int, *, texts: bool) -> object:
         raise ValueError("too many levels")
     if isinstance(value, dict):
         return {
-            joined(key): _plain_value(each, depth + 1, texts=texts or key.lower() in TEXTS)
-            for key, each in value.items()
+            joined(key): _plain_value(element, depth + 1, texts=texts or key.lower() in TEXTS)
+            for key, element in value.items()
         }
     if isinstance(value, list):
-        return [_plain_value(each, depth + 1, texts=texts) for each in value]
+        return [_plain_value(element, depth + 1, texts=texts) for element in value]
     if isinstance(value, bool) and texts:
         return "true" if value else "false"
     return joined(value) if isinstance(value, str) else value

@@ -155,8 +155,8 @@ def _with(mapping: dict[str, object], key: str, value: object) -> dict[str, obje
     from cress.model.jobfile.keys import ALIASES
     from cress.model.jobfile.reader import plain
 
-    spellings = {plain(each) for each, name in ALIASES.items() if name == key} | {plain(key)}
-    return {**{each: old for each, old in mapping.items() if plain(each) not in spellings}, key: value}
+    spellings = {plain(alias) for alias, name in ALIASES.items() if name == key} | {plain(key)}
+    return {**{name: old for name, old in mapping.items() if plain(name) not in spellings}, key: value}
 
 
 def in_directory_of(entry: JobInFile) -> dict[str, object]:
@@ -187,10 +187,10 @@ def in_directory(mapping: dict[str, object], folder: Path | None = None) -> dict
 def placed(refused: Refused, entries: Sequence[JobInFile]) -> Exception:
     """Attach file and line to an error of the center."""
     kind = InputError if refused.bad_input else NotAccepted
-    errors = [in_file(kind(each.what, hint=each.hint, field=each.field), entries) for each in refused.faults]
+    errors = [in_file(kind(fault.what, hint=fault.hint, field=fault.field), entries) for fault in refused.faults]
     if not errors:
         return refused
-    errors.sort(key=lambda each: (files_of(entries).get(each.file, 0), each.line))
+    errors.sort(key=lambda error: (files_of(entries).get(error.file, 0), error.line))
     return errors[0] if len(errors) == 1 else InputErrors(errors)
 
 

@@ -115,7 +115,9 @@ def text_of(cell: Cell) -> str:
 
 def clean(text: str) -> str:
     """``text`` on one line, without what a terminal would take for a command."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
 
 
 def _narrowed(widths: list[int], columns: Sequence[TableColumn], room: int) -> list[int]:

@@ -42,8 +42,8 @@ def validate(
         errors += found
         if as_json:
             faults = [
-                {"what": each.what, "hint": each.hint, "field": each.field, "file": each.file, "line": each.line}
-                for each in errors
+                {"what": error.what, "hint": error.hint, "field": error.field, "file": error.file, "line": error.line}
+                for error in errors
             ]
             print_json({"valid": not errors, "jobs": len(entries), "faults": faults})
         else:
@@ -88,8 +88,8 @@ def _mistakes(entries: Sequence[JobInFile]) -> tuple[list[InputError], str]:
     except InputError as error:
         errors = error.errors if isinstance(error, InputErrors) else [error]
         files = files_of(entries)
-        found = [in_file(each, entries) for each in errors]
-        return sorted(found, key=lambda each: (files.get(each.file, 0), each.line)), ""
+        found = [in_file(error, entries) for error in errors]
+        return sorted(found, key=lambda error: (files.get(error.file, 0), error.line)), ""
     return [], unchecked
 
 
@@ -100,8 +100,10 @@ def _dimensions(entries: Iterable[JobInFile]) -> Dimensions:
     known = (*BASE_DIMENSIONS, DISK)
     found: dict[str, None] = {}
     for entry in entries:
-        steps = [each for key, each in entry.mapping.items() if key.lower() == "steps" and isinstance(each, Mapping)]
-        jobs = [entry.mapping, *(step for each in steps for step in each.values() if isinstance(step, Mapping))]
+        steps = [
+            listed for key, listed in entry.mapping.items() if key.lower() == "steps" and isinstance(listed, Mapping)
+        ]
+        jobs = [entry.mapping, *(step for listed in steps for step in listed.values() if isinstance(step, Mapping))]
         for name in (name for job in jobs for name in _asked(job)):
             if name.isascii() and name.isidentifier() and name not in known and not _mistyped(name, known):
                 found[name] = None
@@ -116,7 +118,7 @@ def _mistyped(name: str, known: Sequence[str]) -> bool:
 
 
 def _asked(job: Mapping[str, object]) -> list[str]:
-    value = next((each for key, each in job.items() if key.lower() == "resource"), None)
+    value = next((resource for key, resource in job.items() if key.lower() == "resource"), None)
     if isinstance(value, Mapping):
         return [str(name).lower() for name in value]
     return [name.lower() for name in re.findall(r"([A-Za-z_]\w*)\s*[:=]", value)] if isinstance(value, str) else []

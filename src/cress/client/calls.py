@@ -408,7 +408,7 @@ def plan_moves(
 def begin_moves(found: PlanView) -> PreparedCall[RoundView]:
     """Carry out a plan."""
     body: dict[str, object] = {
-        "moves": [{"attempt": each.attempt, "to": each.to, "goal": each.goal} for each in found.moves],
+        "moves": [{"attempt": move.attempt, "to": move.to, "goal": move.goal} for move in found.moves],
         "job": found.job or 0,
         "place": found.place,
     }

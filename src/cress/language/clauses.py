@@ -165,7 +165,7 @@ def joined(requirements: Iterable[Requirement]) -> Requirement:
     clauses: list[Clause] = []
     for requirement in requirements:
         for clause in requirement.clauses:
-            place = next((i for i, each in enumerate(clauses) if _adds(each, clause)), None)
+            place = next((i for i, other in enumerate(clauses) if _adds(other, clause)), None)
             if place is not None:
                 clauses[place] = _added(clauses[place], clause)
             elif clause not in clauses:
@@ -200,4 +200,4 @@ def _left(clause: Clause) -> Expression:
 def ordered(amounts: dict[str, int]) -> tuple[tuple[str, int], ...]:
     """Amounts by dimension in the order in which a requirement keeps them."""
     base = [(name, amounts[name]) for name in BASE_DIMENSIONS if name in amounts]
-    return (*base, *sorted((name, each) for name, each in amounts.items() if name not in BASE_DIMENSIONS))
+    return (*base, *sorted((name, amount) for name, amount in amounts.items() if name not in BASE_DIMENSIONS))

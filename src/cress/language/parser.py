@@ -90,7 +90,7 @@ def parse_rank(text: str, *, stored: bool = False) -> Rank:
     raw = parse_raw(text)
     signed = [(1.0, raw)]
     if isinstance(raw, Arithmetic) and raw.operators[0] in "+-":
-        signs = (1.0, *(1.0 if each == "+" else -1.0 for each in raw.operators))
+        signs = (1.0, *(1.0 if operator == "+" else -1.0 for operator in raw.operators))
         signed = list(zip(signs, raw.operands, strict=True))
     terms = (reader.term(sign, operand) for sign, operand in signed)
     return Rank(tuple(term for term in terms if term is not None))
@@ -103,10 +103,10 @@ def check_names_of_jobs(text: str, constraints: Requirement | Rank, dimensions: 
     asked: list[Clause | Expression] = (
         [*constraints.clauses] if isinstance(constraints, Requirement) else [term.what for term in constraints.terms]
     )
-    for each in asked:
-        if isinstance(each, Clause):
-            check_jobs(text, each, dimensions)
-        expression = each.expression if isinstance(each, Clause) else each
+    for found in asked:
+        if isinstance(found, Clause):
+            check_jobs(text, found, dimensions)
+        expression = found.expression if isinstance(found, Clause) else found
         check_facts(text, expression, dimensions)
 
 
@@ -277,8 +277,8 @@ class _TreeReader:
                 self._of_the_moment(raw.operand)
                 return
             case And() | Or():
-                for each in raw.operands:
-                    self._of_the_moment(each)
+                for operand in raw.operands:
+                    self._of_the_moment(operand)
                 return
             case Compare():
                 if raw.operator in ("is", "is not"):
@@ -316,11 +316,11 @@ class _TreeReader:
 
 
 def _place(operands: tuple[Raw, ...], operand: Raw) -> int:
-    return next(i for i, each in enumerate(operands) if each is operand)
+    return next(i for i, raw in enumerate(operands) if raw is operand)
 
 
 def _flat(raw: Raw) -> bool:
-    return isinstance(raw, And) and not any(isinstance(each, Relaxes) for each in raw.operands)
+    return isinstance(raw, And) and not any(isinstance(operand, Relaxes) for operand in raw.operands)
 
 
 def _places(raw: Raw) -> bool:

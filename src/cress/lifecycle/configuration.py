@@ -66,7 +66,7 @@ def check_options(context: Context, options: Options) -> None:
             )
     work = len(context.jobs) + len(context.attempts)
     if work > MOST_REBUILT and not are_live(before, options):
-        name = next(each for each in changed_names(before, options) if each not in LIVE)
+        name = next(name for name in changed_names(before, options) if name not in LIVE)
         raise NotAccepted(
             (
                 f"{name} cannot change while there are {work:,} jobs and running tasks: the center would answer "
@@ -77,14 +77,14 @@ def check_options(context: Context, options: Options) -> None:
         )
 
 
-def note(context: Context, each: Changing) -> None:
+def note(context: Context, input_: Changing) -> None:
     """Keep a revision if an input has changed the configuration."""
     revisions = context.tables.revisions
     number, text = last(context), document(context)
     if number and revisions[number].text == text:
         return
-    by = "" if isinstance(each, Restarted | LicencesSet) else each.by
-    revisions[number + 1] = Revision(number=number + 1, utc=context.utc, by=by, what=_what(each), text=text)
+    by = "" if isinstance(input_, Restarted | LicencesSet) else input_.by
+    revisions[number + 1] = Revision(number=number + 1, utc=context.utc, by=by, what=_what(input_), text=text)
     size = sum(len(revision.text) for revision in revisions.values())
     for old in list(revisions)[:-2]:
         if len(revisions) <= MOST_REVISIONS and size <= MOST_CHARACTERS:
@@ -93,16 +93,16 @@ def note(context: Context, each: Changing) -> None:
         del revisions[old]
 
 
-def _what(each: Changing) -> str:
-    match each:
+def _what(input_: Changing) -> str:
+    match input_:
         case Restarted():
             return "start of the center"
         case Configure():
-            return each.what
+            return input_.what
         case GroupsApplied():
-            return "groups applied" if each.by else "file of groups"
+            return "groups applied" if input_.by else "file of groups"
         case SetGroup():
-            changes = ", ".join(f"{key}-" if text is None else f"{key}={text}" for key, text in each.values)
-            return f"group {each.name}: {changes}"
+            changes = ", ".join(f"{key}-" if text is None else f"{key}={text}" for key, text in input_.values)
+            return f"group {input_.name}: {changes}"
         case LicencesSet():
             return "licences"

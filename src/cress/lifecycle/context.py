@@ -202,9 +202,9 @@ class Context:
         for attempt in self.attempts.values():
             self.link(attempt)
         waiting: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()]
-        for each in sorted(waiting, key=lambda each: each.job.id):
-            for first, _ in each.unmet:
-                self.behind.setdefault(first, []).append(each.job.id)
+        for follower in sorted(waiting, key=lambda entry: entry.job.id):
+            for first, _ in follower.unmet:
+                self.behind.setdefault(first, []).append(follower.job.id)
         self.named = self.by_name()
         for number, family in self.families.items():
             if isinstance(family.state, ReplicaState):

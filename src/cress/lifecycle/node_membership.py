@@ -52,8 +52,8 @@ def joined(context: Context, word: NodeJoined) -> None:
     # A connection of this step that is gone already gets no orders any more: what it was to be told is worked out
     # again.
     out = context.out
-    out.launches = [each for each in out.launches if each.node != name]
-    out.halts = [each for each in out.halts if each.node != name]
+    out.launches = [launch for launch in out.launches if launch.node != name]
+    out.halts = [halt for halt in out.halts if halt.node != name]
     context.terms.joined(name)
     cordons.tell(context, name)
     for report in word.reports:

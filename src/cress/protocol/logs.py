@@ -100,5 +100,5 @@ def _size(amount: int) -> str:
     if amount < 1024:
         return f"{amount} bytes"
     units = "KMGT"
-    step = next((each for each in range(4) if amount < 1000 * 1024 ** (each + 1)), 3)
+    step = next((i for i in range(4) if amount < 1000 * 1024 ** (i + 1)), 3)
     return f"{amount / 1024 ** (step + 1):.3g}{units[step]}"

@@ -154,7 +154,7 @@ class _MessageReader(Generic[_M]):
     def __init__(self, union: Any) -> None:
         self.type = union
         self.decode: Callable[[bytes], _M] = msgspec.msgpack.Decoder(union).decode
-        self.kinds = {each.__name__ for each in union.__args__}
+        self.kinds = {message.__name__ for message in union.__args__}
 
 
 _FROM_AGENT: _MessageReader[FromAgent] = _MessageReader(FromAgent)

@@ -114,7 +114,7 @@ def _entry(entry: Any, known: set[str]) -> ReservationText:
         value = entry[key]
         if key == "nodes":
             listed = value if isinstance(value, list) else split_names(plain_text(value))
-            fields[field] = tuple(plain_text(each) for each in listed)
+            fields[field] = tuple(plain_text(name) for name in listed)
         elif key == "count":
             if not isinstance(value, int) or isinstance(value, bool):
                 raise InputError(f"{plain_text(value)!r} is not a number", hint="4", field="count")

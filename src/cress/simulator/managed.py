@@ -197,18 +197,18 @@ class ManagedRun:
         found += [(time, 5, (i, tasks)) for time, i, tasks in self._workload.scales if i in submitted]
         found += [(time, 6, (i, None)) for i, time in self._until.items()]
         # Stable: simultaneous events of one kind keep the order of their file.
-        found.sort(key=lambda each: each[:2])
+        found.sort(key=lambda entry: entry[:2])
         return found[::-1]
 
     def _due(self, now: int) -> list[Input]:
         """Return the timed inputs that are due."""
         found: list[Input] = []
         while self._timed and self._timed[-1][0] <= now:
-            each = self._timed.pop()[2]
-            if not isinstance(each, tuple):
-                found.append(each)
+            timed = self._timed.pop()[2]
+            if not isinstance(timed, tuple):
+                found.append(timed)
                 continue
-            number, tasks = self._ids[each[0]], each[1]
+            number, tasks = self._ids[timed[0]], timed[1]
             if number < NOT_SUBMITTED and number not in self._over:
                 found.append(Cancel(job=number) if tasks is None else Scale(job=number, tasks=tasks))
         return found

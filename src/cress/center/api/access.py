@@ -70,8 +70,8 @@ async def tokens(request: Request) -> Response:
     """List the caller's tokens; for an admin, all tokens."""
     caller = caller_of(request)
     known = committer_of(request).machine.tables.tokens.values()
-    seen = [each for each in known if each.user == caller.user or may(caller, Action.CHANGE_USERS)]
-    views = (_token_view(request, each) for each in sorted(seen, key=lambda each: (each.user, each.name)))
+    seen = [token for token in known if token.user == caller.user or may(caller, Action.CHANGE_USERS)]
+    views = (_token_view(request, token) for token in sorted(seen, key=lambda token: (token.user, token.name)))
     return reply(TokensPage(tokens=tuple(views)))
 
 
@@ -141,9 +141,9 @@ def _named(request: Request, user: str, name: str) -> Token:
     by_id = known.get(name)
     if by_id is not None and (by_id.user == user or may(caller_of(request), Action.CHANGE_USERS)):
         return by_id
-    for each in known.values():
-        if each.user == user and each.name == name:
-            return each
+    for token in known.values():
+        if token.user == user and token.name == name:
+            return token
     raise UnknownResource(f"{user} has no token {name[:100]!r} (`cress token list` shows the tokens)")
 
 

@@ -43,7 +43,7 @@ async def cancel_jobs(request: Request) -> Response:
     user = user_of(request)
     await committer.submit_each([Cancel(job=number, by=user) async for number in in_turns(alive)])
     after = await all_jobs(request, numbers, "cancelled")
-    jobs = [_told(committer, *each) async for each in in_turns(zip(before, after, strict=True))]
+    jobs = [_told(committer, *pair) async for pair in in_turns(zip(before, after, strict=True))]
     return reply(CancelledJobs(jobs=tuple(jobs)))
 
 
@@ -79,6 +79,6 @@ async def cancel(request: Request, id: str) -> Response:
     number = id_of(await own_job(request, id))
     # An end that is being stored may be lost: what is said about it has to wait for that.
     known = (committer.machine.jobs, committer.machine.families, committer.loop.uncommitted.jobs)
-    if any(number in each for each in known):
+    if any(number in jobs for jobs in known):
         await committer.submit(Cancel(job=number, by=user_of(request)))
     return reply(job_view(committer, await seen_job(request, id)))

@@ -26,7 +26,7 @@ async def centers(request: Request) -> Response:
     known = {leader: True} if leader else {}
     for address in (here, *await failover.others()):
         known.setdefault(address, False)
-    views = (CenterView(address=each, leads=leads, here=each == here) for each, leads in known.items())
+    views = (CenterView(address=address, leads=leads, here=address == here) for address, leads in known.items())
     return reply(CentersPage(centers=tuple(views), age=round(failover.age, 3)))
 
 

@@ -51,7 +51,8 @@ async def config(request: Request) -> Response:
             what=present.what,
             text=configuration.document(machine),
             options={
-                each.name: format_option(each.name, getattr(options, each.name)) for each in dataclasses.fields(Options)
+                option.name: format_option(option.name, getattr(options, option.name))
+                for option in dataclasses.fields(Options)
             },
             licences=dict(sorted(machine.core.relations.licences.counts.items())),
         )
@@ -107,7 +108,7 @@ async def change(request: Request) -> Response:
 async def history(request: Request) -> Response:
     """List the revisions that are kept, newest first, without their documents."""
     revisions = committer_of(request).machine.tables.revisions
-    return reply(HistoryView(tuple(_view(each) for each in reversed(revisions.values()))))
+    return reply(HistoryView(tuple(_view(kept) for kept in reversed(revisions.values()))))
 
 
 @router.answers(cluster_calls.CONFIG_REVISION)
@@ -120,7 +121,11 @@ async def revision(request: Request, number: int) -> Response:
     return reply(_view(revisions[number], whole=True))
 
 
-def _view(each: Revision, *, whole: bool = False) -> RevisionView:
+def _view(revision: Revision, *, whole: bool = False) -> RevisionView:
     return RevisionView(
-        revision=each.number, at=each.utc / SECOND, by=each.by, what=each.what, text=each.text if whole else ""
+        revision=revision.number,
+        at=revision.utc / SECOND,
+        by=revision.by,
+        what=revision.what,
+        text=revision.text if whole else "",
     )

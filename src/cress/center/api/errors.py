@@ -66,8 +66,8 @@ def answer_to(error: Exception) -> Response:
 
 def faults(error: InputError) -> tuple[Fault, ...]:
     """Return the mistakes of an input, one by one."""
-    each = error.errors if isinstance(error, InputErrors) else [error]
-    return tuple(Fault(what=one.what, hint=one.hint, field=one.field, file=one.file, line=one.line) for one in each)
+    errors = error.errors if isinstance(error, InputErrors) else [error]
+    return tuple(Fault(what=one.what, hint=one.hint, field=one.field, file=one.file, line=one.line) for one in errors)
 
 
 def _input(_: Request | None, error: Exception) -> Response:
@@ -86,8 +86,8 @@ def _too_large(_: Request, error: Exception) -> Response:
 
 def _parameters(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = tuple(_parameter(each) for each in error.errors())
-    sentences = [str(InputError(each.what, hint=each.hint, field=each.field)) for each in found]
+    found = tuple(_parameter(entry) for entry in error.errors())
+    sentences = [str(InputError(fault.what, hint=fault.hint, field=fault.field)) for fault in found]
     return answer(422, "bad_input", "\n".join(sentences), found)
 
 

@@ -90,11 +90,11 @@ class EventStream(Stream):
 
     def _lines(self, found: Iterable[EventView]) -> list[bytes]:
         return [
-            _line(self._shown(each))
-            for each in found
-            if (self._job is None or each.job == self._job)
-            and (not self._group or each.group == self._group)
-            and (each.job is None or self._sees(each, each.job))
+            _line(self._shown(event))
+            for event in found
+            if (self._job is None or event.job == self._job)
+            and (not self._group or event.group == self._group)
+            and (event.job is None or self._sees(event, event.job))
         ]
 
     def _shown(self, event: EventView) -> EventView:

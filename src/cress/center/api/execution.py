@@ -136,7 +136,7 @@ def _checked(start: ExecStart) -> ExecStart:
 
 
 def _size(size: tuple[int, int]) -> tuple[int, int]:
-    if not all(0 <= each <= MOST_SIZE for each in size):
+    if not all(0 <= number <= MOST_SIZE for number in size):
         raise InputError(f"{size[0]} × {size[1]} is not a size of a terminal", hint=f"rows, columns: 0 to {MOST_SIZE}")
     return size
 

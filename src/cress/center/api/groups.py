@@ -56,14 +56,16 @@ async def groups(request: Request) -> Response:
     async for name, value in in_turns(list(core.groups.priority_values().items())):
         priorities[name] = format_fraction(value)
     leaves = {
-        each.name: group_view(committer, each, waiting.get(each.name, 0), priorities.get(each.name, "0"))
-        for each in core.groups
+        group.name: group_view(committer, group, waiting.get(group.name, 0), priorities.get(group.name, "0"))
+        for group in core.groups
     }
     inner = [
-        inner_view(committer, each, [leaves[leaf] for leaf in leaves_below(core.groups.configured, each.name)])
-        for each in core.groups.tree.upwards
+        inner_view(
+            committer, inner_group, [leaves[leaf] for leaf in leaves_below(core.groups.configured, inner_group.name)]
+        )
+        for inner_group in core.groups.tree.upwards
     ]
-    views = tuple(sorted((*leaves.values(), *inner), key=lambda each: each.name))
+    views = tuple(sorted((*leaves.values(), *inner), key=lambda view: view.name))
     # The quota of a default group without configuration follows the cluster; a written one would not.
     configured = core.groups.configured or _with_default(committer, ())
     text = format_groups(
@@ -121,7 +123,7 @@ async def change(request: Request, name: str) -> Response:
         raise InputError(f"there is no group {name[:40]!r}", hint=one_of(name, known))
     keywords = [canonical(keyword) for keyword in body.values]
     if not changes_group(caller, name, keywords):
-        others = ", ".join(each for each in keywords if each not in OF_ADMINS)
+        others = ", ".join(keyword for keyword in keywords if keyword not in OF_ADMINS)
         raise Forbidden(
             f"{caller.user} may not change {others} of group {name}: its administrators change limits and Submit"
         )
@@ -136,7 +138,8 @@ async def change(request: Request, name: str) -> Response:
     changes = diff_groups(old, applied.groups, dimensions=core.dimensions, accounting=core.options.accounting)
     if changes and not query_of(request, DryRunQuery).dry_run:
         told = (
-            f"{each.keyword}: {each.before or '(not set)'} -> {each.after or '(not set)'}" for each in changes[0].values
+            f"{value.keyword}: {value.before or '(not set)'} -> {value.after or '(not set)'}"
+            for value in changes[0].values
         )
         note(request, f"group {name}: {', '.join(told)}")
         await committer.submit(word)

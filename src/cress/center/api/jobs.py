@@ -50,7 +50,7 @@ from cress.store.base import JobFilter
 LOOK_AGAIN = 10.0
 # Characters of a key.
 MOST_KEY = 200
-TASK_STATES = ("starting", *(each.value for each in JobState))
+TASK_STATES = ("starting", *(job_state.value for job_state in JobState))
 
 _T = TypeVar("_T")
 
@@ -172,8 +172,8 @@ async def jobs(request: Request) -> Response:
     """
     query = query_of(request, JobsQuery)
     state = canonical_state(query.state)
-    _check_word(state, [each.value for each in JobState], "state")
-    _check_word(query.type, [*(each.value for each in JobType), LEASE], "type")
+    _check_word(state, [job_state.value for job_state in JobState], "state")
+    _check_word(query.type, [*(job_type.value for job_type in JobType), LEASE], "type")
     committer, sight = committer_of(request), sight_of(request)
     filters = JobFilter(
         group=query.group,
@@ -278,7 +278,7 @@ async def send_signal(request: Request, id: str) -> Response:
 
 def signal_number(word: str | int) -> int:
     """Return the number of a signal given by name, with or without ``SIG``, or by number."""
-    names = {each.name.removeprefix("SIG"): int(each) for each in signal.Signals}
+    names = {known.name.removeprefix("SIG"): int(known) for known in signal.Signals}
     if isinstance(word, int):
         if word not in names.values():
             raise InputError(f"{word} is not a signal", hint="1 (HUP) to 64 (RTMAX)", field="signal")

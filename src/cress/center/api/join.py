@@ -51,7 +51,7 @@ async def join_tokens(request: Request) -> Response:
     """List the tokens by which nodes join."""
     known = committer_of(request).machine.tables.join_tokens.values()
     counts = uses(committer_of(request).machine.tables)
-    views = (_view(request, each, counts[each.id]) for each in sorted(known, key=lambda each: each.name))
+    views = (_view(request, token, counts[token.id]) for token in sorted(known, key=lambda token: token.name))
     return reply(JoinTokensPage(tokens=tuple(views)))
 
 
@@ -87,7 +87,7 @@ async def create_join_token(request: Request) -> Response:
 async def revoke_join_token(request: Request, name: str) -> Response:
     """Revoke a join token by name or id: no node joins by it from now on. Nodes that have joined stay."""
     known = committer_of(request).machine.tables.join_tokens
-    token = known.get(name) or next((each for each in known.values() if each.name == name), None)
+    token = known.get(name) or next((known_token for known_token in known.values() if known_token.name == name), None)
     if token is None:
         raise UnknownResource(
             f"there is no join token {name[:100]!r} (`cress token list --join` shows the join tokens)"

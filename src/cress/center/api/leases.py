@@ -171,7 +171,7 @@ async def shrink(request: Request, id: str) -> Response:
     """
     body = await read(request, CountBody)
     job, _ = await _own(request, id)
-    held = [each for each in job.attempts.values() if not each.halted]
+    held = [attempt for attempt in job.attempts.values() if not attempt.halted]
     if body.count > len(held):
         raise NotAccepted(
             f"{len(held)} leases of {job.job.id} are held, not {body.count}",
@@ -179,10 +179,10 @@ async def shrink(request: Request, id: str) -> Response:
             field="count",
         )
     pool = committer_of(request).machine.core.pool
-    known = {each.id: pool.leases.get(each.id) for each in held}
+    known = {attempt.id: pool.leases.get(attempt.id) for attempt in held}
     tasks = {number: 0 if lease is None else len(lease.tasks) for number, lease in known.items()}
-    held.sort(key=lambda each: (tasks[each.id], -each.id))
-    return await _release(request, job, tuple(each.task for each in held[: body.count]))
+    held.sort(key=lambda attempt: (tasks[attempt.id], -attempt.id))
+    return await _release(request, job, tuple(attempt.task for attempt in held[: body.count]))
 
 
 @router.answers(lease_calls.RENEW)
@@ -254,9 +254,9 @@ async def _own(request: Request, id: str) -> tuple[LiveJob, int | None]:
 def _attempt(job: LiveJob, task: int | None) -> LiveAttempt:
     """Return the attempt that holds a lease. Raises NotAccepted."""
     wanted = _task_of(job, task)
-    for each in job.attempts.values():
-        if each.task == wanted and not each.halted:
-            return each
+    for attempt in job.attempts.values():
+        if attempt.task == wanted and not attempt.halted:
+            return attempt
     raise NotAccepted(f"lease {job.job.id}.{wanted} is not held now", hint="see `cress leases`")
 
 
@@ -278,7 +278,7 @@ def _page_of(request: Request, job: LiveJob, task: int | None = None) -> LeasesP
     views = []
     if job.job.id in committer.machine.leases:
         views = leases_of_job(committer, job, partial(sees_number, request))
-    shown = tuple(each for each in views if task is None or each.task in (task, None))
+    shown = tuple(view for view in views if task is None or view.task in (task, None))
     return LeasesPage(leases=shown, stamp=stamp_of(shown))
 
 
@@ -291,13 +291,13 @@ async def _all(request: Request, query: LeasesQuery) -> LeasesPage:
         if _wanted(job.job.group or DEFAULT_GROUP, job.job.workload, query) and sees(request, job):
             found += leases_of_job(committer, job, known)
     pool = machine.core.pool
-    async for each in in_turns(list(pool.leases.values())):
-        name = each.workload.group.name
-        if each.holder is None and _wanted(name, each.workload.name, query) and sight.has("", name):
-            found.append(kept_lease(committer, each, known))
+    async for kept in in_turns(list(pool.leases.values())):
+        name = kept.workload.group.name
+        if kept.holder is None and _wanted(name, kept.workload.name, query) and sight.has("", name):
+            found.append(kept_lease(committer, kept, known))
     found.sort(key=_place)
     stamp = stamp_of(found)
-    left = [each for each in found if query.after is None or _place(each) > query.after]
+    left = [view for view in found if query.after is None or _place(view) > query.after]
     page, more = left[: query.limit], len(left) > query.limit
     return LeasesPage(leases=tuple(page), stamp=stamp, next=_place(page[-1]) if more else None)
 

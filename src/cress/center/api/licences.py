@@ -21,10 +21,10 @@ async def licences(request: Request) -> Response:
     page = await licences_page(committer_of(request))
     views = (
         msgspec.structs.replace(
-            each,
-            jobs=tuple(use for use in each.jobs if sees_number(request, use.job)),
-            waiters=tuple(use for use in each.waiters if sees_number(request, use.job)),
+            licence,
+            jobs=tuple(use for use in licence.jobs if sees_number(request, use.job)),
+            waiters=tuple(use for use in licence.waiters if sees_number(request, use.job)),
         )
-        for each in page.licences
+        for licence in page.licences
     )
     return reply(LicencesPage(licences=tuple(views)))

@@ -37,7 +37,7 @@ async def names(request: Request, name: str) -> Response:
         table, domain = committer.names.table, domain_of(committer.settings)
         revision = str(table.revision)
         seen = [place for place in table.places(name, group) if sight.has(place.user, place.group)]
-        views = [place_view(each, domain) async for each in in_turns(seen)]
+        views = [place_view(place, domain) async for place in in_turns(seen)]
         return reply(PlacesPage(places=tuple(views), revision=revision))
 
 
@@ -97,7 +97,7 @@ class PlacesStream(Stream):
         changes = None if self._told is None else table.since(self._name, self._told)
         self._told = table.revision
         if changes is None:
-            places = [each for each in table.places(self._name) if self._shows(each)]
+            places = [place for place in table.places(self._name) if self._shows(place)]
             return self._message(places, (), whole=True)
         fresh: dict[int, Place] = {}
         gone: dict[int, None] = {}

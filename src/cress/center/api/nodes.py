@@ -55,7 +55,7 @@ async def nodes(request: Request) -> Response:
     page = known[first : first + min(query.limit, MOST_PAGE)]
     more = page[-1].node.name if first + len(page) < len(known) else None
     async with committer.turns.long_answer():
-        made = [node_view(committer, each) async for each in in_turns(page)]
+        made = [node_view(committer, live) async for live in in_turns(page)]
     views = (msgspec.structs.replace(view, match=matches.get(view.name)) for view in made)
     notes = tuple(map(redacted, remarks_on(committer.machine.core, query.where, query.rank))) if matches else ()
     return reply(NodesPage(nodes=tuple(views), next=more, notes=notes))
@@ -68,8 +68,8 @@ async def node(request: Request, name: str) -> Response:
     view = whole_node_view(committer, known_node(committer, name))
     seen = tuple(task for task in view.tasks if sees_number(request, task.job))
     devices = tuple(
-        msgspec.structs.replace(each, tasks=tuple(task for task in each.tasks if sees_number(request, task.job)))
-        for each in view.devices
+        msgspec.structs.replace(device, tasks=tuple(task for task in device.tasks if sees_number(request, task.job)))
+        for device in view.devices
     )
     return reply(msgspec.structs.replace(view, tasks=seen, devices=devices))
 

@@ -67,16 +67,16 @@ async def begin(request: Request) -> Response:
     body = await read(request, RebalanceBody)
     machine = committer.machine
     moves = []
-    for each in body.moves:
-        attempt = machine.attempts.get(each.attempt)
+    for move in body.moves:
+        attempt = machine.attempts.get(move.attempt)
         if attempt is None:
             raise NotAccepted(
-                f"the cluster has changed: attempt {each.attempt} has ended", hint="plan again: `cress rebalance`"
+                f"the cluster has changed: attempt {move.attempt} has ended", hint="plan again: `cress rebalance`"
             )
-        goal = _GOALS.get(each.goal, Goal.PLACE if body.job else Goal.NODES)
+        goal = _GOALS.get(move.goal, Goal.PLACE if body.job else Goal.NODES)
         entry = machine.core.attempts[attempt.id]
         lost, of_devices = lost_by(machine.core, entry), lost_devices_by(machine.core, entry)
-        moves.append(Move(attempt.id, attempt.job, attempt.task, attempt.node, each.to, lost, goal, of_devices))
+        moves.append(Move(attempt.id, attempt.job, attempt.task, attempt.node, move.to, lost, goal, of_devices))
     job = waiting_unit(machine, body.job) if body.job else 0
     place = tuple(body.place.items())
     await committer.submit(Rebalance(moves=tuple(moves), job=job, place=place, by=user_of(request)))

@@ -33,8 +33,12 @@ async def secrets(request: Request) -> Response:
     known = committer_of(request).machine.tables.secrets
     query = query_of(request, SecretQuery)
     wanted = _owner(request, query.user, query.group) if query.user or query.group else None
-    seen = [each for each in known.values() if wanted in (None, each.of) and _knows(request, each.of)]
-    ordered = sorted(seen, key=lambda each: (each.is_group, each.owner, each.name))
+    seen = [
+        known_secret
+        for known_secret in known.values()
+        if wanted in (None, known_secret.of) and _knows(request, known_secret.of)
+    ]
+    ordered = sorted(seen, key=lambda known_secret: (known_secret.is_group, known_secret.owner, known_secret.name))
     return reply(SecretsPage(secrets=tuple(map(_view, ordered))))
 
 

@@ -579,9 +579,9 @@ class Committer:
 
     def _wake_watchers(self, done: Stepped) -> None:
         step = done.step
-        touched = {each.job for each in step.launches}
-        touched.update(each.job for each in step.attempts)
-        touched.update(each.id for each in step.jobs)
+        touched = {launch.job for launch in step.launches}
+        touched.update(attempt.job for attempt in step.attempts)
+        touched.update(job.id for job in step.jobs)
         for what in done.inputs:
             if isinstance(what, Reported):
                 live = (self.machine.attempts.get(report.attempt) for report in what.reports)

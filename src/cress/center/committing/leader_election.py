@@ -155,7 +155,7 @@ class LeaderElection:
     async def others(self) -> list[str]:
         """Return the addresses of the centers that stand by. Raises StoreError."""
         found = [] if self._lead is None else await asyncio.to_thread(self._lead.others)
-        return [each for each in found if each != self.leader]
+        return [address for address in found if address != self.leader]
 
     async def give_away(self, seconds: float) -> bool:
         """Let another center lead; False if none has taken the lead within so many seconds, and this one claims it

@@ -96,8 +96,8 @@ class BulkWire:
         except ConnectionClosed:
             return "" if self._is_idle() else "the connection for bulk data is gone"
         finally:
-            for each in others:
-                each.cancel()
+            for other in others:
+                other.cancel()
             await asyncio.gather(*others, return_exceptions=True)
             await self._wire.close(_DONE, "")
 

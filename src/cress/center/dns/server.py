@@ -242,8 +242,8 @@ def check_dns(address: tuple[str, int] | None) -> None:
     """Raise InputError if the responder could not listen at an address: a standby says so before it is needed."""
     if address is not None:
         check_library()
-        for each in bound(address):
-            each.close()
+        for sock in bound(address):
+            sock.close()
 
 
 def bound(address: tuple[str, int]) -> tuple[socket.socket, socket.socket]:

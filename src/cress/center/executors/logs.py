@@ -197,13 +197,13 @@ class LogReader:
 
     def _wanted(self, task: FoundTask, read: int = 0) -> tuple[int, str] | None:
         """Return the attempt to read now, and its node; ``read`` is the attempt that was read before, 0 if none."""
-        known = [(each.attempt, each.node) for each in task.finished]
+        known = [(attempt.attempt, attempt.node) for attempt in task.finished]
         if task.live is not None:
             known.append((task.live.id, task.live.node))
         if self._only is not None:
-            known = [each for each in known if each[0] == self._only]
+            known = [attempt for attempt in known if attempt[0] == self._only]
         if not read and self._since is not None:
-            known = [each for each in known if each[0] == self._since] or known
+            known = [attempt for attempt in known if attempt[0] == self._since] or known
         return known[-1] if known else None
 
 

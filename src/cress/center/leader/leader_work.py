@@ -80,8 +80,8 @@ class LeaderWork:
             await asyncio.wait(self._tasks)
         self._tasks = []
         await self._listener.stop()
-        for each in self._sockets:
-            each.close()
+        for listening in self._sockets:
+            listening.close()
 
 
 def executor_sockets(host: str, first: socket.socket, directory: DataDirectory) -> Iterator[list[socket.socket]]:

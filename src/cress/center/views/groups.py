@@ -42,10 +42,10 @@ def inner_view(committer: Committer, group: InnerGroup, leaves: list[GroupView])
     return GroupView(
         policy="",
         users=(),
-        running=sum(each.running for each in leaves),
-        waiting=sum(each.waiting for each in leaves),
-        jobs=sum(each.jobs for each in leaves),
-        running_jobs=sum(each.running_jobs for each in leaves),
+        running=sum(leaf.running for leaf in leaves),
+        waiting=sum(leaf.waiting for leaf in leaves),
+        jobs=sum(leaf.jobs for leaf in leaves),
+        running_jobs=sum(leaf.running_jobs for leaf in leaves),
         inner=True,
         **_of_any(committer, group),
     )

@@ -24,7 +24,7 @@ def set_here(node: LiveNode, dimensions: Dimensions) -> tuple[NodeSettingsView |
 
 def settings_page(node: LiveNode, dimensions: Dimensions) -> NodeSettingsPage:
     """Return the settings of a node with their revisions."""
-    revisions = tuple(_settings(each, dimensions) for each in reversed(node.revisions))
+    revisions = tuple(_settings(revision, dimensions) for revision in reversed(node.revisions))
     return NodeSettingsPage(
         node=node.node.name,
         settings=revisions[0] if revisions else NodeSettingsView(),

@@ -93,7 +93,7 @@ class AsyncClient:
         ``Refused``, whose ``faults`` say where a mistake is.
         """
         made = await operations.submit(several(jobs), key, self.patient, strict=strict)
-        handles = [AsyncJobHandle(self.patient, each.id, each.name, each.note) for each in made]
+        handles = [AsyncJobHandle(self.patient, submitted.id, submitted.name, submitted.note) for submitted in made]
         return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
 
     async def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:

@@ -40,7 +40,7 @@ async def start(
         raise ValueError("chunk must be 1 or more")
     chunks = [rows[begin : begin + chunk] for begin in range(0, len(rows), chunk)]
     folder: Spool = await in_thread(created, spool)
-    bundle = ChunkBundle(folder, [len(each) for each in chunks])
+    bundle = ChunkBundle(folder, [len(items) for items in chunks])
     try:
         await in_thread(packing.send, folder, worker.MAP, function, chunks)
         if chunks:

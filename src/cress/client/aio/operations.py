@@ -280,7 +280,7 @@ def _log(id: int, task: int, stream: str, offset: int, attempt: int | None, *, f
 
 def _next_attempt(task: TaskView, only: int | None, seen: int) -> int | None:
     """The attempt to read: first the last one, then those behind it in their order."""
-    known = [each.id for each in task.attempts if (only is None or each.id == only) and each.id > seen]
+    known = [attempt.id for attempt in task.attempts if (only is None or attempt.id == only) and attempt.id > seen]
     if not known:
         return None
     return known[0] if seen else known[-1]
@@ -307,7 +307,7 @@ async def _lines_of(
             continue
         # A center that stops ends the answer too.
         view = await center.ask(calls.task(id, task))
-        ended = any(each.id == attempt and each.outcome != "running" for each in view.attempts)
+        ended = any(shown.id == attempt and shown.outcome != "running" for shown in view.attempts)
         if not follow or ended:
             break
         await sleep(SOON)

@@ -94,7 +94,7 @@ class Client:
         ``Refused``, whose ``faults`` say where a mistake is.
         """
         made = operations.submit(several(jobs), key, self.patient, strict=strict)
-        handles = [JobHandle(self.patient, each.id, each.name, each.note) for each in made]
+        handles = [JobHandle(self.patient, submitted.id, submitted.name, submitted.note) for submitted in made]
         return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
 
     def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:

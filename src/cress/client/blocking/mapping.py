@@ -41,7 +41,7 @@ def start(
         raise ValueError("chunk must be 1 or more")
     chunks = [rows[begin : begin + chunk] for begin in range(0, len(rows), chunk)]
     folder: Spool = in_thread(created, spool)
-    bundle = ChunkBundle(folder, [len(each) for each in chunks])
+    bundle = ChunkBundle(folder, [len(items) for items in chunks])
     try:
         in_thread(packing.send, folder, worker.MAP, function, chunks)
         if chunks:

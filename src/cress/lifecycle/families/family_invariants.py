@@ -54,7 +54,7 @@ def _kept(context: Context, family: Family) -> Iterator[str]:
     if not isinstance(family.state, ReplicaState):
         yield f"services: {number} has begun and knows nothing"
         return
-    lives = {index: context.jobs[each] for index, each in family.members.items() if each in context.jobs}
+    lives = {index: context.jobs[member] for index, member in family.members.items() if member in context.jobs}
     for index, member in lives.items():
         if member.job.tasks != 1 or member.kept is None:
             yield f"services: member {index} of {number} is not a task of it"

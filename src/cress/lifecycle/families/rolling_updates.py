@@ -130,7 +130,7 @@ def _take_out(context: Context, family: Family, plan: Service, state: ReplicaSta
     waiting = 0
     if state.gained:
         lives = (context.jobs.get(family.members.get(index, 0)) for index in state.out)
-        waiting = sum(each is not None and _is_idle(state, each) and each.submitted != context.utc for each in lives)
+        waiting = sum(live is not None and _is_idle(state, live) and live.submitted != context.utc for live in lives)
     room = plan.max_unavailable - len(state.out) - len(_stumbling(context, family, state))
     room += min(waiting, len(state.gained))
     lists = replica_index_of(context, family).lists
@@ -184,7 +184,7 @@ def why(context: Context, family: Family) -> str:
     """Return what an update waits for; empty: no update."""
     state = replicas.state_of(family)
     lives = members.of(context, family)
-    left = sum(1 for each in lives if each.template != family.template and each.index < family.job.tasks)
+    left = sum(1 for live in lives if live.template != family.template and live.index < family.job.tasks)
     if not left:
         return ""
     if family.held:

@@ -55,7 +55,7 @@ def status_of(context: Context, family: Family, index: int) -> ReplicaStatus:
     if member is None or member.ending:
         return ReplicaStatus.MISSING
     failures = family.state.failures.get(index, 0) if isinstance(family.state, ReplicaState) else 0
-    ready = any(each.ready_at is not None and not each.halted for each in member.attempts.values())
+    ready = any(attempt.ready_at is not None and not attempt.halted for attempt in member.attempts.values())
     if member.template == family.template:
         return ReplicaStatus.DONE if ready else ReplicaStatus.STUMBLING if failures else ReplicaStatus.NEW
     if ready:

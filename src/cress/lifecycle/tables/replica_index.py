@@ -35,7 +35,7 @@ class ReplicaIndex:
     def __init__(self, family: Family) -> None:
         self.template, self.tasks = family.template, family.job.tasks
         self.of: dict[int, ReplicaStatus] = {}
-        self.lists: dict[ReplicaStatus, list[int]] = {each: [] for each in ReplicaStatus}
+        self.lists: dict[ReplicaStatus, list[int]] = {status: [] for status in ReplicaStatus}
         self.changed: set[int] = {*range(self.tasks), *family.members}
 
     def set(self, index: int, status: ReplicaStatus) -> None:

@@ -52,7 +52,7 @@ def diff_groups(
         was, becomes = before.get(name, {}), after.get(name, {})
         values = tuple(
             ValueChange(keyword, was.get(keyword, ""), becomes.get(keyword, ""))
-            for keyword in (*was, *(each for each in becomes if each not in was))
+            for keyword in (*was, *(added for added in becomes if added not in was))
             if was.get(keyword, "") != becomes.get(keyword, "")
         )
         if name not in before:

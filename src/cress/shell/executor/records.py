@@ -103,7 +103,7 @@ def decode_records(data: bytes, version: int = VERSION) -> list[Record]:
         return _decode_records(data)
     values = _decode_values(data)
     for converters in CONVERTERS[version - 1 :]:
-        values = [converters[each[0]](each) if each and each[0] in converters else each for each in values]
+        values = [converters[record[0]](record) if record and record[0] in converters else record for record in values]
     return msgspec.convert(values, list[Record])
 
 

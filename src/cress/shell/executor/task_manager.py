@@ -614,7 +614,7 @@ class TaskManager:
 
 def _gone(devices: Sequence[Allocated]) -> str:
     """Return the sentence about devices that a task was allocated and that its node does not have."""
-    names = ", ".join(f"{each.kind} {each.id}" for each in devices)
+    names = ", ".join(f"{device.kind} {device.id}" for device in devices)
     return (
         f"task failed to start: device {names} is not there any more"
         if len(devices) == 1

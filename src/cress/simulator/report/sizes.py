@@ -44,8 +44,8 @@ def criteria_text(found: SizePlan) -> str:
     """The criteria as a sentence."""
     criteria, what = found.request.criteria, []
     if criteria.wait_p95 is not None:
-        each = {"group": " of each group", "type": " of each type of jobs"}.get(found.request.separate, "")
-        what.append(f"the 95th percentile of the waits{each} is at most {format_duration(criteria.wait_p95)}")
+        of_each = {"group": " of each group", "type": " of each type of jobs"}.get(found.request.separate, "")
+        what.append(f"the 95th percentile of the waits{of_each} is at most {format_duration(criteria.wait_p95)}")
     if criteria.missed is not None:
         what.append(f"at most {criteria.missed:.3g} of the deadlines are missed")
     if criteria.short is not None and found.plan.workload.until is not None:

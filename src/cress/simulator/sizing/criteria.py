@@ -86,7 +86,7 @@ def by_group(names: tuple[str, ...], group_of: np.ndarray[tuple[int], np.dtype[n
 
 def by_type(workload: Workload) -> tuple[JobSubset, ...]:
     """Services, databases, cron jobs, dags and other batch jobs, of which there are any."""
-    kinds = np.array([each.type.value for each in workload.templates])
+    kinds = np.array([template.type.value for template in workload.templates])
     index = np.zeros(len(workload), dtype=np.int64) if workload.template_index is None else workload.template_index
     kind = kinds[index].astype("U16")
     if workload.family_index is not None:
@@ -113,7 +113,7 @@ def figures_of(result: Result, subsets: tuple[JobSubset, ...]) -> Figures:
     short = day.short if day is not None else None
     return Figures(
         unfinished=int(stuck_in(run).sum()),
-        wait_p95=max((int(np.percentile(each, WAIT_PERCENTILE)) for each in waits if len(each)), default=0),
+        wait_p95=max((int(np.percentile(wait, WAIT_PERCENTILE)) for wait in waits if len(wait)), default=0),
         missed=result.analysis.deadlines.total.missed_share,
         short=0.0 if short is None else short.worst,
     )

@@ -81,7 +81,7 @@ class Proportional:
     def counts(self, size: int) -> dict[str, int]:
         """Round down, then one more of those that lost most by it."""
         exact = [Fraction(size * len(kind.nodes), self.given) for kind in self._kinds]
-        whole = [int(each) for each in exact]
+        whole = [int(fraction) for fraction in exact]
         order = sorted(range(len(whole)), key=lambda i: (whole[i] - exact[i], i))
         for i in order[: size - sum(whole)]:
             whole[i] += 1

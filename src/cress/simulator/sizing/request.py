@@ -94,7 +94,7 @@ class Comparison:
     @property
     def separate_size(self) -> int:
         """The nodes of all subsets together."""
-        return sum(each.size for each in self.subsets)
+        return sum(sized.size for sized in self.subsets)
 
     @property
     def fewer(self) -> float:

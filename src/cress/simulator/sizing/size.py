@@ -162,7 +162,7 @@ def compare(found: SizePlan, choice: PolicyChoice, progress: Progress | None = N
         for subset in found.subsets
     )
     everything = np.arange(len(found.plan.workload))
-    guess = sum(each.size for each in separate) or None
+    guess = sum(sized.size for sized in separate) or None
     shared = _size(found, choice, "", everything, progress, guess)
     if not separate:
         return Comparison(shared=shared)
@@ -194,7 +194,7 @@ def _size(
     trials: dict[int, Trial] = {}
     results: dict[int, Result] = {}
     failed: dict[int, Result] = {}
-    label = " ".join(each for each in (choice.label, subset) if each)
+    label = " ".join(word for word in (choice.label, subset) if word)
 
     def ready_for(size: int) -> Plan:
         cluster = scaling.cluster(size)
@@ -250,7 +250,7 @@ def _size(
         subset=subset,
         size=size,
         kinds=scaling.counts(size),
-        trials=tuple(trials[each] for each in sorted(trials)),
+        trials=tuple(trials[tried] for tried in sorted(trials)),
         workload=workload,
         positions=jobs,
         result=results[size] if size in results else simulate(size),
@@ -296,7 +296,7 @@ def fitted_groups(found: SizePlan, cluster: SimulatedCluster, *, alone: bool = F
         changed(
             group,
             quota=fitted(group.quota),
-            windows=tuple(changed(each, quota=fitted(each.quota)) for each in group.windows),
+            windows=tuple(changed(window, quota=fitted(window.quota)) for window in group.windows),
         )
         for group in groups
     )
@@ -322,7 +322,7 @@ def _first_guess(workload: Workload, scaling: Scaling) -> int:
     weights = run_time.astype(np.float64) * workload.tasks
     work = (np.array(workload.requests, dtype=np.float64)[workload.request_index] * weights[:, None]).sum(axis=0)
     given = np.array(workload.cluster.total(), dtype=np.float64) * max(1, long) / scaling.given
-    need = max((float(each / one) for each, one in zip(work, given, strict=True) if one), default=1.0)
+    need = max((float(needed / one) for needed, one in zip(work, given, strict=True) if one), default=1.0)
     return max(scaling.least, round(need / FIRST_LOAD))
 
 
