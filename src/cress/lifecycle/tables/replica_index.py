@@ -45,6 +45,8 @@ class StandingIndex:
             return
         if before is not None:
             there = self.lists[before]
-            del there[bisect_left(there, index)]
+            place = bisect_left(there, index)
+            assert there[place] == index, f"index {index} is not among those that are {before.value}"
+            del there[place]
         self.of[index] = stand
         insort(self.lists[stand], index)
