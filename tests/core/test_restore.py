@@ -64,7 +64,7 @@ def test_restored_at_any_moment_it_goes_on_alike() -> None:
     seen: Counter[str] = Counter()
 
     # Enough stories to come by everything that is listed below.
-    @fixed(10)
+    @fixed(12)
     # Only some groups with BackFill plan, and only one order of nodes rotates, so these come more often.
     @given(
         setting=st.one_of(

@@ -431,7 +431,7 @@ class Cycle(MakingRoom):
         what is foreseen for it binds others.
         """
         gate = self.gates.refused_without_room(job)
-        if gate is self.gates.kept_off and self._may_be_ahead(job, ahead, now):
+        if gate is self.gates.reserved_nodes and self._may_be_ahead(job, ahead, now):
             ahead.append(job)
         return gate is not None
 

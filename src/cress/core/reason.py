@@ -50,10 +50,10 @@ def _first_reason(core: Cycle, job: JobEntry) -> Veto:
         return veto
     if (veto := core.gates.veto(job)) is not None:
         return veto
-    if core.fit.copies_free(job.shape) < job.shape.size and (veto := core.gates.veto_without_room(job)) is not None:
-        return veto
     if job.group.visited != core.pass_number or job.foreseen.arrived == core.pass_number:
         return _unvisited(core, job)
+    if core.fit.copies_free(job.shape) < job.shape.size and (veto := core.gates.veto_without_room(job)) is not None:
+        return veto
     return (
         _behind(job)
         or reserved_ahead(core, job)

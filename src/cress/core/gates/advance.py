@@ -36,7 +36,7 @@ class Gaps(Gate[NoGap]):
         )
 
 
-class KeptOff(Gate[bool]):
+class ReservedNodes(Gate[bool]):
     """Advance reservations alone keep a unit from the nodes: it waits for their end, or for its own repetition."""
 
     def __init__(self, core: Books) -> None:

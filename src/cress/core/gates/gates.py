@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from cress.core.books import Books
-from cress.core.gates.advance import Gaps, KeptOff
+from cress.core.gates.advance import Gaps, ReservedNodes
 from cress.core.gates.balance import BalanceGate
 from cress.core.gates.gate import Gate
 from cress.core.gates.guarantees import OthersGuarantees
@@ -34,7 +34,7 @@ class Gates:
         self.due_alone = DueAlone()
         self.guarantees = OthersGuarantees(core)
         self.closed_nodes = ClosedNodes(core)
-        self.kept_off = KeptOff(core)
+        self.reserved_nodes = ReservedNodes(core)
         self.lasting: Row = (
             self.closed_nodes,
             Gaps(core),
@@ -44,7 +44,7 @@ class Gates:
             Bounds(core),
         )
         self.passing: Row = (self.due_alone, HeldToRights(core, self.must_cool), BalanceGate(core, self.pending))
-        self.without_room: Row = (self.guarantees, self.kept_off)
+        self.without_room: Row = (self.guarantees, self.reserved_nodes)
         # Those that can refuse anything in this decision, for which groups and what else, and in this pass.
         self._open_lasting: Row = self.lasting
         self._open_passing: Row = self.passing

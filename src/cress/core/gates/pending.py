@@ -31,9 +31,10 @@ class Pending:
         """Tell the balance how many wait for what."""
         balance, cluster = self._core.balance, self._core.cluster
         if balance.use_pending and cluster.node_count > 1 and (cluster.starved or balance.any_pending):
-            balance.set_pending(self._jobs_lacking())
+            balance.set_pending(self.jobs_lacking())
 
-    def _jobs_lacking(self) -> tuple[int, ...]:
+    def jobs_lacking(self) -> tuple[int, ...]:
+        """Return, per balanced dimension, the number of jobs that wait only for lack of it."""
         core = self._core
         counts = np.zeros(len(core.dimensions), np.int64)
         blocked = False
