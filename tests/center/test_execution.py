@@ -9,6 +9,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from cress.client.blocking.http import Http
 from cress.protocol.messages import EXEC_INPUT, Exec, ExecData, ExecInput, ExecOver, ExecSize
 from tests.center.program import PATIENCE, Center, Executor, eventually
 
@@ -67,6 +68,22 @@ def test_words_and_bytes_go_both_ways(center: Center) -> None:
         # Nothing more is said about a command that is over.
         center.submit()
         assert executor.launches()
+
+
+def test_the_client_makes_room_for_as_many_bytes_as_it_has_read(center: Center) -> None:
+    with center.executor() as executor, Http(center.address["url"], center.token) as http:
+        path, _ = begun(center, executor)
+        with http.exec(int(path.split("/")[3]), ["cat"]) as command:
+            begin = order(executor, Exec)
+            written = iter(command)
+            for number, data in enumerate((b"out", b"more", b"x" * 1000)):
+                executor.send(ExecData(id=begin.id, data=data, error=number == 1))
+                assert next(written) == (number == 1, data)
+            # Of the last piece it is said when the next one is asked for.
+            executor.send(ExecOver(id=begin.id, code=3))
+            assert next(written, None) is None
+            assert command.code == 3
+            assert [order(executor, ExecInput).taken for _ in range(2)] == [3, 4]
 
 
 def closed(person: ClientConnection) -> bool:

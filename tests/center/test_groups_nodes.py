@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from cress.center.process.clock import Clock, boottime
 from cress.protocol.messages import Refused, Welcome
-from tests.center.inside import Inside, inside
+from tests.center.inside import Inside, inside, until
 from tests.center.program import Center, eventually
 
 _TWO = "Name: news\nResourceQuota: 2\n\nName: web\nResourceQuota: 1\nUsers: alice\n"
@@ -77,6 +78,32 @@ def test_groups_show_their_quota_of_now_and_until_when(tmp_path: Path) -> None:
         assert (await center.get("/v1/groups"))["zone"] == "Asia/Shanghai"
 
     inside(tmp_path, story, zone="Asia/Shanghai")
+
+
+def test_a_group_that_was_preempted_is_shown_as_cooling_off_until_that_is_over(tmp_path: Path) -> None:
+    stands_at: int | None = None
+    clock = Clock(boottime=lambda: boottime() if stands_at is None else stands_at)
+    groups = "Name: taken\nResourceQuota: 1\n\nName: web\nResourceQuota: 1\n"
+
+    async def story(center: Inside) -> None:
+        nonlocal stands_at
+
+        async def cooling() -> list[str]:
+            return [group["name"] for group in (await center.get("/v1/groups"))["groups"] if group["cooling"]]
+
+        await center.join(cores=2)
+        await center.call("PUT", "/v1/groups", {"text": groups})
+        await center.started(await center.submit(group="taken", tasks=2, resource="<1, 1G>"))
+        assert await cooling() == []
+        await center.submit(group="web", resource="<1, 1G>")
+        taken = center.committer.machine.core.groups.by_name["taken"]
+        await until(lambda: taken.cools_until() > clock.now())
+        stands_at = taken.cools_until() - 1
+        assert await cooling() == ["taken"]
+        stands_at += 1
+        assert await cooling() == []
+
+    inside(tmp_path, story, clock=clock, options=("cooling=30s", "cooling_above_quota=30s"))
 
 
 def test_a_dry_run_changes_nothing(center: Center) -> None:

@@ -28,6 +28,8 @@ class Asked:
 class Server:
     """Answers every request with ``status`` and ``body``; ``cut``: hangs up in the middle of it.
 
+    The ``first`` answers are others: ``status``, ``body`` and ``cut`` of each.
+
     It proves that it knows ``token``, unless that is empty; ``sessions`` are those that it has begun.
     """
 
@@ -35,6 +37,7 @@ class Server:
     status: int = 200
     body: Any = field(default_factory=dict)
     cut: bool = False
+    first: list[tuple[int, Any, bool]] = field(default_factory=list)
     hold: threading.Event | None = None
     asked: list[Asked] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
@@ -74,6 +77,8 @@ def serving() -> Iterator[Server]:
             server.asked.append(Asked(f"{self.command} {self.path}", dict(self.headers), body))
             if server.hold is not None:
                 server.hold.wait(60)
+            if server.first:
+                server.status, server.body, server.cut = server.first.pop(0)
             content = server.content()
             self.send_response(server.status)
             self.send_header("Content-Length", str(len(content) + (1 if server.cut else 0)))

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.client.aio.handles import AsyncJobHandle
+from cress.client.aio.http import AsyncHttp
+from cress.client.aio.patient import AsyncPatientHttp
+from cress.client.errors import Unavailable
+from cress.client.retries import RetryBudget
 from cress.client.wire import Pieces
 from cress.protocol.logs import LogFrame, LogFrames, Shown, encode_frame
+from tests.client.server import Server, serving
 
 PARTS = st.lists(
     st.builds(
@@ -55,3 +64,50 @@ def test_who_goes_on_behind_the_last_piece_has_missed_nothing(parts: list[LogFra
         if part.data or part.gone:
             assert (pieces[-1].attempt, pieces[-1].end) == (part.attempt, part.end)
         assert b"".join(each for each in pieces if each.end == part.end or not part.gone).endswith(part.data)
+
+
+# --- connections ------------------------------------------------------------------------------------------------------
+
+STARTS = {"error": "it starts"}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as made:
+        yield made
+
+
+def output(server: Server, *, patience: float = 60) -> str:
+    """The output of job 7, by a client that knows the center already."""
+
+    async def main() -> str:
+        async with AsyncHttp(server.url, "secret") as http:
+            center = AsyncPatientHttp(http, RetryBudget(patience, met=True))
+            return await asyncio.wait_for(AsyncJobHandle(center, 7, "").output(), 6)
+
+    return asyncio.run(main())
+
+
+def test_a_log_is_read_on_from_where_the_connection_broke_off(server: Server) -> None:
+    server.first = [
+        (503, STARTS, False),
+        (200, encode_frame(LogFrame(1, 0, b"one\n")), True),
+        (200, encode_frame(LogFrame(1, 4, b"two\n")), True),
+        (200, encode_frame(LogFrame(1, 8, b"three\n")), False),
+    ]
+    assert output(server) == "one\ntwo\nthree\n"
+    assert ["offset=4" in asked.line for asked in server.asked] == [False, False, True, False]
+    assert "offset=8" in server.asked[-1].line
+
+
+def test_a_center_that_is_away_for_longer_than_the_patience_ends_the_reading_of_a_log(server: Server) -> None:
+    server.status, server.body = 503, STARTS
+    with pytest.raises(Unavailable):
+        output(server, patience=0.2)
+    assert 2 <= len(server.asked) <= 4
+
+
+def test_so_it_does_in_the_middle_of_a_log(server: Server) -> None:
+    server.first = [(200, encode_frame(LogFrame(1, 0, b"one\n")), True), (503, STARTS, False)]
+    with pytest.raises(Unavailable):
+        output(server, patience=0.2)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from cress.lifecycle.families.services import MOST_AT_ONCE
-from cress.lifecycle.inputs import Input, NodeJoined, Reported, Scale, Submit
+from cress.lifecycle.inputs import Input, NodeJoined, Reported, Restarted, Scale, Submit
 from cress.lifecycle.machine import BUDGET, Machine
 from cress.model.errors import NotAccepted
 from cress.model.events import NodeCordoned
@@ -74,8 +74,10 @@ def test_many_tasks_are_placed_in_several_steps() -> None:
 
 def loop_of(limits: CommitLimits | None = None) -> CommitLoop:
     loop = CommitLoop(lambda _: None, lambda _now, _utc: b"", limits)
+    machine = Machine(DIMENSIONS, Options())
+    machine.step(0, UTC_AT_START, (Restarted(epoch=1),))
     opened = Opened(
-        machine=Machine(DIMENSIONS, Options()),
+        machine=machine,
         events=Events(),
         records=[],
         number=0,

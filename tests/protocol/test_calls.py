@@ -29,6 +29,14 @@ ONCE = {
     "POST /v1/join-tokens",
     "POST /v1/secret-key/rotate",
 }
+# The center takes one of these once for each key, however often it comes.
+KEYED = {
+    "POST /v1/jobs",
+    "POST /v1/jobs/{id}/resume",
+    "POST /v1/leases",
+    "POST /v1/leases/{id}/tasks",
+    "POST /v1/leases/{id}/grow",
+}
 
 
 def test_a_call_is_one_row() -> None:
@@ -46,8 +54,12 @@ def test_what_must_not_be_sent_twice_says_so() -> None:
     assert {f"{row.method} {row.path}" for row in CALLS if not row.again} == ONCE
     for row in CALLS:
         assert row.again or row.method != "GET", row.path
-        # A key makes a repetition harmless: the center takes the same call once.
-        assert not row.keyed or row.method == "POST", row.path
+        # A call that makes something would make it twice, but for its key.
+        assert row.keyed or not (row.makes and row.again), row.path
+
+
+def test_what_is_taken_once_for_each_key_says_so() -> None:
+    assert {f"{row.method} {row.path}" for row in CALLS if row.keyed} == KEYED
 
 
 @pytest.mark.parametrize("row", CALLS, ids=lambda row: f"{row.method} {row.path}")

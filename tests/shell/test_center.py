@@ -265,6 +265,7 @@ def test_a_step_whose_callers_were_refused_at_a_pause_is_not_stored(center: Cent
         center.loop.show(center.opened())
         assert isinstance(whole(slices), Wait)
         assert not center.loop.committed()
+        center.epoch += 1
         center.loop.began(center.opened())
     assert paused > 5
 

@@ -157,6 +157,8 @@ class Context:
 
     def enter(self, job: LiveJob) -> None:
         """Enter a job among those that live."""
+        assert job.job.id not in self.jobs, f"there are two jobs {job.job.id}"
+        assert 0 < job.job.id <= self.next_job, f"job {job.job.id} is beyond the next id, {self.next_job}"
         self.jobs[job.job.id] = job
         if job.job.is_lease:
             self.leases[job.job.id] = job
@@ -173,6 +175,7 @@ class Context:
     def link(self, attempt: LiveAttempt) -> None:
         """Enter an attempt in the indices by job and by node."""
         job = self.jobs[attempt.job]
+        assert job.waiting > 0, f"attempt {attempt.id} is of job {attempt.job}, of which no task waits"
         job.attempts[attempt.id] = attempt
         self.attempts_on.setdefault(attempt.node, {})[attempt.id] = attempt
 

@@ -127,6 +127,7 @@ class Machine(Context):
         At a pause everything may be read: what has ended so far is in ``out``. Nothing may change the machine before
         the step is over.
         """
+        assert now >= self.now, f"the machine's clock goes back by {self.now - now} µs"
         self.now, self.utc = now, utc
         self.out = out = StepResult()
         self.unsettled, self.noticed, self.told = Unsettled(), Noticed(), []

@@ -30,7 +30,7 @@ def group_view(committer: Committer, group: GroupState, waiting: int, priority: 
         running=len(group.attempts),
         waiting=waiting,
         priority=priority,
-        cooling=group.kept.preempted_at is not None and committer.clock.now() < group.cools_until(),
+        cooling=committer.clock.now() < group.cools_until(),
         jobs=committer.machine.group_load.of(group.name),
         running_jobs=len({attempt.job.job.counted_as for attempt in group.attempts.values()}),
         **_of_any(committer, group),

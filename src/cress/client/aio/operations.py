@@ -19,6 +19,7 @@ from cress.client.waiting import Waiting, because
 from cress.model.records import OVER_WORDS
 from cress.protocol.cluster_views import NodeView
 from cress.protocol.job_views import AppliedJob, AttemptView, JobView, Submitted, TaskView
+from cress.protocol.logs import Piece
 from cress.protocol.queries import JobsQuery, TasksQuery
 
 # The center answers as soon as a job is over. Seconds.
@@ -291,20 +292,12 @@ async def _lines_of(
 ) -> AsyncGenerator[str, None]:
     offset, begun = 0, b""
     while True:
-        try:
-            call = _log(id, task, stream, offset, attempt, follow=follow)
-            async with aclosing(center.read(call, follow=follow)) as pieces:
-                async for piece in pieces:
-                    offset = piece.end
-                    *whole, begun = (begun + piece).split(b"\n")
-                    for line in whole:
-                        yield line.decode(errors="replace")
-        except ClientError as error:
-            if not error.passing:
-                raise
-            # It broke off in the middle; whether the center is away for too long is said by the next reading.
-            await sleep(SOON)
-            continue
+        async with aclosing(_pieces(id, task, stream, offset, attempt, center, follow=follow)) as pieces:
+            async for piece in pieces:
+                offset = piece.end
+                *whole, begun = (begun + piece).split(b"\n")
+                for line in whole:
+                    yield line.decode(errors="replace")
         # A center that stops ends the answer too.
         view = await center.ask(calls.task(id, task))
         ended = any(shown.id == attempt and shown.outcome != "running" for shown in view.attempts)
@@ -313,6 +306,27 @@ async def _lines_of(
         await sleep(SOON)
     if begun:
         yield begun.decode(errors="replace")
+
+
+async def _pieces(
+    id: int, task: int, stream: str, offset: int, attempt: int | None, center: AsyncPatientHttp, *, follow: bool
+) -> AsyncGenerator[Piece, None]:
+    """Yield a log from byte ``offset`` on, over as many connections as it takes. Raises ClientError."""
+    broken = True
+    while broken:
+        begun = broken = False
+        try:
+            call = _log(id, task, stream, offset, attempt, follow=follow)
+            async with aclosing(center.read(call, follow=follow)) as pieces:
+                async for piece in pieces:
+                    begun, offset = True, piece.end
+                    yield piece
+        except ClientError as error:
+            # ``center`` has tried the beginning for as long as its patience lasts: an error there is final.
+            if not begun or not error.passing:
+                raise
+            broken = True
+            await sleep(SOON)
 
 
 # Running tasks among which a ready one is sought.
@@ -332,18 +346,8 @@ async def running_task(id: int, center: AsyncPatientHttp) -> int:
 
 async def output(id: int, task: int, stream: str, attempt: int | None, center: AsyncPatientHttp) -> str:
     """All that a task has written so far, as a text."""
-    found: list[bytes] = []
-    offset = 0
-    while True:
-        try:
-            call = _log(id, task, stream, offset, attempt, follow=False)
-            async with aclosing(center.read(call, follow=False)) as pieces:
-                async for piece in pieces:
-                    found.append(piece)
-                    offset = piece.end
-        except ClientError as error:
-            if not error.passing:
-                raise
-            await sleep(SOON)
-            continue
-        return b"".join(found).decode(errors="replace")
+    written = bytearray()
+    async with aclosing(_pieces(id, task, stream, 0, attempt, center, follow=False)) as pieces:
+        async for piece in pieces:
+            written += piece
+    return written.decode(errors="replace")

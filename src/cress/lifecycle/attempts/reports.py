@@ -73,6 +73,7 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
             stopping=stopping,
             elsewhere=report.cause is Cause.NOT_STARTED and start_failures.elsewhere(context, attempt),
         )
+    assert not (judgement.again and job.ending), f"a task of job {job.job.id}, which ends, is tried again"
     context.remove(attempt)
     _count(job, attempt, judgement, report)
     if job.kept is not None:

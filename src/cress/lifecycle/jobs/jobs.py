@@ -86,6 +86,7 @@ def maybe_over(context: Context, job: LiveJob) -> None:
     number = job.job.id
     if job.attempts or job.over < job.job.tasks or number not in context.jobs:
         return
+    assert job.over == job.job.tasks, f"{job.over} tasks of job {number} are over, of {job.job.tasks}"
     context.leave(job)
     record = record_of(job, context.utc)
     deadlines.ended(context, job.job, record)
@@ -99,6 +100,7 @@ def maybe_over(context: Context, job: LiveJob) -> None:
 
 def remember(context: Context, number: int, state: JobState) -> None:
     """Remember the end of a job, which the shell may not know for a moment."""
+    assert number not in context.ended, f"job {number} ends twice"
     context.ended[number] = (state, context.now)
 
 

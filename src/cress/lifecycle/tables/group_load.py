@@ -37,6 +37,7 @@ class GroupLoad:
         group = job.group or DEFAULT_GROUP
         self._groups[group] += number
         self._users[group, job.user] += number
+        assert self._users[group, job.user] >= 0, f"a job of {job.user} in group {group} ends that was not counted"
         if not self._users[group, job.user]:
             del self._users[group, job.user]
         if not self._groups[group]:

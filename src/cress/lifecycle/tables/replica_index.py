@@ -45,6 +45,8 @@ class ReplicaIndex:
             return
         if before is not None:
             there = self.lists[before]
-            del there[bisect_left(there, index)]
+            place = bisect_left(there, index)
+            assert there[place] == index, f"index {index} is not among those that are {before.value}"
+            del there[place]
         self.of[index] = status
         insort(self.lists[status], index)

@@ -104,5 +104,6 @@ def place(tables: Tables, start: Start, utc: int) -> LiveAttempt:
         chosen=start.chosen,
         kept=start.kept,
     )
+    assert start.attempt not in tables.attempts, f"attempt {start.attempt} is placed twice"
     tables.attempts.put(start.attempt, attempt)
     return attempt

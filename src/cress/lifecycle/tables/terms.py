@@ -54,6 +54,8 @@ class Terms:
         """The nodes whose tasks are lost by now; each is named once, the longest away first."""
         names = self._lost_at.take(now)
         for name in names:
+            # Before that its tasks may still run, and would run twice.
+            assert self.granted.get(name, 0) <= now, f"node {name} is lost before its term ends"
             self.forget(name)
         return names
 

@@ -34,6 +34,7 @@ class UserLoad:
         load[0] -= 1
         load[1] -= job.tasks
         if not load[0]:
+            assert load[1] == 0, f"{job.user} has no jobs, and {load[1]} tasks"
             del self._load[job.user]
 
     def check(self, jobs: Iterable[Job], most_jobs: int, most_tasks: int) -> None:

@@ -356,6 +356,7 @@ class CommitLoop:
 
     def _step(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[StepResult]:
         """Make a step; at each pause readers find what has ended so far among what is uncommitted."""
+        assert not self._ahead, "a step begins before the one before it is stored"
         self.uncommitted = Uncommitted()
         self._ahead = True
         work = self.machine.stepping(now, utc, inputs)
@@ -380,6 +381,7 @@ class CommitLoop:
         self._log_size += done.size
         self._log_count += 1
         effects = self._effects(done.calls, done.inputs, done.step)
+        assert not done.events or done.events[0].number == self.events.last + 1, "events are left out, or told twice"
         self.events.add(done.events)
         self._notes = []
         for run in done.runs:
@@ -408,6 +410,8 @@ class CommitLoop:
     def _orders(self, step: StepResult) -> list[Send]:
         if not (step.launches or step.halts):
             return []
+        # Executors would take the order for one of another center.
+        assert self.epoch == self.machine.epoch, f"an order of epoch {self.epoch} follows from {self.machine.epoch}"
         return orders(
             self.epoch, step.launches, step.halts, sessions=self.joined, nodes=self.machine.nodes, run_of=self.run_of
         )
@@ -536,6 +540,7 @@ class CommitLoop:
         Executors that were connected before register anew. In the new state their terms have begun again, so what was
         granted meanwhile is covered.
         """
+        assert opened.epoch > self.epoch, f"epoch {opened.epoch} begins after {self.epoch}"
         self.restored(opened.machine)
         self.events = opened.events
         self.epoch = opened.epoch

@@ -298,6 +298,8 @@ class Sessions:
         if not session.terms:
             return 0
         options = self.loop.machine.core.options
+        # 0 would mean that there is no term: nothing would ever be stopped.
+        assert options.term > options.term_margin, "a term ends before it begins"
         session.granted = max(session.granted, now + options.term)
         return options.term - options.term_margin
 

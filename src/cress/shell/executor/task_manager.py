@@ -392,6 +392,8 @@ class TaskManager:
             if self.tasks.get(task.attempt) is not task:
                 continue
             most -= 1
+            # What the journal does not know would run on unseen after a crash of the supervisor, and run twice.
+            assert task.attempt in self.known.running, f"attempt {task.attempt} starts without a durable intent"
             try:
                 task.pid = self.driver.spawn(task)
             except StartError as error:
@@ -473,6 +475,7 @@ class TaskManager:
                 self.driver.write([Epoch(epoch)])
             except OSError:
                 self.driver.note(Epoch(epoch))
+        assert self.known.epoch == epoch, f"an order of epoch {epoch} is obeyed in epoch {self.known.epoch}"
         return True
 
     def _watch_term(self) -> None:
@@ -594,6 +597,7 @@ class TaskManager:
         *,
         port: int = 0,
     ) -> None:
+        assert attempt not in self.tasks, f"attempt {attempt} is reported as ended while it is under way"
         report = Ended(
             attempt=attempt,
             cause=cause,
