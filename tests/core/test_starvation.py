@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Preempt, Start
 from cress.model.events import Outcome
+from cress.model.job import JobType
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
 from tests.examples import examples
@@ -242,6 +243,56 @@ def test_every_unit_within_its_quota_starts_within_the_bound(
         assert story.started[unit.name] - at <= (ahead + 1) * (20 + longest), unit.name
     # Who was due is not stopped at once by the next one of its group.
     assert all(ran >= 20 for ran in story.due_ran)
+
+
+@pytest.mark.parametrize("behind", ["reserve", "quota_only"])
+@pytest.mark.parametrize("within", ["off", "lower_priority"])
+@LIMITED
+def test_streams_of_small_jobs_in_all_groups_leave_a_node_to_a_wide_job_of_the_size_of_its_quota(
+    behind: str, within: str, limited: bool
+) -> None:
+    """One small job of each group ran on either node: the wide one was beyond its quota whenever a node was empty."""
+    world = World(
+        group("a", 2),
+        group("b", 2, "Capacity"),
+        nodes=nodes(2, cpu=2),
+        check=False,
+        behind_blocked=behind,
+        preempt_within=within,
+        drain_after=20 * SECOND,
+    )
+    wide = job("wide").cpu(2).group("b").user("zoe").limit(40)
+    small = [each for name in "ab" for each in stream(name, 100, 2, 5, limited=limited)]
+    story = play(world, [*small, (2, wide, 40)])
+    assert story.started["wide"] <= 2 + 20 + 2 * 5
+
+
+def beside_a_due_unit(own: JobBuilder, *jobs: JobBuilder) -> World:
+    """A unit of four cores, due in a group with a quota of four, and jobs that come later; the one node that is large
+    enough is in use for 100 s, and what its group runs leaves too little of the quota.
+    """
+    world = World(
+        group("a", 4),
+        group("b", 4, "Capacity"),
+        nodes=[node("large").cpu(4), *nodes(3, cpu=1)],
+        drain_after=20 * SECOND,
+    )
+    world.run(own.group("b").user("own"), job("theirs").cpu(4).group("a").limit(100))
+    world.submit(job("wide").cpu(4).group("b").limit(40), job("waits").cpu(2).group("a").limit(100)).decide()
+    world.wait(20).decide()
+    world.submit(*(each.group("b").user(each.name) for each in jobs)).decide()
+    return world
+
+
+def test_beside_a_due_unit_jobs_of_its_group_start_that_end_before_it_comes_within_the_quota() -> None:
+    world = beside_a_due_unit(job("own").limit(100), job("longer").limit(81), job("shorter").limit(80))
+    assert world.jobs_running() == ["own", "shorter", "theirs"]
+    assert world.why("longer") == "job 5 fits, but would delay job 3 of group b"
+
+
+def test_nothing_is_kept_of_a_quota_for_a_unit_that_services_of_its_group_leave_too_little() -> None:
+    world = beside_a_due_unit(job("own").type(JobType.SERVICE), job("longer").limit(200))
+    assert world.jobs_running() == ["longer", "own", "theirs"]
 
 
 @pytest.mark.parametrize("at", [306, 400, 500])

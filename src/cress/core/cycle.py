@@ -140,6 +140,7 @@ class Cycle(MakingRoom):
         ahead = Ahead()
         self.pass_number += 1
         self._guarantees = Guarantees(self.groups, self.cluster)
+        self.kept_quota.forget()
         self._follow_heads(ahead)
         for group in self.groups:
             cools = group.kept.preempted_at is not None and self.must_cool(group)
@@ -319,15 +320,12 @@ class Cycle(MakingRoom):
             group = job.group
             if self.fit.waits_for_node(job.shape) or self._passed_over(job, now) or self._is_forbidden(job):
                 continue
-            if not self.is_within_quota(job):
-                # Of the group of a unit that is as large as its quota only that unit is served: others would take the
-                # room again and again for which it waits. Where quotas name kinds, its group may be owed another kind.
-                alone = group.kinds is None and may_be_within_quota(job, self.cluster)
-                self._only = job if alone else None
-                decided = self._serve_owed(ahead, [], now)
-                self._only = None
-                if decided:
-                    return True
+            # Only others take from a group what it has beyond its quota. Where quotas name kinds of nodes, it may be
+            # owed another kind.
+            if group.jobs < len(self.jobs) and group.kinds is None and may_be_within_quota(job, self.cluster):
+                self.kept_quota.keep_for(job, now)
+            if not self.is_within_quota(job) and self._serve_owed(ahead, [], now):
+                return True
             if not group.policy.plans:
                 self._due_starts = True
                 started = self._try(job, ahead, now)
@@ -342,7 +340,7 @@ class Cycle(MakingRoom):
         """Return whether a unit may have a planned start: within the bounds of its groups, and unless it has room now
         not forbidden.
         """
-        if not self._is_within_bounds(job):
+        if not self._is_within_bounds(job) or self.kept_quota.is_kept_from(job):
             return False
         return not self._is_forbidden(job) or self.fit.copies_free(job.shape) >= job.shape.size
 
@@ -377,6 +375,7 @@ class Cycle(MakingRoom):
             return False
         asks = head.shape.match is not None
         limited = group.limited or group.held_to is not Rights.ANY or bool(group.counters) or self._fits_in_no_gap(head)
+        limited = limited or self.kept_quota.group is group
         free: Iterator[JobEntry] | None = None
         if self._gate or policy.limits_users or limited or (asks and not self.fit.within_reach(head.shape)):
             free = self._free(group, now)

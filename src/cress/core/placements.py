@@ -14,6 +14,7 @@ from cress.core.fragments.search import FragmentPlace, may_use, own_room, rest_o
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.future.together import RoomAt
 from cress.core.groups.guarantees import Guarantees, charge_of_tasks
+from cress.core.groups.kept_quota import KeptQuota
 from cress.core.groups.lenders import Taker, takers_of
 from cress.core.groups.limits import Bound, kept_for_others, over_max
 from cress.core.groups.policies.queue import MOST_PENDING
@@ -68,8 +69,8 @@ class Placements(Ledger):
         self._due_starts = False
         self._quota_only = options.behind_blocked == "quota_only"
         self._gate = options.balance_gate == "on"
-        # The due unit of whose group no other one is offered at this step.
-        self._only: JobEntry | None = None
+        # What is kept of its group's quota for the due unit in this pass.
+        self.kept_quota = KeptQuota(self.cluster)
         # What groups are guaranteed at this step of a pass; ``None`` between decisions, when anything may change.
         self._guarantees: Guarantees | None = None
 
@@ -416,7 +417,7 @@ class Placements(Ledger):
 
     def _passed_over(self, job: JobEntry, now: int) -> bool:
         group = job.group
-        if self._only is not None and group is self._only.group and job is not self._only:
+        if self.kept_quota.is_kept_from(job):
             group.policy.spared = True
             return True
         waits_for = self._waits_for_other(job)
