@@ -267,32 +267,55 @@ def test_streams_of_small_jobs_in_all_groups_leave_a_node_to_a_wide_job_of_the_s
     assert story.started["wide"] <= 2 + 20 + 2 * 5
 
 
-def beside_a_due_unit(own: JobBuilder, *jobs: JobBuilder) -> World:
-    """A unit of four cores, due in a group with a quota of four, and jobs that come later; the one node that is large
-    enough is in use for 100 s, and what its group runs leaves too little of the quota.
+def beside_a_due_unit(own: list[JobBuilder], *jobs: JobBuilder, policy: str = "Capacity", **options: str) -> World:
+    """A unit of four cores, due in a group with a quota of four, and jobs that come later, of users that go first; the
+    one node that is large enough is in use for 100 s, and what its group runs leaves too little of the quota.
     """
     world = World(
         group("a", 4),
-        group("b", 4, "Capacity"),
-        nodes=[node("large").cpu(4), *nodes(3, cpu=1)],
+        group("b", 4, policy),
+        nodes=[node("large").cpu(4), *nodes(4, cpu=1)],
         drain_after=20 * SECOND,
+        **options,
     )
-    world.run(own.group("b").user("own"), job("theirs").cpu(4).group("a").limit(100))
-    world.submit(job("wide").cpu(4).group("b").limit(40), job("waits").cpu(2).group("a").limit(100)).decide()
+    world.run(*(each.group("b").user("own") for each in own), job("theirs").cpu(4).group("a").limit(100))
+    wide = job("wide").cpu(4).group("b").user("zoe").limit(40)
+    world.submit(wide, job("waits").cpu(2).group("a").limit(100)).decide()
     world.wait(20).decide()
-    world.submit(*(each.group("b").user(each.name) for each in jobs)).decide()
+    world.submit(*(each.group("b").user(f"ann {each.name}") for each in jobs)).decide()
     return world
 
 
-def test_beside_a_due_unit_jobs_of_its_group_start_that_end_before_it_comes_within_the_quota() -> None:
-    world = beside_a_due_unit(job("own").limit(100), job("longer").limit(81), job("shorter").limit(80))
-    assert world.jobs_running() == ["own", "shorter", "theirs"]
-    assert world.why("longer") == "job 5 fits, but would delay job 3 of group b"
+@pytest.mark.parametrize(
+    ("policy", "options"), [("Capacity", {}), ("BackFill", {}), ("BackFill", {"backfill": "conservative"})]
+)
+def test_beside_a_due_unit_jobs_of_its_group_start_that_end_before_it_comes_within_the_quota(
+    policy: str, options: dict[str, str]
+) -> None:
+    own = [job("own 1").limit(60), job("own 2").limit(100)]
+    world = beside_a_due_unit(own, job("longer").limit(81), job("shorter").limit(80), policy=policy, **options)
+    assert world.jobs_running() == ["own 1", "own 2", "shorter", "theirs"]
+    assert world.why("longer") == "job 6 fits, but would delay job 4 of group b"
 
 
 def test_nothing_is_kept_of_a_quota_for_a_unit_that_services_of_its_group_leave_too_little() -> None:
-    world = beside_a_due_unit(job("own").type(JobType.SERVICE), job("longer").limit(200))
+    world = beside_a_due_unit([job("own").type(JobType.SERVICE)], job("longer"))
     assert world.jobs_running() == ["longer", "own", "theirs"]
+
+
+def test_a_group_keeps_its_quota_for_a_due_unit_at_moments_when_no_other_group_has_a_job_that_waits() -> None:
+    """Nodes were drained for the gang, its own group started beside them, and then the other one on them."""
+    world = World(
+        group("a", 8, "BackFill"),
+        group("b", 8, "Capacity"),
+        nodes=nodes(4, cpu=4),
+        check=False,
+        behind_blocked="quota_only",
+        drain_after=20 * SECOND,
+    )
+    gang = job("gang").cpu(2).tasks(3).gang().group("b").user("zoe").limit(40)
+    small = [each for name, every in (("a", 2), ("b", 1)) for each in stream(name, 150, every, 16, limited=False)]
+    assert play(world, [*small, (31, gang, 40)]).started["gang"] <= 31 + 20 + 2 * 16
 
 
 @pytest.mark.parametrize("at", [306, 400, 500])
