@@ -267,7 +267,9 @@ def test_streams_of_small_jobs_in_all_groups_leave_a_node_to_a_wide_job_of_the_s
     assert story.started["wide"] <= 2 + 20 + 2 * 5
 
 
-def beside_a_due_unit(own: list[JobBuilder], *jobs: JobBuilder, policy: str = "Capacity", **options: str) -> World:
+def beside_a_due_unit(
+    own: list[JobBuilder], *jobs: JobBuilder, policy: str = "Capacity", backfill: str = "easy"
+) -> World:
     """A unit of four cores, due in a group with a quota of four, and jobs that come later, of users that go first; the
     one node that is large enough is in use for 100 s, and what its group runs leaves too little of the quota.
     """
@@ -276,7 +278,7 @@ def beside_a_due_unit(own: list[JobBuilder], *jobs: JobBuilder, policy: str = "C
         group("b", 4, policy),
         nodes=[node("large").cpu(4), *nodes(4, cpu=1)],
         drain_after=20 * SECOND,
-        **options,
+        backfill=backfill,
     )
     world.run(*(each.group("b").user("own") for each in own), job("theirs").cpu(4).group("a").limit(100))
     wide = job("wide").cpu(4).group("b").user("zoe").limit(40)
@@ -287,13 +289,13 @@ def beside_a_due_unit(own: list[JobBuilder], *jobs: JobBuilder, policy: str = "C
 
 
 @pytest.mark.parametrize(
-    ("policy", "options"), [("Capacity", {}), ("BackFill", {}), ("BackFill", {"backfill": "conservative"})]
+    ("policy", "backfill"), [("Capacity", "easy"), ("BackFill", "easy"), ("BackFill", "conservative")]
 )
 def test_beside_a_due_unit_jobs_of_its_group_start_that_end_before_it_comes_within_the_quota(
-    policy: str, options: dict[str, str]
+    policy: str, backfill: str
 ) -> None:
     own = [job("own 1").limit(60), job("own 2").limit(100)]
-    world = beside_a_due_unit(own, job("longer").limit(81), job("shorter").limit(80), policy=policy, **options)
+    world = beside_a_due_unit(own, job("longer").limit(81), job("shorter").limit(80), policy=policy, backfill=backfill)
     assert world.jobs_running() == ["own 1", "own 2", "shorter", "theirs"]
     assert world.why("longer") == "job 6 fits, but would delay job 4 of group b"
 
