@@ -322,15 +322,12 @@ class Cycle(MakingRoom):
             gates = self.gates
             if self._passed_over(job) or gates.guarantees.find(job) is not None:
                 continue
-            if not is_within_quota(self, job):
-                # Of the group of a unit that is as large as its quota only that unit is served: others would take the
-                # room again and again for which it waits. Where quotas name kinds, its group may be owed another kind.
-                alone = group.kinds is None and may_be_within_quota(job, self.cluster)
-                gates.due_alone.only = job if alone else None
-                decided = self._serve_owed(ahead, [], now)
-                gates.due_alone.only = None
-                if decided:
-                    return True
+            # Only others take from a group what it has beyond its quota. Where quotas name kinds of nodes, it may be
+            # owed another kind.
+            if group.jobs < len(self.jobs) and group.kinds is None and may_be_within_quota(job, self.cluster):
+                gates.keep_quota_for(job)
+            if not is_within_quota(self, job) and self._serve_owed(ahead, [], now):
+                return True
             if not group.policy.plans:
                 self._due_starts = True
                 started = self._try(job, ahead, now)

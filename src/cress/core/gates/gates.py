@@ -10,10 +10,11 @@ from cress.core.gates.advance import Gaps, ReservedNodes
 from cress.core.gates.balance import BalanceGate
 from cress.core.gates.gate import Gate
 from cress.core.gates.guarantees import OthersGuarantees
+from cress.core.gates.kept_quota import KeptQuota
 from cress.core.gates.limits import Bounds, RunningLimits, UserLimit
 from cress.core.gates.nodes import Clauses, ClosedNodes
 from cress.core.gates.pending import Pending
-from cress.core.gates.rights import DueAlone, HeldToRights, is_cooling, is_within_rights
+from cress.core.gates.rights import HeldToRights, is_cooling, is_within_rights
 from cress.core.jobs import GroupState, JobEntry, Rights
 from cress.core.placing.vetoes import Veto
 
@@ -31,7 +32,7 @@ class Gates:
         self._core = core
         user_limit = UserLimit(core)
         self.pending = Pending(core, user_limit)
-        self.due_alone = DueAlone()
+        self.kept_quota = KeptQuota(core)
         self.guarantees = OthersGuarantees(core)
         self.closed_nodes = ClosedNodes(core)
         self.reserved_nodes = ReservedNodes(core)
@@ -43,7 +44,7 @@ class Gates:
             user_limit,
             Bounds(core),
         )
-        self.passing: Row = (self.due_alone, HeldToRights(core, self.must_cool), BalanceGate(core, self.pending))
+        self.passing: Row = (HeldToRights(core, self.must_cool), BalanceGate(core, self.pending))
         self.without_room: Row = (self.guarantees, self.reserved_nodes)
         # Those that can refuse anything in this decision, for which groups and what else, and in this pass.
         self._open_lasting: Row = self.lasting
@@ -64,15 +65,22 @@ class Gates:
             )
 
     def begin_pass(self, *, several: bool) -> None:
-        """Leave out what holds between groups, unless several of them wait."""
+        """Leave out what holds between groups, unless several of them wait; no quota is kept yet."""
+        self.kept_quota.forget()
         passing = self._open_passing
         if not several:
             passing = tuple([gate for gate in passing if not gate.between_groups])
         self._open = self._open_lasting + passing
 
+    def keep_quota_for(self, due: JobEntry) -> None:
+        """Let the group of a due unit keep its quota for it until this pass ends."""
+        self.kept_quota.keep_for(due)
+        self._open = (self.kept_quota, *self._open)
+
     def rest(self) -> None:
         """End the decision: until the next one anything may change."""
         self.guarantees.rest()
+        self.kept_quota.forget()
 
     def must_cool(self, group: GroupState) -> bool:
         """Return whether a group that was preempted takes no part beyond its quota: while a unit of another one waits

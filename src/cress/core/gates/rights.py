@@ -95,25 +95,3 @@ class HeldToRights(Gate[Rights]):
         return msgspec.structs.replace(
             super().veto(job, found), until=group.cools_until(), preempted_for=group.kept.preempted_for
         )
-
-
-class DueAlone(Gate[JobEntry]):
-    """A due unit as large as the quota of its group is served alone of that group: others would take the room again and
-    again for which it waits.
-    """
-
-    of_owner = True
-    between_groups = True
-
-    def __init__(self) -> None:
-        self.only: JobEntry | None = None
-
-    def find(self, job: JobEntry) -> JobEntry | None:
-        only = self.only
-        return only if only is not None and job.group is only.group and job is not only else None
-
-    def kind(self, found: JobEntry) -> Verdict:
-        return Verdict.BEHIND
-
-    def veto(self, job: JobEntry, found: JobEntry) -> Veto:
-        return msgspec.structs.replace(super().veto(job, found), behind=found.job.id, behind_group=found.group.name)
