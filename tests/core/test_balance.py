@@ -243,7 +243,7 @@ def test_at_most_so_many_jobs_of_a_queue_count(policy: str) -> None:
         world.cancel(name)
     world.decide()
     assert lacking(world) == {"cpu": MOST_PENDING}
-    assert world.core.clone()._jobs_lacking() == world.core.gates.pending.jobs_lacking()
+    assert world.core.clone().gates.pending.jobs_lacking() == world.core.gates.pending.jobs_lacking()
     for name in names[1:80:2]:
         world.cancel(name)
     world.decide()
