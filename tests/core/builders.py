@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from cress.core.diagnostics.explain import sentence
+from cress.core.diagnostics.sentences import sentence
 from cress.core.jobs import GroupState
 from cress.core.placing.vetoes import Veto
 from cress.core.scheduler import Scheduler

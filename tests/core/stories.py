@@ -15,7 +15,7 @@ from random import Random
 import msgspec
 
 from cress.core.advance.choice import find
-from cress.core.diagnostics.invariants import INVARIANTS
+from cress.core.invariants import INVARIANTS
 from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
 from cress.core.tables.devices import device_use

@@ -189,7 +189,7 @@ def test_with_one_dimension_everything_is_balanced() -> None:
 
 def lacking(world: World) -> dict[str, int]:
     """B's r_i by dimension, where it is not 0."""
-    counts = zip(world.core.cluster.balanced, world.core._jobs_lacking(), strict=True)
+    counts = zip(world.core.cluster.balanced, world.core.gates.pending.jobs_lacking(), strict=True)
     return {name: count for name, count in counts if count}
 
 
@@ -243,7 +243,7 @@ def test_at_most_so_many_jobs_of_a_queue_count(policy: str) -> None:
         world.cancel(name)
     world.decide()
     assert lacking(world) == {"cpu": MOST_PENDING}
-    assert world.core.clone()._jobs_lacking() == world.core._jobs_lacking()
+    assert world.core.clone().gates.pending.jobs_lacking() == world.core.gates.pending.jobs_lacking()
     for name in names[1:80:2]:
         world.cancel(name)
     world.decide()

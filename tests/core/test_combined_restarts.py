@@ -220,6 +220,20 @@ def test_a_clause_of_a_companion_relaxes_with_the_time_that_they_wait() -> None:
     assert made.nodes_of("a") == made.nodes_of("b") == ["n3"]
 
 
+def test_a_companion_whose_dependency_is_soft_by_the_time_of_the_leader_does_not_wait_for_it() -> None:
+    """a waits for n2, where b has no room. b starts without it after 20 s, fails, and starts again 20 s later."""
+    made = World(group("g", 100), nodes=[node("n1").cpu(3)])
+    made.submit(job("a").group("g").cpu(2).requires('Nodes in ("n2")'))
+    made.submit(job("b").group("g").cpu(2).requires('JobDependency = "a" && f(x) = (Waittime > 20s)')).decide()
+    made.wake()
+    assert made.nodes_of("b") == ["n1"]
+    made.wait(10).finish("b", outcome=Outcome.FAILED, again=True)
+    assert made.running == {}
+    assert units(made) == {}
+    made.wake()
+    assert made.nodes_of("b") == ["n1"]
+
+
 def test_a_restored_one_goes_on_with_the_same_units() -> None:
     made = world(A, B, C, n2=8)
     made.lose_node("n1").decide()

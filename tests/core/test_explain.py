@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cress.core.diagnostics.explain import sentence
+from cress.core.diagnostics.sentences import sentence
 from cress.core.placing.vetoes import Verdict, Veto
 from cress.core.scheduler import Scheduler
 from cress.model.advance import AdvanceReservation

@@ -8,8 +8,8 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from cress.core.diagnostics.explain import _SENTENCES as SENTENCES
-from cress.core.diagnostics.invariants import INVARIANTS
+from cress.core.diagnostics.sentences import _SENTENCES as SENTENCES
+from cress.core.invariants import INVARIANTS
 from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
 from cress.model.group import SchedPolicy

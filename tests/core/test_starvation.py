@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Preempt, Start
 from cress.model.events import Outcome
+from cress.model.job import JobType
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
 from tests.examples import examples
@@ -242,6 +243,81 @@ def test_every_unit_within_its_quota_starts_within_the_bound(
         assert story.started[unit.name] - at <= (ahead + 1) * (20 + longest), unit.name
     # Who was due is not stopped at once by the next one of its group.
     assert all(ran >= 20 for ran in story.due_ran)
+
+
+@pytest.mark.parametrize("behind", ["reserve", "quota_only"])
+@pytest.mark.parametrize("within", ["off", "lower_priority"])
+@LIMITED
+def test_streams_of_small_jobs_in_all_groups_leave_a_node_to_a_wide_job_of_the_size_of_its_quota(
+    behind: str, within: str, limited: bool
+) -> None:
+    """One small job of each group ran on either node: the wide one was beyond its quota whenever a node was empty."""
+    world = World(
+        group("a", 2),
+        group("b", 2, "Capacity"),
+        nodes=nodes(2, cpu=2),
+        check=False,
+        behind_blocked=behind,
+        preempt_within=within,
+        drain_after=20 * SECOND,
+    )
+    wide = job("wide").cpu(2).group("b").user("zoe").limit(40)
+    small = [each for name in "ab" for each in stream(name, 100, 2, 5, limited=limited)]
+    story = play(world, [*small, (2, wide, 40)])
+    assert story.started["wide"] <= 2 + 20 + 2 * 5
+
+
+def beside_a_due_unit(
+    own: list[JobBuilder], *jobs: JobBuilder, policy: str = "Capacity", backfill: str = "easy"
+) -> World:
+    """A unit of four cores, due in a group with a quota of four, and jobs that come later, of users that go first; the
+    one node that is large enough is in use for 100 s, and what its group runs leaves too little of the quota.
+    """
+    world = World(
+        group("a", 4),
+        group("b", 4, policy),
+        nodes=[node("large").cpu(4), *nodes(4, cpu=1)],
+        drain_after=20 * SECOND,
+        backfill=backfill,
+    )
+    world.run(*(each.group("b").user("own") for each in own), job("theirs").cpu(4).group("a").limit(100))
+    wide = job("wide").cpu(4).group("b").user("zoe").limit(40)
+    world.submit(wide, job("waits").cpu(2).group("a").limit(100)).decide()
+    world.wait(20).decide()
+    world.submit(*(each.group("b").user(f"ann {each.name}") for each in jobs)).decide()
+    return world
+
+
+@pytest.mark.parametrize(
+    ("policy", "backfill"), [("Capacity", "easy"), ("BackFill", "easy"), ("BackFill", "conservative")]
+)
+def test_beside_a_due_unit_jobs_of_its_group_start_that_end_before_it_comes_within_the_quota(
+    policy: str, backfill: str
+) -> None:
+    own = [job("own 1").limit(60), job("own 2").limit(100)]
+    world = beside_a_due_unit(own, job("longer").limit(81), job("shorter").limit(80), policy=policy, backfill=backfill)
+    assert world.jobs_running() == ["own 1", "own 2", "shorter", "theirs"]
+    assert world.why("longer") == "job 6 fits, but would delay job 4 of group b"
+
+
+def test_nothing_is_kept_of_a_quota_for_a_unit_that_services_of_its_group_leave_too_little() -> None:
+    world = beside_a_due_unit([job("own").type(JobType.SERVICE)], job("longer"))
+    assert world.jobs_running() == ["longer", "own", "theirs"]
+
+
+def test_a_group_keeps_its_quota_for_a_due_unit_at_moments_when_no_other_group_has_a_job_that_waits() -> None:
+    """Nodes were drained for the gang, its own group started beside them, and then the other one on them."""
+    world = World(
+        group("a", 8, "BackFill"),
+        group("b", 8, "Capacity"),
+        nodes=nodes(4, cpu=4),
+        check=False,
+        behind_blocked="quota_only",
+        drain_after=20 * SECOND,
+    )
+    gang = job("gang").cpu(2).tasks(3).gang().group("b").user("zoe").limit(40)
+    small = [each for name, every in (("a", 2), ("b", 1)) for each in stream(name, 150, every, 16, limited=False)]
+    assert play(world, [*small, (31, gang, 40)]).started["gang"] <= 31 + 20 + 2 * 16
 
 
 @pytest.mark.parametrize("at", [306, 400, 500])

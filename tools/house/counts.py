@@ -15,7 +15,7 @@ from pathlib import Path
 
 BOUNDS = {
     "class names that stand more than once": 11,
-    "methods of the largest class, with those that it inherits": 226,
+    "methods of the largest class, with those that it inherits": 207,
     "lines of the longest function": 182,
     "lines of code that are wider than 120 columns": 93,
     "tests above their budget": 32,

@@ -14,6 +14,7 @@ from cress.core.kernels.holding import FREE
 from cress.core.kernels.timeline import B_AMOUNTS
 from cress.core.limit_changes import drop_claims_beyond
 from cress.core.placing import licence_use
+from cress.core.queueing import out_of_queue
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.model.events import ForeignUse, TaskAdopted
@@ -76,7 +77,7 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int, 
     if job.cancelled:
         core.mark_leaving(attempt)
         core.to_stop[attempt.id] = core.now
-    elif job.queued and not core.can_wait(job):
+    elif job.queued and out_of_queue(job) is not None:
         core.dequeue(job)
     elif job.queued:
         core.refit(job)

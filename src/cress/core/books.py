@@ -32,6 +32,7 @@ from cress.core.placing.node_choices import asker_of
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.shape import Shape
 from cress.core.pool import Pool
+from cress.core.queueing import out_of_queue
 from cress.core.relaxation import RelaxationTimes
 from cress.core.running_tasks import RunningTasks
 from cress.core.tables.arrays import Ints
@@ -293,7 +294,7 @@ class Books:
                 claim.job.put_back(task, claim.since)
             if claim.job.queued:
                 self.refit(claim.job)
-            elif self.can_wait(claim.job):
+            elif out_of_queue(claim.job) is None:
                 self.enqueue(claim.job)
 
     def void_claims(self, f: int) -> None:
@@ -453,14 +454,6 @@ class Books:
 
     # --- queues ------------------------------------------------------------------------------------------------
 
-    def can_wait(self, job: JobEntry) -> bool:
-        """Return whether a unit of the job may be offered: a gang only when none of its tasks runs any more."""
-        if not job.waiting or job.held or job.behind is not None or job.full:
-            return False
-        return not (job.job.gang and (job.attempts or job.claims or job.later)) or (
-            job.starts_in_part and not job.claims
-        )
-
     def enqueue(self, job: JobEntry) -> None:
         """Put a job into its queue."""
         job.foreseen.arrived = self.pass_number
@@ -523,7 +516,7 @@ class Books:
                 self.units_in_doubt = True
             if job.constraints is not None or job.companions:
                 self.look_at(job)
-        elif self.can_wait(job):
+        elif out_of_queue(job) is None:
             if job.job.gang:
                 # It waits as a whole, from now on.
                 job.queued_at = self.now

@@ -96,7 +96,7 @@ def members_on(core: Books, job: JobEntry, f: int, led: int | None = None) -> Me
                 if node == f
                 and not (task in other.was_on and (other.held or other.behind is not None))
                 and ((other, task) in own or (task not in other.beside and task not in other.carried))
-                and key in _keys_of(core, other, waited=_waited(core, other, task))
+                and key in _keys_of(core, other, waited=_waited(core, job, other, task))
             )
             if tasks:
                 found[other.job.id] = tasks
@@ -139,9 +139,11 @@ def _node_of(job: JobEntry, task: int) -> int:
     return next((f for f, each in _tasks_of(job) if each == task), -1)
 
 
-def _waited(core: Books, job: JobEntry, task: int) -> int:
-    leader = job.carried.get(task)
-    return core.now - (job.waits.get(task, core.now) if leader is None else leader.since)
+def _waited(core: Books, leader: JobEntry, job: JobEntry, task: int) -> int:
+    """Return how long (µs) a task has waited as a companion of the leader: not at all while it runs."""
+    # A unit forms by the clock by which it lasts. By its own clock a task joined units whose time had passed: its
+    # clause was soft there, no later time would have dissolved the unit, and it waited for ever.
+    return core.now - leader.since if task in job.was_on else 0
 
 
 def _keys_of(core: Books, job: JobEntry, waited: int) -> list[JobKey]:

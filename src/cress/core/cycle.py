@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, tzinfo
 
 from cress.core.advance.clearing import cleared, replaced
-from cress.core.advance.gaps import is_kept_off
 from cress.core.combined_restarts import changed_units
 from cress.core.future.reservations import Ahead, drain_due
-from cress.core.groups.guarantees import Guarantees, may_be_within_quota
+from cress.core.gates.rights import is_within_quota
+from cress.core.groups.guarantees import may_be_within_quota
 from cress.core.groups.running_limits import head_of, within
 from cress.core.groups.urgency_order import by_deadline, by_urgency
 from cress.core.jobs import ClaimEntry, GroupState, JobEntry, Rights
@@ -73,6 +73,7 @@ class Cycle(MakingRoom):
             # Once at a time: what is decided must not depend on the number of calls.
             self.reservations.expire(now)
             self._expired_at = now
+        self.gates.begin()
         more = True
         while more and budget > 0:
             budget -= 1
@@ -80,7 +81,7 @@ class Cycle(MakingRoom):
         if self.to_stop:
             # A lease is over because of what was decided.
             self._stop_attempts()
-        self._guarantees = None
+        self.gates.rest()
         if self.live:
             self.matching.flush()
         return Decisions(decided, more=more)
@@ -139,13 +140,15 @@ class Cycle(MakingRoom):
         self.owed.clear()
         ahead = Ahead()
         self.pass_number += 1
-        self._guarantees = Guarantees(self.groups, self.cluster)
+        self.gates.guarantees.begin_pass()
         self._follow_heads(ahead)
         for group in self.groups:
-            cools = group.kept.preempted_at is not None and self.must_cool(group)
+            cools = group.kept.preempted_at is not None and self.gates.must_cool(group)
             group.held_to = Rights.ABOVE if cools else Rights.ANY
         groups = self.groups
         groups.tree.settle()
+        several = bool(groups.order) and groups.several_wait()
+        self.gates.begin_pass(several=several)
         if self._start_before_others(ahead, now):
             return True
         if not groups.order:
@@ -153,7 +156,6 @@ class Cycle(MakingRoom):
         first = groups.first()
         # Alone in the order, the first unit of one queue keeps its turn anyway, unless others of the queue may take its
         # room.
-        several = groups.several_wait()
         takes_turns = several or first.policy.overtakes or first.options.preempt_within != "off"
         self._takes_turns = takes_turns
         blocked: list[JobEntry] = []
@@ -293,7 +295,7 @@ class Cycle(MakingRoom):
         """
         if not self._takes_turns:
             return True
-        if self._is_forbidden(blocked):
+        if self.gates.guarantees.find(blocked) is not None:
             return False
         if not ahead.jobs:
             due = self.turns.note(blocked, now)
@@ -317,17 +319,15 @@ class Cycle(MakingRoom):
         """Start the due unit if it fits; else put it ahead of all others. Return whether it started."""
         for job in self.turns.due(self.jobs, now):
             group = job.group
-            if self.fit.waits_for_node(job.shape) or self._passed_over(job, now) or self._is_forbidden(job):
+            gates = self.gates
+            if self._passed_over(job) or gates.guarantees.find(job) is not None:
                 continue
-            if not self.is_within_quota(job):
-                # Of the group of a unit that is as large as its quota only that unit is served: others would take the
-                # room again and again for which it waits. Where quotas name kinds, its group may be owed another kind.
-                alone = group.kinds is None and may_be_within_quota(job, self.cluster)
-                self._only = job if alone else None
-                decided = self._serve_owed(ahead, [], now)
-                self._only = None
-                if decided:
-                    return True
+            # Only others take from a group what it has beyond its quota. Where quotas name kinds of nodes, it may be
+            # owed another kind.
+            if group.jobs < len(self.jobs) and group.kinds is None and may_be_within_quota(job, self.cluster):
+                gates.keep_quota_for(job)
+            if not is_within_quota(self, job) and self._serve_owed(ahead, [], now):
+                return True
             if not group.policy.plans:
                 self._due_starts = True
                 started = self._try(job, ahead, now)
@@ -339,12 +339,12 @@ class Cycle(MakingRoom):
         return False
 
     def _is_planned(self, job: JobEntry) -> bool:
-        """Return whether a unit may have a planned start: within the bounds of its groups, and unless it has room now
-        not forbidden.
+        """Return whether a unit may have a planned start: no gate refuses it, and it has room now where the guarantees
+        of others forbid it.
         """
-        if not self._is_within_bounds(job):
+        if self._passed_over(job):
             return False
-        return not self._is_forbidden(job) or self.fit.copies_free(job.shape) >= job.shape.size
+        return self.gates.guarantees.find(job) is None or self.fit.copies_free(job.shape) >= job.shape.size
 
     def _follow_units(self, ahead: Ahead) -> None:
         """Choose the homes of units, and keep the room of those whose companions are being stopped."""
@@ -372,35 +372,30 @@ class Cycle(MakingRoom):
         policy = group.policy
         if policy.plans:
             return self._offer_planned(group, ahead, now)
-        head = policy.head()
+        head, free = policy.head(), None
+        if head is not None and self._passed_over(head):
+            free = self._free(group, head)
+            head = next(free, None)
         if head is None:
             return False
-        asks = head.shape.match is not None
-        limited = group.limited or group.held_to is not Rights.ANY or bool(group.counters) or self._fits_in_no_gap(head)
-        free: Iterator[JobEntry] | None = None
-        if self._gate or policy.limits_users or limited or (asks and not self.fit.within_reach(head.shape)):
-            free = self._free(group, now)
-            head = next(free, None)
-            if head is None:
-                return False
         # The due unit was tried already.
         due = ahead.jobs[0] if ahead.jobs else None
         if head is not due and self._try(head, ahead, now):
             return True
         if self._waits_for_no_room(head, ahead, now):
-            if not self.fit.waits_for_node(head.shape) and self._make_room(group, head, ahead, now):
+            if self._make_room(group, head, ahead, now):
                 return True
-            started, head = self._offer_behind(head, free or self._free(group, now), ahead, due, now)
+            started, head = self._offer_behind(head, free or self._free(group, head), ahead, due, now)
             if started or head is None:
                 return started
         group.offered = head
         if not policy.offers_more:
             return False
         beside = ahead.beside(head)
-        # The decision of the gate changes with time, so no failure is remembered.
-        memo = None if self._gate else (self.cluster.loosened, beside.sign)
+        # The answer of the balance gate changes with time, so no failure is remembered.
+        memo = None if self.gates.timed else (self.cluster.loosened, beside.sign)
         for job in policy.later(head, memo):
-            if job is due or job is head or self._passed_over(job, now):
+            if job is due or job is head or self._passed_over(job):
                 continue
             if self._try(job, beside, now):
                 return True
@@ -432,16 +427,10 @@ class Cycle(MakingRoom):
         That is open nodes, that others need less of their guarantees, or the end of advance reservations, after which
         what is foreseen for it binds others.
         """
-        if job.shape.open_at != self.cluster.usable_changes and self.fit.waits_for_node(job.shape):
-            return True
-        if self._is_forbidden(job):
-            job.group.verdict = Verdict.FORBIDDEN
-            return True
-        if not self.advance_reservations or not is_kept_off(self, job):
-            return False
-        if self._may_be_ahead(job, ahead, now):
+        gate = self.gates.refused_without_room(job)
+        if gate is self.gates.reserved_nodes and self._may_be_ahead(job, ahead, now):
             ahead.append(job)
-        return True
+        return gate is not None
 
     def _try(self, job: JobEntry, ahead: Ahead, now: int) -> bool:
         """Match one unit, beside the reservations of the units ahead, and start it if it fits."""
@@ -502,13 +491,9 @@ class Cycle(MakingRoom):
             group.verdict = Verdict.QUOTA
             self.last_blocked = ahead.jobs[0]
             return False
-        held = group.limited or group.held_to is not Rights.ANY
-        passes = self._is_planned if held or len(self.jobs) > group.jobs else None
-        if group.limited and (head := head_of(group)) is not None:
-            self._is_beyond_bounds(head)
         # A planned start that comes late may run into what is reserved in advance.
         beside_others = bool(self.reservations.kept) or bool(self.advance_reservations)
-        unit = self.plans.due(group, now, beside_others=beside_others, passes=passes)
+        unit = self.plans.due(group, now, beside_others=beside_others, passes=self._is_planned)
         if unit is not None and self.owed and self.taken_back_by(unit.job) is not None:
             group.offered = unit.job
             group.verdict = Verdict.OWED
@@ -521,7 +506,7 @@ class Cycle(MakingRoom):
         if unit is None:
             # One that has no plan, as too many wait before it, must not hold up others either.
             jobs = within(group, group.policy.looked_at())
-            group.offered = next((job for job in jobs if passes is None or passes(job)), None)
+            group.offered = next((job for job in jobs if self._is_planned(job)), None)
             group.verdict = Verdict.PLANNED
         else:
             self.plans.started(group, unit)

@@ -25,6 +25,7 @@ from cress.core.limit_changes import drop_claims_beyond, recount
 from cress.core.placing import licence_use
 from cress.core.placing.kinds import constraints_of
 from cress.core.placing.mix import asks_for_devices
+from cress.core.queueing import out_of_queue
 from cress.core.tables import devices
 from cress.model.decisions import (
     AdvanceReservationMoved,
@@ -174,7 +175,7 @@ class Ledger(Books):
         state.overdue_at = self.overdue_at(state)
         state.deadline = self.deadline_of(state)
         self.add_job(state)
-        if self.can_wait(state):
+        if out_of_queue(state) is None:
             self.enqueue(state)
         if self._learns and asks_for_devices(job):
             self.mix.arrive(job)
@@ -236,7 +237,7 @@ class Ledger(Books):
             job.behind = event.behind
         if not offered:
             job.wait_anew(self.now)
-        if self.can_wait(job):
+        if out_of_queue(job) is None:
             if not job.queued:
                 self.enqueue(job)
         elif job.held or job.behind is not None:
@@ -378,7 +379,7 @@ class Ledger(Books):
             self.relations.forget_counts()
             self.fit.rematch()
         for job, _ in targets:
-            if self.can_wait(job):
+            if out_of_queue(job) is None:
                 self.enqueue(job)
         self.plans.keep([group.name for group in self.groups if group.policy.plans])
         self.cluster.loosened += 1
@@ -418,7 +419,7 @@ class Ledger(Books):
         if claim is not None:
             if not claim.tasks:
                 self.remove_claim(claim)
-                if not job.queued and self.can_wait(job):
+                if not job.queued and out_of_queue(job) is None:
                     self.enqueue(job)
         elif fact.leader is not None:
             if group.key is not None or group.count_alike:
@@ -543,7 +544,7 @@ class Ledger(Books):
             has_ended(self, job, attempt.task, again)
         elif not (job.claims and self._arrives(attempt, again)) and again:
             self._wait_again(job, attempt.task, after)
-        if job.queued or self.can_wait(job):
+        if job.queued or out_of_queue(job) is None:
             if again or not job.queued:
                 self.queue_again(job)
         elif not job.attempts:
@@ -573,7 +574,7 @@ class Ledger(Books):
             job.put_back(task, self.now)
         if job.job.gang:
             self._stop_all(job)
-            if job.queued and not self.can_wait(job):
+            if job.queued and out_of_queue(job) is not None:
                 self.dequeue(job)
 
     def _doubt_units(self, job: JobEntry, task: int, f: int | None) -> None:
@@ -625,7 +626,7 @@ class Ledger(Books):
         self.add_claim(claim)
         if moved is not None:
             self.groups.reorder(job.group)
-        elif not self.can_wait(job):
+        elif out_of_queue(job) is not None:
             self.dequeue(job)
         elif job.constraints is not None or job.companions:
             # Its next task may have waited for less long, or starts with others.

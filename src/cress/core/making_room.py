@@ -9,6 +9,7 @@ from itertools import islice, takewhile
 from cress.core.fragments.reclaim import find_leaving, find_reclaim
 from cress.core.fragments.search import awaited_on, find_loan, given_back_from, may_use, own_room, returnable_for
 from cress.core.future.reservations import Ahead
+from cress.core.gates.rights import is_within_quota, takers_for
 from cress.core.groups.guarantees import charge_of_tasks
 from cress.core.groups.lenders import Taker, yielding_to
 from cress.core.jobs import Attempt, GroupState, JobEntry
@@ -71,7 +72,7 @@ class MakingRoom(Placements):
         for workload in self.pool.workloads.values():
             for f in workload.awaited:
                 job = awaited_on(self, workload, f)
-                if job is not None and not self._passed_over(job, now) and self._start_in_own(job):
+                if job is not None and not self._passed_over(job) and self._start_in_own(job):
                     return True
         return any(self._start_while_cooling(group, now) for group in self.groups)
 
@@ -88,7 +89,7 @@ class MakingRoom(Placements):
         for job in islice(group.policy, _LOOKED_AT):
             kind = (job.workload, job.shape.row)
             workload = self.pool.workload(job)
-            if kind in tried or workload not in workloads or not may_use(job) or self._passed_over(job, now):
+            if kind in tried or workload not in workloads or not may_use(job) or self._passed_over(job):
                 continue
             tried.add(kind)
             room = own_room(self, job, workload, held=True)
@@ -136,7 +137,7 @@ class MakingRoom(Placements):
         """
         state = (job.job.id, self.arrivals, self.pool.stamp, self.cluster.loosened, ahead.sign)
         tried = group.tried.fragments
-        if tried.still(state, now) and not self._gate:
+        if tried.still(state, now) and not self.gates.timed:
             self._wake_at(tried.until)
             return False
         tried.until = NEVER
@@ -169,7 +170,7 @@ class MakingRoom(Placements):
         tried: set[tuple[int, bool]] = set()
         for job in islice(group.policy, _LOOKED_AT):
             kind = (job.shape.row, min(job.run, job.limit) <= self.pool.limit.limit)
-            if job is head or kind in tried or self._passed_over(job, now):
+            if job is head or kind in tried or self._passed_over(job):
                 continue
             tried.add(kind)
             if self._start_in_own(job) or (self.pool.lends and self._lend_to(job)):
@@ -192,7 +193,7 @@ class MakingRoom(Placements):
         """Let groups above their quotas give back idle parts at once if the unit of a group that may preempt fits then,
         beside what is kept for others.
         """
-        takers = self.takers(group, job, 1)
+        takers = takers_for(self, job, 1)
         if not takers:
             return False
         yielding = list(yielding_to(self.groups, group, takers, lambda node: node.above_quota))
@@ -218,7 +219,7 @@ class MakingRoom(Placements):
             return False
         within = group.options.preempt_within != "off" or self.pool.lends
         urgent = self._is_urgent(group, job, now)
-        entitled = self.takers(group, job, job.shape.size) if group.jobs < len(self.jobs) else []
+        entitled = takers_for(self, job, job.shape.size) if group.jobs < len(self.jobs) else []
         if not (entitled or within or urgent):
             return False
         # It may fit into what is free, and that is kept for units ahead.
@@ -274,7 +275,7 @@ class MakingRoom(Placements):
         if group.options.preemption != "on" or job.companions:
             return False
         below = list(takewhile(lambda node: node.name != bounded, group.path()))
-        if not any(taker.group in below for taker in self.takers(group, job, job.shape.size)):
+        if not any(taker.group in below for taker in takers_for(self, job, job.shape.size)):
             return False
         state = (job.job.id, self.cluster.stamp, self.cluster.loosened, bounded)
         tried = group.tried.exchange
@@ -318,7 +319,7 @@ class MakingRoom(Placements):
         If these make no room: of those furthest above their quota, while the groups of the unit stay within theirs.
         """
         for to_quota in (False, True):
-            takers = self.takers(job.group, job, job.shape.size, to_quota=to_quota)
+            takers = takers_for(self, job, job.shape.size, to_quota=to_quota)
             found = find(takers, to_quota) if takers else None
             # On these nodes it may cost more than where it costs least.
             if found is not None and self._may_take(job, found):
@@ -386,7 +387,7 @@ class MakingRoom(Placements):
         """
         if group.options.preemption != "on" or not self._may_preempt(job):
             return False
-        return bool(self.takers(group, job, job.shape.size)) or self._may_take_as_urgent(group, job, now)
+        return bool(takers_for(self, job, job.shape.size)) or self._may_take_as_urgent(group, job, now)
 
     def _may_take_as_urgent(self, group: GroupState, job: JobEntry, now: int) -> bool:
         return (
@@ -399,7 +400,7 @@ class MakingRoom(Placements):
         """Return a blocked unit of this pass that finds victims once this one has started above the quota of its group:
         it would be stopped at once, or an older task in its place.
         """
-        if not self.owed or self.is_within_quota(job):
+        if not self.owed or is_within_quota(self, job):
             return None
         group, charge = job.group, charge_of_tasks(job, job.shape.size, self.cluster)
         owed = [each for each in self.owed if each.group is not group]

@@ -8,18 +8,13 @@ from itertools import islice
 
 import numpy as np
 
-from cress.core.advance.gaps import fits_in_no_gap
 from cress.core.advance.inside import copies_inside
-from cress.core.fragments.search import FragmentPlace, may_use, own_room, rest_of
+from cress.core.fragments.search import FragmentPlace, rest_of
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.future.together import RoomAt
-from cress.core.groups.guarantees import Guarantees, charge_of_tasks
-from cress.core.groups.lenders import Taker, takers_of
-from cress.core.groups.limits import Bound, kept_for_others, over_max
-from cress.core.groups.policies.queue import MOST_PENDING
-from cress.core.groups.running_limits import head_of, limit_reached, within
-from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry, Rights
-from cress.core.kernels.holding import FIRST_END, FREE, NONE, count_lacks_of_rows
+from cress.core.gates.gates import Gates
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
+from cress.core.kernels.holding import FIRST_END, FREE, NONE
 from cress.core.ledger import Ledger
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import GangRoom, gang_room
@@ -31,8 +26,6 @@ from cress.core.preemption import (
 )
 from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
-from cress.core.tree.kinds import is_guaranteed
-from cress.core.victims_by_kind import rights_of
 from cress.model.decisions import (
     Choice,
     Claim,
@@ -49,8 +42,6 @@ from cress.model.times import NEVER
 
 # Jobs of a group that are looked at for its advance reservations.
 LOOKED_AT = 100
-# What bounds the use of a group, and so depends on more than what a policy remembers of a failure.
-_BOUNDS = (Verdict.RUNNING_LIMIT, Verdict.MAX_QUOTA, Verdict.KEPT)
 
 
 class Placements(Ledger):
@@ -67,11 +58,7 @@ class Placements(Ledger):
         # What starts now starts because its unit is due.
         self._due_starts = False
         self._quota_only = options.behind_blocked == "quota_only"
-        self._gate = options.balance_gate == "on"
-        # The due unit of whose group no other one is offered at this step.
-        self._only: JobEntry | None = None
-        # What groups are guaranteed at this step of a pass; ``None`` between decisions, when anything may change.
-        self._guarantees: Guarantees | None = None
+        self.gates = Gates(self)
 
     def _do(self, fact: Decision) -> None:
         """Apply a proposal: it is decided."""
@@ -117,7 +104,7 @@ class Placements(Ledger):
         if not self.advance_reservations.active_nodes(group):
             return False
         for job in islice(group.policy, LOOKED_AT):
-            if (self.rejoining and job.moving) or self._passed_over(job, now):
+            if (self.rejoining and job.moving) or self._passed_over(job):
                 continue
             copies = copies_inside(self, job)
             if copies and self._place_inside(job, copies):
@@ -183,7 +170,7 @@ class Placements(Ledger):
 
     def _start_kinds(self, job: JobEntry, now: int) -> bool:
         """Start a gang of several kinds of tasks if all of them fit together."""
-        self._count_pending()
+        self.gates.pending.count()
         room = RoomAt(self.timeline, job.shape, now, job.duration, now, job.group.asker, prefer=self.balance.preferred)
         found = places_in(room)
         if found is None:
@@ -223,7 +210,7 @@ class Placements(Ledger):
 
     def _place(self, job: JobEntry) -> bool:
         """Start the next task of the job on the best node for it, if there is one."""
-        self._count_pending()
+        self.gates.pending.count()
         end = self.end_of(job)
         slot = self.leases.take_slot(end)
         f = self.balance.place(job.shape, slot, end)
@@ -326,7 +313,7 @@ class Placements(Ledger):
 
     def _place_all(self, job: JobEntry) -> None:
         """Start all waiting tasks of a gang that is known to fit, one after the other, each on the best node."""
-        self._count_pending()
+        self.gates.pending.count()
         end = self.end_of(job)
         slots = [self.leases.take_slot(end) for _ in range(job.shape.size)]
         places = self.balance.place_many(job.shape, slots, end)
@@ -340,217 +327,17 @@ class Placements(Ledger):
         slot = self.leases.hold(f, shape.row, self.end_of(job))
         self._start(job, task, f, slot, claim=claim, kept=kept)
 
-    def _count_pending(self) -> None:
-        balance, cluster = self.balance, self.cluster
-        if balance.use_pending and cluster.node_count > 1 and (cluster.starved or balance.any_pending):
-            balance.set_pending(self._jobs_lacking())
+    def _free(self, group: GroupState, first: JobEntry) -> Iterator[JobEntry]:
+        """Yield the jobs of a group behind its ``first`` one that no gate refuses, in the order of its policy."""
+        return (job for job in group.policy if job is not first and not self._passed_over(job))
 
-    def _jobs_lacking(self) -> tuple[int, ...]:
-        """Count, per balanced dimension, the jobs that wait only for lack of it (B's r_i).
-
-        Jobs behind a head count as well, as they are offered in the next passes. Groups that cool off, users at their
-        limit and groups behind a blocked unit (``quota_only``) wait for those reasons.
-        """
-        counts = np.zeros(len(self.dimensions), np.int64)
-        blocked = False
-        for group in self.groups.waiting():
-            if blocked and not group.below_quota:
-                break
-            if group.held_to is not Rights.ANY:
-                continue
-            if group.counters:
-                self._count_lacking_within(group, counts)
-            elif group.policy.limits_users:
-                for job in group.policy.looked_at():
-                    if self.within_limit(job):
-                        group.policy.count_behind(job, self.fit, counts)
-            else:
-                group.policy.count_lacking(self.fit, counts)
-            head = head_of(group)
-            blocked = self._quota_only and (blocked or (head is not None and not self.fit.fitting(head.shape)))
-        return tuple(counts[self.cluster.dims].tolist())
-
-    def _count_lacking_within(self, group: GroupState, counts: Ints) -> None:
-        """Do ``count_lacking`` for a group with limits on running jobs: for the jobs that these let start."""
-        policy = group.policy
-        jobs = policy.looked_at() if policy.offers_more and not policy.limits_users else policy
-        most = len(policy) if policy.offers_more else MOST_PENDING
-        may = (job for job in within(group, jobs) if not policy.limits_users or self.within_limit(job))
-        rows = np.fromiter((job.shape.row for job in islice(may, most)), np.int64)
-        count_lacks_of_rows(np.bincount(rows, minlength=1), self.fit.rows, self.cluster.usable_count, counts)
-
-    def _free(self, group: GroupState, now: int) -> Iterator[JobEntry]:
-        """Yield the jobs of the group that its clauses, limits and the gate let pass, and whose nodes are open."""
-        for job in group.policy:
-            if self.fit.waits_for_node(job.shape):
-                group.verdict = Verdict.NO_NODE
-            elif not self._passed_over(job, now):
-                yield job
-
-    def _is_forbidden(self, job: JobEntry) -> bool:
-        """Return whether the guarantees of other groups leave no room for a unit."""
-        if len(self.jobs) <= job.group.jobs:
+    def _passed_over(self, job: JobEntry) -> bool:
+        """Return whether a gate refuses a unit: every policy passes it over, as if it did not wait."""
+        until = self.gates.refuse(job)
+        if until is None:
             return False
-        guarantees = self._guarantees or Guarantees(self.groups, self.cluster)
-        return guarantees.forbid(job)
-
-    def _fits_in_no_gap(self, job: JobEntry) -> bool:
-        """Return whether advance reservations leave a unit no time that is long enough for it."""
-        return bool(self.advance_reservations) and fits_in_no_gap(self, job) is not None
-
-    def _waits_for_other(self, job: JobEntry) -> Verdict | None:
-        """Return what keeps a unit from starting if that is anything but room: every policy passes it over."""
-        group = job.group
-        if self._fits_in_no_gap(job):
-            return Verdict.NO_GAP
-        if job.shape.match is not None and not self.fit.within_reach(job.shape):
-            # It waits for another job, a port, a label. A later job may be the one it waits for.
-            return Verdict.UNSATISFIED
-        if group.counters and limit_reached(job) is not None:
-            return Verdict.RUNNING_LIMIT
-        if group.policy.limits_users and not self.within_limit(job):
-            return Verdict.USER_LIMIT
-        if group.limited and (bound := self.broken_bound(job)) is not None:
-            return Verdict.MAX_QUOTA if bound.group else Verdict.KEPT
-        return None
-
-    def _passed_over(self, job: JobEntry, now: int) -> bool:
-        group = job.group
-        if self._only is not None and group is self._only.group and job is not self._only:
-            group.policy.spared = True
-            return True
-        waits_for = self._waits_for_other(job)
-        if waits_for is not None:
-            group.verdict = waits_for
-            if waits_for in _BOUNDS:
-                group.policy.spared = True
-                if waits_for is Verdict.MAX_QUOTA:
-                    self._is_beyond_bounds(job)
-            return True
-        if not (self.is_within_rights(job, group.held_to) or self._fits_in_own(job)):
-            group.verdict = Verdict.COOLING
-            group.policy.spared = True
-            if self.is_cooling(group):
-                self._wake_at(group.cools_until())
-            return True
-        if not self._gate:
-            return False
-        hold = self.options.gate_hold
-        if job.foreseen.held_since is not None and now >= job.foreseen.held_since + hold:
-            return False
-        # A unit that was held and meanwhile fits nowhere stays held: it must not block units that balance better.
-        stays = job.foreseen.held_since is not None and not self.fit.fitting(job.shape)
-        if not stays:
-            self._count_pending()
-            if not self.balance.holds_back(job.shape, self._rows_that_may_start()):
-                return False
-        if job.foreseen.held_since is None:
-            job.foreseen.held_since = now
-        group.verdict = Verdict.GATE
-        self._wake_at(job.foreseen.held_since + hold)
+        self._wake_at(until)
         return True
-
-    def must_cool(self, group: GroupState) -> bool:
-        """Return whether a group that was preempted takes no part beyond its quota: while a unit of another one waits
-        for room (source G, design note 0011).
-        """
-        return self.is_cooling(group) and any(
-            self._waits_for_room(other) for other in self.groups.waiting() if other is not group
-        )
-
-    def is_cooling(self, group: GroupState) -> bool:
-        """Return whether a group was preempted a short time ago."""
-        return group.kept.preempted_at is not None and self.now < group.cools_until()
-
-    def _waits_for_room(self, group: GroupState) -> bool:
-        """Return whether a unit of the group waits for room, and not because it cools off itself."""
-        cools = self.is_cooling(group)
-        return any(
-            not self.fit.waits_for_node(job.shape)
-            and self._waits_for_other(job) is None
-            and not self._is_forbidden(job)
-            and (not cools or self.is_within_rights(job, Rights.ABOVE))
-            for job in group.policy
-        )
-
-    def is_within_quota(self, job: JobEntry) -> bool:
-        """Return whether the next unit of a job leaves its group within its quota: then no other group takes it
-        back.
-        """
-        group = job.group
-        if group.kinds is not None and not is_guaranteed(group, job.shape):
-            return False
-        return group.may_take(charge_of_tasks(job, job.shape.size, self.cluster), to_quota=True)
-
-    def is_within_rights(self, job: JobEntry, rights: Rights) -> bool:
-        """Return whether the next unit of a job is within the quota of its group, or one for which the group, or one
-        that it is in, could take room.
-        """
-        if rights is Rights.ANY or self.is_within_quota(job):
-            return True
-        takers = [] if rights is Rights.QUOTA else self.takers(job.group, job, job.shape.size)
-        return bool(takers) and (rights is Rights.ABOVE or takers[0].group is job.group)
-
-    def takers(self, group: GroupState, job: JobEntry, tasks: int, *, to_quota: bool = False) -> list[Taker]:
-        """Return the groups, that of the unit and those that it is in, that may take so many tasks from their
-        siblings.
-        """
-        if group.kinds is not None:
-            return [taker for taker, _ in rights_of(self, job, tasks, to_quota=to_quota)]
-        if not any(node.needs_preemption() for node in group.path()):
-            return []
-        return takers_of(group, charge_of_tasks(job, tasks, self.cluster), to_quota=to_quota)
-
-    def _rows_that_may_start(self) -> set[int] | None:
-        """Return the rows of the shapes of units that no limit on running jobs keeps from starting; ``None`` without
-        such limits.
-        """
-        if not any(group.counters for group in self.groups):
-            return None
-        rows = {job.shape.row for group in self.groups for job in within(group, group.policy)}
-        return rows | {claim.shape.row for claim in self.claims}
-
-    def broken_bound(self, job: JobEntry) -> Bound | None:
-        """Return the MaxQuota that a unit would break, or what it would take of what others keep; what it would have
-        inside its workload's lease is counted already.
-        """
-        groups = self.groups
-        bound = over_max(groups, job, self.cluster) if groups.bounded else None
-        if bound is None and groups.tree.keeps:
-            bound = kept_for_others(groups, job, self.cluster)
-        return None if bound is not None and self._fits_in_own(job) else bound
-
-    def _fits_in_own(self, job: JobEntry) -> bool:
-        """Return whether the next task of a job has room in idle parts of leases of its own workload."""
-        if not self.pool.leases or not may_use(job):
-            return False
-        workload = self.pool.workload(job)
-        return workload is not None and bool(workload.idle_on) and own_room(self, job, workload) is not None
-
-    def _is_beyond_bounds(self, job: JobEntry) -> bool:
-        """Return whether a bound keeps a unit from starting, and take note of it."""
-        bound, group = self.broken_bound(job), job.group
-        if bound is None:
-            return False
-        group.verdict = Verdict.MAX_QUOTA if bound.group else Verdict.KEPT
-        if group.beyond is None and bound.group not in ("", group.name):
-            group.beyond = job, bound.group
-        return True
-
-    def _is_within_bounds(self, job: JobEntry) -> bool:
-        if not self.is_within_rights(job, job.group.held_to):
-            if self.is_cooling(job.group):
-                self._wake_at(job.group.cools_until())
-            return False
-        return self.broken_bound(job) is None
-
-    def within_limit(self, job: JobEntry) -> bool:
-        """Return whether the user of the job may start one more unit of it.
-
-        The unit is counted as on the nodes where it costs least; on others it may cost more.
-        """
-        group = job.group
-        return group.policy.may_use_more(job, charge_of_tasks(job, job.shape.size, self.cluster), group.quota)
 
     def _claim(self, job: JobEntry, eviction: Eviction, now: int) -> None:
         """Take the unit out of its queue, claim for it the resources that its victims will free, and signal the

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from cress.core.cycle import Cycle
-from cress.core.diagnostics.explain import why_waiting
-from cress.core.diagnostics.invariants import broken_invariants
 from cress.core.diagnostics.match_report import CurrentConstraints, NodeMatch, current_constraints, match_nodes
+from cress.core.invariants import broken_invariants
 from cress.core.ledger import Fact
 from cress.core.outlook import Behind, TimeLeft, foreseen, outlook
 from cress.core.placing.vetoes import Veto
+from cress.core.reason import why_waiting
 from cress.core.state import export_state, restored
 from cress.core.stored.state import CoreState
 from cress.language.syntax import prepare

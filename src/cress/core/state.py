@@ -21,6 +21,7 @@ from cress.core.kernels.timeline import B_END
 from cress.core.placing.kinds import constraints_of
 from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
+from cress.core.queueing import out_of_queue
 from cress.core.stored.fields import (
     ForeseenJob,
     KeptAttempt,
@@ -151,7 +152,7 @@ def restore_state(core: Cycle, state: CoreState) -> None:
         cluster.set_overdrawn(f, True)
     core.loads.restore(state.loads)
     for job in core.jobs.values():
-        if core.can_wait(job):
+        if out_of_queue(job) is None:
             core.queue(job)
     for claim in state.claims:
         _restore_claim(core, claim)

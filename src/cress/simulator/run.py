@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from cress.core.diagnostics.explain import too_few
+from cress.core.diagnostics.sentences import too_few
 from cress.core.placing.constraints import names_itself
 from cress.core.placing.kinds import lasting_wants
 from cress.core.scheduler import Scheduler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cress.core.cycle import Cycle
+from cress.core.books import Books
 from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import FREE, USABLE
 from cress.core.placing.gangs import ruled_rooms
@@ -15,7 +15,7 @@ from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 
 
-def smallest_change(core: Cycle, job: JobEntry) -> tuple[str, ...]:
+def smallest_change(core: Books, job: JobEntry) -> tuple[str, ...]:
     """Return what would help, as the end of a sentence; nothing if no single clause over domains is the obstacle."""
     match = job.shape.match
     if match is None:
@@ -34,7 +34,7 @@ def smallest_change(core: Cycle, job: JobEntry) -> tuple[str, ...]:
     return ()
 
 
-def _places(core: Cycle, shape: Shape, predicates: list[Predicate]) -> Ints:
+def _places(core: Books, shape: Shape, predicates: list[Predicate]) -> Ints:
     """Return the nodes with enough free for one task that these predicates allow."""
     cluster = core.cluster
     n, k = cluster.node_count, cluster.k_count
@@ -47,7 +47,7 @@ def _places(core: Cycle, shape: Shape, predicates: list[Predicate]) -> Ints:
     return places
 
 
-def _for_gang(core: Cycle, shape: Shape, left_out: Predicate, rest: list[Predicate], places: Ints) -> str:
+def _for_gang(core: Books, shape: Shape, left_out: Predicate, rest: list[Predicate], places: Ints) -> str:
     """Return what is told if the gang would fit now but for one predicate."""
     cluster = core.cluster
     free = cluster.nodes[places, FREE : FREE + cluster.k_count]

@@ -89,19 +89,17 @@ class Plans:
         return plan
 
     def due(
-        self, group: GroupState, now: int, *, beside_others: bool, passes: Callable[[JobEntry], bool] | None = None
+        self, group: GroupState, now: int, *, beside_others: bool, passes: Callable[[JobEntry], bool]
     ) -> Reservation | None:
         """Bring the group's plan up to date; return the first unit whose start has come and that has room.
 
-        ``beside_others``: reservations of other groups are in force, perhaps made after the plan was. Jobs that a bound
-        of the group does not let pass are not planned.
+        ``beside_others``: reservations of other groups are in force, perhaps made after the plan was. Only jobs that
+        it ``passes`` are planned.
         """
         plan = self.plan_of(group.name)
         self.timeline.view = plan.view
         try:
-            jobs = list(that_may_start(group, group.policy.looked_at()))
-            if passes is not None:
-                jobs = [job for job in jobs if passes(job)]
+            jobs = [job for job in that_may_start(group, group.policy.looked_at()) if passes(job)]
             return self._due(plan, jobs, now, beside_others)
         finally:
             self.timeline.view = NO_PLAN

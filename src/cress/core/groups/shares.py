@@ -63,6 +63,9 @@ class Groups:
         # Groups whose queue keys change with time.
         self.timed: list[GroupState] = []
         self.configured: tuple[Group, ...] = ()
+        # Whether any group has limits on running jobs, or on what one of its users may have.
+        self.counted = False
+        self.limits_users = False
 
     def __iter__(self) -> Iterator[GroupState]:
         return iter(self.by_name.values())
@@ -149,6 +152,8 @@ class Groups:
         for each in tree.inner.values():
             each.level = len(list(each.path()))
         self._link_limits()
+        self.counted = any(state.counters for state in self.by_name.values())
+        self.limits_users = any(state.policy.limits_users for state in self.by_name.values())
         self.bounded = any(group.max_quota is not None for group in groups)
         tree.keeps = any(group.lendable is not None for group in groups)
         for state in self.by_name.values():

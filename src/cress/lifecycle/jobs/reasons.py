@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cress.core.diagnostics.explain import sentence
+from cress.core.diagnostics.sentences import sentence
 from cress.core.placing.vetoes import Verdict
 from cress.core.tables.measured_load import say_busy
 from cress.lifecycle.context import Context

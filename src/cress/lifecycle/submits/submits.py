@@ -11,7 +11,8 @@ import numpy as np
 
 from cress.core.admission import check_job as check_amounts
 from cress.core.admission import check_licences
-from cress.core.diagnostics.explain import say_amount, too_few
+from cress.core.diagnostics.amounts import say_amount
+from cress.core.diagnostics.sentences import too_few
 from cress.core.diagnostics.short_parts import named, never_part
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.leaf_groups import check_takes_jobs

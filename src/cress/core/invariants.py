@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.core.cycle import Cycle
-from cress.core.diagnostics.explain import why_waiting
 from cress.core.groups.limits import wrong_sums
 from cress.core.jobs import Attempt, Holder
 from cress.core.kernels.devices import (
@@ -44,6 +43,8 @@ from cress.core.kernels.holding import (
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE, B_START
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.match import Match
+from cress.core.queueing import out_of_queue
+from cress.core.reason import why_waiting
 from cress.core.running_jobs import RunningJobs, first_reached
 from cress.core.tables.cluster import Cluster
 from cress.core.tables.devices import allocated, device_use, mask_of
@@ -258,7 +259,7 @@ def _tasks(core: Cycle) -> Iterator[str]:
             yield f"gang {job.job.id} is offered while some of it runs"
         if job.most and len(busy) - len(job.again) - len(job.later) > job.most:
             yield f"job {job.job.id} runs more tasks at once than it may"
-        if job.queued != core.can_wait(job):
+        if job.queued != (out_of_queue(job) is None):
             yield f"job {job.job.id} is {'' if job.queued else 'not '}queued"
         if job.over:
             yield f"job {job.job.id} is over and still there"

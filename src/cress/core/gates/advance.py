@@ -1,0 +1,73 @@
+"""Advance reservations of others: no gap is long enough for a unit, or they alone keep it off the nodes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cress.core.advance.gaps import NoGap, fits_in_no_gap, is_kept_off
+from cress.core.advance.telling import longest_now, reserved_beside, reserved_from, say_shorter
+from cress.core.books import Books
+from cress.core.gates.gate import Gate
+from cress.core.gates.room import no_room
+from cress.core.jobs import JobEntry
+from cress.core.placing.vetoes import Verdict, Veto
+
+
+class Gaps(Gate[NoGap]):
+    """No time between the repetitions of advance reservations is long enough."""
+
+    def __init__(self, core: Books) -> None:
+        self._core = core
+
+    def opens(self) -> bool:
+        return bool(self._core.advance_reservations)
+
+    def find(self, job: JobEntry) -> NoGap | None:
+        return fits_in_no_gap(self._core, job) if self._core.advance_reservations else None
+
+    def kind(self, found: NoGap) -> Verdict:
+        return Verdict.NO_GAP
+
+    def veto(self, job: JobEntry, found: NoGap) -> Veto:
+        longest = longest_now(self._core, job)
+        could = say_shorter(longest) if longest else "it needs a shorter time_limit"
+        return msgspec.structs.replace(
+            super().veto(job, found), places=found.names, details=(could,), gap=found.longest
+        )
+
+
+class ReservedNodes(Gate[bool]):
+    """Advance reservations alone keep a unit from the nodes: it waits for their end, or for its own repetition."""
+
+    def __init__(self, core: Books) -> None:
+        self._core = core
+
+    def opens(self) -> bool:
+        return bool(self._core.advance_reservations)
+
+    def find(self, job: JobEntry) -> bool | None:
+        return (bool(self._core.advance_reservations) and is_kept_off(self._core, job)) or None
+
+    def kind(self, found: bool) -> Verdict:
+        return Verdict.RESERVED_AHEAD
+
+    def veto(self, job: JobEntry, found: bool) -> Veto:
+        return reserved_ahead(self._core, job) or no_room(self._core, job)
+
+
+def reserved_ahead(core: Books, job: JobEntry) -> Veto | None:
+    """Return the veto of a unit that only advance reservations keep off the nodes; ``None`` if another node is left."""
+    reserved = reserved_from(core, job) if core.advance_reservations else None
+    if reserved is None:
+        return None
+    kept = core.reservations.of(job)
+    start = kept.start if kept is not None and kept.rows else core.plans.planned_start(job)
+    return Veto(kind=Verdict.RESERVED_AHEAD, job=job.job.id, group=job.group.name, until=start, reserved=reserved)
+
+
+def reserved_beside_it(core: Books, job: JobEntry, start: int | None) -> Veto | None:
+    """Return the veto of a unit with room, into which a reservation of others falls before its end."""
+    beside = reserved_beside(core, job) if core.advance_reservations else None
+    if beside is None:
+        return None
+    return Veto(kind=Verdict.RESERVED_AHEAD, job=job.job.id, group=job.group.name, until=start, reserved=beside)

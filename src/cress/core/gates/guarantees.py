@@ -1,0 +1,40 @@
+"""The guarantees of other groups: what they may demand up to their quotas leaves a unit no room (design note 0011)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cress.core.books import Books
+from cress.core.diagnostics.amounts import say_forbidden
+from cress.core.gates.gate import Gate
+from cress.core.groups.guarantees import ForbiddenBy, Guarantees
+from cress.core.jobs import JobEntry
+from cress.core.placing.vetoes import Verdict, Veto
+
+
+class OthersGuarantees(Gate[ForbiddenBy]):
+    """A unit larger than the quota of its group, for which others would have to go without what they are guaranteed."""
+
+    def __init__(self, core: Books) -> None:
+        self._core = core
+        # Of this pass; between decisions anything may change.
+        self._of_pass: Guarantees | None = None
+
+    def begin_pass(self) -> None:
+        """Let all demands count as they are now, until the pass ends."""
+        self._of_pass = Guarantees(self._core.groups, self._core.cluster)
+
+    def rest(self) -> None:
+        """Forget what holds for a pass only."""
+        self._of_pass = None
+
+    def find(self, job: JobEntry) -> ForbiddenBy | None:
+        if len(self._core.jobs) <= job.group.jobs:
+            return None
+        return (self._of_pass or Guarantees(self._core.groups, self._core.cluster)).against(job)
+
+    def kind(self, found: ForbiddenBy) -> Verdict:
+        return Verdict.FORBIDDEN
+
+    def veto(self, job: JobEntry, found: ForbiddenBy) -> Veto:
+        return msgspec.structs.replace(super().veto(job, found), bounded=say_forbidden(self._core, job, found))

@@ -1,0 +1,85 @@
+"""The part of its quota that a group keeps for its due unit (design note 0011)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cress.core.books import Books
+from cress.core.gates.gate import Gate
+from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.jobs import GroupState, JobEntry
+from cress.core.placing.vetoes import Verdict, Veto
+from cress.model.job import JobType
+from cress.model.times import NEVER
+
+# Nobody expects their tasks to end.
+_ENDLESS = (JobType.SERVICE, JobType.DATABASE)
+
+
+class KeptQuota(Gate[JobEntry]):
+    """The part of its quota that a ``group`` keeps for its due unit during one pass, as a reservation keeps room on
+    nodes; nothing at first.
+
+    The unit comes within the quota as tasks of its group end. A unit of the group that would run on at that time and
+    leave it beyond the quota does not start. Beside services that leave too little of the quota nothing is kept.
+    """
+
+    of_owner = True
+
+    def __init__(self, core: Books) -> None:
+        self.group: GroupState | None = None
+        self._core = core
+        self._due: JobEntry | None = None
+        # By how much the due unit would be beyond the quota now, per measure.
+        self._beyond: list[int] = []
+        # Units that end by the one time (µs) may start, those that end at the other or later may not: as far as known.
+        self._open_until, self._closed_from = 0, 0
+
+    def forget(self) -> None:
+        """Keep nothing any more."""
+        self.group = self._due = None
+
+    def keep_for(self, due: JobEntry) -> None:
+        """Keep quota for a due unit that is no larger than the quota of its group."""
+        group = self.group = due.group
+        self._due = due
+        unit = charge_of_tasks(due, due.shape.size, self._core.cluster)
+        self._beyond = [
+            used + claimed + more - quota
+            for used, claimed, more, quota in zip(group.used, group.claimed, unit, group.quota, strict=True)
+        ]
+        self._open_until, self._closed_from = self._core.now, 2 * NEVER
+
+    def find(self, job: JobEntry) -> JobEntry | None:
+        """Return the due unit of the group, for which another one may not start."""
+        if job.group is not self.group or job is self._due:
+            return None
+        own = charge_of_tasks(job, job.shape.size, self._core.cluster)
+        if all(beyond + more <= 0 for beyond, more in zip(self._beyond, own, strict=True)):
+            return None
+        end = self._core.now + job.duration
+        if self._open_until < end < self._closed_from:
+            if self._is_within_before(self.group, end):
+                self._closed_from = end
+            else:
+                self._open_until = end
+        return self._due if end >= self._closed_from else None
+
+    def kind(self, found: JobEntry) -> Verdict:
+        return Verdict.BEHIND
+
+    def veto(self, job: JobEntry, found: JobEntry) -> Veto:
+        return msgspec.structs.replace(super().veto(job, found), behind=found.job.id, behind_group=found.group.name)
+
+    def _is_within_before(self, group: GroupState, time: int) -> bool:
+        """Return whether tasks that are expected to end before a time leave the due unit within the quota."""
+        for i, more in enumerate(self._beyond):
+            left = more
+            for attempt in group.attempts.values():
+                if left <= 0:
+                    break
+                if attempt.expected < time and attempt.job.job.type not in _ENDLESS:
+                    left -= attempt.charge[i]
+            if left > 0:
+                return False
+        return True

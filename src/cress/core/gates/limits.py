@@ -1,0 +1,98 @@
+"""Bounds on what groups and their users run at once."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cress.core.books import Books
+from cress.core.diagnostics.amounts import say_bound
+from cress.core.gates.gate import Gate
+from cress.core.gates.rights import fits_in_own
+from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.groups.limits import Bound, kept_for_others, over_max
+from cress.core.groups.running_limits import limit_reached
+from cress.core.jobs import JobEntry
+from cress.core.placing.vetoes import Reached, Verdict, Veto
+from cress.model.times import NEVER
+
+
+class RunningLimits(Gate[Reached]):
+    """MaxRunningJobs and MaxRunningJobsPerUser."""
+
+    of_owner = True
+
+    def __init__(self, core: Books) -> None:
+        self._core = core
+
+    def opens(self) -> bool:
+        return self._core.groups.counted
+
+    def find(self, job: JobEntry) -> Reached | None:
+        return limit_reached(job)
+
+    def kind(self, found: Reached) -> Verdict:
+        return Verdict.RUNNING_LIMIT
+
+    def veto(self, job: JobEntry, found: Reached) -> Veto:
+        return msgspec.structs.replace(super().veto(job, found), reached=found)
+
+
+class UserLimit(Gate[str]):
+    """The most that one user may have of a group under ``Capacity`` (``user_limit_factor``).
+
+    A unit is counted as on the nodes where it costs least; on others it may cost more.
+    """
+
+    def __init__(self, core: Books) -> None:
+        self._core = core
+
+    def opens(self) -> bool:
+        return self._core.groups.limits_users
+
+    def find(self, job: JobEntry) -> str | None:
+        policy = job.group.policy
+        if not policy.limits_users:
+            return None
+        charge = charge_of_tasks(job, job.shape.size, self._core.cluster)
+        return None if policy.may_use_more(job, charge, job.group.quota) else job.job.user
+
+    def kind(self, found: str) -> Verdict:
+        return Verdict.USER_LIMIT
+
+    def veto(self, job: JobEntry, found: str) -> Veto:
+        return msgspec.structs.replace(super().veto(job, found), user=found)
+
+
+class Bounds(Gate[Bound]):
+    """MaxQuota, and what other groups keep for themselves (Lendable); what a unit would have inside its workload's
+    lease is counted already.
+    """
+
+    of_owner = True
+
+    def __init__(self, core: Books) -> None:
+        self._core = core
+
+    def opens(self) -> bool:
+        return bool(self._core.groups.bounded or self._core.groups.tree.keeps)
+
+    def find(self, job: JobEntry) -> Bound | None:
+        if not job.group.limited:
+            return None
+        groups, cluster = self._core.groups, self._core.cluster
+        bound = over_max(groups, job, cluster) if groups.bounded else None
+        if bound is None and groups.tree.keeps:
+            bound = kept_for_others(groups, job, cluster)
+        return None if bound is None or fits_in_own(self._core, job) else bound
+
+    def kind(self, found: Bound) -> Verdict:
+        return Verdict.MAX_QUOTA if found.group else Verdict.KEPT
+
+    def note(self, job: JobEntry, found: Bound) -> int:
+        group = job.group
+        if group.beyond is None and found.group not in ("", group.name):
+            group.beyond = job, found.group
+        return NEVER
+
+    def veto(self, job: JobEntry, found: Bound) -> Veto:
+        return msgspec.structs.replace(super().veto(job, found), bounded=say_bound(self._core, job, found))

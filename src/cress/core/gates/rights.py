@@ -1,0 +1,97 @@
+"""Rights of units: within quotas, or by taking room from others; and the cooling-off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from cress.core.books import Books
+from cress.core.fragments.search import may_use, own_room
+from cress.core.gates.gate import Gate
+from cress.core.groups.guarantees import charge_of_tasks
+from cress.core.groups.lenders import Taker, takers_of
+from cress.core.jobs import GroupState, JobEntry, Rights
+from cress.core.placing.vetoes import Verdict, Veto
+from cress.core.tree.kinds import is_guaranteed
+from cress.core.victims_by_kind import rights_of
+from cress.model.times import NEVER
+
+
+def takers_for(core: Books, job: JobEntry, tasks: int, *, to_quota: bool = False) -> list[Taker]:
+    """Return the groups, that of the job and those that it is in, that may take so many of its tasks from their
+    siblings.
+    """
+    group = job.group
+    if group.kinds is not None:
+        return [taker for taker, _ in rights_of(core, job, tasks, to_quota=to_quota)]
+    if not any(node.needs_preemption() for node in group.path()):
+        return []
+    return takers_of(group, charge_of_tasks(job, tasks, core.cluster), to_quota=to_quota)
+
+
+def is_within_quota(core: Books, job: JobEntry) -> bool:
+    """Return whether the next unit of a job leaves its group within its quota: then no other group takes it back."""
+    group = job.group
+    if group.kinds is not None and not is_guaranteed(group, job.shape):
+        return False
+    return group.may_take(charge_of_tasks(job, job.shape.size, core.cluster), to_quota=True)
+
+
+def is_within_rights(core: Books, job: JobEntry, rights: Rights) -> bool:
+    """Return whether the next unit of a job is within the quota of its group, or one for which the group, or one that
+    it is in, could take room.
+    """
+    if rights is Rights.ANY or is_within_quota(core, job):
+        return True
+    found = [] if rights is Rights.QUOTA else takers_for(core, job, job.shape.size)
+    return bool(found) and (rights is Rights.ABOVE or found[0].group is job.group)
+
+
+def fits_in_own(core: Books, job: JobEntry) -> bool:
+    """Return whether the next task of a job has room in idle parts of leases of its own workload."""
+    if not core.pool.leases or not may_use(job):
+        return False
+    workload = core.pool.workload(job)
+    return workload is not None and bool(workload.idle_on) and own_room(core, job, workload) is not None
+
+
+def is_cooling(core: Books, group: GroupState) -> bool:
+    """Return whether a group was preempted a short time ago."""
+    return group.kept.preempted_at is not None and core.now < group.cools_until()
+
+
+class HeldToRights(Gate[Rights]):
+    """A group that may start only what it has a right to: it cools off while others wait, or groups that may take room
+    come first (``held_to``).
+    """
+
+    of_owner = True
+    between_groups = True
+
+    def __init__(self, core: Books, must_cool: Callable[[GroupState], bool]) -> None:
+        self._core = core
+        self._must_cool = must_cool
+
+    def find(self, job: JobEntry) -> Rights | None:
+        rights = job.group.held_to
+        return None if rights is Rights.ANY else self._beyond(job, rights)
+
+    def found_last(self, job: JobEntry) -> Rights | None:
+        return self._beyond(job, Rights.ABOVE) if self._must_cool(job.group) else None
+
+    def _beyond(self, job: JobEntry, rights: Rights) -> Rights | None:
+        allowed = is_within_rights(self._core, job, rights) or fits_in_own(self._core, job)
+        return None if allowed else rights
+
+    def kind(self, found: Rights) -> Verdict:
+        return Verdict.COOLING
+
+    def note(self, job: JobEntry, found: Rights) -> int:
+        return job.group.cools_until() if is_cooling(self._core, job.group) else NEVER
+
+    def veto(self, job: JobEntry, found: Rights) -> Veto:
+        group = job.group
+        return msgspec.structs.replace(
+            super().veto(job, found), until=group.cools_until(), preempted_for=group.kept.preempted_for
+        )

@@ -1,0 +1,200 @@
+"""No room for a unit: what the nodes lack for it, or whose reservation it would delay."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import numpy as np
+
+from cress.core.advance.telling import reserved_beside
+from cress.core.books import Books
+from cress.core.diagnostics.kinds_of_nodes import has_of_kinds
+from cress.core.diagnostics.short_parts import short_parts
+from cress.core.diagnostics.smallest_change import smallest_change
+from cress.core.diagnostics.taken_ports import taken_ports
+from cress.core.diagnostics.unresolved_names import missing_in
+from cress.core.future.reservations import drain_due
+from cress.core.jobs import JobEntry
+from cress.core.kernels.holding import EXCLUDED, USABLE
+from cress.core.placing.constraints import NO_WANTS, Wants
+from cress.core.placing.shape import Shape
+from cress.core.placing.vetoes import Missing, Verdict, Veto
+from cress.core.tables.arrays import Ints
+from cress.core.tables.measured_load import NO_OVERLOAD, Busy
+from cress.model.times import NEVER
+
+
+def later_start(core: Books, job: JobEntry) -> Veto | None:
+    """Return the veto of a unit with a planned start, or for which nodes are kept free."""
+    number, group = job.job.id, job.group.name
+    planned = core.plans.planned_start(job)
+    if planned is not None:
+        return Veto(kind=Verdict.PLANNED, job=number, group=group, until=planned)
+    drain = job.foreseen.drain
+    if drain and drain_due(job, core.now):
+        places = tuple(dict.fromkeys(core.cluster.names[f] for f, _ in drain))
+        return Veto(kind=Verdict.DRAINING, job=number, group=group, places=places)
+    return None
+
+
+def no_room(core: Books, job: JobEntry) -> Veto:
+    """Return why no node was taken."""
+    if (later := later_start(core, job)) is not None:
+        return later
+    shape, number, group = job.shape, job.job.id, job.group.name
+    nodes = core.cluster.usable_count
+    reserved = core.reservations.of(job)
+    start = reserved.start if reserved is not None and reserved.rows else None
+    if core.fit.fitting(shape) and (shape.size == 1 or core.fit.copies_free(shape) >= shape.size):
+        return _beside_others(core, job, start)
+    clauses: tuple[tuple[str, int], ...] = ()
+    kind = Verdict.NO_ROOM_TOGETHER if core.fit.fitting(shape) else Verdict.NO_ROOM
+    if shape.match is not None:
+        clauses = core.matching.alone(shape, _usable(core))
+        if clauses and kind is Verdict.NO_ROOM and not _some_satisfies(core, shape):
+            kind = Verdict.UNSATISFIED
+        if few := core.relations.licences.short(shape.wants.licences):
+            return Veto(kind=Verdict.LICENCE, job=number, group=group, nodes=nodes, clauses=clauses, licences=few)
+        if clauses and start is None and job.relaxes_at < NEVER:
+            start = job.relaxes_at
+    if shape.kinds:
+        return _short(core, job, start)
+    return Veto(
+        kind=kind,
+        job=number,
+        group=group,
+        until=start,
+        lacking=_lacking(core, shape),
+        clauses=clauses,
+        nodes=nodes,
+        missing=missing_names(core, job, shape.wants, clauses),
+        bound=bound_of_gang(core, job, shape.wants),
+        overloaded=busy(core, job),
+        details=(*core.matching.details(shape), *smallest_change(core, job), *has_of_kinds(core, job)),
+    )
+
+
+def _beside_others(core: Books, job: JobEntry, start: int | None) -> Veto:
+    """Return the veto of a unit with room: it would delay another one, or run into a reservation."""
+    number, group = job.job.id, job.group.name
+    blocker = _blocker(core, job)
+    if blocker is None and core.advance_reservations and (beside := reserved_beside(core, job)) is not None:
+        return Veto(kind=Verdict.RESERVED_AHEAD, job=number, group=group, until=start, reserved=beside)
+    return Veto(
+        kind=Verdict.RESERVED,
+        job=number,
+        group=group,
+        behind=None if blocker is None else blocker.job.id,
+        behind_group="" if blocker is None else blocker.group.name,
+        until=start,
+        nodes=core.cluster.usable_count,
+    )
+
+
+def _short(core: Books, job: JobEntry, start: int | None) -> Veto:
+    """Return the veto of a gang of several kinds of tasks that do not have room together: what its first part without
+    enough places lacks.
+    """
+    short = short_parts(core, job)
+    first = short.first
+    clauses = core.matching.alone(first, _usable(core)) if first is not None and first.match is not None else ()
+    return Veto(
+        kind=Verdict.NO_ROOM_TOGETHER,
+        job=job.job.id,
+        group=job.group.name,
+        until=start,
+        lacking=() if first is None else _lacking(core, first),
+        clauses=clauses,
+        nodes=core.cluster.usable_count,
+        bound=bound_of_gang(core, job, job.shape.wants),
+        missing=() if first is None else missing_names(core, job, first.wants, clauses),
+        overloaded=NO_OVERLOAD if first is None else busy(core, job),
+        details=short.told,
+    )
+
+
+def _blocker(core: Books, job: JobEntry) -> JobEntry | None:
+    """Return a job for which room is kept that the unit would take."""
+    failed = job.group.tried.start.state
+    keepers = chain(
+        (each.job for each in core.reservations.kept),
+        (claim.job for claim in core.claims),
+        core.turns.due(core.jobs, core.now),
+        # Their reservations may have been dropped since, for groups that they do not bind.
+        (core.jobs[number] for number in (failed[2] if failed is not None else ()) if number in core.jobs),
+    )
+    alive = (each for each in keepers if each is not job and core.jobs.get(each.job.id) is each)
+    return next(alive, None) or core.plans.soonest_but(job)
+
+
+def closed_nodes(core: Books, job: JobEntry) -> tuple[tuple[str, int], ...]:
+    """Count the nodes that are large enough and satisfy the lasting clauses, but take no tasks, by the reason.
+
+    Empty if one that does take tasks is among them, or no node takes any.
+    """
+    cluster = core.cluster
+    if not cluster.usable_count:
+        return ()
+    may = core.matching.ever(job.shape.wants)
+    counts: dict[str, int] = {}
+    for f in range(cluster.node_count):
+        spec = cluster.specs[f]
+        large = all(have >= need for have, need in zip(spec.capacity, job.shape.request, strict=True))
+        if not large or not (cluster.lost[f] or may[f]):
+            continue
+        if cluster.nodes[f, USABLE]:
+            return ()
+        if cluster.lost[f]:
+            why = "away"
+        elif cluster.cordoned[f] is not None:
+            why = "cordoned"
+        else:
+            why = "overloaded" if cluster.overloaded[f] is not None else "overcommitted"
+        counts[why] = counts.get(why, 0) + 1
+    return tuple(counts.items())
+
+
+def _some_satisfies(core: Books, shape: Shape) -> bool:
+    """Return whether a node that takes tasks satisfies all clauses of a shape, and so lacks only room for it."""
+    cluster = core.cluster
+    n = cluster.node_count
+    return bool(np.any((cluster.lack[shape.row, :n] & EXCLUDED == 0) & (cluster.nodes[:n, USABLE] > 0)))
+
+
+def _lacking(core: Books, shape: Shape) -> tuple[tuple[str, int], ...]:
+    counts = zip(core.dimensions.names, core.fit.lacking(shape), strict=True)
+    return tuple((name, count) for name, count in counts if count)
+
+
+def missing_names(
+    core: Books, job: JobEntry, wants: Wants, clauses: tuple[tuple[str, int], ...]
+) -> tuple[Missing, ...]:
+    """Return the names in these clauses of a job of things that do not exist."""
+    texts = {text for text, _ in clauses}
+    if not texts:
+        return ()
+    named = missing_in(core, (each for each in wants.hard if str(each) in texts), job.group.name)
+    return (*named, *taken_ports(core, (text for text, _ in clauses)))
+
+
+def bound_of_gang(core: Books, job: JobEntry, wants: Wants) -> tuple[str, ...]:
+    """Return the constraints that bind all tasks of a gang together."""
+    if not job.job.gang or wants is NO_WANTS:
+        return ()
+    # Each kind of tasks asks for the same of all of them.
+    return core.matching.binding(wants.kinds[0].wants if wants.kinds else wants)
+
+
+def busy(core: Books, job: JobEntry) -> Busy:
+    """Return the overloaded nodes that are large enough and satisfy the static clauses."""
+    nodes = core.loads.overloaded_nodes()
+    if not nodes:
+        return NO_OVERLOAD
+    may = core.matching.ever(job.shape.wants)
+    request = job.shape.request
+    large = (all(x >= y for x, y in zip(core.cluster.capacity_of(f), request, strict=True)) for f in nodes)
+    return core.loads.busy([f for f, fits in zip(nodes, large, strict=True) if fits and may[f]])
+
+
+def _usable(core: Books) -> Ints:
+    return np.flatnonzero(core.cluster.nodes[: core.cluster.node_count, USABLE])

@@ -1,0 +1,218 @@
+"""The reason why a job waits: the first gate that refuses its next unit, its place in the order, or the room that it
+lacks.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from cress.core.advance.telling import time_of_day
+from cress.core.cycle import Cycle
+from cress.core.diagnostics.kinds_of_nodes import has_of_kinds
+from cress.core.diagnostics.short_parts import named, never_part
+from cress.core.gates.advance import reserved_ahead
+from cress.core.gates.room import bound_of_gang, closed_nodes, later_start, missing_names, no_room
+from cress.core.groups.running_limits import head_of, that_may_start
+from cress.core.jobs import JobEntry
+from cress.core.placing.constraints import Wants
+from cress.core.placing.kinds import lasting_wants
+from cress.core.placing.vetoes import Reached, Verdict, Veto
+from cress.core.queueing import out_of_queue
+from cress.core.tree.tree import below_quota_against, branches
+from cress.core.unit_constraints import combination
+from cress.model.resources import ResourceVector
+
+
+def why_waiting(core: Cycle, job_id: int) -> Veto | None:
+    """Return the first gate of the cycle that holds the next unit of the job; ``None`` if it has no waiting task."""
+    job = core.jobs.get(job_id)
+    if job is None or not (job.waiting or job.has_claimed or job.later or job.carried):
+        return None
+    veto = _first_reason(core, job)
+    if veto.until is not None:
+        veto = msgspec.structs.replace(veto, ends=time_of_day(core, veto.until))
+    if not (job.queued and job.unit()) or veto.kind is Verdict.MOVING:
+        return veto
+    running = job.still_running()
+    return msgspec.structs.replace(
+        veto,
+        together=tuple(dict.fromkeys(other.job.id for other, _ in job.unit())),
+        together_on=core.cluster.names[running[0].node] if running else "",
+        beside=job.upcoming in job.foreseen.homes,
+    )
+
+
+def _first_reason(core: Cycle, job: JobEntry) -> Veto:
+    if (outside := _outside(core, job)) is not None:
+        return outside
+    if job.companions and (veto := _of_unit(core, job)) is not None:
+        return veto
+    if (veto := core.gates.veto(job)) is not None:
+        return veto
+    if job.group.visited != core.pass_number or job.foreseen.arrived == core.pass_number:
+        return _unvisited(core, job)
+    if core.fit.copies_free(job.shape) < job.shape.size and (veto := core.gates.veto_without_room(job)) is not None:
+        return veto
+    return (
+        _behind(job)
+        or reserved_ahead(core, job)
+        or _owed(core, job)
+        or later_start(core, job)
+        or _held_to_quota(core, job)
+        or no_room(core, job)
+    )
+
+
+def _outside(core: Cycle, job: JobEntry) -> Veto | None:
+    """Return the veto of a job that is in no queue, or that could never run; of one with claimed tasks too."""
+    kind = out_of_queue(job)
+    if kind is Verdict.HELD:
+        return _veto(job, kind)
+    if kind is Verdict.AFTER:
+        assert job.behind is not None
+        return _veto(job, kind, core.jobs.get(job.behind))
+    if kind is Verdict.TOGETHER:
+        leader = job.carried[min(job.carried)]
+        return msgspec.structs.replace(_veto(job, kind, leader), because=why_waiting(core, leader.job.id))
+    if core.never_fits(job.job):
+        return _beyond_cluster(core, job)
+    if job.has_claimed:
+        claim = next(claim for claim in job.claims if claim.tasks)
+        places = tuple(dict.fromkeys(core.cluster.names[f] for f, _ in claim.reservation.nodes))
+        return msgspec.structs.replace(_veto(job, Verdict.VICTIMS), until=claim.expected, places=places)
+    if kind is Verdict.BACKOFF:
+        times = job.later.values()
+        return msgspec.structs.replace(_veto(job, kind), until=max(times) if job.job.gang else min(times))
+    if kind is Verdict.FULL:
+        reached = Reached(job.group.name, "", len(job.attempts), job.most)
+        return msgspec.structs.replace(_veto(job, kind), reached=reached)
+    return None if kind is None else _veto(job, kind)
+
+
+def _beyond_cluster(core: Cycle, job: JobEntry) -> Veto:
+    """Return the veto of a job that no node, or not all of them together, could ever hold."""
+    if job.shape.kinds:
+        return _never_in_parts(core, job)
+    # A node that is away may come back.
+    if job.queued and (closed := closed_nodes(core, job)):
+        return msgspec.structs.replace(_veto(job, Verdict.NO_NODE), closed=closed)
+    return _never(core, job, job.job.request, core.as_asked((job.job,), lasting_wants(job.job, core.dimensions)))
+
+
+def _veto(job: JobEntry, kind: Verdict, behind: JobEntry | None = None) -> Veto:
+    return Veto(
+        kind=kind,
+        job=job.job.id,
+        group=job.group.name,
+        behind=None if behind is None else behind.job.id,
+        behind_group="" if behind is None else behind.group.name,
+    )
+
+
+def _of_unit(core: Cycle, job: JobEntry) -> Veto | None:
+    """Return the veto of a unit of several jobs whose companions are being stopped, or that no node could ever hold."""
+    running = job.still_running()
+    if job.moving:
+        places = (core.cluster.names[running[0].node],)
+        return msgspec.structs.replace(_veto(job, Verdict.MOVING, running[0].job), places=places)
+    unit = job.unit()
+    if not unit or job.upcoming in job.foreseen.homes:
+        return None
+    request, wants = combination(
+        core.relations.dependencies, job, unit, core.now, core.balance.utilisation, lasting=True
+    )
+    wants = core.unit_as_asked(job, wants)
+    if core.fit.ever_fits(request, wants):
+        return None
+    # Companions may end or be cancelled, so it is not for ever.
+    return msgspec.structs.replace(_never(core, job, request, wants), never=False)
+
+
+def _never(core: Cycle, job: JobEntry, request: ResourceVector, wants: Wants) -> Veto:
+    """Return the veto of a job, or of its unit with this request and these wants, that can never run on this
+    cluster.
+    """
+    cluster = core.cluster
+    if not core.fit.ever_fits(request):
+        return msgspec.structs.replace(_veto(job, Verdict.NEVER), never=True, nodes=cluster.usable_count)
+    if few := core.relations.licences.never(wants.licences):
+        return msgspec.structs.replace(_veto(job, Verdict.LICENCE), never=True, licences=few)
+    kind = Verdict.NEVER_TOGETHER if core.fit.ever_fits(request, wants) else Verdict.NEVER_SATISFIED
+    there = np.flatnonzero(~np.array(cluster.lost, np.bool_))
+    clauses = core.matching.never(wants, there)
+    fit = there[core.matching.ever(wants)[there]]
+    small = np.array([cluster.capacity_of(f) for f in fit.tolist()]).reshape(len(fit), cluster.k_count) < np.array(
+        request
+    )
+    lacking = zip(core.dimensions.names, small.sum(axis=0).tolist(), strict=True)
+    return msgspec.structs.replace(
+        _veto(job, kind),
+        never=True,
+        nodes=len(there),
+        clauses=clauses,
+        lacking=tuple(each for each in lacking if each[1]),
+        missing=missing_names(core, job, wants, clauses),
+        bound=bound_of_gang(core, job, wants),
+    )
+
+
+def _never_in_parts(core: Cycle, job: JobEntry) -> Veto:
+    """Return the veto of a gang of several kinds of tasks, one of which can never run on this cluster, or not all of
+    them together.
+    """
+    found = never_part(core, job.job)
+    if found is None:
+        nodes, bound = core.cluster.usable_count, bound_of_gang(core, job, lasting_wants(job.job, core.dimensions))
+        return msgspec.structs.replace(_veto(job, Verdict.NEVER_TOGETHER), never=True, nodes=nodes, bound=bound)
+    kind, wants = found
+    veto = _never(core, job, kind.job.request, wants)
+    return msgspec.structs.replace(veto, details=(f"this applies to {named(job.job, kind)}",))
+
+
+def _unvisited(core: Cycle, job: JobEntry) -> Veto:
+    """Return the veto of a group that the last pass did not reach."""
+    blocked = core.last_blocked
+    if blocked is not None and core.others_may_be_below_quota() and job.group.held_behind is not None:
+        blocked = job.group.held_behind
+    # The cycle asked for the first job of the group, which the others are behind.
+    head = head_of(job.group)
+    if blocked is not None and not below_quota_against(job.group, blocked.group, None if head is None else head.shape):
+        return _behind_blocked(core, job, blocked)
+    return _veto(job, Verdict.UNVISITED)
+
+
+def _behind(job: JobEntry) -> Veto | None:
+    """Return the veto of a job that its group's policy does not offer: another one comes first."""
+    group = job.group
+    if group.policy.plans and group.counters and job not in that_may_start(group, group.policy.looked_at()):
+        # Jobs before it will have the places that are left.
+        return _veto(job, Verdict.BEHIND, head_of(group))
+    if job is group.offered or group.policy.looks_at(job):
+        return None
+    return _veto(job, Verdict.BEHIND, group.offered or head_of(group))
+
+
+def _held_to_quota(core: Cycle, job: JobEntry) -> Veto | None:
+    """Return the veto of the unit that its group offered, which had to wait for one ahead without a known start."""
+    if job is job.group.offered and job.group.verdict is Verdict.QUOTA:
+        return _behind_blocked(core, job, core.last_blocked)
+    return None
+
+
+def _behind_blocked(core: Cycle, job: JobEntry, blocked: JobEntry | None) -> Veto:
+    """Return the veto of a unit behind a blocked one; in a tree with the group that is not below its quota where their
+    paths part.
+    """
+    parted = branches(job.group, blocked.group) if blocked is not None and job.group.parent is not None else None
+    details = has_of_kinds(core, job) if job.queued else ()
+    level = "" if parted is None or parted[0] is job.group else parted[0].name
+    return msgspec.structs.replace(_veto(job, Verdict.QUOTA, blocked), details=details, level=level)
+
+
+def _owed(core: Cycle, job: JobEntry) -> Veto | None:
+    """Return the veto of a unit that has room which another group would take back at once."""
+    owed = core.taken_back_by(job)
+    if owed is None or core.fit.copies_free(job.shape) < job.shape.size:
+        return None
+    return _veto(job, Verdict.OWED, owed)
