@@ -21,7 +21,7 @@ from benchmarks.result import Result
 from cress.center.committing.committer import Committer
 from cress.center.committing.memory import give_back
 from cress.center.keeping.recovery import load_machine, restored
-from cress.center.leading.mover import Mover
+from cress.center.leader.mover import Mover
 from cress.center.process.clock import Clock
 from cress.center.settings import CenterSettings
 from cress.lifecycle.inputs import NodeJoined, Reported, Submit

@@ -27,7 +27,7 @@ from cress.model.times import SECOND
 from cress.protocol import messages
 from cress.protocol.messages import OLDEST, PROTOCOL, Beat, Hello, Launches, Reports, Welcome
 from cress.shell.center.commit import CommitLoop, InputCall, Opened
-from cress.shell.center.effects import Answer, Close, Commit, Effect, Send, Session
+from cress.shell.center.effects import AnswerCaller, Close, Commit, Effect, Send, Session
 from cress.shell.center.events import Events
 from cress.shell.center.session import Sessions
 
@@ -109,7 +109,7 @@ class _World:
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         for each in effects:
             assert not isinstance(each, Close), effects
-            if isinstance(each, Answer):
+            if isinstance(each, AnswerCaller):
                 assert not isinstance(each.reply, Exception), each.reply
 
     # --- agents -----------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import httpx
 from cress.center.access.callers import Callers
 from cress.center.api.app import make_app
 from cress.center.committing.committer import Committer
-from cress.center.leading.mover import Mover
+from cress.center.leader.mover import Mover
 from cress.center.process.clock import Clock
 from cress.center.secrets.key_file import KeyFile
 from cress.center.secrets.vault import Vault

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cress.center.access.audit import CURRENT, Audit, latest
-from cress.protocol.accessviews import AuditEntry
+from cress.protocol.access_views import AuditEntry
 
 
 def told(audit: Audit) -> list[str]:

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from cress.center.connections.bulk import LEAST_PART, MOST_PART, Pace, PartSize
+from cress.center.connections.bulk import LEAST_CHUNK, MOST_CHUNK, ChunkSize, Pace
 from cress.protocol import messages
 from cress.protocol.messages import Bulk, LogData, OpenBulk, ReadLog
 from tests.center.program import PATIENCE, Center, Executor, SealedWire
@@ -142,20 +142,20 @@ def test_the_second_connection_ends_with_the_first(center: Center) -> None:
 
 
 def test_parts_are_small_over_a_slow_link_and_grow_over_a_fast_one() -> None:
-    part = PartSize()
+    chunk = ChunkSize()
     for _ in range(5):
-        part.answered(part.now, 0.01)
-    assert part.now == MOST_PART
-    part.answered(100, 5.0)  # it came late because there was nothing before
-    assert part.now == MOST_PART
+        chunk.answered(chunk.now, 0.01)
+    assert chunk.now == MOST_CHUNK
+    chunk.answered(100, 5.0)  # it came late because there was nothing before
+    assert chunk.now == MOST_CHUNK
     for _ in range(10):
-        part.answered(part.now, 3.0)
-    assert part.now == LEAST_PART
-    part.answered(part.now, 0.5)
-    assert part.now == LEAST_PART
-    part.answered(part.now, 0.01)
-    part.answered(0, 0.0)
-    assert part.now == LEAST_PART
+        chunk.answered(chunk.now, 3.0)
+    assert chunk.now == LEAST_CHUNK
+    chunk.answered(chunk.now, 0.5)
+    assert chunk.now == LEAST_CHUNK
+    chunk.answered(chunk.now, 0.01)
+    chunk.answered(0, 0.0)
+    assert chunk.now == LEAST_CHUNK
 
 
 def test_all_readers_together_have_one_pace() -> None:

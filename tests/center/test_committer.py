@@ -14,8 +14,9 @@ from cress.center.keeping.recovery import load_machine
 from cress.center.process.clock import Clock
 from cress.center.settings import CenterSettings
 from cress.core.scheduler import Scheduler
-from cress.lifecycle.inputs import Cancel, Cordon, NodeJoined, Submit
+from cress.lifecycle.inputs import Cancel, NodeJoined, Submit
 from cress.model.errors import InputError
+from cress.model.events import NodeCordoned
 from cress.model.job import Job
 from cress.model.node import Node
 from cress.model.run import Run
@@ -79,7 +80,7 @@ def test_an_input_that_is_refused_harms_none_beside_it(tmp_path: Path) -> None:
     async def story(committer: Committer, _: Flaky) -> list[object]:
         given = [
             committer.submit(*_submit()),
-            committer.submit(Cordon(name="n9", cordoned=True)),
+            committer.submit(NodeCordoned(name="n9", cordoned=True)),
             committer.submit(*_submit()),
         ]
         return await asyncio.gather(*given, return_exceptions=True)
@@ -182,11 +183,11 @@ def test_a_center_that_was_replaced_stores_nothing_and_serves_readers(tmp_path: 
         other = SqliteStore(tmp_path / "cress.db")
         saved = other.load()
         other.take_over(saved.epoch, saved.number, saved.cluster)
-        with pytest.raises(NotStored, match=r"\(epoch 1\) is not in charge any more: .* \(epoch 2\)"):
+        with pytest.raises(NotStored, match=r"\(epoch 1\) does not lead any more: .* \(epoch 2\)"):
             await committer.submit(*_submit("second"))
         await _until(lambda: not committer.loop.loading)
         assert list(committer.machine.jobs) == [1]
-        assert "not in charge" in committer.problem
+        assert "does not lead" in committer.problem
         assert (other.load().epoch, other.load().number) == (2, saved.number)
         other.close()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from cress.core.tables.devices import device_use
-from cress.lifecycle.inputs import LoadReported, NodeJoined
+from cress.lifecycle.inputs import NodeJoined
 from cress.model.devices import capacity_with, facts_of
+from cress.model.events import LoadSeen
 from cress.model.node import Device, Load, Node
 from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
@@ -103,7 +104,7 @@ def test_the_load_of_a_node_is_told_as_it_was_measured_last(tmp_path: Path) -> N
         await center.committer.submit(NodeJoined(node=NODE, boot="b"))
         assert (await center.get("/v1/nodes"))["nodes"][0]["load"] is None
         busy = Load(cpu=950, memory=250, network=10, disk=1000, free_memory=2**30)
-        await center.committer.submit(LoadReported(name="n1", load=busy))
+        await center.committer.submit(LoadSeen(name="n1", load=busy))
         told = {"cpu": 0.95, "memory": 0.25, "network": 0.01, "disk": 1.0, "free_memory": 2**30}
         (node,) = (await center.get("/v1/nodes"))["nodes"]
         assert (node["load"], node["judged"]) == (told, False)
@@ -118,14 +119,14 @@ def test_an_overloaded_node_says_what_is_too_much_and_a_cordoned_one_who_cordone
     async def story(center: Inside) -> None:
         await center.join("n2")
         # The sessions say which executors are connected, and there are none here: then all are away.
-        await center.committer.submit(LoadReported(name="n2", load=Load(cpu=970, free_memory=2**40)))
+        await center.committer.submit(LoadSeen(name="n2", load=Load(cpu=970, free_memory=2**40)))
         assert (await center.get("/v1/nodes/n2"))["state"] == "away"
         center.committer.loop.joined["n2"] = Session("n2")
         (node,) = (await center.get("/v1/nodes"))["nodes"]
         assert (node["state"], node["reason"], node["judged"]) == ("overloaded", "cpu 97%", True)
         assert (await center.call("POST", "/v1/nodes/n2/cordon", {"reason": "new disk"}))["state"] == "cordoned"
         await center.call("POST", "/v1/nodes/n2/uncordon", {})
-        await center.committer.submit(LoadReported(name="n2", load=Load(cpu=300, free_memory=2**40)))
+        await center.committer.submit(LoadSeen(name="n2", load=Load(cpu=300, free_memory=2**40)))
         assert (await center.get("/v1/nodes/n2"))["state"] == "up"
 
     inside(tmp_path, story)

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from cress.client import Client, EventView
-from cress.lifecycle.inputs import LoadReported, LocateData, NodeLeft, SetLicences
+from cress.lifecycle.inputs import NodeLeft
+from cress.model.events import DataLocated, LicencesSet, LoadSeen
 from cress.model.node import Load
 from cress.model.reports import Cause
 from tests.center.inside import Inside, inside
@@ -159,23 +160,23 @@ def test_what_is_found_out_beside_tasks_is_told(tmp_path: Path) -> None:
     async def story(center: Inside) -> None:
         committer = center.committer
         await center.join("n1")
-        await committer.submit(LoadReported(name="n1", load=calm))
-        await committer.submit(LoadReported(name="n1", load=busy))
-        await committer.submit(LoadReported(name="n1", load=msgspec.structs.replace(busy, cpu=990)))
-        await committer.submit(LoadReported(name="n1", load=calm))
-        await committer.submit(LoadReported(name="n1", load=busy))
+        await committer.submit(LoadSeen(name="n1", load=calm))
+        await committer.submit(LoadSeen(name="n1", load=busy))
+        await committer.submit(LoadSeen(name="n1", load=msgspec.structs.replace(busy, cpu=990)))
+        await committer.submit(LoadSeen(name="n1", load=calm))
+        await committer.submit(LoadSeen(name="n1", load=busy))
         # It is gone, and takes its load with it; that it left is told.
         await committer.submit(NodeLeft(name="n1"))
         # As one does that is refused whenever it comes back.
         await committer.submit(NodeLeft(name="n1"))
-        await committer.submit(LoadReported(name="n1", load=None))
-        await committer.submit(SetLicences(counts=(("matlab", 5), ("ansys", 2))))
-        await committer.submit(SetLicences(counts=()))
+        await committer.submit(LoadSeen(name="n1", load=None))
+        await committer.submit(LicencesSet(counts=(("matlab", 5), ("ansys", 2))))
+        await committer.submit(LicencesSet(counts=()))
         await center.submit(requirement=f'DataLocality = "{data}"')
-        await committer.submit(LocateData(data=data, places=None, problem=problem))
-        await committer.submit(LocateData(data=data, places=None, problem=problem))
-        await committer.submit(LocateData(data=data, places=(("n1", 1000),)))
-        await committer.submit(LocateData(data=data, places=None, problem=problem))
+        await committer.submit(DataLocated(data=data, places=None, problem=problem))
+        await committer.submit(DataLocated(data=data, places=None, problem=problem))
+        await committer.submit(DataLocated(data=data, places=(("n1", 1000),)))
+        await committer.submit(DataLocated(data=data, places=None, problem=problem))
         found = [(each.kind, each.node, each.text) for each in committer.events.after(0, 100)]
         missing = ("data.missing", "", f"{data}: {problem}")
         assert found[found.index(("node.joined", "n1", "")) + 1 :] == [

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cress.center.leading import mover
+from cress.center.leader import mover
 from cress.model.times import DAY, HOUR
 from cress.store.base import StoreError
 from cress.store.sqlite import SqliteStore

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cress.model.reports import Cause
-from cress.protocol.logs import Part, Parts
+from cress.protocol.logs import LogFrame, LogFrames
 from cress.protocol.messages import Signal
 from tests.center.program import Center, eventually, lines_of
 
@@ -222,13 +222,13 @@ def test_a_follower_who_broke_off_goes_on_in_the_attempt_where_he_was(center: Ce
         for attempts, since in (([launch.attempt, again.attempt], launch.attempt), ([again.attempt], 10**9)):
             path = f"/v1/jobs/{id}/logs?follow=true&framed=true&offset=4&since={since}"
             with lines_of(center, path) as parts:
-                taker = Parts()
+                taker = LogFrames()
                 for attempt in attempts:
                     question = executor.answer_logs(b"one\ntwo\n", over=True)
                     offset = 4 if attempt == since else 0
                     assert (question.attempt, question.offset) == (attempt, offset)
                     (part,) = taker.feed(next(parts))
-                    assert part == Part(attempt, offset, b"one\ntwo\n"[offset:])
+                    assert part == LogFrame(attempt, offset, b"one\ntwo\n"[offset:])
         executor.ended(again.attempt)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from cress.center.api.bodies import RawSubmitBody, decoded, decoded_jobs
 from cress.center.api.jobs import digest_of
-from cress.center.process.turns import INLINE, Turns, chunks, in_turns
+from cress.center.process.turns import INLINE, LongRequests, chunks, in_turns
 from cress.model.errors import InputError
 from cress.protocol.bodies import SubmitBody
 from tests.center.program import Center
@@ -98,7 +98,7 @@ def test_jobs_are_decoded_one_by_one_with_the_digest_of_the_whole() -> None:
 
 def test_large_bodies_are_checked_in_a_thread() -> None:
     async def story() -> tuple[str, str]:
-        turns = Turns()
+        turns = LongRequests()
         try:
             work = lambda: threading.current_thread().name  # noqa: E731
             return await turns.check(INLINE, work), await turns.check(INLINE + 1, work)

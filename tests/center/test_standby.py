@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from cress.center.committing.committer import Committer
-from cress.center.committing.leader_term import InCharge
+from cress.center.committing.leader_election import LeaderElection
 from cress.center.committing.lookup import find_job, find_tasks
 from cress.center.keeping.history_reader import FILE as HISTORY
-from cress.center.leading.mover import Mover
-from cress.center.leading.standby import Standby
+from cress.center.leader.mover import Mover
+from cress.center.leader.standby import Standby
 from cress.center.settings import CenterSettings
 from cress.lifecycle.inputs import NodeJoined, Reported, Submit
 from cress.model.job import Job
@@ -38,19 +38,19 @@ def test_a_center_whose_lead_is_uncertain_replaces_no_other_one(zookeeper: Ensem
         store = open_store(empty_place(zookeeper), tmp_path / "a")
         assert isinstance(store, ReplicatedStore)
         lead = Lead(certain=False)
-        in_charge = InCharge(lead, "http://a")
-        committer = Committer(store, CenterSettings(data=tmp_path), in_charge=in_charge)
-        standby = Standby(committer, store, in_charge)
+        election = LeaderElection(lead, "http://a")
+        committer = Committer(store, CenterSettings(data=tmp_path), election=election)
+        standby = Standby(committer, store, election)
 
         async def prepare() -> None: ...
 
-        leading = asyncio.create_task(standby.until_leading(prepare))
-        await until(lambda: in_charge.is_mine)
-        await asyncio.wait((leading,), timeout=0.3)
+        taking_over = asyncio.create_task(standby.until_it_leads(prepare))
+        await until(lambda: election.is_mine)
+        await asyncio.wait((taking_over,), timeout=0.3)
         assert store.load().epoch == 0
-        assert not leading.done()
+        assert not taking_over.done()
         lead.certain = True
-        await asyncio.wait_for(leading, 10)
+        await asyncio.wait_for(taking_over, 10)
         assert store.load().epoch == 1
         await committer.stop()
 
@@ -71,9 +71,9 @@ class Centers:
         data.mkdir(exist_ok=True)
         store = open_store(self._place, data)
         assert isinstance(store, ReplicatedStore)
-        in_charge = InCharge(lead, f"http://{name}")
-        committer = Committer(store, CenterSettings(data=data, store=self._place, **settings), in_charge=in_charge)  # type: ignore[arg-type]
-        standby = Standby(committer, store, in_charge)
+        election = LeaderElection(lead, f"http://{name}")
+        committer = Committer(store, CenterSettings(data=data, store=self._place, **settings), election=election)  # type: ignore[arg-type]
+        standby = Standby(committer, store, election)
         await standby.load()
         try:
             yield committer, standby
@@ -86,7 +86,7 @@ async def leads(committer: Committer, standby: Standby) -> None:
 
     async def prepare() -> None: ...
 
-    await standby.until_leading(prepare)
+    await standby.until_it_leads(prepare)
     await committer.work()
 
 
@@ -112,10 +112,10 @@ def test_what_the_leader_moves_into_its_history_is_in_that_of_each_center(zookee
 
     async def story() -> None:
         async with (
-            centers.center("a", Lead()) as (first, leading),
+            centers.center("a", Lead()) as (first, taking_over),
             centers.center("b", Lead(wanted=False)) as (second, follower),
         ):
-            await leads(first, leading)
+            await leads(first, taking_over)
             await first.submit(NodeJoined(node=NODE, boot="b"))
             job = await finished(first, "over")
             # Moved as soon as it had ended, and both come to the other center at once.
@@ -144,8 +144,8 @@ def test_a_center_that_was_away_takes_in_what_was_moved_meanwhile(zookeeper: Ens
     centers = Centers(empty_place(zookeeper), tmp_path)
 
     async def story() -> None:
-        async with centers.center("a", Lead()) as (first, leading):
-            await leads(first, leading)
+        async with centers.center("a", Lead()) as (first, taking_over):
+            await leads(first, taking_over)
             await first.submit(NodeJoined(node=NODE, boot="b"))
             before = await finished(first, "before")
             async with centers.center("b", Lead(wanted=False)):
@@ -166,11 +166,11 @@ def test_what_all_centers_share_is_not_copied_and_a_full_disk_does_not_stop_a_st
 
     async def story() -> None:
         async with (
-            centers.center("a", Lead(), history=shared) as (first, leading),
+            centers.center("a", Lead(), history=shared) as (first, taking_over),
             centers.center("b", Lead(wanted=False), history=shared) as (second, follower),
             centers.center("c", Lead(wanted=False)) as (third, other),
         ):
-            await leads(first, leading)
+            await leads(first, taking_over)
             await first.submit(NodeJoined(node=NODE, boot="b"))
             job = await finished(first, "over")
             (tmp_path / "c" / HISTORY).mkdir()

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cress.center.leading.leader_work import bound_socket
+from cress.center.leader.leader_work import bound_socket
 from cress.center.process.clock import Clock
 from cress.model.errors import InputError
 from cress.model.reports import Started

@@ -202,7 +202,7 @@ def test_a_node_that_an_operator_forgets_is_dead(center: Center) -> None:
         eventually(lambda: outcomes(center, job) == ["lost", "running"])
 
 
-# --- who is in charge -------------------------------------------------------------------------------------------------
+# --- who leads --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("heard", [2, 99])
@@ -214,7 +214,7 @@ def test_a_center_whose_store_has_a_newer_epoch_gives_no_orders(center: Center, 
         with closing(SqliteStore(center.data / "cress.db")) as other:
             saved = other.load()
             assert other.take_over(saved.epoch, saved.number, saved.cluster) == 2
-        sentence = "this center (epoch 1) is not in charge any more: another one has taken the store over (epoch 2)"
+        sentence = "this center (epoch 1) does not lead any more: another one has taken the store over (epoch 2)"
         with center.executor("n2", epoch=heard) as other_node:
             assert isinstance(other_node.first, Refused)
             assert not other_node.first.permanent

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cress.center.keeping.recovery import load_machine
-from cress.center.leading.warm_replica import Warm
+from cress.center.leader.warm_replica import Warm
 from cress.center.process.clock import Clock
 from cress.center.settings import CenterSettings
 from cress.lifecycle.machine import Machine

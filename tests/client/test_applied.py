@@ -14,8 +14,7 @@ from cress.client.blocking.patient import PatientHttp
 from cress.client.calls import PreparedCall
 from cress.client.retries import RetryBudget
 from cress.client.waiting import Waiting
-from cress.protocol.familyviews import ServiceView
-from cress.protocol.views import AppliedJob, JobView, TaskCounts
+from cress.protocol.job_views import AppliedJob, JobView, ServiceView, TaskCounts
 from tests.cli.test_families import view
 
 

@@ -12,10 +12,11 @@ import pytest
 
 from cress.client import calls
 from cress.client.calls import PreparedCall
-from cress.client.wire import content_of
-from cress.protocol.calls import CALLS
+from cress.client.wire import content_of, query_of
+from cress.protocol.calls import CALLS, job_calls
 from cress.protocol.calls.row import WEBSOCKET, CallRow
-from cress.protocol.moveviews import FreeView, MoveView, PlanView
+from cress.protocol.lease_views import FreeView, MoveView, PlanView
+from cress.protocol.queries import JobsQuery, Query, TasksQuery, UsageQuery
 
 MOVE = MoveView(attempt=7, job=1, task=0, name="etl", group="a", node="n1", to="n2", goal="place")
 FREE = FreeView(nodes=0, devices=0, all_nodes=2, all_devices=0)
@@ -59,6 +60,7 @@ BODIES: dict[str, Any] = {
     "change_config": {"options": {"grace": "30s"}, "revision": 7},
     "set_node": {"labels": {"zone": None}, "rack": "r7"},
 }
+QUERIES: dict[str, Query] = {"jobs": JobsQuery(), "tasks": TasksQuery(after=3), "usage": UsageQuery(by="day")}
 # What no function is for: the schema is for editors, a WebSocket is no request.
 WITHOUT = {"/v1/schema", "/v1/jobs/{id}/tasks/{task}/exec"}
 
@@ -70,7 +72,9 @@ def made(function: Callable[..., PreparedCall[Any]]) -> PreparedCall[Any]:
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is not parameter.VAR_KEYWORD and parameter.default is parameter.empty:
             args[parameter.name] = SAMPLES.get(parameter.name)
-            if name in BODIES and parameter.name in ("body", "job"):
+            if parameter.name == "query":
+                args["query"] = QUERIES[name]
+            elif name in BODIES and parameter.name in ("body", "job"):
                 args[parameter.name] = BODIES[name]
             elif name == "begin_moves":
                 args[parameter.name] = PLAN
@@ -103,7 +107,15 @@ def test_each_row_has_one_function() -> None:
     assert {row.path for row in CALLS if row.method == WEBSOCKET} <= WITHOUT
 
 
+def test_parameters_go_over_the_wire_unless_they_have_their_defaults() -> None:
+    assert calls.jobs(JobsQuery(limit=50, group="web")).query == {"group": "web"}
+    assert calls.logs(3, 0, "stdout", 7, follow=False, attempt=None).query == {"offset": 7, "framed": True}
+    assert query_of(calls.events(None, None, "", follow=False).query) == {"follow": "false"}
+    with pytest.raises(AssertionError):
+        calls.call_of(job_calls.JOBS, query=TasksQuery())
+
+
 def test_a_plan_is_asked_for_with_what_is_given_and_nothing_else() -> None:
     assert calls.plan_moves().query == {}
     assert calls.plan_moves(goals=("spread", "nodes"), moves=0).query == {"goal": "spread,nodes", "moves": 0}
-    assert calls.plan_moves(12, lost=2.5).query == {"for": 12, "lost": 2.5}
+    assert calls.plan_moves(12, lost=2.5).query == {"for": "12", "lost": 2.5}

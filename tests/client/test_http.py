@@ -15,7 +15,7 @@ import pytest
 
 from cress.client import Client, ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
 from cress.client.wire import MOST_BODY
-from cress.protocol.logs import Part, frame
+from cress.protocol.logs import LogFrame, encode_frame
 from tests.client.server import Server, serving
 
 JOB: dict[str, Any] = {
@@ -102,7 +102,7 @@ def test_answers_are_views(server: Server, client: Client) -> None:
 
 
 def test_logs_come_as_bytes(server: Server, client: Client) -> None:
-    server.body = frame(Part(9, 7, b"\xff\x00" * 100_000))
+    server.body = encode_frame(LogFrame(9, 7, b"\xff\x00" * 100_000))
     pieces = list(client.logs(12, 3, "stderr", 7, follow=True))
     assert b"".join(pieces) == b"\xff\x00" * 100_000
     assert (pieces[-1].attempt, pieces[-1].end) == (9, 200_007)
@@ -165,7 +165,7 @@ def test_a_connection_that_breaks_off(server: Server, client: Client) -> None:
     with pytest.raises(Unreachable, match="broke off"):
         client.job(12)
     received: list[bytes] = []
-    server.body = frame(Part(1, 0, b"one\n"))
+    server.body = encode_frame(LogFrame(1, 0, b"one\n"))
     with pytest.raises(Unreachable, match="broke off"):
         received.extend(client.logs(12))
     assert received == [b"one\n"]

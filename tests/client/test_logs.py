@@ -16,12 +16,12 @@ from cress.client.aio.patient import AsyncPatientHttp
 from cress.client.errors import Unavailable
 from cress.client.retries import RetryBudget
 from cress.client.wire import Pieces
-from cress.protocol.logs import Part, Parts, Shown, frame
+from cress.protocol.logs import LogFrame, LogFrames, Shown, encode_frame
 from tests.client.server import Server, serving
 
 PARTS = st.lists(
     st.builds(
-        Part,
+        LogFrame,
         st.integers(1, 2**63),
         st.integers(0, 2**63),
         st.binary(max_size=50),
@@ -33,19 +33,19 @@ PARTS = st.lists(
 
 
 @given(parts=PARTS, cuts=st.lists(st.integers(0, 700), max_size=6))
-def test_frames_come_out_as_they_went_in_however_they_are_cut(parts: list[Part], cuts: list[int]) -> None:
-    wire = b"".join(map(frame, parts))
+def test_frames_come_out_as_they_went_in_however_they_are_cut(parts: list[LogFrame], cuts: list[int]) -> None:
+    wire = b"".join(map(encode_frame, parts))
     places = sorted({0, len(wire), *(min(cut, len(wire)) for cut in cuts)})
-    taker = Parts()
+    taker = LogFrames()
     found = [part for begin, end in itertools.pairwise(places) for part in taker.feed(wire[begin:end])]
     assert found == parts
 
 
 def test_what_is_gone_is_a_line_of_its_own_that_counts_for_no_offset() -> None:
     wire = (
-        frame(Part(7, 0, b"one\ntw", gone=1_600_000, kept=500))
-        + frame(Part(7, 1_600_006, b"o\n", gone=2048, kept=500))
-        + frame(Part(9, 0, b"anew\n"))
+        encode_frame(LogFrame(7, 0, b"one\ntw", gone=1_600_000, kept=500))
+        + encode_frame(LogFrame(7, 1_600_006, b"o\n", gone=2048, kept=500))
+        + encode_frame(LogFrame(9, 0, b"anew\n"))
     )
     pieces = list(Pieces().feed(wire))
     assert [(bytes(each), each.attempt, each.end) for each in pieces] == [
@@ -58,7 +58,7 @@ def test_what_is_gone_is_a_line_of_its_own_that_counts_for_no_offset() -> None:
 
 
 @given(parts=PARTS)
-def test_who_goes_on_behind_the_last_piece_has_missed_nothing(parts: list[Part]) -> None:
+def test_who_goes_on_behind_the_last_piece_has_missed_nothing(parts: list[LogFrame]) -> None:
     for part in parts:
         pieces = list(Shown().show(part))
         if part.data or part.gone:
@@ -91,9 +91,9 @@ def output(server: Server, *, patience: float = 60) -> str:
 def test_a_log_is_read_on_from_where_the_connection_broke_off(server: Server) -> None:
     server.first = [
         (503, STARTS, False),
-        (200, frame(Part(1, 0, b"one\n")), True),
-        (200, frame(Part(1, 4, b"two\n")), True),
-        (200, frame(Part(1, 8, b"three\n")), False),
+        (200, encode_frame(LogFrame(1, 0, b"one\n")), True),
+        (200, encode_frame(LogFrame(1, 4, b"two\n")), True),
+        (200, encode_frame(LogFrame(1, 8, b"three\n")), False),
     ]
     assert output(server) == "one\ntwo\nthree\n"
     assert ["offset=4" in asked.line for asked in server.asked] == [False, False, True, False]
@@ -108,6 +108,6 @@ def test_a_center_that_is_away_for_longer_than_the_patience_ends_the_reading_of_
 
 
 def test_so_it_does_in_the_middle_of_a_log(server: Server) -> None:
-    server.first = [(200, frame(Part(1, 0, b"one\n")), True), (503, STARTS, False)]
+    server.first = [(200, encode_frame(LogFrame(1, 0, b"one\n")), True), (503, STARTS, False)]
     with pytest.raises(Unavailable):
         output(server, patience=0.2)

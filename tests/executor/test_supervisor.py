@@ -374,7 +374,7 @@ def test_orders_of_an_older_center_are_refused(client: Client, parent: Superviso
     client.stop(8, epoch=4)
     client.wait_ended(8)
     assert 6 not in client.started, "a new supervisor remembers the epoch"
-    assert "an order of epoch 3 was refused: the center of epoch 4 is in charge" in parent.said()
+    assert "an order of epoch 3 was refused: the center of epoch 4 leads" in parent.said()
 
 
 # --- who is connected -----------------------------------------------------------------------------------------------

@@ -258,7 +258,7 @@ def test_an_older_center_is_not_obeyed(scene: Scene, order: str, restarted: bool
             scene.manager.adopt(attempt, attempt, 1)
     OLDER[order](scene)
     scene.until_nothing_is_due()
-    assert scene.said == ["an order of epoch 3 was refused: the center of epoch 4 is in charge"]
+    assert scene.said == ["an order of epoch 3 was refused: the center of epoch 4 leads"]
     assert not scene.signals
     assert list(scene.manager.tasks) == [1]
     assert list(scene.manager.known.ends) == [2]

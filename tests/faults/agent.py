@@ -186,7 +186,7 @@ class Agent(Mortal):
         assert self.up is not None
         if self.node.moved(self.up):
             self.say("leaves its center for another one")
-            self._happen(self.loop.center_closed, "another center is in charge")
+            self._happen(self.loop.center_closed, "another center leads")
         else:
             self._after(LOOK, self._look_for_another)
 

@@ -24,7 +24,7 @@ from cress.model.times import MILLISECOND, SECOND
 from cress.protocol.messages import Beat, FromAgent, Hello, Reports
 from cress.shell.center.commit import CommitLimits, CommitLoop, InputCall
 from cress.shell.center.effects import (
-    Answer,
+    AnswerCaller,
     AskEpoch,
     Close,
     Commit,
@@ -94,7 +94,7 @@ class Center(Mortal):
         self._work()
 
     def may_confirm(self) -> bool:
-        """Return whether terms may be confirmed: no other center can be in charge at this moment."""
+        """Return whether terms may be confirmed: no other center can lead at this moment."""
         return True
 
     @property
@@ -208,7 +208,7 @@ class Center(Mortal):
     def _step_back(self, error: Fenced) -> None:
         """Refuse everybody; the program would go on for readers, here it ends."""
         self.carry_out(self.loop.fenced(str(error)))
-        self.in_charge()
+        self.still_leads()
 
     def _fail(self, error: StoreError) -> None:
         self.say("cannot store:", error)
@@ -262,7 +262,7 @@ class Center(Mortal):
                 self._to(effect.session).ask(self._to(effect.rival))
             case AskEpoch():
                 self.ask_epoch(effect.session)
-            case Answer():
+            case AnswerCaller():
                 assert isinstance(effect.caller, Caller)
                 effect.caller.then(effect.reply)
             case Refuse():
@@ -277,7 +277,7 @@ class Center(Mortal):
         """Ask the store for its newest epoch; a center that was replaced ends here, the program goes on for readers."""
         newest = self.store.newest_epoch()
         self.carry_out(self.sessions.compared(session, newest))
-        self.in_charge()
+        self.still_leads()
 
     def _to(self, session: Session) -> Conversation:
         return self.conversations[session]
@@ -285,10 +285,10 @@ class Center(Mortal):
     def decides(self) -> None:
         """It makes a step."""
 
-    def in_charge(self) -> bool:
-        """Return whether it is in charge; it ends when another center has taken over."""
+    def still_leads(self) -> bool:
+        """Return whether it leads; it ends when another center has taken over."""
         if not self.gone and self.store.replaced:
-            self.say("is not in charge any more")
+            self.say("does not lead any more")
             self.die()
         return not self.gone
 
@@ -410,7 +410,7 @@ class Conversation:
         if not self._greeted:
             self._greeted = True
             center.carry_out(center.sessions.hello(self.session, message, now))
-        elif not isinstance(message, Beat) or center.in_charge():
+        elif not isinstance(message, Beat) or center.still_leads():
             center.carry_out(center.sessions.received(self.session, message, now))
 
     def _no_hello(self) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from cress.lifecycle.inputs import ApplyGroups, Cordon, Hold
+from cress.lifecycle.inputs import Hold
 from cress.lifecycle.machine import Machine
+from cress.model.events import GroupsApplied, NodeCordoned
 from cress.model.group import Group, Quota
 from cress.model.option_text import parse_assignments
 from cress.model.options import Options
@@ -86,7 +87,7 @@ class Cluster:
 
     def _apply_groups(self) -> None:
         groups = tuple(Group(name=name, quota=Quota(scalar=1000), users=("*",)) for name in ("a", "b"))
-        if self.center is None or not self.center.post(ApplyGroups(groups=groups)):
+        if self.center is None or not self.center.post(GroupsApplied(groups=groups)):
             self.world.after(SECOND, None, self._apply_groups)
 
     def _look_after(self) -> None:
@@ -95,7 +96,7 @@ class Cluster:
         if center is not None and center.machine is not None and not center.problem:
             for name, node in center.machine.nodes.items():
                 if node.closed and node.connected:
-                    center.post(Cordon(name=name, cordoned=False))
+                    center.post(NodeCordoned(name=name, cordoned=False))
             if all(person.done for person in self.people):
                 # Nobody may know of a job that was submitted without a key, and whose answer was lost.
                 for number, job in center.machine.jobs.items():
@@ -132,7 +133,7 @@ class Cluster:
             if self.peers is not None:
                 return
             # By then it has noticed it, even if it has had nothing to store.
-            self.world.after(pause + self.world.between(SECOND // 100, SECOND), None, self.center.in_charge)
+            self.world.after(pause + self.world.between(SECOND // 100, SECOND), None, self.center.still_leads)
             self.center = None
             self.start_center()
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cress.lifecycle.inputs import Cordon, Drain, NodeDead
+from cress.lifecycle.inputs import Drain, NodeDead
+from cress.model.events import NodeCordoned
 from cress.model.node import DYNAMIC_PORTS
 from cress.model.times import HOUR, MILLISECOND, SECOND
 from tests.faults.cluster import Cluster
@@ -181,7 +182,7 @@ class Faults:
         if center is None:
             return
         if self.world.chance(0.3):
-            center.post(Cordon(name=name, cordoned=True, reason="because"))
+            center.post(NodeCordoned(name=name, cordoned=True, reason="because"))
         else:
             self._tell(name, "is to be empty soon")
             center.post(Drain(name=name, deadline=self.world.between(SECOND // 10, 20 * SECOND)))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cress.lifecycle.inputs import Input, LoadReported, LocateData, SetLicences
+from cress.lifecycle.inputs import Input
+from cress.model.events import DataLocated, LicencesSet, LoadSeen
 from cress.model.job import Job
 from cress.model.node import DISK_KIND, Device, Load
 from cress.model.times import SECOND
@@ -108,16 +109,16 @@ class Outside:
         choose, chance = self.aside.choice, self.aside.random
         if self.has_licences and (calm or chance() < 0.5):
             counts = LICENCES if calm else {name: choose(range(count + 1)) for name, count in LICENCES.items()}
-            self._say(self.given.licences, counts, SetLicences(counts=tuple(counts.items())))
+            self._say(self.given.licences, counts, LicencesSet(counts=tuple(counts.items())))
         if self.has_data and (calm or chance() < 0.5):
             names = tuple(node.name for node in self.cluster.nodes if calm or chance() < 0.5)
             places = None if not calm and chance() < 0.2 else tuple((name, 1000) for name in names)
             said = names if places is not None else None
-            self._say(self.given.places[REMOTE], said, LocateData(data=REMOTE, places=places))
+            self._say(self.given.places[REMOTE], said, DataLocated(data=REMOTE, places=places))
         for name, said_busy in self.given.busy.items():
             if calm or chance() < 0.3:
                 busy = not calm and chance() < 0.5
-                self._say(said_busy, busy, LoadReported(name=name, load=BUSY if busy else IDLE))
+                self._say(said_busy, busy, LoadSeen(name=name, load=BUSY if busy else IDLE))
         self.world.after(EVERY if calm else 100_000 + int(chance() * EVERY), None, self._look)
 
     def _say(self, said: Said, value: object, word: Input) -> None:

@@ -1,6 +1,6 @@
 """A center that shares its store with others: it leads or stands by.
 
-Driven in virtual time as ``standby.py`` and ``leadership.py`` in ``center/leading``, ``leader_term.py`` and
+Driven in virtual time as ``standby.py`` and ``failover.py`` in ``center/leader``, ``leader_election.py`` and
 ``committer.py`` in ``center/committing`` drive theirs with asyncio and threads; what they call is the program's.
 """
 
@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cress.center.committing.leader_term import Lapses
+from cress.center.committing.leader_election import Lapses
 from cress.center.keeping.recovery import begin_epoch, load_machine
-from cress.center.leading.standby import PASSING
-from cress.center.leading.warm_replica import Warm
+from cress.center.leader.standby import PASSING
+from cress.center.leader.warm_replica import Warm
 from cress.lifecycle.slices import Slices
 from cress.model.times import MILLISECOND, SECOND
 from cress.protocol.messages import Term
@@ -137,7 +137,7 @@ class Peer(Center):
     # --- the lead --------------------------------------------------------------------------------------------
 
     def may_confirm(self) -> bool:
-        """See ``InCharge.__call__``."""
+        """See ``LeaderElection.is_confirmed``."""
         return self.cluster.rules.late_terms or self.host.boottime() < self.until
 
     @property
@@ -186,7 +186,7 @@ class Peer(Center):
             self._stand(self._waiting)
 
     def _watch(self) -> None:
-        """See ``InCharge.watch``. The timers of a computer that slept have stood still: it may be late."""
+        """See ``LeaderElection.watch``. The timers of a computer that slept have stood still: it may be late."""
         if not self.leads:
             return
         late = self.host.boottime() - self._watched > 2 * self._interval
@@ -201,10 +201,8 @@ class Peer(Center):
         if self.loop.is_replaced:
             self._step_aside()
         elif self._lapses.noticed(valid=self.may_confirm()):
-            self.say("may not be in charge any more")
-            self.carry_out(
-                self.loop.commit_failed("the servers of the store did not confirm in time that it is in charge")
-            )
+            self.say("may not lead any more")
+            self.carry_out(self.loop.commit_failed("the servers of the store did not confirm in time that it leads"))
             if not self.gone:
                 self._wake()
 
@@ -217,7 +215,7 @@ class Peer(Center):
         self.world.after(delay, self, self._stand, self._waiting)
 
     def _stand(self, number: int) -> None:
-        """One round of ``Standby.until_leading``."""
+        """One round of ``Standby.until_it_leads``."""
         if number != self._waiting:
             return
         self._waiting = -1
@@ -318,7 +316,7 @@ class Peer(Center):
             conversation.hang_up()
         self._news(0)
 
-    # --- leading ---------------------------------------------------------------------------------------------
+    # --- the leader ---------------------------------------------------------------------------------------------
 
     def decides(self) -> None:
         """It makes a step."""
@@ -339,7 +337,7 @@ class Peer(Center):
         """See ``Committer._load``."""
         self._busy = True
         if not self.may_confirm():
-            self.loop.load_failed("the servers have not confirmed that this center is in charge", self.clock.now())
+            self.loop.load_failed("the servers have not confirmed that this center leads", self.clock.now())
             self._go_on()
         elif self._opened is not None:
             opened, self._opened = self._opened, None
@@ -458,7 +456,7 @@ class Peer(Center):
         self.store.end()
         super().die()
 
-    def in_charge(self) -> bool:
+    def still_leads(self) -> bool:
         """Go on: a center that was replaced stands by."""
         return not self.gone
 

@@ -69,7 +69,7 @@ def test_much_happens() -> None:
         "loses power",
         "is killed",
         "hears nothing from the center",
-        "is not in charge any more",
+        "does not lead any more",
         "its node was not heard from for longer than a term",
         "the machine was restarted",
     ):

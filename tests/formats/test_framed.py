@@ -22,7 +22,7 @@ from cress.formats.framed import (
     FileFormat,
     Frame,
     FramedFile,
-    Layout,
+    FrameFormat,
     Older,
     framed,
     frames_of,
@@ -179,7 +179,7 @@ def test_chained_frames_end_at_the_first_damage(payloads: list[bytes], where: in
 
 
 def test_zeros_are_no_frames_in_any_layout() -> None:
-    for layout in (MARKED, BARE, CHAINED, Layout()):
+    for layout in (MARKED, BARE, CHAINED, FrameFormat()):
         assert list(frames_of(bytes(100), Beginning(1, 0, layout))) == []
         assert list(frames_of(MARK + bytes(100), Beginning(1, 0, layout))) == []
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.forked import run_cress
+from tools.house.counts import doubled_names
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -121,6 +122,12 @@ def test_the_glossary_defines_each_word_once_and_names_classes_that_exist() -> N
     for _, _, place in rows:
         for name in re.findall(r"`([A-Z][A-Za-z]+)`", place):
             assert re.search(rf"^class {name}\b", source, re.MULTILINE), name
+
+
+def test_the_glossary_has_each_name_of_two_classes_and_no_other() -> None:
+    section = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition("## Names of two classes")[2]
+    first_cells = re.findall(r"^\| (`.+?) \|", section, re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(first_cells))) == doubled_names(ROOT)
 
 
 def test_the_glossary_names_modules_that_exist() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cress.language.clauses import Rank, Term
+from cress.language.clauses import Rank, RankTerm
 from cress.language.columns import SLACK, Columns
 from cress.language.parser import parse_expression, parse_rank, parse_requirement
 from cress.language.program import Program
@@ -303,7 +303,7 @@ def _check(expression: Expression, terms: list[Expression], chosen: Chosen) -> N
     assert table.truths(expression) == table.plain_truths(expression)
     weights = (0.5, 1.0, -2.0)
     weighted = list(zip(weights, terms, strict=False))
-    rank = Rank(tuple(Term(weight, each) for weight, each in weighted))
+    rank = Rank(tuple(RankTerm(weight, each) for weight, each in weighted))
     program = Program(table.columns, rank)
     out = np.zeros(64, np.float32)
     program.values(table.nodes, out)

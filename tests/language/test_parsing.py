@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.language.clauses import Clause, Kind, Rank, Requirement, Term, brief, joined
+from cress.language.clauses import Clause, Kind, Rank, RankTerm, Requirement, brief, joined
 from cress.language.parser import parse_expression, parse_rank, parse_requirement
 from cress.language.relaxation import Relaxation
 from cress.language.tree import Expression, In, Truth
@@ -214,7 +214,7 @@ def test_what_is_printed_is_read_as_the_same_requirement(chosen: list[Clause]) -
 @given(st.lists(st.tuples(st.sampled_from((1.0, -1.0, 0.5, 2.0, 0.0)), rank_terms), min_size=1, max_size=4))
 def test_what_is_printed_is_read_as_the_same_rank(chosen: list[tuple[float, Expression]]) -> None:
     # Factors before a term belong to its weight, so what is compared has been read once.
-    once = parse_rank(str(Rank(tuple(Term(weight, expression) for weight, expression in chosen))), stored=True)
+    once = parse_rank(str(Rank(tuple(RankTerm(weight, expression) for weight, expression in chosen))), stored=True)
     assert parse_rank(str(once), stored=True) == once
 
 
@@ -222,7 +222,7 @@ def test_an_empty_requirement_and_rank_are_false() -> None:
     assert not Requirement()
     assert not Rank()
     assert Requirement((Clause(Kind.CONDITION, Truth(True)),))
-    assert Rank((Term(1, Truth(True)),))
+    assert Rank((RankTerm(1, Truth(True)),))
 
 
 @pytest.mark.parametrize(

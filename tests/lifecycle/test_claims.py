@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cress.lifecycle.inputs import ApplyGroups, Cordon, NodeDead, NodeLeft, Restarted
+from cress.lifecycle.inputs import NodeDead, NodeLeft, Restarted
 from cress.lifecycle.machine import Machine
+from cress.model.events import GroupsApplied, NodeCordoned
 from cress.model.options import Options
 from cress.model.reports import Cause
 from cress.model.times import SECOND
@@ -19,7 +20,7 @@ def preempting(*, terms: bool = True) -> tuple[World, int, list[int]]:
     """Two tasks of lab on n1 are told to stop for two of web; the number of that job, and the victims."""
     world = World(OPTIONS)
     world.step(joined("n1", terms=terms))
-    world.step(ApplyGroups(groups=(group("lab", 2), group("web", 2))))
+    world.step(GroupsApplied(groups=(group("lab", 2), group("web", 2))))
     world.submit(job(4, group="lab"))
     world.report("n1", *(started(number) for number in range(1, 5)))
     (number,) = world.submit(job(2, group="web", name="shop"))
@@ -65,7 +66,7 @@ def test_a_claim_ends_with_the_term_of_its_node() -> None:
 def test_a_claim_on_a_node_that_an_operator_cordons_while_it_is_away_is_void() -> None:
     world, _, _ = preempting()
     world.step(NodeLeft(name="n1", granted=world.now + 30 * SECOND))
-    world.step(Cordon(name="n1", cordoned=True, reason="repair"))
+    world.step(NodeCordoned(name="n1", cordoned=True, reason="repair"))
     assert world.machine.core.claims == []
 
 

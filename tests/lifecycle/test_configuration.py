@@ -12,10 +12,11 @@ from cress.core.scheduler import Scheduler
 from cress.core.state import promised_state
 from cress.lifecycle.configuration import document, last
 from cress.lifecycle.facts import Facts
-from cress.lifecycle.inputs import ApplyGroups, Configure, Restarted, SetLicences
+from cress.lifecycle.inputs import Configure, Restarted
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import Record
 from cress.lifecycle.replay import replay
+from cress.model.events import GroupsApplied, LicencesSet
 from cress.model.options import Options
 from cress.model.revisions import MOST_REVISIONS
 from cress.model.times import SECOND
@@ -36,9 +37,9 @@ def configure(world: World, **more: Any) -> Configure:
 
 
 def test_every_input_that_changes_the_configuration_is_a_revision(world: World) -> None:
-    world.step(ApplyGroups(groups=(group("a", 2),), by="bob"))
-    world.step(ApplyGroups(groups=(group("a", 2),), by="bob"))
-    world.step(SetLicences(counts=(("matlab", 5),)))
+    world.step(GroupsApplied(groups=(group("a", 2),), by="bob"))
+    world.step(GroupsApplied(groups=(group("a", 2),), by="bob"))
+    world.step(LicencesSet(counts=(("matlab", 5),)))
     options = dataclasses.replace(world.machine.core.options, grace=9 * SECOND)
     world.step(configure(world, options=options))
     world.step(Restarted(epoch=2, options=dataclasses.replace(options, grace=8 * SECOND)))
@@ -89,7 +90,7 @@ def test_tasks_go_on_with_other_options(world: World) -> None:
     ],
 )
 def test_what_is_refused_changes_nothing(world: World, change: dict[str, Any], sentence: str) -> None:
-    world.step(ApplyGroups(groups=(group("a", 2),), by="bob"))
+    world.step(GroupsApplied(groups=(group("a", 2),), by="bob"))
     world.submit(job(group="a"))
     core, before = world.machine.core, document(world.machine)
     if "options" in change:
@@ -102,7 +103,7 @@ def test_what_is_refused_changes_nothing(world: World, change: dict[str, Any], s
 
 def busy(followed: bool = False) -> World:
     world = World(followed=followed)
-    world.step(ApplyGroups(groups=(group("a", 2), group("b", 6))))
+    world.step(GroupsApplied(groups=(group("a", 2), group("b", 6))))
     world.join("n1")
     world.submit(job(4, group="a"))
     world.submit(job(8, group="b"), job(3, group="a"))
@@ -170,9 +171,9 @@ def _without_revisions(rows: Any) -> Any:
 
 def test_so_many_revisions_are_kept_and_no_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(MOST_REVISIONS + 5):
-        world.step(SetLicences(counts=(("x", number + 1),)))
+        world.step(LicencesSet(counts=(("x", number + 1),)))
     kept = list(world.machine.tables.revisions)
     assert (len(kept), kept[-1]) == (MOST_REVISIONS, MOST_REVISIONS + 6)
     monkeypatch.setattr("cress.lifecycle.configuration.MOST_CHARACTERS", 1)
-    world.step(SetLicences(counts=()))
+    world.step(LicencesSet(counts=()))
     assert list(world.machine.tables.revisions) == [MOST_REVISIONS + 6, MOST_REVISIONS + 7]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cress.lifecycle.inputs import Cancel, Cordon, Drain, Hold, Input, NodeDead, NodeJoined, Submit
+from cress.lifecycle.inputs import Cancel, Drain, Hold, Input, NodeDead, NodeJoined, Submit
+from cress.model.events import NodeCordoned
 from cress.model.job import Job
 from cress.model.node import Node
 from cress.model.reports import Cause
@@ -133,7 +134,7 @@ def test_a_killed_task_takes_along_what_depends_on_it() -> None:
     world.submit(job(name="a", retries=1, backoff=0), job(name="b", requirement='JobDependency = "a"'))
     world.run_all()
     world.join("n2", cpus=1)
-    world.step(Cordon(name="n1", cordoned=True))
+    world.step(NodeCordoned(name="n1", cordoned=True))
     # n2 has room for one of them: b runs on, and a waits.
     assert not world.report("n1", ended(1, -9)).launches
     assert not world.last.halts

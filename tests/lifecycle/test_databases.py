@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cress.lifecycle.families.databases import bound
-from cress.lifecycle.inputs import Cordon, Drain, NodeDead, Restarted, Scale
-from cress.model.events import Outcome
+from cress.lifecycle.inputs import Drain, NodeDead, Restarted, Scale
+from cress.model.events import NodeCordoned, Outcome
 from cress.model.job import JobType
 from cress.model.options import Options
 from cress.model.records import JobState
@@ -153,7 +153,7 @@ def test_a_drained_task_waits_for_its_node() -> None:
     site.obey()
     assert site.nodes(number) == {}
     assert site.machine.reason(number).startswith("task 0: ")
-    site.step(Cordon(name=home, cordoned=False))
+    site.step(NodeCordoned(name=home, cordoned=False))
     site.obey()
     assert site.nodes(number) == {0: home}
 
@@ -229,7 +229,7 @@ def test_what_gives_in_with_time_of_a_requirement_does_so_and_the_home_does_not(
         site.die(number, 0, cause=Cause.UNKNOWN)
         site.sleep(2 * SECOND)
         assert site.nodes(number) == {0: home}
-    site.step(Cordon(name=home, cordoned=True))
+    site.step(NodeCordoned(name=home, cordoned=True))
     site.die(number, 0, cause=Cause.UNKNOWN)
     site.sleep(MINUTE)
     assert site.nodes(number) == {}

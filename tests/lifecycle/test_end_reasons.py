@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cress.lifecycle.inputs import ApplyGroups, Cancel, Drain, NodeDead
+from cress.lifecycle.inputs import Cancel, Drain, NodeDead
 from cress.lifecycle.machine import Machine
-from cress.model.events import Outcome
+from cress.model.events import GroupsApplied, Outcome
 from cress.model.job import Condition
 from cress.model.options import Options
 from cress.model.records import JobState
@@ -93,7 +93,7 @@ def test_who_cancelled_a_job_stands_with_it_and_its_tasks() -> None:
 def test_a_preempted_task_says_for_whom() -> None:
     world = World(Options(preemption="on"))
     world.join("n1", 4)
-    world.step(ApplyGroups(groups=(group("lab", 2), group("web", 2))))
+    world.step(GroupsApplied(groups=(group("lab", 2), group("web", 2))))
     world.submit(job(4, group="lab"))
     world.run_all()
     (number,) = world.submit(job(2, group="web", name="shop"))

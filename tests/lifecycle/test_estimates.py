@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from cress.core.jobs import JobEntry
-from cress.lifecycle.inputs import ApplyGroups
 from cress.lifecycle.machine import Machine
+from cress.model.events import GroupsApplied
 from cress.model.group import Group, Quota, SchedPolicy
 from cress.model.reports import Cause, Ended
 from cress.model.times import HOUR, SECOND
@@ -23,7 +23,7 @@ PREDICTING = Group(
 def lab() -> World:
     """A node of four cores, and a group that works with estimates."""
     world = World(followed=True)
-    world.step(ApplyGroups(groups=(PREDICTING,)))
+    world.step(GroupsApplied(groups=(PREDICTING,)))
     world.join("n1")
     return world
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cress.lifecycle.inputs import ApplyGroups, Scale, Submit, Update
+from cress.lifecycle.inputs import Scale, Submit, Update
 from cress.lifecycle.machine import Machine
+from cress.model.events import GroupsApplied
 from cress.model.family import Cron, Dag, Database, FamilySpec, Service
 from cress.model.job import Condition, Job, JobType
 from cress.model.records import JobState
@@ -56,10 +57,10 @@ def test_a_name_is_taken_once_in_a_group(plan: FamilySpec) -> None:
 
 def test_a_family_of_a_removed_group_goes_where_its_jobs_go() -> None:
     world = World()
-    world.step(ApplyGroups(groups=(group("a", 2), group("b", 2))))
+    world.step(GroupsApplied(groups=(group("a", 2), group("b", 2))))
     (number,) = world.submit(family(Cron(when="0 0 1 1 *"), group="a"))
-    assert "group a has the cron web" in world.refuse(ApplyGroups(groups=(group("b", 2),)))
-    world.step(ApplyGroups(groups=(group("b", 2),), moves=(("a", "b"),)))
+    assert "group a has the cron web" in world.refuse(GroupsApplied(groups=(group("b", 2),)))
+    world.step(GroupsApplied(groups=(group("b", 2),), moves=(("a", "b"),)))
     assert world.machine.families[number].job.group == "b"
 
 

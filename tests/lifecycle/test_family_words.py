@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cress.lifecycle.inputs import ApplyGroups, Drain, Hold, NodeDead, NodeJoined, Restarted, Scale, Submit, Update
+from cress.lifecycle.inputs import Drain, Hold, NodeDead, NodeJoined, Restarted, Scale, Submit, Update
 from cress.model.errors import InputError
+from cress.model.events import GroupsApplied
 from cress.model.job import Condition
 from cress.model.reports import Cause
 from cress.model.times import HOUR, MINUTE, SECOND
@@ -29,16 +30,16 @@ def test_a_name_is_free_while_its_last_owner_ends_and_taken_by_the_next_one() ->
 
 def test_two_families_of_one_name_are_not_moved_into_one_group() -> None:
     site = Site("n1")
-    site.step(ApplyGroups(groups=(group("a", 2), group("b", 2))))
+    site.step(GroupsApplied(groups=(group("a", 2), group("b", 2))))
     site.begin(service(group="a"))
     other = site.begin(service(group="b"))
     before = site.machine.export()
-    refused = site.refuse(ApplyGroups(groups=(group("b", 2),), moves=(("a", "b"),)))
+    refused = site.refuse(GroupsApplied(groups=(group("b", 2),), moves=(("a", "b"),)))
     assert "groups a and b both have a web" in refused
     assert site.machine.families.keys() == type(site.machine).restore(before).families.keys()
     site.cancel(other)
     site.obey()
-    site.step(ApplyGroups(groups=(group("b", 2),), moves=(("a", "b"),)))
+    site.step(GroupsApplied(groups=(group("b", 2),), moves=(("a", "b"),)))
     (family,) = site.machine.families.values()
     assert family.job.group == "b"
     assert "a service web in group b already" in site.refuse(Submit(jobs=(service(group="b"),)))
@@ -46,9 +47,9 @@ def test_two_families_of_one_name_are_not_moved_into_one_group() -> None:
 
 def test_tasks_of_moved_services_are_started_again_in_their_new_group() -> None:
     site = Site("n1")
-    site.step(ApplyGroups(groups=(group("a", 2), group("b", 2))))
+    site.step(GroupsApplied(groups=(group("a", 2), group("b", 2))))
     number = site.begin(service(2, group="a", backoff=SECOND))
-    site.step(ApplyGroups(groups=(group("b", 2),), moves=(("a", "b"),)))
+    site.step(GroupsApplied(groups=(group("b", 2),), moves=(("a", "b"),)))
     site.die(number, 0)
     site.sleep(MINUTE)
     site.scale(number, 3)
@@ -86,7 +87,7 @@ def test_what_is_cancelled_in_the_midst_of_an_update_ends_as_a_whole() -> None:
     assert number in site.over
     assert not site.machine.jobs
     assert not site.machine.timers.times
-    assert not site.machine.standings
+    assert not site.machine.replica_indices
 
 
 def test_an_update_takes_the_place_of_one_that_is_under_way() -> None:

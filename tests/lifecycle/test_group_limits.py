@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 import pytest
 
 from cress.lifecycle.effects import RunSkipped
-from cress.lifecycle.inputs import ApplyGroups, Cancel, Scale, SetGroup, Submit, Update
+from cress.lifecycle.inputs import Cancel, Scale, SetGroup, Submit, Update
 from cress.lifecycle.tables.family_rows import CronState
+from cress.model.events import GroupsApplied
 from cress.model.family import Cron, Dag, Overlap, Service
 from cress.model.group import Group, Quota
 from cress.model.job import Job, JobType
@@ -24,7 +25,7 @@ def world(**values: object) -> World:
     made = World(followed=True)
     made.join("n1")
     made.join("n2")
-    made.step(ApplyGroups(groups=(lab(**values), group("other", 4)), by="eve"))
+    made.step(GroupsApplied(groups=(lab(**values), group("other", 4)), by="eve"))
     return made
 
 
@@ -252,7 +253,7 @@ def test_a_closed_group_says_since_when_and_goes_on_with_what_it_has() -> None:
     made.finish(running)
     assert made.machine.jobs[waiting].running
     # Applying the same groups again is no new moment, and opening forgets it.
-    made.step(ApplyGroups(groups=(lab(admins=("eve", "kim"), closed=True), group("other", 4)), by="eve"))
+    made.step(GroupsApplied(groups=(lab(admins=("eve", "kim"), closed=True), group("other", 4)), by="eve"))
     assert made.refuse(Submit(jobs=(in_lab(),))).startswith(told)
     made.step(SetGroup(name="lab", values=(("Submit", None),), by="eve"))
     made.submit(in_lab())
@@ -297,7 +298,7 @@ def test_limits_follow_jobs_that_move_to_another_group() -> None:
     made = world()
     made.submit(in_lab(), service(1))
     other = Group(name="other", quota=Quota(scalar=4000), limits=Limits(jobs=2))
-    made.step(ApplyGroups(groups=(other,), moves=(("lab", "other"),), by="eve"))
+    made.step(GroupsApplied(groups=(other,), moves=(("lab", "other"),), by="eve"))
     assert made.machine.group_load.of("other") == 2
     assert "2 of at most 2 jobs" in made.refuse(Submit(jobs=(job(group="other"),)))
 
@@ -307,7 +308,7 @@ def test_in_a_tree_what_is_closed_or_full_above_counts_below_and_each_group_can_
     made.join("n1")
     all_ = Group(name="all", quota=Quota(scalar=4000), limits=Limits(jobs=2))
     lab, web = (Group(name=name, quota=Quota(scalar=2000), parent="all") for name in ("lab", "web"))
-    made.step(ApplyGroups(groups=(all_, lab, web), by="eve"))
+    made.step(GroupsApplied(groups=(all_, lab, web), by="eve"))
     made.submit(job(group="lab"), job(group="web"))
     assert "group all has 2 of at most 2 jobs" in made.refuse(Submit(jobs=(job(group="lab"),)))
     made.step(SetGroup(name="all", values=(("MaxJobs", None), ("Submit", "closed")), by="eve"))
@@ -325,7 +326,7 @@ def tree(above: Limits, own: Limits) -> World:
     made.join("n1")
     physics = Group(name="physics", quota=Quota(scalar=4000), limits=above)
     inside = Group(name="lab", quota=Quota(scalar=4000), parent="physics", limits=own)
-    made.step(ApplyGroups(groups=(physics, inside), by="eve"))
+    made.step(GroupsApplied(groups=(physics, inside), by="eve"))
     return made
 
 
@@ -391,7 +392,7 @@ def test_a_gang_for_which_others_keep_too_much_even_on_the_empty_cluster_is_refu
     made.join("n1")
     made.join("n2")
     keeps = Group(name="keeps", quota=Quota(scalar=4000), lendable=Quota(scalar=1000))
-    made.step(ApplyGroups(groups=(group("lab", 2), keeps), by="eve"))
+    made.step(GroupsApplied(groups=(group("lab", 2), keeps), by="eve"))
     if not refused:
         made.submit(in_lab(tasks, gang=gang))
         return

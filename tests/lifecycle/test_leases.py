@@ -10,7 +10,6 @@ import pytest
 
 from cress.lifecycle.effects import LeaseChanged
 from cress.lifecycle.inputs import (
-    ApplyGroups,
     Configure,
     Declare,
     NodeDead,
@@ -20,6 +19,7 @@ from cress.lifecycle.inputs import (
     Restarted,
     UseLease,
 )
+from cress.model.events import GroupsApplied
 from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.records import JobState
@@ -186,7 +186,7 @@ def test_leases_outlive_new_dimensions_and_other_options() -> None:
 
 def test_a_lease_that_is_taken_waits_again_although_its_program_leaves_in_good_order() -> None:
     made = world(options=dataclasses.replace(LENDING, min_runtime=0))
-    made.step(ApplyGroups(groups=(group("a", 1), group("b", 3))))
+    made.step(GroupsApplied(groups=(group("a", 1), group("b", 3))))
     (held,) = made.submit(lease(group="a", uses=None))
     made.run_all()
     made.submit(job(cpus=2, group="b", time_limit=MINUTE))
@@ -207,7 +207,7 @@ def test_a_lease_that_is_lost_with_its_node_waits_again() -> None:
 
 def test_a_lease_is_preempted_after_its_minimum_time_and_its_holder_is_told() -> None:
     made = world(options=dataclasses.replace(LENDING, grace=3 * SECOND, min_runtime=0))
-    made.step(ApplyGroups(groups=(group("a", 1), group("b", 3))))
+    made.step(GroupsApplied(groups=(group("a", 1), group("b", 3))))
     (held,) = made.submit(lease(group="a", uses=None, min_time=MINUTE))
     made.run_all()
     (entitled,) = made.submit(job(cpus=2, group="b", time_limit=MINUTE))

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cress.lifecycle.inputs import LoadReported, NodeJoined, NodeLeft, Restarted
+from cress.lifecycle.inputs import NodeJoined, NodeLeft, Restarted
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.nodes.load_reports import differs, is_news, sane
+from cress.model.events import LoadSeen
 from cress.model.node import Load
 from cress.model.options import Options
 from cress.model.times import MINUTE
@@ -23,7 +24,7 @@ def with_load(load: Load, options: Options | None = None) -> World:
     """A machine with a node of which it knows this load."""
     world = World(options)
     world.join("n1", 32)
-    world.step(LoadReported(name="n1", load=load))
+    world.step(LoadSeen(name="n1", load=load))
     return world
 
 
@@ -75,20 +76,20 @@ def test_a_report_counts_when_the_node_is_overloaded_by_it_or_no_more(story: str
         load = Load(cpu=cpu, free_memory=64 * GIB)
         if news(world, load):
             heard.append(str(cpu))
-            world.step(LoadReported(name="n1", load=load))
+            world.step(LoadSeen(name="n1", load=load))
     assert " ".join(heard) == told
 
 
 def test_free_memory_counts_at_its_thresholds_only() -> None:
     world = World()
     world.join("n1", 32)
-    world.step(LoadReported(name="n1", load=CALM))
+    world.step(LoadSeen(name="n1", load=CALM))
     heard = []
     for free in (2 * GIB, GIB, GIB - 1, GIB // 2, GIB, GIB + GIB // 4 - 1, GIB + GIB // 4, GIB, GIB - 1):
         load = Load(free_memory=free)
         if news(world, load):
             heard.append(free)
-            world.step(LoadReported(name="n1", load=load))
+            world.step(LoadSeen(name="n1", load=load))
     assert heard == [GIB - 1, GIB + GIB // 4, GIB - 1]
 
 
@@ -98,7 +99,7 @@ def test_thresholds_that_are_switched_off_or_of_nodes_that_are_not_judged_say_no
     assert news(world, Load(cpu=925, free_memory=0)), "a tenth does"
     world = World()
     world.step(NodeJoined(node=msgspec.structs.replace(node("n1"), judged=False), boot="b"))
-    world.step(LoadReported(name="n1", load=Load(cpu=880)))
+    world.step(LoadSeen(name="n1", load=Load(cpu=880)))
     assert not news(world, Load(cpu=910))
 
 
@@ -108,18 +109,18 @@ def test_a_node_whose_tasks_end_is_judged_by_what_is_left_although_its_load_is_t
     world.join("n1")
     (number,) = world.submit(job(tasks=4))
     busy = Load(cpu=1000, free_memory=64 * GIB)
-    world.step(LoadReported(name="n1", load=busy))
+    world.step(LoadSeen(name="n1", load=busy))
     assert world.machine.core.cluster.overloaded == [None]
     assert not news(world, busy)
     world.finish(number)
     assert news(world, busy)
-    world.step(LoadReported(name="n1", load=busy))
+    world.step(LoadSeen(name="n1", load=busy))
     assert world.machine.core.cluster.overloaded == ["cpu 100%"]
     assert not news(world, busy)
     (late,) = world.submit(job())
     assert launched(world.last) == []
     assert world.machine.reason(late) == "every node is closed to new tasks; n1 is overloaded (cpu 100%)"
-    world.step(LoadReported(name="n1", load=CALM))
+    world.step(LoadSeen(name="n1", load=CALM))
     assert launched(world.last) == [(late, 0, "n1")]
 
 
@@ -132,7 +133,7 @@ def test_a_node_that_leaves_takes_its_load_with_it() -> None:
         assert world.machine.core.cluster.overloaded == ["cpu 100%"]
         assert not news(world, busy), "it is away"
         # One that was on its way.
-        world.step(LoadReported(name="n1", load=busy))
+        world.step(LoadSeen(name="n1", load=busy))
         assert world.machine.nodes["n1"].load is None
         world.step(NodeJoined(node=world.machine.nodes["n1"].node, boot="b"))
         (number,) = world.submit(job())
@@ -142,7 +143,7 @@ def test_a_node_that_leaves_takes_its_load_with_it() -> None:
         assert copy.core.cluster.overloaded == ["cpu 100%"]
         assert copy.export() == world.machine.export()
         assert news(world, CALM), "the first report counts"
-        world.step(LoadReported(name="n1", load=CALM))
+        world.step(LoadSeen(name="n1", load=CALM))
         assert launched(world.last) == [(number, 0, "n1")]
 
 
@@ -161,7 +162,7 @@ def test_an_overloaded_node_whose_executor_measures_nothing_any_more_takes_tasks
 def test_of_a_node_that_nobody_knows_nothing_is_news() -> None:
     world = with_load(CALM)
     assert not is_news(world.machine, "n9", CALM)
-    assert world.refuse(LoadReported(name="n9", load=CALM)).startswith("there is no node 'n9'")
+    assert world.refuse(LoadSeen(name="n9", load=CALM)).startswith("there is no node 'n9'")
 
 
 def test_the_load_survives_a_snapshot() -> None:
@@ -186,9 +187,9 @@ def test_the_gate_hides_nothing_that_matters(story: list[Load]) -> None:
         each.join("n1", 32)
     for load in story:
         if is_news(world.machine, "n1", load):
-            world.step(LoadReported(name="n1", load=load))
+            world.step(LoadSeen(name="n1", load=load))
         # What nothing is hidden from.
-        all_told.step(LoadReported(name="n1", load=load))
+        all_told.step(LoadSeen(name="n1", load=load))
         known = world.machine.nodes["n1"].load
         assert known is not None
         for mine, theirs in zip(_shares(known), _shares(load), strict=True):

@@ -9,19 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from cress.lifecycle.facts import Configured, Facts
-from cress.lifecycle.inputs import (
-    ApplyGroups,
-    Cancel,
-    Cordon,
-    NodeDead,
-    NodeJoined,
-    Restarted,
-    Submit,
-)
+from cress.lifecycle.inputs import Cancel, NodeDead, NodeJoined, Restarted, Submit
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import MAJOR, decode_record, encode_record, inputs_of, record_of
 from cress.lifecycle.replay import stepped
-from cress.model.events import Outcome
+from cress.model.events import GroupsApplied, NodeCordoned, Outcome
 from cress.model.node import Device
 from cress.model.options import Options
 from cress.model.records import JobState
@@ -136,7 +128,7 @@ def test_jobs_of_one_submit_are_accepted_together_or_not_at_all() -> None:
 def test_refused(wrong: object, sentence: str) -> None:
     world = World()
     world.join("n1")
-    world.step(ApplyGroups(groups=(group("lab", 2, users=("ann",)),)))
+    world.step(GroupsApplied(groups=(group("lab", 2, users=("ann",)),)))
     assert sentence in world.refuse(Submit(jobs=(wrong,)))  # type: ignore[arg-type]
     assert not world.machine.jobs
 
@@ -309,13 +301,13 @@ def test_a_node_comes_back_with_other_data_or_unjudged_while_tasks_run_on_it() -
 def test_an_operators_cordon_stays_whatever_the_executor_does() -> None:
     world = World()
     world.join("n1")
-    world.step(Cordon(name="n1", cordoned=True, reason="disk"))
+    world.step(NodeCordoned(name="n1", cordoned=True, reason="disk"))
     world.leave("n1")
     world.join("n1")
     world.submit(job())
     assert not world.last.launches
-    assert len(world.step(Cordon(name="n1", cordoned=False)).launches) == 1
-    assert "did you mean n1" in world.refuse(Cordon(name="n11", cordoned=True))
+    assert len(world.step(NodeCordoned(name="n1", cordoned=False)).launches) == 1
+    assert "did you mean n1" in world.refuse(NodeCordoned(name="n11", cordoned=True))
 
 
 def test_after_a_restart_every_executor_has_to_say_what_it_knows() -> None:
@@ -335,7 +327,7 @@ def test_a_preempted_task_runs_again_and_counts_as_preempted() -> None:
     options = Options(grace=SECOND, cooling=0, cooling_above_quota=0, max_per_round=1.0)
     world = World(options)
     world.join("n1")
-    world.step(ApplyGroups(groups=(group("own", 2), group("borrow", 2))))
+    world.step(GroupsApplied(groups=(group("own", 2), group("borrow", 2))))
     (borrower,) = world.submit(job(4, group="borrow"))
     world.run_all()
     (owner,) = world.submit(job(1, cpus=2, group="own"))
@@ -353,7 +345,7 @@ def test_a_preempted_task_runs_again_and_counts_as_preempted() -> None:
 def test_cancelling_a_job_whose_tasks_are_being_preempted_does_not_run_them_again() -> None:
     world = World(Options(grace=SECOND, max_per_round=1.0))
     world.join("n1")
-    world.step(ApplyGroups(groups=(group("own", 2), group("borrow", 2))))
+    world.step(GroupsApplied(groups=(group("own", 2), group("borrow", 2))))
     (borrower,) = world.submit(job(4, group="borrow"))
     world.run_all()
     world.submit(job(1, cpus=2, group="own"))
@@ -382,7 +374,7 @@ def test_other_options_hold_from_a_restart_on_and_nothing_is_forgotten() -> None
     world.run_all()
     world.step(Restarted(epoch=2, options=Options(grace=2 * SECOND, max_per_round=1.0)))
     assert world.machine.core.options.grace == 2 * SECOND
-    world.step(ApplyGroups(groups=(group("own", 3),)))
+    world.step(GroupsApplied(groups=(group("own", 3),)))
     world.join("n1", reports=tuple(started(each) for each in (1, 2, 3, 4)))
     world.submit(job(1, cpus=2, group="own"))
     assert [(each.job, each.grace) for each in world.last.halts] == [(number, 2 * SECOND)] * 2
@@ -398,7 +390,7 @@ def test_options_survive_the_log() -> None:
 
 def test_what_quotas_are_counted_in_cannot_change_under_groups() -> None:
     world = World()
-    world.step(ApplyGroups(groups=(group("own", 3),)))
+    world.step(GroupsApplied(groups=(group("own", 3),)))
     sentence = world.refuse(Restarted(epoch=2, options=Options(accounting="dominant")))
     assert "start it with --option accounting=cpu" in sentence
 

@@ -12,24 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.lifecycle.inputs import (
-    ApplyGroups,
     Cancel,
     Configure,
-    Cordon,
     Declare,
     Drain,
     Hold,
     Input,
-    LoadReported,
     NodeJoined,
     NodeLeft,
-    Ports,
     Reported,
     Restarted,
     Submit,
 )
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.replay import replay
+from cress.model.events import GroupsApplied, LoadSeen, NodeCordoned, PortsSeen
 from cress.model.job import Condition, Job, JobPart
 from cress.model.node import Load
 from cress.model.options import Options
@@ -129,14 +126,14 @@ class Executors:
         if roll < 0.47:
             return Drain(name=name, deadline=random.choice([0, SECOND, 3 * SECOND]), reason="disk")
         if roll < 0.53:
-            return Cordon(name=name, cordoned=random.random() < 0.2)
+            return NodeCordoned(name=name, cordoned=random.random() < 0.2)
         if roll < 0.56 and name in self.connected:
             self.strangers[name] = set(random.sample((80, 20_000, 20_001), random.randint(0, 2)))
             return self.look(name)
         if 0.559 <= roll < 0.563:
             return Declare(dimensions=(random.choice(("gpu", "fpga", "slots")),))
         if 0.563 <= roll < 0.58:
-            return LoadReported(name=name, load=Load(cpu=random.choice((0, 850, 1000)), free_memory=2**40))
+            return LoadSeen(name=name, load=Load(cpu=random.choice((0, 850, 1000)), free_memory=2**40))
         if roll < 0.6 and name in self.connected:
             self.connected.discard(name)
             return NodeLeft(name=name)
@@ -160,7 +157,7 @@ class Executors:
                 options = dataclasses.replace(world.machine.core.options, **changed)
                 groups = tuple(group(each, 4) for each in names)
                 return Configure(options=options, licences=(("x", 1),), groups=groups, moves=moves, by="eve")
-            return ApplyGroups(groups=tuple(group(each, 4) for each in names), moves=moves)
+            return GroupsApplied(groups=tuple(group(each, 4) for each in names), moves=moves)
         if name not in self.connected:
             self.connected.add(name)
             known = tuple(self.known[name].values())
@@ -169,9 +166,9 @@ class Executors:
         reports = [report for report in self.known[name].values() if random.random() < 0.9]
         return Reported(node=name, reports=tuple(reports))
 
-    def look(self, name: str) -> Ports:
+    def look(self, name: str) -> PortsSeen:
         """What can be seen of the strangers on a node."""
-        return Ports(
+        return PortsSeen(
             name=name, ports=tuple(port for port in sorted(self.strangers[name]) if self.random.random() < 0.6)
         )
 
@@ -276,7 +273,7 @@ def history(seed: int, cut: int, options: Options = OPTIONS, kind: type[Executor
     """Sixty random inputs; after ``cut`` of them a second machine goes on from the state of the first."""
     random = Random(seed)
     world = World(options, followed=True)
-    world.step(ApplyGroups(groups=(group("a", 4), group("b", 4))))
+    world.step(GroupsApplied(groups=(group("a", 4), group("b", 4))))
     executors = kind(random)
     twin: Machine | None = None
     for number in range(60):
@@ -323,13 +320,13 @@ def settle(world: World, executors: Executors) -> None:
         executors.strangers[name].clear()
         world.step(executors.look(name))
         executors.obey(world)
-        world.step(Cordon(name=name, cordoned=False))
+        world.step(NodeCordoned(name=name, cordoned=False))
         executors.obey(world)
     for number in [number for number, live in world.machine.jobs.items() if live.held and not live.ending]:
         world.hold(number, held=False)
         executors.obey(world)
     for name in world.machine.nodes:
-        world.step(LoadReported(name=name, load=None))
+        world.step(LoadSeen(name=name, load=None))
         executors.obey(world)
     for _ in range(400):
         if not world.machine.jobs:
@@ -343,7 +340,7 @@ def settle(world: World, executors: Executors) -> None:
             executors.obey(world)
             if world.machine.nodes[name].rest and not world.machine.timers.get("rest", name):
                 # What nobody had heard of has closed it: somebody looks at it again.
-                world.step(Cordon(name=name, cordoned=False))
+                world.step(NodeCordoned(name=name, cordoned=False))
                 executors.obey(world)
     assert not world.machine.jobs, [world.machine.reason(number) for number in world.machine.jobs]
     assert not world.machine.attempts

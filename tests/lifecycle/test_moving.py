@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from cress.core.moving.plan import Budget, Goal, Move, MovePlan, Stays
 from cress.core.moving.planner import GOALS
 from cress.lifecycle.effects import RoundEnded, TaskMoved
-from cress.lifecycle.inputs import Configure, Cordon, Input, Rebalance, StopMoves
+from cress.lifecycle.inputs import Configure, Input, Rebalance, StopMoves
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.moving.movable import candidates
 from cress.lifecycle.moving.planning import PlanPurpose, made, waiting_unit
 from cress.lifecycle.moving.schedule import next_round
 from cress.lifecycle.tables.rounds import Round
 from cress.model.errors import InputError
+from cress.model.events import NodeCordoned
 from cress.model.job import Job
 from cress.model.reports import Cause, Checked
 from cress.model.times import HOUR, MINUTE
@@ -328,7 +329,7 @@ def test_a_target_that_is_cordoned_ends_the_round_and_the_task_runs_elsewhere() 
     move = Move(attempt.id, attempt.job, 0, "n1", "n2")
     site.step(Rebalance(moves=(move,), by="eve"))
     assert site.last.replies == [None]
-    site.step(Cordon(name="n2", cordoned=True))
+    site.step(NodeCordoned(name="n2", cordoned=True))
     site.obey()
     site.step()
     site.obey()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from cress.lifecycle.inputs import ApplyGroups, Drain, NodeDead, NodeJoined
+from cress.lifecycle.inputs import Drain, NodeDead, NodeJoined
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.name_service import Place
 from cress.lifecycle.name_table import NamesRevision, NameTable, PlaceChange, parse_revision
+from cress.model.events import GroupsApplied
 from cress.model.job import Job
 from cress.model.node import Allocated, Device, Node
 from cress.model.vectors import parse_vector
@@ -108,7 +109,7 @@ def test_a_node_that_is_away_may_still_run_it_and_one_that_is_dead_does_not() ->
 
 def test_names_may_be_those_of_several_jobs_in_several_groups() -> None:
     world = cluster("n1", "n2", "n3")
-    world.step(ApplyGroups(groups=(group("shop", 2),)))
+    world.step(GroupsApplied(groups=(group("shop", 2),)))
     first, second, _ = world.submit(web(), web(group="shop"), job(name="db"))
     world.run_all()
     assert where(world) == [(first, 0, "n2"), (second, 0, "n1")]
@@ -168,11 +169,11 @@ def test_a_place_that_changes_is_told_again() -> None:
 
 def test_a_job_that_moves_to_another_group_is_found_there() -> None:
     world = cluster("n1")
-    world.step(ApplyGroups(groups=(group("shop", 2),)))
+    world.step(GroupsApplied(groups=(group("shop", 2),)))
     (number,) = world.submit(web(group="shop"))
     world.run_all()
     known = world.names.revision
-    world.step(ApplyGroups(groups=(), moves=(("shop", "default"),)))
+    world.step(GroupsApplied(groups=(), moves=(("shop", "default"),)))
     assert (where(world, group="shop"), where(world, group="default")) == ([], [(number, 0, "n1")])
     assert changes(world, known) == [(1, 1)]
 

@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from cress.lifecycle.inputs import Cordon, DataFound, Declare, Drain, NodeDead, NodeJoined, Restarted, SetNode, Submit
+from cress.lifecycle.inputs import DataFound, Declare, Drain, NodeDead, NodeJoined, Restarted, SetNode, Submit
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.nodes.cordons import why_closed
 from cress.lifecycle.nodes.settings import settings_of
 from cress.lifecycle.replay import replay
 from cress.model.attributes import MOST
+from cress.model.events import NodeCordoned
 from cress.model.node import Node
 from cress.model.node_settings import MOST_LABELS, MOST_REVISIONS, NOTHING_SET
 from cress.model.options import Options
@@ -47,7 +48,7 @@ def test_a_waiting_task_starts_when_a_label_makes_its_node_fit_and_a_running_one
     world.run_all()
     # Some node could run the next one, but takes no tasks.
     world.step(NodeJoined(node=msgspec.structs.replace(node("n2"), attributes=(("zone", "eu"),)), boot="b1"))
-    world.step(Cordon(name="n2", cordoned=True))
+    world.step(NodeCordoned(name="n2", cordoned=True))
     (waiting,) = world.submit(job(requirement="zone = 'eu'"))
     assert not world.last.launches
     set_node(world, labels=(("Zone", "eu"),))

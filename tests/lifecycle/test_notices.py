@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from cress.lifecycle.effects import CordonChanged
-from cress.lifecycle.inputs import Cordon, Drain, NodeDead, NodeJoined, NodeLeft
+from cress.lifecycle.inputs import Drain, NodeDead, NodeJoined, NodeLeft
+from cress.model.events import NodeCordoned
 from tests.lifecycle.builders import World, job, node
 
 
 def test_a_cordon_is_noticed_when_it_is_another_after_the_step() -> None:
     world = World()
     world.join("n1")
-    on, off = Cordon(name="n1", cordoned=True, reason="disk"), Cordon(name="n1", cordoned=False)
+    on, off = NodeCordoned(name="n1", cordoned=True, reason="disk"), NodeCordoned(name="n1", cordoned=False)
     assert world.step(on).notices == [CordonChanged("n1", True, "disk")]
     assert world.step(on).notices == []
     assert world.step(off, on).notices == []
@@ -24,14 +25,14 @@ def test_several_are_in_the_order_of_nodes() -> None:
     world = World()
     world.join("b")
     world.join("a")
-    step = world.step(Cordon(name="a", cordoned=True), Cordon(name="b", cordoned=True))
+    step = world.step(NodeCordoned(name="a", cordoned=True), NodeCordoned(name="b", cordoned=True))
     assert step.notices == [CordonChanged("b", True, ""), CordonChanged("a", True, "")]
 
 
 def test_a_node_that_is_forgotten_and_joins_again_is_free() -> None:
     world = World()
     world.join("n1")
-    world.step(Cordon(name="n1", cordoned=True))
+    world.step(NodeCordoned(name="n1", cordoned=True))
     world.leave("n1")
     step = world.step(NodeDead(name="n1", forget=True), NodeJoined(node=node("n1"), boot="b2"))
     assert step.notices == [CordonChanged("n1", False, "")]

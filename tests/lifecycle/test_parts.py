@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cress.lifecycle.inputs import ApplyGroups, Submit
+from cress.lifecycle.inputs import Submit
 from cress.lifecycle.moving.planning import waiting_unit
 from cress.model.errors import InputError
+from cress.model.events import GroupsApplied
 from cress.model.group import Group, Quota
 from cress.model.job import Job, JobPart, least_request
 from cress.model.limits import Limits
@@ -31,7 +32,7 @@ def world(**limits: object) -> World:
     made.join("n2")
     if limits:
         lab = Group(name="lab", quota=Quota(scalar=4000), limits=Limits(**limits))  # type: ignore[arg-type]
-        made.step(ApplyGroups(groups=(lab,), by="eve"))
+        made.step(GroupsApplied(groups=(lab,), by="eve"))
     return made
 
 

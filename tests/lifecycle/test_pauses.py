@@ -17,7 +17,7 @@ from cress.model.job import Condition, Job
 from cress.model.options import Options
 from cress.model.run import Run
 from cress.shell.center.commit import InputCall
-from cress.shell.center.effects import Answer, Commit, Work
+from cress.shell.center.effects import AnswerCaller, Commit, Work
 from tests.lifecycle.builders import DIMENSIONS, UTC_AT_START, job, node
 from tests.lifecycle.test_slices import loop_of
 
@@ -52,7 +52,7 @@ def test_a_large_submit_pauses_often_and_can_be_read_at_each_pause() -> None:
     entered = [more - before for before, more in itertools.pairwise(looks)]
     assert max(entered) == SLICE
     assert len(looks) >= 4 * SIZE / SLICE
-    (answer,) = [each for each in loop.committed() if isinstance(each, Answer)]
+    (answer,) = [each for each in loop.committed() if isinstance(each, AnswerCaller)]
     assert answer.reply == tuple(range(1, SIZE + 1))
 
 
@@ -61,7 +61,7 @@ def test_a_large_submit_with_one_wrong_job_changes_nothing() -> None:
     loop.post(submit([*[job()] * (SIZE - 1), msgspec.structs.replace(job(), group="nobody")]))
     pauses(loop.slices(0, UTC_AT_START), looks, loop.machine)
     assert set(looks) == {0}
-    (answer,) = [each for each in loop.committed() if isinstance(each, Answer)]
+    (answer,) = [each for each in loop.committed() if isinstance(each, AnswerCaller)]
     assert isinstance(answer.reply, InputError)
     assert answer.reply.field == f"jobs[{SIZE - 1}].group"
     assert not loop.machine.jobs

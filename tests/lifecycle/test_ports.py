@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cress.lifecycle.inputs import NodeJoined, NodeLeft, Ports, SetRacks
+from cress.lifecycle.inputs import NodeJoined, NodeLeft
 from cress.lifecycle.machine import Machine
 from cress.model.events import Event, NodeChanged, Outcome, PortsSeen, RacksSet
 from cress.model.node import Node
@@ -67,12 +67,12 @@ def test_a_port_of_a_clause_is_shown_by_the_attempt_and_the_name_service_and_che
 def test_what_strangers_listen_on_is_told_when_it_changes_only() -> None:
     world = Listening()
     world.step(NodeJoined(node=node("n1"), boot="b", ports=(443, 22)))
-    world.step(Ports(name="n1", ports=(22, 443)))
-    world.step(Ports(name="n1", ports=()))
+    world.step(PortsSeen(name="n1", ports=(22, 443)))
+    world.step(PortsSeen(name="n1", ports=()))
     world.leave("n1")
     world.step(NodeJoined(node=node("n1"), boot="b", ports=(22,)))
     assert world.seen() == [("n1", (22, 443)), ("n1", ()), ("n1", (22,))]
-    assert world.refuse(Ports(name="n9", ports=(1,))).startswith("there is no node 'n9'")
+    assert world.refuse(PortsSeen(name="n9", ports=(1,))).startswith("there is no node 'n9'")
 
 
 def test_a_taken_port_is_tried_elsewhere_as_often_as_it_takes_and_blames_nobody() -> None:
@@ -88,7 +88,7 @@ def test_a_taken_port_is_tried_elsewhere_as_often_as_it_takes_and_blames_nobody(
         world.step(after=SECOND)
         assert launched(world.last) == [(number, 0, "n1")]
     assert world.seen() == [("n1", (8080,))], "until its node says otherwise"
-    world.step(Ports(name="n1", ports=()))
+    world.step(PortsSeen(name="n1", ports=()))
     assert world.seen()[-1] == ("n1", ())
     (record,) = world.finish(number).jobs
     assert record.succeeded == 1
@@ -108,7 +108,7 @@ def test_a_node_that_comes_back_as_another_one_is_changed_in_place() -> None:
 
 def test_the_neighbours_of_racks_survive() -> None:
     world = Listening()
-    world.step(SetRacks(neighbours=(("r1", "r2"),)))
+    world.step(RacksSet(neighbours=(("r1", "r2"),)))
     assert world.told[-1] == RacksSet((("r1", "r2"),))
     assert Machine.restore(world.machine.export()).neighbours == (("r1", "r2"),)
 

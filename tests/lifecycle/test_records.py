@@ -9,18 +9,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.lifecycle.facts import CoreFact, UnknownFactError, packed, unpacked
+from cress.lifecycle.facts import CoreFact, Facts, UnknownFactError, packed, unpacked
 from cress.lifecycle.follower import Follower
-from cress.lifecycle.inputs import Reported
+from cress.lifecycle.inputs import Input, Reported
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.record import MAJOR, MINOR, Record, decode_record, encode_record
+from cress.lifecycle.record import MAJOR, MINOR, Record, decode_record, encode_record, inputs_of, record_of
 from cress.lifecycle.replay import replay
 from cress.lifecycle.slices import whole
 from cress.lifecycle.tables.changes import RowChanges, apply, collect
 from cress.lifecycle.tables.family_rows import CronState, Family, ReplicaState
 from cress.lifecycle.tables.tables import Tables
+from cress.model.advance import AdvanceReservation
 from cress.model.decisions import Preempt, Start
-from cress.model.events import JobHeld, Outcome, TaskEnded
+from cress.model.events import (
+    AdvanceReservationRemoved,
+    AdvanceReserved,
+    DataLocated,
+    GroupsApplied,
+    JobHeld,
+    LicencesSet,
+    LoadSeen,
+    NodeCordoned,
+    Outcome,
+    PortsSeen,
+    RacksSet,
+    TaskEnded,
+)
+from cress.model.node import Load
 from cress.model.options import Options
 from cress.model.records import JobState
 from tests.lifecycle.builders import DIMENSIONS, UTC_AT_START, World, job, started
@@ -198,3 +213,53 @@ def test_a_follower_goes_on_from_a_snapshot_and_hands_over_to_a_machine() -> Non
     machine.step(world.now + 1, UTC_AT_START + world.now + 1, (Reported(node="n1", reports=ended),))
     assert machine.attempts.keys() == {1, 2, 3, 4}
     assert machine.next_job == other + 1
+
+
+RESERVED = AdvanceReservation(name="r", start=1, end=2)
+# What releases up to 0.1 stored of inputs that are events as well.
+STORED_INPUTS: list[tuple[Any, dict[str, Any]]] = [
+    (NodeCordoned("n1", True, "disk"), {"type": "Cordon", "name": "n1", "cordoned": True, "reason": "disk"}),
+    (NodeCordoned("n1", False), {"type": "Cordon", "name": "n1", "cordoned": False}),
+    (PortsSeen("n1", (22, 80)), {"type": "Ports", "name": "n1", "ports": [22, 80]}),
+    (RacksSet((("r1", "r2"),)), {"type": "SetRacks", "neighbours": [["r1", "r2"]]}),
+    (LoadSeen("n1", None), {"type": "LoadReported", "name": "n1", "load": None}),
+    (LoadSeen("n1", Load(900)), {"type": "LoadReported", "name": "n1", "load": msgspec.to_builtins(Load(900))}),
+    (DataLocated("hdfs:/a", None), {"type": "LocateData", "data": "hdfs:/a", "places": None}),
+    (DataLocated("d", (("n1", 5),)), {"type": "LocateData", "data": "d", "places": [["n1", 5]]}),
+    (LicencesSet((("matlab", 5),)), {"type": "SetLicences", "counts": [["matlab", 5]]}),
+    (GroupsApplied((), by="ada"), {"type": "ApplyGroups", "groups": [], "by": "ada"}),
+    (
+        GroupsApplied((), (("a", "b"),), "UTC"),
+        {"type": "ApplyGroups", "groups": [], "moves": [["a", "b"]], "zone": "UTC"},
+    ),
+    (AdvanceReservationRemoved("r", "ada"), {"type": "Unreserve", "name": "r", "by": "ada"}),
+    (
+        AdvanceReserved(RESERVED, replace=True),
+        {"type": "Reserve", "reservation": msgspec.json.decode(msgspec.json.encode(RESERVED)), "replace": True},
+    ),
+]
+
+
+@pytest.mark.parametrize(("given_input", "stored"), STORED_INPUTS, ids=lambda each: type(each).__name__)
+def test_an_input_that_is_an_event_is_stored_under_the_name_that_it_had(
+    given_input: Input, stored: dict[str, Any]
+) -> None:
+    record = record_of(1, 2, [given_input], Facts())
+    assert msgspec.msgpack.decode(record.inputs) == [stored]
+    read = decode_record(
+        encode_record(msgspec.structs.replace(record, inputs=msgspec.Raw(msgspec.msgpack.encode([stored]))))
+    )
+    assert inputs_of(read) == (given_input,)
+
+
+def test_events_are_stored_as_facts_under_their_own_names() -> None:
+    assert [name for name, *_ in packed([each for each, _ in STORED_INPUTS])] == [
+        type(each).__name__ for each, _ in STORED_INPUTS
+    ]
+
+
+def test_facts_say_nothing_of_users() -> None:
+    # Older releases wrote none, and a replay of their logs compares.
+    world = World()
+    told = world.step(GroupsApplied(groups=(), by="ada")).facts.core
+    assert [each.by for each in told if isinstance(each, GroupsApplied)] == [""]

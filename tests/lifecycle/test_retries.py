@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cress.lifecycle.inputs import ApplyGroups, NodeDead, Restarted
+from cress.lifecycle.inputs import NodeDead, Restarted
 from cress.lifecycle.jobs.outcomes import backoff
-from cress.model.events import Outcome
+from cress.model.events import GroupsApplied, Outcome
 from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Cause
@@ -204,10 +204,10 @@ def test_a_cancelled_job_is_not_tried_again() -> None:
 def test_a_wait_outlives_a_restart_and_a_move_to_another_group() -> None:
     world = World()
     world.join("n1")
-    world.step(ApplyGroups(groups=(group("old", 2),)))
+    world.step(GroupsApplied(groups=(group("old", 2),)))
     (number,) = world.submit(job(group="old", retries=1, backoff=HOUR))
     world.report("n1", ended(1, 1))
-    world.step(ApplyGroups(groups=(group("new", 2),), moves=(("old", "new"),)))
+    world.step(GroupsApplied(groups=(group("new", 2),), moves=(("old", "new"),)))
     world.step(Restarted(epoch=2, options=Options(grace=SECOND)))
     world.join("n1")
     assert world.machine.next_wakeup() == world.machine.core.next_wakeup()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cress.lifecycle.inputs import ApplyGroups, Cordon, Drain, NodeDead, Scale, Submit
-from cress.model.events import Outcome
+from cress.lifecycle.inputs import Drain, NodeDead, Scale, Submit
+from cress.model.events import GroupsApplied, NodeCordoned, Outcome
 from cress.model.family import Service
 from cress.model.job import Job
 from cress.model.options import Options
@@ -232,7 +232,7 @@ def test_a_lost_node_is_replaced_and_a_drained_one_emptied() -> None:
     site.obey()
     assert list(site.nodes(number).values()) == ["n2", "n2"]
     site.join("n1")
-    site.step(Cordon(name="n1", cordoned=False), Drain(name="n2", deadline=0))
+    site.step(NodeCordoned(name="n1", cordoned=False), Drain(name="n2", deadline=0))
     site.obey()
     assert list(site.nodes(number).values()) == ["n1", "n1"]
     assert not site.machine.families[number].state.failures  # type: ignore[union-attr]
@@ -347,9 +347,9 @@ def test_a_service_that_starts_nowhere_does_not_keep_others_off_the_nodes_for_ev
 
 def test_members_keep_the_group_that_its_family_is_moved_to() -> None:
     site = Site("n1")
-    site.step(ApplyGroups(groups=(group("a", 2), group("b", 2))))
+    site.step(GroupsApplied(groups=(group("a", 2), group("b", 2))))
     number = site.begin(service(1, group="a"))
-    site.step(ApplyGroups(groups=(group("b", 2),), moves=(("a", "b"),)))
+    site.step(GroupsApplied(groups=(group("b", 2),), moves=(("a", "b"),)))
     site.scale(number, 2)
     assert {member.job.group for member in site.members(number).values()} == {"b"}
     assert isinstance(site.machine.families[number].job.plan, Service)

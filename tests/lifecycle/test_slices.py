@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from cress.lifecycle.families.services import MOST_AT_ONCE
-from cress.lifecycle.inputs import Cordon, Input, NodeJoined, Reported, Restarted, Scale, Submit
+from cress.lifecycle.inputs import Input, NodeJoined, Reported, Restarted, Scale, Submit
 from cress.lifecycle.machine import BUDGET, Machine
 from cress.model.errors import NotAccepted
+from cress.model.events import NodeCordoned
 from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.reports import Report, Started
@@ -103,7 +104,7 @@ def inputs_of_steps(loop: CommitLoop) -> list[int]:
 
 
 def cordons(count: int) -> Sequence[Input]:
-    return [Cordon(name="n", cordoned=True)] * count
+    return [NodeCordoned(name="n", cordoned=True)] * count
 
 
 def submits(*sizes: int) -> Sequence[Input]:

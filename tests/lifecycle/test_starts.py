@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cress.lifecycle.inputs import Cordon, NodeJoined, NodeLeft
-from cress.model.events import Outcome
+from cress.lifecycle.inputs import NodeJoined, NodeLeft
+from cress.model.events import NodeCordoned, Outcome
 from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Cause
@@ -143,7 +143,7 @@ def test_a_node_whose_failures_start_elsewhere_is_closed_until_somebody_looks() 
     world.leave("bad")
     world.join("bad")
     assert world.machine.nodes["bad"].closed, "an executor that joins again is no word of an operator"
-    world.step(Cordon(name="bad", cordoned=False))
+    world.step(NodeCordoned(name="bad", cordoned=False))
     assert not world.machine.nodes["bad"].closed
 
 
@@ -221,7 +221,7 @@ def test_an_operators_cordon_is_not_touched() -> None:
     world = World()
     world.join("n1")
     world.submit(job(2))
-    world.step(Cordon(name="n1", cordoned=True, reason="new disk"))
+    world.step(NodeCordoned(name="n1", cordoned=True, reason="new disk"))
     world.cannot_start(1)
     assert world.machine.nodes["n1"].why == "new disk"
     world.report("n1", started(2))

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from cress.lifecycle.inputs import ApplyGroups, Cordon, Drain, Hold, Submit
+from cress.lifecycle.inputs import Drain, Hold, Submit
 from cress.lifecycle.nodes.cordons import why_closed
-from cress.model.events import Outcome
+from cress.model.events import GroupsApplied, NodeCordoned, Outcome
 from cress.model.records import JobState
 from cress.model.reports import Cause
 from cress.model.times import DAY, MINUTE, SECOND
@@ -105,7 +105,7 @@ def test_an_uncordoned_node_is_not_drained_any_more() -> None:
     world.join("n1")
     world.submit(job(5))
     world.step(Drain(name="n1", deadline=MINUTE))
-    step = world.step(Cordon(name="n1", cordoned=False))
+    step = world.step(NodeCordoned(name="n1", cordoned=False))
     assert not world.machine.timers.times
     assert not step.halts
     assert not world.step(after=2 * MINUTE).halts
@@ -182,9 +182,9 @@ def test_keys_are_forgotten_after_a_day() -> None:
 def test_the_record_of_a_job_that_moved_names_its_new_group() -> None:
     world = World()
     world.join("n1")
-    world.step(ApplyGroups(groups=(group("old", 2), group("other", 2))))
+    world.step(GroupsApplied(groups=(group("old", 2), group("other", 2))))
     (number,) = world.submit(job(group="old"))
-    world.step(ApplyGroups(groups=(group("other", 2),), moves=(("old", "other"),)))
+    world.step(GroupsApplied(groups=(group("other", 2),), moves=(("old", "other"),)))
     assert world.finish(number).jobs[0].group == "other"
 
 
@@ -192,7 +192,7 @@ def test_the_record_of_a_job_that_moved_names_its_new_group() -> None:
 def test_without_a_node_that_takes_tasks_the_reason_says_so(away: bool) -> None:
     world = World()
     world.join("n1")
-    world.step(Cordon(name="n1", cordoned=True, reason="new disk"))
+    world.step(NodeCordoned(name="n1", cordoned=True, reason="new disk"))
     (number,) = world.submit(job())
     if away:
         world.leave("n1")

@@ -8,7 +8,7 @@ from cress.model.errors import InputError, InputErrors
 from cress.model.group import Group, Quota, SchedPolicy
 from cress.model.groups.check import QuotaCheck, check_quotas, default_group, with_default_group
 from cress.model.groups.conf import parse_groups
-from cress.model.groups.diff import ChangeKind, diff_groups, format_diff
+from cress.model.groups.diff import DiffMark, diff_groups, format_diff
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 
@@ -221,7 +221,7 @@ def test_the_order_of_groups_and_users_is_no_change() -> None:
 def test_a_diff_back_is_the_opposite() -> None:
     old, new = (parse_groups(text, dimensions=DIMENSIONS).groups for text in (OLD, NEW))
     there, back = diff_groups(old, new, dimensions=DIMENSIONS), diff_groups(new, old, dimensions=DIMENSIONS)
-    opposite = {ChangeKind.ADDED: ChangeKind.REMOVED, ChangeKind.REMOVED: ChangeKind.ADDED}
+    opposite = {DiffMark.ADDED: DiffMark.REMOVED, DiffMark.REMOVED: DiffMark.ADDED}
     assert [(opposite.get(each.kind, each.kind), each.name) for each in there] == [
         (each.kind, each.name) for each in back
     ]

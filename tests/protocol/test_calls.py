@@ -47,7 +47,7 @@ def test_a_call_is_one_row() -> None:
 def test_the_page_has_the_table() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert calls_page.page(text) == text, "python -m tools.calls_page"
-    assert text.count("\n| `GET /v1/jobs/{id}?wait=SECONDS` | viewer |") == 1
+    assert text.count("\n| `GET /v1/jobs/{id}?wait=0` | viewer |") == 1
 
 
 def test_what_must_not_be_sent_twice_says_so() -> None:

@@ -270,7 +270,7 @@ def test_a_step_whose_callers_were_refused_at_a_pause_is_not_stored(center: Cent
     assert paused > 5
 
 
-def test_no_term_is_confirmed_when_another_center_is_in_charge(center: Center, n1: Session) -> None:
+def test_no_term_is_confirmed_when_another_center_leads(center: Center, n1: Session) -> None:
     center.submit()
     center.now += 1000
     center.loop.next(center.now, UTC + center.now)

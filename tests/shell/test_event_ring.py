@@ -7,7 +7,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.protocol.views import EventView
+from cress.protocol.cluster_views import EventView
 from cress.shell.center.event_ring import PART, EventRing
 
 

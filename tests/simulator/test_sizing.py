@@ -19,7 +19,7 @@ from cress.simulator import run
 from cress.simulator.request import Request
 from cress.simulator.sizing import size
 from cress.simulator.sizing.criteria import Criteria, figures_of
-from cress.simulator.sizing.kinds import OneKind, Proportional, kinds_of
+from cress.simulator.sizing.kinds import OneNodeKind, Proportional, kinds_of
 from cress.simulator.sizing.output import rows_of
 from cress.simulator.sizing.request import SizePlan, SizeRequest
 from cress.simulator.workload import SimulatedCluster
@@ -62,7 +62,7 @@ def passing(plan: SizePlan, sizes: range) -> set[int]:
         groups = size.fitted_groups(plan, cluster)
         ready = replace(plan.plan, workload=replace(plan.plan.workload, cluster=cluster, groups=groups))
         result = run.simulate(ready, ready.choices[0])
-        if plan.request.criteria.hold(figures_of(result, plan.parts)):
+        if plan.request.criteria.hold(figures_of(result, plan.subsets)):
             found.add(each)
     return found
 
@@ -327,7 +327,7 @@ def test_kinds_are_multiplied_in_proportion() -> None:
     assert [node.rack for node in larger.nodes[6:8]] == ["r0", "r1"]
     assert len({node.name for node in larger.nodes}) == 12
     with pytest.raises(InputError, match=r"there is no kind of nodes 'smal' \(did you mean small\?\)"):
-        OneKind(cluster, kinds, "smal")
+        OneNodeKind(cluster, kinds, "smal")
 
 
 def test_kinds_with_names_of_one_stem_differ_by_a_number() -> None:
@@ -344,8 +344,8 @@ def replace_name(node: Node, name: str) -> Node:
 def test_separate_clusters_need_more_nodes_together_and_are_measured_as_one(tmp_path: Path) -> None:
     plan = size.plan(request(tmp_path, MIXED, separate="group"))
     (found,) = size.size_all(plan)
-    assert [each.part for each in found.parts] == ["services1", "services2", "batch1", "batch2"]
-    assert found.separate_size == sum(each.size for each in found.parts) > found.shared.size
+    assert [each.subset for each in found.subsets] == ["services1", "services2", "batch1", "batch2"]
+    assert found.separate_size == sum(each.size for each in found.subsets) > found.shared.size
     assert found.fewer == pytest.approx(1 - found.shared.size / found.separate_size)
     apart = found.separate
     assert apart is not None
@@ -359,7 +359,7 @@ def test_separate_clusters_need_more_nodes_together_and_are_measured_as_one(tmp_
     assert (np.diff(attempts.start) >= 0).all()
     assert apart.analysis.summary["jobs_finished"] == found.shared.result.analysis.summary["jobs_finished"]
     assert apart.analysis.summary["services_short_worst"] <= 0.001
-    for each in found.parts:
+    for each in found.subsets:
         assert each.figures.wait_p95 <= 600_000_000
 
 

@@ -55,7 +55,7 @@ class TestStore:
         old = store.take_over(0, 0, "c1")
         store.commit(Batch(records=[b"one"]), old)
         new = store.take_over(old, 1, "c1")
-        with pytest.raises(Fenced, match=r"\(epoch 1\) is not in charge any more: .* \(epoch 2\)"):
+        with pytest.raises(Fenced, match=r"\(epoch 1\) does not lead any more: .* \(epoch 2\)"):
             store.commit(Batch(records=[b"two"], runs=[(1, b"run")], meta={"clock": b"9"}), old)
         with pytest.raises(Fenced):
             snapshot(store, b"state", 1, old)

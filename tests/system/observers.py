@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable
 from cress.client import Client, ClientError, NotFound, Refused, Unavailable, Unreachable
 from cress.client.calls import PreparedCall as Request
 from cress.protocol.calls import job_calls
-from cress.protocol.views import JobView
+from cress.protocol.job_views import JobView
 from tests.job_histories import ABSENT, CANCELLED, DONE, JOB, REFUSED, SERVICE
 from tests.linearizability import UNKNOWN, Call, violations
 from tests.system.cluster import wait_until

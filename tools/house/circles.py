@@ -27,7 +27,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "executors",
         "views",
         "requests",
-        "leading",
+        "leader",
         "api",
         "run",
     ),

@@ -28,7 +28,7 @@ from cress.center.access.public_socket import public_socket
 from cress.center.api.app import make_app
 from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
 from cress.center.committing.committer import Committer
-from cress.center.committing.leader_term import InCharge
+from cress.center.committing.leader_election import LeaderElection
 from cress.center.committing.memory import Memory
 from cress.center.data_locations.namenodes import Namenodes
 from cress.center.dns.server import DnsServer, check_dns
@@ -46,9 +46,9 @@ from cress.center.keeping.data_directory import (
     ListenAddress,
 )
 from cress.center.keeping.owner_token import FINGERPRINT, cluster_secret, fingerprint_of, owner
-from cress.center.leading.leader_work import BACKLOG, Leading, bound_socket, executor_sockets
-from cress.center.leading.leadership import Leadership
-from cress.center.leading.standby import Standby
+from cress.center.leader.failover import Failover
+from cress.center.leader.leader_work import BACKLOG, LeaderWork, bound_socket, executor_sockets
+from cress.center.leader.standby import Standby
 from cress.center.process.compilation import Compilation
 from cress.center.process.core_dumps import forbid_core_dumps
 from cress.center.process.garbage import Collector
@@ -155,12 +155,12 @@ async def _run(
     address = _address(settings.host, api, executors, tls)
     place = _for_others(settings, address.url, tls)
     compilation = Compilation(_say)
-    in_charge = InCharge(store.lead(place) if isinstance(store, ReplicatedStore) else None, place)
-    committer = Committer(store, settings, in_charge=in_charge, secret=fingerprint_of(token))
-    standby = Standby(committer, store, in_charge) if isinstance(store, ReplicatedStore) else None
-    leadership = Leadership(committer, in_charge, standby, place)
+    election = LeaderElection(store.lead(place) if isinstance(store, ReplicatedStore) else None, place)
+    committer = Committer(store, settings, election=election, secret=fingerprint_of(token))
+    standby = Standby(committer, store, election) if isinstance(store, ReplicatedStore) else None
+    failover = Failover(committer, election, standby, place)
     listener = Listener(committer, token, tls, signing_in)
-    own, others = _for_tasks(settings, address.url, tls), in_charge.others if settings.store else None
+    own, others = _for_tasks(settings, address.url, tls), election.others if settings.store else None
     job_tokens = JobTokens(committer, token, own, _own_authority(settings, tls), others)
     callers = Callers(committer, owner(directory.path), settings.visibility, job_tokens)
     vault = Vault(committer, partial(_key_file, settings, committer))
@@ -176,7 +176,7 @@ async def _run(
                 callers=callers,
                 vault=vault,
                 names=names,
-                leadership=leadership,
+                failover=failover,
                 provider=_provider(settings, owner(directory.path)),
                 admission=_admission(settings, tls, executors.getsockname()[1]),
             )
@@ -184,7 +184,7 @@ async def _run(
     )
     groups = GroupFile(settings, committer, _say)
     sockets = executor_sockets(settings.host, executors, directory)
-    leading = Leading(settings, committer, listener, groups, topology, licences, namenodes, sockets)
+    work = LeaderWork(settings, committer, listener, groups, topology, licences, namenodes, sockets)
     serving: asyncio.Task[None] | None = None
     # From here on clients wait until they are served.
     api.listen(BACKLOG)
@@ -194,7 +194,7 @@ async def _run(
     try:
         if standby is None:
             executors.listen(BACKLOG)
-            await _start(committer, groups, compilation, leading)
+            await _start(committer, groups, compilation, work)
         else:
             await _first_look(standby, committer, groups)
         loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer, groups, tls))
@@ -211,25 +211,25 @@ async def _run(
         ]
         if tls is not None:
             background.append(asyncio.create_task(tls.run(), name="certificates"))
-        turns = asyncio.create_task(_in_turns(leadership, leading, compilation), name="leadership")
+        turns = asyncio.create_task(_in_turns(failover, work, compilation), name="failover")
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait((stopped, serving, turns), return_when=asyncio.FIRST_COMPLETED)
         if turns.done():
             turns.result()
-        await leadership.resign()
+        await failover.resign()
         for task in (stopped, turns, *background):
             task.cancel()
         await asyncio.wait((turns, *background))
     finally:
         server.should_exit = True
         committer.leave()
-        await leading.end()
+        await work.end()
         if serving is not None:
             await serving
         await compilation.stop()
         await committer.stop()
-        for each in (api, executors, *public):
-            each.close()
+        for served in (api, executors, *public):
+            served.close()
         if settings.socket is not None:
             settings.socket.unlink(missing_ok=True)
 
@@ -276,12 +276,12 @@ def _config(app: App) -> uvicorn.Config:
     )
 
 
-async def _start(committer: Committer, groups: GroupFile, compilation: Compilation, leading: Leading) -> None:
+async def _start(committer: Committer, groups: GroupFile, compilation: Compilation, work: LeaderWork) -> None:
     """Begin to work on a store of its own. Raises StoreError and InputError."""
     await committer.start(groups.read_first)
-    _check_key_file(leading.settings, committer)
+    _check_key_file(work.settings, committer)
     await compilation.start(lambda: committer.machine.core)
-    await leading.begin()
+    await work.begin()
 
 
 async def _first_look(standby: Standby, committer: Committer, groups: GroupFile) -> None:
@@ -297,24 +297,24 @@ async def _first_look(standby: Standby, committer: Committer, groups: GroupFile)
     groups.read_first(committer.machine)
 
 
-async def _in_turns(leadership: Leadership, leading: Leading, compilation: Compilation) -> None:
+async def _in_turns(failover: Failover, work: LeaderWork, compilation: Compilation) -> None:
     """Stand by and lead in turns, if there may be other centers."""
-    if not leadership.is_shared:
+    if not failover.is_shared:
         await asyncio.Event().wait()
 
     async def prepare() -> None:
-        await compilation.load(leading.committer.machine.core)
+        await compilation.load(work.committer.machine.core)
 
     async def begin() -> None:
-        _check_key_file(leading.settings, leading.committer)
-        await leading.begin()
-        await compilation.start(lambda: leading.committer.machine.core)
+        _check_key_file(work.settings, work.committer)
+        await work.begin()
+        await compilation.start(lambda: work.committer.machine.core)
 
     async def end() -> None:
         await compilation.stop()
-        await leading.end()
+        await work.end()
 
-    await leadership.run(prepare, begin, end)
+    await failover.run(prepare, begin, end)
 
 
 def _responder(settings: CenterSettings, committer: Committer) -> list[asyncio.Task[Any]]:

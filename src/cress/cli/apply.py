@@ -134,5 +134,5 @@ def _wait(
                 ]
             }
         )
-    if any(each.problem for each in ended.values()):
+    if any(view.problem for view in ended.values()):
         raise typer.Exit(NOT_READY)

@@ -55,15 +55,15 @@ def audit(
             return
         rows = [
             [
-                datetime.fromtimestamp(each.at).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
-                clean(each.user) or "-",
-                clean(each.how) or "-",
-                clean(each.address),
-                clean(each.what),
-                str(each.status),
-                clean(each.why) or "-",
-                each.request,
+                datetime.fromtimestamp(entry.at).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
+                clean(entry.user) or "-",
+                clean(entry.how) or "-",
+                clean(entry.address),
+                clean(entry.what),
+                str(entry.status),
+                clean(entry.why) or "-",
+                entry.request,
             ]
-            for each in reversed(page.entries)
+            for entry in reversed(page.entries)
         ]
         show(COLUMNS, rows, selection_of(columns, wide=wide))

@@ -35,6 +35,6 @@ def cancel(
         if as_json:
             print_json(cancelled)
             return
-        for each in cancelled.jobs:
-            over = f"has already ended: {each.state}" if each.was_over else "cancelled"
-            print(f"job {each.id} ({clean(each.name)}) {over}")
+        for job in cancelled.jobs:
+            over = f"has already ended: {job.state}" if job.was_over else "cancelled"
+            print(f"job {job.id} ({clean(job.name)}) {over}")

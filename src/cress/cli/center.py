@@ -89,10 +89,10 @@ def center_fields(program: str, given: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError("a certificate and its key go together", hint="both files", field="--tls-cert, --tls-key")
     dns, domain = dns_of(given["dns"], given["dns_domain"])
     return {
-        **fields((each for each in CENTER_SETTINGS if program in each.programs), given),
+        **fields((setting for setting in CENTER_SETTINGS if program in setting.programs), given),
         "data": data_directory(given["data"]),
         "licence": licences_of(given["licence"], given["licences"]),
-        "oidc": oidc_of(*(given[f"oidc_{each}"] for each in OIDC)),
+        "oidc": oidc_of(*(given[f"oidc_{key}"] for key in OIDC)),
         "dns": dns,
         "dns_domain": domain,
     }

@@ -63,7 +63,7 @@ _T = TypeVar("_T")
 
 def selection_of(columns: str, *, wide: bool) -> Selection:
     """Return the choice of columns that the options ``--columns`` and ``--wide`` stand for."""
-    return Selection(tuple(each.strip() for each in columns.split(",") if each.strip()), wide)
+    return Selection(tuple(word.strip() for word in columns.split(",") if word.strip()), wide)
 
 
 def connect(data: Path | None) -> Client:

@@ -173,7 +173,10 @@ def history(as_json: Json = False, data: Data = None) -> None:
             TableColumn("USER"),
             TableColumn("WHAT", gives=True),
         )
-        rows = [(str(each.revision), moment(each.at), each.by or "-", clean(each.what)) for each in revisions]
+        rows = [
+            (str(revision.revision), moment(revision.at), revision.by or "-", clean(revision.what))
+            for revision in revisions
+        ]
         show(columns, rows)
 
 
@@ -248,8 +251,13 @@ def check(
                         "file": str(file),
                         "kind": which,
                         "values": [
-                            {"key": each.key, "value": each.text, "from": each.origin.kind, "place": each.origin.place}
-                            for each in values
+                            {
+                                "key": value.key,
+                                "value": value.text,
+                                "from": value.origin.kind,
+                                "place": value.origin.place,
+                            }
+                            for value in values
                         ],
                     }
                     for file, which, values in checked
@@ -259,4 +267,4 @@ def check(
         columns = (TableColumn("KEY"), TableColumn("VALUE", gives=True), TableColumn("FROM"))
         for file, which, values in checked:
             print(f"{file} ({which}): all is well")
-            show(columns, [(each.key, clean(each.text), str(each.origin)) for each in values])
+            show(columns, [(value.key, clean(value.text), str(value.origin)) for value in values])

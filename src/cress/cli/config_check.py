@@ -34,9 +34,9 @@ def files_of(files: list[Path], kind: str) -> Iterator[tuple[Path, str]]:
 
     if kind and kind not in KINDS:
         raise InputError(f"{kind!r} is not a kind of file", hint=one_of(kind, KINDS), field="--kind")
-    usual = [(FOLDER / f"{each}.toml", each) for each in PROGRAMS] + [(config_file(), CLIENT)]
+    usual = [(FOLDER / f"{program}.toml", program) for program in PROGRAMS] + [(config_file(), CLIENT)]
     if not files:
-        found = [(path, each) for path, each in usual if path.exists() and kind in ("", each)]
+        found = [(path, program) for path, program in usual if path.exists() and kind in ("", program)]
         if not found:
             raise InputError("there is no file", hint=", ".join(str(path) for path, _ in usual))
         yield from found
@@ -67,13 +67,13 @@ def values_of(file: Path, kind: str) -> list[Value]:
 
 def _kind(file: Path) -> str:
     name = file.name.lower()
-    named = [each for each in PROGRAMS if each in name]
+    named = [program for program in PROGRAMS if program in name]
     if len(named) == 1:
         return named[0]
     keys = set(TomlText(read_text(file, "a configuration", most=MOST_BYTES), str(file)).values)
     if name == "config.toml" or "clusters" in keys:
         return CLIENT
-    fits = [each for each in PROGRAMS if keys and keys <= set(keys_of(command_of(each)))]
+    fits = [program for program in PROGRAMS if keys and keys <= set(keys_of(command_of(program)))]
     if len(fits) != 1:
         raise InputError("it is not clear whose it is", hint="--kind center, executor or client", file=str(file))
     return fits[0]
@@ -89,9 +89,9 @@ def _clusters(file: Path) -> list[Value]:
     if found.default:
         values.append(("default", found.default, ("default",)))
     for name, cluster in found.clusters.items():
-        for each in cluster.url:
+        for url in cluster.url:
             try:
-                check_url(each, "")
+                check_url(url, "")
             except InputError as error:
                 raise text.wrong(error, "clusters", name, "url") from None
         parts = (

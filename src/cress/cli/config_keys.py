@@ -39,15 +39,15 @@ class ConfigKey:
         setting = self.setting
         if setting.many:
             if setting.is_table and isinstance(value, dict):
-                value = [f"{name}={_word(each, self)}" for name, each in value.items()]
+                value = [f"{name}={_word(element, self)}" for name, element in value.items()]
             values = value if isinstance(value, list) else [value]
-            return [self._text(each, folder) for each in values]
+            return [self._text(element, folder) for element in values]
         if setting.value_type is ValueType.SWITCH:
             return value if isinstance(value, bool) else self._refuse(value)
         if setting.value_type is ValueType.NUMBER:
             return value if isinstance(value, int) and not isinstance(value, bool) else self._refuse(value)
         if setting.is_joined and isinstance(value, list):
-            return ",".join(self._text(each, folder) for each in value)
+            return ",".join(self._text(element, folder) for element in value)
         return self._text(value, folder)
 
     def _text(self, value: Any, folder: Path) -> str:
@@ -77,8 +77,10 @@ def _word(value: Any, key: ConfigKey) -> str:
 
 def keys_of(command: TyperCommand) -> dict[str, ConfigKey]:
     """Return the keys that the file of a program may have, by name."""
-    program, options = str(command.name), {each.name: each for each in command.params}
-    keys = (ConfigKey(each, cast("TyperOption", options[each.parameter]), program) for each in settings_of(program))
+    program, options = str(command.name), {param.name: param for param in command.params}
+    keys = (
+        ConfigKey(setting, cast("TyperOption", options[setting.parameter]), program) for setting in settings_of(program)
+    )
     return {key.name: key for key in keys}
 
 

@@ -52,7 +52,7 @@ class ConfiguredCommand(TyperCommand):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        settings = {each.parameter: each for each in settings_of(str(self.name))}
+        settings = {known.parameter: known for known in settings_of(str(self.name))}
         for option in cast("list[Any]", self.params):
             setting = settings.get(str(option.name))
             if setting is not None and setting.value_type is ValueType.SWITCH:
@@ -89,7 +89,7 @@ class ConfiguredCommand(TyperCommand):
             return super().invoke(ctx)
 
     def _file(self, ctx: Any, given: dict[str, Any]) -> TomlText | None:
-        option = next(each for each in self.params if each.name == "config")
+        option = next(param for param in self.params if param.name == "config")
         name, _ = option.consume_value(ctx, given)
         if name == "" and given.get("config") == "":
             return None
@@ -143,7 +143,7 @@ def variable_of(key: ConfigKey) -> str:
     """Return the environment variable that gives a key its value."""
     import os
 
-    return next((each for each in key.variables if os.environ.get(each)), key.variables[-1])
+    return next((variable for variable in key.variables if os.environ.get(variable)), key.variables[-1])
 
 
 def _warn(program: str, text: TomlText, values: dict[str, Any]) -> None:

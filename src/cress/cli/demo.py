@@ -48,7 +48,7 @@ def demo(
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         # Short: the paths of Unix sockets are limited to 107 bytes.
         data = Path(tempfile.mkdtemp(prefix="cress-"))
-        options = [argument for each in OPTIONS for argument in ("--option", each)]
+        options = [argument for option in OPTIONS for argument in ("--option", option)]
         cluster = LocalCluster(LocalSetup(data=data, executors=3, resource=RESOURCE, center=options), _say)
         try:
             _say("starting a center and three executors")

@@ -48,7 +48,7 @@ def _nodes(seen: Seen) -> Table:
 def _groups(groups: tuple[GroupView, ...]) -> Table:
     table = Table.grid(padding=(0, 1))
     for group in sorted(
-        (each for each in groups if each.name in QUOTAS), key=lambda each: list(QUOTAS).index(each.name)
+        (group for group in groups if group.name in QUOTAS), key=lambda group: list(QUOTAS).index(group.name)
     ):
         colour = COLOURS[group.name]
         used = min(_TOTAL, round(group.ratio * QUOTAS[group.name]))

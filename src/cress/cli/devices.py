@@ -33,26 +33,30 @@ def tables(devices: Sequence[DeviceView]) -> list[tuple[Sequence[TableColumn], l
     """A table of the devices that are no disks and one of the disks, as far as there are some: columns, rows, and a
     line about those that are left out.
     """
-    disks = [each for each in devices if each.kind == DISK]
-    others = [each for each in devices if each.kind != DISK]
+    disks = [device for device in devices if device.kind == DISK]
+    others = [device for device in devices if device.kind != DISK]
     found: list[tuple[Sequence[TableColumn], list[list[Cell]], str]] = []
     if others:
         shown, left = _cut(others)
-        models, paths = any(each.model for each in others), any(each.path for each in others)
+        models, paths = any(device.model for device in others), any(device.path for device in others)
         columns = [TableColumn("DEVICE", gives=True), TableColumn("STATE"), TableColumn("FREE", right=True)]
         columns[1:1] = [*[TableColumn("MODEL", gives=True)] * models, *[TableColumn("PATH", gives=True)] * paths]
         columns.append(TableColumn("TASKS", gives=True))
         rows = []
-        for each in shown:
-            row: list[Cell] = [f"{each.kind} {each.id}", *[each.model or "-"] * models, *[each.path or "-"] * paths]
-            rows.append([*row, state(each.state), share(each.free), _tasks(each)])
+        for device in shown:
+            row: list[Cell] = [
+                f"{device.kind} {device.id}",
+                *[device.model or "-"] * models,
+                *[device.path or "-"] * paths,
+            ]
+            rows.append([*row, state(device.state), share(device.free), _tasks(device)])
         found.append((columns, rows, left))
     if disks:
         shown, left = _cut(disks)
         rows = []
-        for each in shown:
-            speeds = [bandwidth(each.bandwidth), bandwidth(each.idle)]
-            rows.append([each.id, each.path or "-", *speeds, state(each.state), _tasks(each)])
+        for device in shown:
+            speeds = [bandwidth(device.bandwidth), bandwidth(device.idle)]
+            rows.append([device.id, device.path or "-", *speeds, state(device.state), _tasks(device)])
         found.append((DISKS, rows, left))
     return found
 
@@ -60,8 +64,8 @@ def tables(devices: Sequence[DeviceView]) -> list[tuple[Sequence[TableColumn], l
 def devices(held: Iterable[HeldDevice]) -> str:
     """Devices in a cell: ``gpu 0,1; disk sda shared``, of a part ``gpu 0 (0.46)``; ``-``: none."""
     kinds: dict[str, list[str]] = {}
-    for each in held:
-        kinds.setdefault(each.kind, []).append(_one(each))
+    for device in held:
+        kinds.setdefault(device.kind, []).append(_one(device))
     return "; ".join(f"{kind} {','.join(texts)}" for kind, texts in kinds.items()) or "-"
 
 
@@ -69,7 +73,7 @@ def with_devices(
     columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], held: Sequence[Iterable[HeldDevice]], at: int
 ) -> tuple[list[TableColumn], list[list[Cell]]]:
     """A table with one more column before column ``at``, where a row has devices: ``held`` by row."""
-    texts = [devices(each) for each in held]
+    texts = [devices(device) for device in held]
     if all(text == "-" for text in texts):
         return [*columns], [[*row] for row in rows]
     told = [[*row[:at], text, *row[at:]] for row, text in zip(rows, texts, strict=True)]
@@ -90,7 +94,7 @@ def load_cell(node: NodeView) -> Cell:
     """The measured load of a node in a cell: the share that is highest, and of what."""
     if node.load is None:
         return "-"
-    name = max(("cpu", "memory", "network", "disk"), key=lambda each: getattr(node.load, each))
+    name = max(("cpu", "memory", "network", "disk"), key=lambda dimension: getattr(node.load, dimension))
     highest = getattr(node.load, name)
     style = "red" if highest >= BUSY else "yellow" if highest >= NEARLY else ""
     return f"{name} {percent(highest)}", style
@@ -134,14 +138,14 @@ def _cut(devices: Sequence[DeviceView]) -> tuple[list[DeviceView], str]:
         return list(devices), ""
     first = sorted(range(len(devices)), key=lambda k: (not devices[k].users, k))[:MOST_DEVICES]
     shown = [devices[k] for k in sorted(first)]
-    others = [each.state for k, each in enumerate(devices) if k not in first]
+    others = [device.state for k, device in enumerate(devices) if k not in first]
     words = list(dict.fromkeys(others))
     states = ": " + ", ".join(f"{others.count(word)} {word}" for word in words) if len(words) > 1 else f", {words[0]}"
     return shown, f"and {len(others)} more{states} (--json has all)"
 
 
 def _tasks(device: DeviceView) -> str:
-    told = " ".join(_user(each, device.kind) for each in device.tasks[:MOST_TASKS])
+    told = " ".join(_user(task, device.kind) for task in device.tasks[:MOST_TASKS])
     more = device.users - min(len(device.tasks), MOST_TASKS)
     return f"{told} and {more} more" if more else told or "-"
 
@@ -151,7 +155,7 @@ def _user(user: DeviceUser, kind: str) -> str:
     return task if kind == DISK or user.amount == WHOLE else f"{task} ({share(user.amount)})"
 
 
-def _one(each: HeldDevice) -> str:
-    if each.kind == DISK:
-        return each.id if each.amount else f"{each.id} (shared)"
-    return each.id if each.amount == WHOLE else f"{each.id} ({share(each.amount)})"
+def _one(device: HeldDevice) -> str:
+    if device.kind == DISK:
+        return device.id if device.amount else f"{device.id} (shared)"
+    return device.id if device.amount == WHOLE else f"{device.id} ({share(device.amount)})"

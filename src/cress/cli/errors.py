@@ -43,9 +43,9 @@ def told(verb: str, extra: str = "", interrupted: str = "interrupted") -> Iterat
         yield
     except InputError as error:
         errors = error.errors if isinstance(error, InputErrors) else [error]
-        _say(verb, *(str(_placed(each)) for each in errors))
+        _say(verb, *(str(_placed(error)) for error in errors))
         # What cannot be accepted as it stands is told before what could be accepted elsewhere.
-        bad = any(not isinstance(each, NotAccepted) for each in errors)
+        bad = any(not isinstance(error, NotAccepted) for error in errors)
         raise typer.Exit(BAD_INPUT if bad else NOT_ACCEPTED) from None
     except ModuleNotFoundError as error:
         # A module of ours that is missing is a defect and keeps its traceback.
@@ -92,8 +92,8 @@ def _client_error(error: Exception) -> tuple[int, list[str]] | None:
 
     if isinstance(error, Refused):
         faults = [
-            str(InputError(each.what, hint=each.hint, file=each.file, line=each.line, field=each.field))
-            for each in error.faults
+            str(InputError(fault.what, hint=fault.hint, file=fault.file, line=fault.line, field=fault.field))
+            for fault in error.faults
         ]
         return BAD_INPUT if error.bad_input else NOT_ACCEPTED, faults or [str(error)]
     if isinstance(error, NotFound):

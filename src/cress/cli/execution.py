@@ -107,10 +107,10 @@ def _best(client: Client, view: JobView) -> int:
 
 def _variables(given: list[str]) -> dict[str, str]:
     found = {}
-    for each in given:
-        name, equals, value = each.partition("=")
+    for word in given:
+        name, equals, value = word.partition("=")
         if not equals or not name:
-            raise InputError(f"{each!r} is not a variable", hint="NAME=VALUE", field="--env")
+            raise InputError(f"{word!r} is not a variable", hint="NAME=VALUE", field="--env")
         found[name] = value
     return found
 

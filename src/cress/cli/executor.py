@@ -59,11 +59,11 @@ def executor(
         from cress.executor.settings import LOAD_EVERY, LOAD_HALF_LIFE
 
         center = given["center"]
-        for each in center.split(","):
-            if is_address(each):
+        for address in center.split(","):
+            if is_address(address):
                 continue
             raise InputError(
-                f"{each!r} is not an address of a center",
+                f"{address!r} is not an address of a center",
                 hint=(
                     "ws://HOST:PORT or wss://HOST:PORT, executor_url in center.json, or unix:DATA/executors.sock "
                     "on the same machine"
@@ -105,11 +105,11 @@ def executor_fields(program: str, given: Mapping[str, Any]) -> dict[str, Any]:
         from cress.cli.devicefile import read_device_file
 
         configured = read_device_file(given["devices"])
-    patterns = (data_pattern_of(each) for each in given["data_path"] or ())
+    patterns = (data_pattern_of(text) for text in given["data_path"] or ())
     return {
-        **fields((each for each in EXECUTOR_SETTINGS if program in each.programs), given),
-        "writable": tuple(folder_of(each) for each in given["writable"] or ()),
-        "hide": tuple(folder_of(each, "--hide") for each in given["hide"] or ()),
+        **fields((setting for setting in EXECUTOR_SETTINGS if program in setting.programs), given),
+        "writable": tuple(folder_of(folder) for folder in given["writable"] or ()),
+        "hide": tuple(folder_of(folder, "--hide") for folder in given["hide"] or ()),
         "sources": sources_of(given["allow_host"], given["allow_scheme"], given.get("center", "")),
         "accounts": account_rules_of(given["map_user"], given["root_group"]),
         "devices": configured.devices,
@@ -127,7 +127,7 @@ def _check_tls(center: str, bundle: Path | None) -> None:
             hint = "the bundle of this node: `cress tls issue NODE` makes one where the center is"
             raise InputError(f"{center} needs a certificate of this executor", hint=hint, field="--tls")
         return
-    if not all(each.startswith("wss:") for each in center.split(",")):
+    if not all(address.startswith("wss:") for address in center.split(",")):
         raise InputError(f"{center} is not an address for TLS", hint="wss://HOST:PORT", field="--center")
     try:
         BundleFolder(bundle).context()
@@ -148,11 +148,13 @@ def sources_of(hosts: list[str] | None, schemes: list[str] | None, center: str =
     from cress.model.allowed_sources import ANY, SCHEMES, AllowedSources, parse_host_rule, parse_scheme
 
     with given_as("--allow-host"):
-        for each in hosts or ():
-            parse_host_rule(each)
+        for rule in hosts or ():
+            parse_host_rule(rule)
     with given_as("--allow-scheme"):
         named = tuple(dict.fromkeys(map(parse_scheme, schemes or SCHEMES)))
-    host = ",".join(urlsplit(each).hostname or "" for each in center.split(",") if not each.startswith("unix:"))
+    host = ",".join(
+        urlsplit(address).hostname or "" for address in center.split(",") if not address.startswith("unix:")
+    )
     return AllowedSources(named, tuple(hosts or (ANY,)), host)
 
 

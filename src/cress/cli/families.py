@@ -76,7 +76,7 @@ def _service(service: ServiceView, now: float) -> list[tuple[str, Cell]]:
 
 
 def _cron(cron: CronView, now: float) -> list[tuple[str, Cell]]:
-    coming = [_when(each, cron.zone) for each in cron.next]
+    coming = [_when(moment, cron.zone) for moment in cron.next]
     if coming:
         coming[0] += f" (in {duration(cron.next[0] - now)})"
     last = ""
@@ -156,7 +156,11 @@ def step_rows(steps: Sequence[StepView]) -> list[list[Cell]]:
     depth = _depths({step.name: step.after for step in steps})
     below: dict[str, list[StepView]] = {}
     for step in steps:
-        above = max((each for each in step.after if each in depth), key=lambda each: depth[each], default="")
+        above = max(
+            (step_before for step_before in step.after if step_before in depth),
+            key=lambda step_before: depth[step_before],
+            default="",
+        )
         below.setdefault(above, []).append(step)
     rows: list[list[Cell]] = []
     names = {str(step.id): step.name for step in steps}
@@ -174,9 +178,9 @@ def _depths(after: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
     while len(found) < len(after):
         before = len(found)
         for name, behind in after.items():
-            known = [each for each in behind if each in after]
-            if name not in found and all(each in found for each in known):
-                found[name] = max((found[each] + 1 for each in known), default=0)
+            known = [step_before for step_before in behind if step_before in after]
+            if name not in found and all(step_before in found for step_before in known):
+                found[name] = max((found[step_before] + 1 for step_before in known), default=0)
         if len(found) == before:  # a circle, which no center accepts
             found |= {name: 0 for name in after if name not in found}
     return found

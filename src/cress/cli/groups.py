@@ -80,14 +80,14 @@ def groups(columns: Columns = "", wide: Wide = False, as_json: Json = False, dat
             print_json(page)
             return
         selection = selection_of(columns, wide=wide)
-        if any(each.parent for each in page.groups):
+        if any(group.parent for group in page.groups):
             show(TREE_COLUMNS, tree_rows(page.groups, drawn=terminal()), selection)
         elif terminal():
             titles = [*COLUMNS[:4], TableColumn("", hides=1), *COLUMNS[4:]]
-            rows = [[*row(each)[:4], _bar(each), *row(each)[4:]] for each in page.groups]
+            rows = [[*row(group)[:4], _bar(group), *row(group)[4:]] for group in page.groups]
             show(titles, rows, selection)
         else:
-            show(COLUMNS, [row(each) for each in page.groups], selection)
+            show(COLUMNS, [row(group) for group in page.groups], selection)
 
 
 @app.command("show")
@@ -208,7 +208,7 @@ def _used(group: GroupView) -> str:
 def tree_rows(groups: Sequence[GroupView], *, drawn: bool) -> list[list[Cell]]:
     """The rows of groups depth first; with lines that show the tree if it is ``drawn``."""
     children: dict[str, list[GroupView]] = {}
-    for group in sorted(groups, key=lambda each: each.name):
+    for group in sorted(groups, key=lambda group: group.name):
         children.setdefault(group.parent, []).append(group)
     rows: list[list[Cell]] = []
     # Each with the lines before its own name, and before those of the groups in it.
@@ -217,9 +217,9 @@ def tree_rows(groups: Sequence[GroupView], *, drawn: bool) -> list[list[Cell]]:
         group, lead, below = open_.pop()
         rows.append(_tree_row(group, lead if drawn else ""))
         inside = children.get(group.name, [])
-        for i, each in reversed(list(enumerate(inside))):
+        for i, child in reversed(list(enumerate(inside))):
             last = i == len(inside) - 1
-            open_.append((each, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  ")))
+            open_.append((child, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  ")))
     return rows
 
 

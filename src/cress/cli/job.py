@@ -94,7 +94,7 @@ def job(
         elif runs:
             show(
                 families.RUNS,
-                [families.run_row(each, now, view.cron.zone if view.cron else "") for each in runs],
+                [families.run_row(run, now, view.cron.zone if view.cron else "") for run in runs],
                 selection,
             )
         if view.type in OF_JOBS:
@@ -207,29 +207,29 @@ def _spread(view: JobView) -> str:
 
 def task_table(tasks: Sequence[TaskView], now: float, *, ports: bool) -> tuple[list[TableColumn], list[list[Cell]]]:
     """Columns and rows; with ``ports`` of a job that has some, and with devices where tasks have or had some."""
-    rows, columns = [task_row(each, now) for each in tasks], [*TASKS]
-    if any(each.part for each in tasks):
-        for each, cells in zip(tasks, rows, strict=True):
-            cells.insert(1, f"{each.part} {each.part_index}" if each.part else "")
+    rows, columns = [task_row(task, now) for task in tasks], [*TASKS]
+    if any(task.part for task in tasks):
+        for task, cells in zip(tasks, rows, strict=True):
+            cells.insert(1, f"{task.part} {task.part_index}" if task.part else "")
         columns.insert(1, PART)
     if ports:
-        for each, cells in zip(tasks, rows, strict=True):
-            cells.insert(-1, ports_of(each.attempts[-1].ports if each.attempts else {}))
+        for task, cells in zip(tasks, rows, strict=True):
+            cells.insert(-1, ports_of(task.attempts[-1].ports if task.attempts else {}))
         columns.insert(-1, PORTS)
-    return devices.with_devices(columns, rows, [_held(each) for each in tasks], len(columns) - 1)
+    return devices.with_devices(columns, rows, [_held(task) for task in tasks], len(columns) - 1)
 
 
 def service_table(tasks: Sequence[TaskView], now: float) -> tuple[list[TableColumn], list[list[Cell]]]:
     """Columns and rows of the tasks of a service or database; with devices where one that runs has some."""
-    columns, rows = families.SERVICE_TASKS, [families.service_row(each, now) for each in tasks]
-    held = [_held(each) if each.attempts and each.attempts[-1].ended is None else () for each in tasks]
+    columns, rows = families.SERVICE_TASKS, [families.service_row(task, now) for task in tasks]
+    held = [_held(task) if task.attempts and task.attempts[-1].ended is None else () for task in tasks]
     return devices.with_devices(columns, rows, held, len(columns) - 1)
 
 
 def attempt_table(attempts: Sequence[AttemptView], now: float) -> tuple[list[TableColumn], list[list[Cell]]]:
     """Columns and rows of the attempts of one task."""
-    rows = [_attempt_row(each, now) for each in attempts]
-    return devices.with_devices(ATTEMPTS, rows, [each.devices for each in attempts], len(ATTEMPTS) - 1)
+    rows = [_attempt_row(attempt, now) for attempt in attempts]
+    return devices.with_devices(ATTEMPTS, rows, [attempt.devices for attempt in attempts], len(ATTEMPTS) - 1)
 
 
 def _held(task: TaskView) -> Sequence[HeldDevice]:

@@ -27,7 +27,7 @@ TEXTS = ("command", "environment", "env")
 
 
 @dataclass(slots=True)
-class Entry:
+class JobInFile:
     """One job of a file: its mapping, and the line of each of its keys by path (``resource.memory``, ``command[1]``).
 
     ``source`` finds the lines of a job that was read without them, with its place among the jobs of the text.
@@ -63,9 +63,9 @@ def _plain(path: str) -> str:
     return path.lower().replace("_", "").replace("-", "")
 
 
-def read_jobs(files: Sequence[str]) -> list[Entry]:
+def read_jobs(files: Sequence[str]) -> list[JobInFile]:
     """The jobs of all files, in their order. Raises ``InputErrors`` with the mistakes of all files."""
-    entries: list[Entry] = []
+    entries: list[JobInFile] = []
     errors: list[InputError] = []
     for file in files:
         try:
@@ -77,7 +77,7 @@ def read_jobs(files: Sequence[str]) -> list[Entry]:
     return entries
 
 
-def read_file(file: str) -> list[Entry]:
+def read_file(file: str) -> list[JobInFile]:
     """The jobs of one file: each document is a job, or a list of jobs."""
     name = STANDARD_INPUT if file == "-" else file
     text = read_text(file, "YAML or JSON", most=MOST_BYTES)
@@ -92,14 +92,14 @@ def read_file(file: str) -> list[Entry]:
     return entries
 
 
-def _yaml_entries(text: str, name: str, *, json: bool) -> list[Entry]:
+def _yaml_entries(text: str, name: str, *, json: bool) -> list[JobInFile]:
     if len(text) > SLOW:
         size = f"{len(text) / 2**20:.0f} MB"
         if json:
             sys.stderr.write(f"{name}: has a mistake; reading {size} again to find its line takes a while\n")
         else:
             sys.stderr.write(f"{name}: reading {size} of YAML, which takes a while; JSON is read at once\n")
-    entries: list[Entry] = []
+    entries: list[JobInFile] = []
     errors: list[InputError] = []
     if json or text.lstrip().startswith(("{", "[")):
         # Inside the strings of JSON a tab is an escape; everywhere else it is a space, which YAML insists on.
@@ -107,9 +107,9 @@ def _yaml_entries(text: str, name: str, *, json: bool) -> list[Entry]:
     for node in documents(text, name, HINT):
         if is_empty(node):
             continue
-        for each in node.value if is_kind(node, "seq") else [node]:
+        for element in node.value if is_kind(node, "seq") else [node]:
             try:
-                entries.append(_entry(each, name))
+                entries.append(_entry(element, name))
             except InputError as error:
                 errors.append(error.at(file=name))
     if errors:
@@ -117,7 +117,7 @@ def _yaml_entries(text: str, name: str, *, json: bool) -> list[Entry]:
     return entries
 
 
-def json_entries(text: str, name: str) -> list[Entry] | None:
+def json_entries(text: str, name: str) -> list[JobInFile] | None:
     """Return the jobs of a text that is JSON; None if it is not, or has something that is told with its line.
 
     The lines are found only when a mistake has to be placed.
@@ -130,13 +130,17 @@ def json_entries(text: str, name: str) -> list[Entry] | None:
         whole = json.loads(
             text, object_pairs_hook=_once, parse_int=_as_written, parse_float=_as_written, parse_constant=_refused
         )
-        found = [_plain_value(each, 0, texts=False) for each in (whole if isinstance(whole, list) else [whole])]
+        found = [_plain_value(mapping, 0, texts=False) for mapping in (whole if isinstance(whole, list) else [whole])]
     except (ValueError, RecursionError):
         return None
-    if not all(isinstance(each, dict) for each in found):
+    if not all(isinstance(mapping, dict) for mapping in found):
         return None
     lines = _LinesOfJson(text, name)
-    return [Entry(each, name, 0, source=(lines, place)) for place, each in enumerate(found) if isinstance(each, dict)]
+    return [
+        JobInFile(mapping, name, 0, source=(lines, place))
+        for place, mapping in enumerate(found)
+        if isinstance(mapping, dict)
+    ]
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -160,11 +164,11 @@ def _plain_value(value: object, depth: int, *, texts: bool) -> object:
         raise ValueError("too many levels")
     if isinstance(value, dict):
         return {
-            joined(key): _plain_value(each, depth + 1, texts=texts or key.lower() in TEXTS)
-            for key, each in value.items()
+            joined(key): _plain_value(element, depth + 1, texts=texts or key.lower() in TEXTS)
+            for key, element in value.items()
         }
     if isinstance(value, list):
-        return [_plain_value(each, depth + 1, texts=texts) for each in value]
+        return [_plain_value(element, depth + 1, texts=texts) for element in value]
     if isinstance(value, bool) and texts:
         return "true" if value else "false"
     return joined(value) if isinstance(value, str) else value
@@ -178,7 +182,7 @@ class _LinesOfJson:
         self._name = name
 
     @cached_property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JobInFile]:
         """The jobs with their lines; empty if the text is nothing that YAML takes."""
         try:
             return _yaml_entries(self._text, self._name, json=True)
@@ -186,9 +190,9 @@ class _LinesOfJson:
             return []
 
 
-def _entry(node: YamlNode, file: str) -> Entry:
+def _entry(node: YamlNode, file: str) -> JobInFile:
     """Return one job. Raises InputError with the line."""
     if not is_kind(node, "map"):
         found = "a list" if is_kind(node, "seq") else repr(str(node.value)[:60])
         raise InputError(f"{found} is not a job", hint=HINT, line=node.line)
-    return Entry(ValueMaker(what="one job", texts=TEXTS).make(node), file, node.line)
+    return JobInFile(ValueMaker(what="one job", texts=TEXTS).make(node), file, node.line)

@@ -66,7 +66,7 @@ class Type(StrEnum):
 
 
 def _state(text: str) -> str:
-    known = [each.value for each in JobState]
+    known = [job_state.value for job_state in JobState]
     word = canonical_state(text)
     if word and word not in known:
         raise ValueError(f"{text!r} is not one of {', '.join(known)}")

@@ -91,7 +91,7 @@ def leases(
         if not found:
             print("there are no leases")
             return
-        show(COLUMNS, [row(each) for each in found], selection_of(columns, wide=wide))
+        show(COLUMNS, [row(lease) for lease in found], selection_of(columns, wide=wide))
         print(_sums(found))
 
 
@@ -159,8 +159,8 @@ def watch(
         from cress.client.blocking.client import Client
 
         with Client(data=data) as client:
-            for each in client.leases.watch(lease, workload=workload, group=group, renews=False):
-                print(_line(each), flush=True)
+            for change in client.leases.watch(lease, workload=workload, group=group, renews=False):
+                print(_line(change), flush=True)
 
 
 @app.command("use")
@@ -218,10 +218,10 @@ def release(lease: Lease, as_json: Json = False, data: Data = None) -> None:
 def _answer(page: LeasesPage, as_json: bool) -> None:
     if as_json:
         print_json(page)
-    for each in () if as_json else page.leases:
-        number = f" ({each.count:,})" if each.count > 1 else ""
-        where = f" on {clean(each.node)}" if each.node else ""
-        print(f"lease {each.id}{number} is {each.state}{where}")
+    for lease in () if as_json else page.leases:
+        number = f" ({lease.count:,})" if lease.count > 1 else ""
+        where = f" on {clean(lease.node)}" if lease.node else ""
+        print(f"lease {lease.id}{number} is {lease.state}{where}")
 
 
 def _line(view: LeaseView) -> str:
@@ -269,8 +269,8 @@ def _uses(view: LeaseView) -> str:
 def _tasks(tasks: Sequence[LeaseTask]) -> str:
     """``12.0 (cpu 2), 14.3 (cpu 1), 20 more``; of those that one may not see the group."""
     parts = [
-        f"{f'group {clean(each.group)}' if each.job is None else f'{each.job}.{each.task}'} ({amounts(each.amounts)})"
-        for each in tasks[:MOST_SHOWN]
+        f"{f'group {clean(task.group)}' if task.job is None else f'{task.job}.{task.task}'} ({amounts(task.amounts)})"
+        for task in tasks[:MOST_SHOWN]
     ]
     more = len(tasks) - len(parts)
     return ", ".join([*parts, *([f"{more:,} more"] if more else [])]) or "-"
@@ -287,7 +287,7 @@ def _sums(views: Sequence[LeaseView]) -> str:
         ("idle", (view.idle for view in held)),
         (f"lent in {count(loans, 'loan')}", (task.amounts for view in held for task in view.lent)),
     )
-    return ", ".join(parts) + "; " + "; ".join(f"{name}: {_sum(each)}" for name, each in sums)
+    return ", ".join(parts) + "; " + "; ".join(f"{name}: {_sum(amount)}" for name, amount in sums)
 
 
 def _sum(given: Iterable[Mapping[str, str]]) -> str:
@@ -295,10 +295,10 @@ def _sum(given: Iterable[Mapping[str, str]]) -> str:
     from cress.model.vectors import format_vector, parse_vector
 
     known = list(given)
-    names = dict.fromkeys(name for each in known for name in each)
+    names = dict.fromkeys(name for vector in known for name in vector)
     dimensions = Dimensions(tuple(name for name in names if name not in Dimensions().names))
     total = (0,) * len(dimensions)
-    for each in known:
-        if each:
-            total = tuple(map(int.__add__, total, parse_vector(each, dimensions)))
+    for vector in known:
+        if vector:
+            total = tuple(map(int.__add__, total, parse_vector(vector, dimensions)))
     return format_vector(total, dimensions) if any(total) else "-"

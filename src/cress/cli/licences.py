@@ -46,14 +46,14 @@ def licences(columns: Columns = "", wide: Wide = False, as_json: Json = False, d
             return
         rows = [
             [
-                clean(each.name),
-                f"{each.total:,}",
-                f"{each.in_use:,}",
-                f"{each.free:,}",
-                _jobs(each.jobs, each.having),
-                _jobs(each.waiters, each.waiting),
+                clean(licence.name),
+                f"{licence.total:,}",
+                f"{licence.in_use:,}",
+                f"{licence.free:,}",
+                _jobs(licence.jobs, licence.having),
+                _jobs(licence.waiters, licence.waiting),
             ]
-            for each in page.licences
+            for licence in page.licences
         ]
         show(COLUMNS, rows, selection_of(columns, wide=wide))
 
@@ -61,8 +61,7 @@ def licences(columns: Columns = "", wide: Wide = False, as_json: Json = False, d
 def _jobs(uses: Sequence[LicenceUse], total: int) -> str:
     """``12 (sweep), 14 (fit) ×3, 20 more``."""
     parts = [
-        f"{each.job} ({clean(each.name)})" + (f" ×{each.number:,}" if each.number > 1 else "")
-        for each in uses[:MOST_SHOWN]
+        f"{use.job} ({clean(use.name)})" + (f" ×{use.number:,}" if use.number > 1 else "") for use in uses[:MOST_SHOWN]
     ]
     more = total - len(parts)
     return ", ".join([*parts, *([f"{more:,} more"] if more else [])]) or "-"

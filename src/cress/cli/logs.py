@@ -75,9 +75,9 @@ def _show(client: Client, view: JobView, task: int | None, stream: str, *, follo
     if follow:
         relay.follow(Waits(client, view.id, "logs").tell)
         return
-    for each in relay.look():
-        if each.attempts:
-            copy(client, view.id, each.index, stream, output, follow=False)
+    for found in relay.look():
+        if found.attempts:
+            copy(client, view.id, found.index, stream, output, follow=False)
 
 
 def _checked(view: JobView, task: int | None) -> int:

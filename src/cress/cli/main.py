@@ -90,7 +90,7 @@ class InOrder(TyperGroup):
 def _explain(error: Any, unknown: str) -> None:
     """Say in the error about an unknown option what was meant."""
     context = error.ctx
-    options = [name for each in context.command.params for name in each.opts if name.startswith("--")]
+    options = [name for param in context.command.params for name in param.opts if name.startswith("--")]
     near = closest(unknown.lstrip("-"), (name.lstrip("-") for name in options))
     meant = option_for(unknown, context.info_name or "", options) or (f"--{near}" if near else "")
     error.possibilities = ()

@@ -82,7 +82,10 @@ def settings(name: Name, as_json: Json = False, data: Data = None) -> None:
                 TableColumn("USER"),
                 TableColumn("WHAT", gives=True),
             )
-            rows = [[str(each.revision), _time(each), each.by or "-", clean(each.what)] for each in page.revisions]
+            rows = [
+                [str(revision.revision), _time(revision), revision.by or "-", clean(revision.what)]
+                for revision in page.revisions
+            ]
             show(columns, rows)
 
 
@@ -144,7 +147,7 @@ def _value(key: str, value: str) -> str | bool:
 
 def note_column(nodes: Sequence[NodeView]) -> tuple[list[TableColumn], list[list[Cell]]]:
     """Return the column of notes, with the cell of each node; nothing where no node has one."""
-    notes = [each.settings.note if each.settings else "" for each in nodes]
+    notes = [node.settings.note if node.settings else "" for node in nodes]
     if not any(notes):
         return [], [[] for _ in nodes]
     return [TableColumn("NOTE", gives=True, least=10, hides=3)], [[note] for note in notes]
@@ -161,7 +164,7 @@ def attribute(node: NodeView, name: str, value: Value) -> str:
     """Return an attribute of a node, and where it comes from if it is a label of the center."""
     if node.settings is None or node.reported is None or name not in node.settings.labels:
         return shown(value)
-    there = {plain(each): shown(given) for each, given in node.reported.attributes.items()}
+    there = {plain(attribute): shown(given) for attribute, given in node.reported.attributes.items()}
     instead = f"; its executor: {there[plain(name)]}" if plain(name) in there else ""
     return f"{shown(value)} ({HERE}{instead})"
 

@@ -30,13 +30,13 @@ def with_settings(program: str) -> Callable[[Callable[..., None]], Callable[...,
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(function, include_extras=True)
         own = [
-            each.replace(annotation=hints[each.name])
-            for each in inspect.signature(function).parameters.values()
-            if each.kind is not inspect.Parameter.VAR_KEYWORD
+            parameter.replace(annotation=hints[parameter.name])
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
         ]
-        made = [_parameter(each) for each in settings_of(program)]
+        made = [_parameter(setting) for setting in settings_of(program)]
         function.__signature__ = inspect.Signature([*made, *own])  # type: ignore[attr-defined]
-        function.__annotations__ = {each.name: each.annotation for each in (*made, *own)}
+        function.__annotations__ = {parameter.name: parameter.annotation for parameter in (*made, *own)}
         return function
 
     return decorate
@@ -77,9 +77,9 @@ def given_arguments(
     """
     return [
         argument
-        for each in settings
-        if program in each.programs
-        and each.name not in but
-        and context.get_parameter_source(each.parameter) is not ParameterSource.DEFAULT
-        for argument in each.arguments(given[each.parameter])
+        for setting in settings
+        if program in setting.programs
+        and setting.name not in but
+        and context.get_parameter_source(setting.parameter) is not ParameterSource.DEFAULT
+        for argument in setting.arguments(given[setting.parameter])
     ]

@@ -181,7 +181,7 @@ def _tell_plan(found: PlanView) -> None:
         print(line)
     if found.moves:
         print()
-        show(COLUMNS, [row(each) for each in found.moves])
+        show(COLUMNS, [row(move) for move in found.moves])
 
 
 def row(move: MoveView) -> list[Cell]:
@@ -206,10 +206,14 @@ def summary(found: PlanView) -> list[str]:
         names = f" ({_named(found.nodes)})" if found.nodes else ""
         lines.append(f"free nodes: {before.nodes:,} → {after.nodes:,} of {after.all_nodes:,}{names}")
     if after.all_devices:
-        names = f" ({_named(f'{each.node} {each.kind}:{each.id}' for each in found.devices)})" if found.devices else ""
+        names = (
+            f" ({_named(f'{device.node} {device.kind}:{device.id}' for device in found.devices)})"
+            if found.devices
+            else ""
+        )
         lines.append(f"free devices: {before.devices:,} → {after.devices:,} of {after.all_devices:,}{names}")
     if found.stays:
-        lines.append("not moved: " + ", ".join(f"{each.tasks:,} {each.reason}" for each in found.stays))
+        lines.append("not moved: " + ", ".join(f"{stay.tasks:,} {stay.reason}" for stay in found.stays))
     return lines
 
 
@@ -225,8 +229,8 @@ def _tell_round(now: RoundView, *, as_json: bool) -> None:
     if now.problem:
         print(f"stopped: {clean(now.problem)}")
     for what, moves in (("on its way", now.under_way), ("not moved", now.left)):
-        for each in moves[:MOST_NAMED]:
-            print(f"{what}: {_task(each)} from {clean(each.node)} to {clean(each.to)}")
+        for move in moves[:MOST_NAMED]:
+            print(f"{what}: {_task(move)} from {clean(move.node)} to {clean(move.to)}")
         if len(moves) > MOST_NAMED:
             print(f"{what}: {len(moves) - MOST_NAMED:,} more")
 
@@ -246,7 +250,7 @@ def _places(found: PlanView) -> str:
 
 
 def _named(names: Iterable[str]) -> str:
-    listed = [clean(each) for each in names]
+    listed = [clean(name) for name in names]
     return ", ".join(listed[:MOST_NAMED]) + (
         f" and {len(listed) - MOST_NAMED:,} more" if len(listed) > MOST_NAMED else ""
     )

@@ -152,7 +152,7 @@ def reservations(columns: Columns = "", wide: Wide = False, as_json: Json = Fals
         elif not page.reservations:
             print("nothing is reserved in advance (docs/reservations.md)")
         else:
-            show(COLUMNS, [row(each) for each in page.reservations], selection_of(columns, wide=wide))
+            show(COLUMNS, [row(reservation) for reservation in page.reservations], selection_of(columns, wide=wide))
 
 
 @app.command()

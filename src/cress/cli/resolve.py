@@ -75,7 +75,7 @@ def table(places: Sequence[PlaceView]) -> tuple[list[TableColumn], list[list[Cel
     if any(place.disk for place in places):
         columns.append(DISK)
         rows = [[*cells, place.disk or "-"] for cells, place in zip(rows, places, strict=True)]
-    others = [[each for each in place.devices if each.kind != devices.DISK] for place in places]
+    others = [[device for device in place.devices if device.kind != devices.DISK] for place in places]
     return devices.with_devices(columns, rows, others, len(columns))
 
 

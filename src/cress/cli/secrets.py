@@ -76,8 +76,8 @@ def secrets(
             print("no secrets (`cress secret set NAME`)")
             return
         rows = [
-            [clean(each.name), clean(_owner(each)), f"{each.size}", moment(each.changed), clean(each.by)]
-            for each in page.secrets
+            [clean(secret.name), clean(_owner(secret)), f"{secret.size}", moment(secret.changed), clean(secret.by)]
+            for secret in page.secrets
         ]
         show(COLUMNS, rows, selection_of(columns, wide=wide))
 

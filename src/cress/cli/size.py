@@ -134,5 +134,5 @@ def size(
             print_runs(labels, rows)
             if out is not None:
                 print(f"Report: {out / 'report.html'}")
-        for sentence in run_notes([each.shared.result for each in compared]):
+        for sentence in run_notes([comparison.shared.result for comparison in compared]):
             typer.echo(sentence, err=True)

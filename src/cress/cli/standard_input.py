@@ -213,7 +213,7 @@ class Feeder:
         while True:
             task = self._client.task(self._job, 0)
             if task.state in OVER_WORDS or any(
-                each.id == self._attempt and each.outcome != "running" for each in task.attempts
+                attempt.id == self._attempt and attempt.outcome != "running" for attempt in task.attempts
             ):
                 return True
             if time.monotonic() - since > LAST:

@@ -49,7 +49,9 @@ def _others(page: CentersPage | None) -> str:
     """Return what the other centers do, if there are some."""
     if page is None:
         return ""
-    found = [f"{each.address} {'leads' if each.leads else 'stands by'}" for each in page.centers if not each.here]
+    found = [
+        f"{center.address} {'leads' if center.leads else 'stands by'}" for center in page.centers if not center.here
+    ]
     if found and page.age:
         found.append(f"this answer may be {page.age:.1f} s old")
     return "; ".join(found)

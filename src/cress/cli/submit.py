@@ -17,7 +17,7 @@ from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.model.jobfile.directory import in_folder, needs_folder
 
 if TYPE_CHECKING:
-    from cress.cli.jobfile import Entry
+    from cress.cli.jobfile import JobInFile
     from cress.client import Client, Refused, Submitted, SubmittedPage
 
 EPILOG = """\
@@ -155,11 +155,11 @@ def _with(mapping: dict[str, object], key: str, value: object) -> dict[str, obje
     from cress.model.jobfile.keys import ALIASES
     from cress.model.jobfile.reader import plain
 
-    spellings = {plain(each) for each, name in ALIASES.items() if name == key} | {plain(key)}
-    return {**{each: old for each, old in mapping.items() if plain(each) not in spellings}, key: value}
+    spellings = {plain(alias) for alias, name in ALIASES.items() if name == key} | {plain(key)}
+    return {**{name: old for name, old in mapping.items() if plain(name) not in spellings}, key: value}
 
 
-def in_directory_of(entry: Entry) -> dict[str, object]:
+def in_directory_of(entry: JobInFile) -> dict[str, object]:
     """Return the job with a directory, if it names none: the current one; for services, databases and cron jobs that of
     its file.
 
@@ -184,22 +184,22 @@ def in_directory(mapping: dict[str, object], folder: Path | None = None) -> dict
         ) from None
 
 
-def placed(refused: Refused, entries: Sequence[Entry]) -> Exception:
+def placed(refused: Refused, entries: Sequence[JobInFile]) -> Exception:
     """Attach file and line to an error of the center."""
     kind = InputError if refused.bad_input else NotAccepted
-    errors = [in_file(kind(each.what, hint=each.hint, field=each.field), entries) for each in refused.faults]
+    errors = [in_file(kind(fault.what, hint=fault.hint, field=fault.field), entries) for fault in refused.faults]
     if not errors:
         return refused
-    errors.sort(key=lambda each: (files_of(entries).get(each.file, 0), each.line))
+    errors.sort(key=lambda error: (files_of(entries).get(error.file, 0), error.line))
     return errors[0] if len(errors) == 1 else InputErrors(errors)
 
 
-def files_of(entries: Sequence[Entry]) -> dict[str, int]:
+def files_of(entries: Sequence[JobInFile]) -> dict[str, int]:
     """The files in the order in which they were given."""
     return {file: place for place, file in enumerate(dict.fromkeys(entry.file for entry in entries))}
 
 
-def in_file(error: InputError, entries: Sequence[Entry]) -> InputError:
+def in_file(error: InputError, entries: Sequence[JobInFile]) -> InputError:
     """A mistake in a submit with its file and line."""
     found = PLACE.match(error.field)
     position = int(found[1]) if found else 0

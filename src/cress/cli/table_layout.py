@@ -45,7 +45,7 @@ ALL = Selection()
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TableLayout:
     """The columns that are shown, with their rows and widths, and the names of those that are left out."""
 
     columns: Sequence[TableColumn]
@@ -80,7 +80,7 @@ def chosen(
 
 def fitted(
     columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], width: int, length: Callable[[str], int] = len
-) -> Layout:
+) -> TableLayout:
     """Shorten columns and leave columns out until the lines of a table fit into so many characters."""
     widths = [
         max(length(column.title), *(length(text_of(row[k])) for row in rows), 0) for k, column in enumerate(columns)
@@ -100,7 +100,7 @@ def fitted(
         hidden.append(able.pop(0))
         kept.remove(hidden[-1])
     narrow = _narrowed([widths[k] for k in kept], [columns[k] for k in kept], room())
-    return Layout(
+    return TableLayout(
         columns=_only(columns, kept),
         rows=[_only(row, kept) for row in rows],
         widths=narrow,
@@ -115,7 +115,9 @@ def text_of(cell: Cell) -> str:
 
 def clean(text: str) -> str:
     """``text`` on one line, without what a terminal would take for a command."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
 
 
 def _narrowed(widths: list[int], columns: Sequence[TableColumn], room: int) -> list[int]:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from cress.cli.table_layout import ALL, GAP, Cell, Layout, Selection, TableColumn, chosen, clean, fitted, text_of
+from cress.cli.table_layout import ALL, GAP, Cell, Selection, TableColumn, TableLayout, chosen, clean, fitted, text_of
 
 __all__ = ["Cell", "Selection", "TableColumn", "bar", "clean", "facts", "plain", "show", "shown", "state", "terminal"]
 
@@ -124,7 +124,7 @@ def _show_rich(columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], *
         console.print(Text(hidden_line(layout, console.width), style="dim"), soft_wrap=True)
 
 
-def hidden_line(layout: Layout, width: int) -> str:
+def hidden_line(layout: TableLayout, width: int) -> str:
     """Return the line below a table that names the columns that are left out, and how to see them."""
     line = f"hidden: {', '.join(layout.hidden)} (--wide shows all, --columns some)"
     short = f"{len(layout.hidden)} columns hidden (--wide)"

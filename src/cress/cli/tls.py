@@ -146,8 +146,8 @@ def show_(columns: Columns = "", wide: Wide = False, as_json: Json = False, data
             print_json([{"certificate": what, **_fields(facts)} for what, facts in found])
             return
         rows = [
-            [clean(what), clean(", ".join(each.names)), _day(each.since), _day(each.until), _left(each)]
-            for what, each in found
+            [clean(what), clean(", ".join(value.names)), _day(value.since), _day(value.until), _left(value)]
+            for what, value in found
         ]
         show(COLUMNS, rows, selection_of(columns, wide=wide))
 

@@ -93,14 +93,14 @@ def tokens(
             return
         rows = [
             [
-                clean(each.name),
-                clean(each.user),
-                each.role,
-                _moment(each.created),
-                "never" if each.expires is None else "expired" if each.expired else _moment(each.expires),
-                each.id,
+                clean(token.name),
+                clean(token.user),
+                token.role,
+                _moment(token.created),
+                "never" if token.expires is None else "expired" if token.expired else _moment(token.expires),
+                token.id,
             ]
-            for each in page.tokens
+            for token in page.tokens
         ]
         show(COLUMNS, rows, selection_of(columns, wide=wide))
 
@@ -221,15 +221,15 @@ def _show_join_tokens(page: JoinTokensPage, columns: str, *, wide: bool, as_json
         return
     rows = [
         [
-            clean(each.name),
-            clean(each.user),
-            clean(each.nodes),
-            f"{each.used} of {each.uses}",
-            _moment(each.created),
-            "expired" if each.expired else _moment(each.expires),
-            each.id,
+            clean(token.name),
+            clean(token.user),
+            clean(token.nodes),
+            f"{token.used} of {token.uses}",
+            _moment(token.created),
+            "expired" if token.expired else _moment(token.expires),
+            token.id,
         ]
-        for each in page.tokens
+        for token in page.tokens
     ]
     show(JOIN_COLUMNS, rows, selection_of(columns, wide=wide))
 

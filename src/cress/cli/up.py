@@ -83,8 +83,8 @@ def up(*, ctx: typer.Context, **given: Any) -> None:
 def center_arguments(ctx: typer.Context, given: Mapping[str, Any]) -> list[str]:
     """Return the arguments of the center beside those that every local cluster gives it."""
     arguments = given_arguments(CENTER_SETTINGS, UP, ctx, given, but={"data", "host", "port", "dimension"})
-    for each in given["dimension"] or ():
-        arguments += ["--dimension", each]
+    for text in given["dimension"] or ():
+        arguments += ["--dimension", text]
     if given["socket"] is None and not given["webhdfs"]:
         # One user, the owner of this machine: any namenode may be asked.
         arguments += ["--webhdfs", "any"]
@@ -127,7 +127,7 @@ def _declared(given: Mapping[str, Any]) -> list[str]:
 
 def _racks(text: str, executors: int) -> tuple[str, ...]:
     """The rack of each executor; empty when none is given."""
-    names = tuple(each.strip() for each in text.split(",")) if text else ()
+    names = tuple(word.strip() for word in text.split(",")) if text else ()
     if len(names) not in (0, 1, executors) or not all(names):
         what = f"{len(names)} racks for {executors} executor{'s' * (executors > 1)}"
         raise InputError(what, hint="one name for each of them, or one for all: r1,r1,r2,r2", field="--racks")

@@ -102,10 +102,10 @@ def _together(page: UsagePage, start: float) -> UsagePage:
 
     total: dict[str, dict[str, float]] = {}
     names = ("core_seconds", "byte_seconds", "cpu_seconds", "attempts", "succeeded", "failed", "met", "missed")
-    for each in page.usage:
-        sums = total.setdefault(each.group, dict.fromkeys(names, 0))
+    for row in page.usage:
+        sums = total.setdefault(row.group, dict.fromkeys(names, 0))
         for name in names:
-            sums[name] += getattr(each, name)
+            sums[name] += getattr(row, name)
     views = (UsageView(group=group, start=start, **total[group]) for group in sorted(total))  # type: ignore[arg-type]
     return UsagePage(usage=tuple(views), span=time.time() - start)
 
@@ -114,21 +114,21 @@ def table(
     usage: Sequence[UsageView], by: UsageSpan, *, due: bool = False
 ) -> tuple[Sequence[TableColumn], list[list[Cell]]]:
     """Columns and rows; deadlines where there were some, or if they are asked for (``due``)."""
-    due = due or any(each.met or each.missed for each in usage)
+    due = due or any(row.met or row.missed for row in usage)
     columns = (*COLUMNS[:-1], *DEADLINES, COLUMNS[-1]) if due else COLUMNS
-    whole = sum(each.core_seconds for each in usage)
+    whole = sum(row.core_seconds for row in usage)
     rows: list[list[Cell]] = []
-    for each in usage:
-        share = each.core_seconds / whole if whole else 0.0
+    for row in usage:
+        share = row.core_seconds / whole if whole else 0.0
         cells: list[Cell] = [
-            _moment(each.start, by),
-            each.group,
-            f"{each.core_seconds / 3600:,.2f}",
-            f"{each.byte_seconds / 3600 / 2**30:,.2f}",
-            f"{each.cpu_seconds / 3600:,.2f}",
-            f"{each.attempts:,}",
-            f"{each.failed:,}",
-            *((f"{each.met:,}", f"{each.missed:,}") if due else ()),
+            _moment(row.start, by),
+            row.group,
+            f"{row.core_seconds / 3600:,.2f}",
+            f"{row.byte_seconds / 3600 / 2**30:,.2f}",
+            f"{row.cpu_seconds / 3600:,.2f}",
+            f"{row.attempts:,}",
+            f"{row.failed:,}",
+            *((f"{row.met:,}", f"{row.missed:,}") if due else ()),
             bar(share) if terminal() else f"{share:.0%}",
         ]
         rows.append(cells if by is not UsageSpan.ALL else cells[1:])

@@ -50,7 +50,7 @@ def users(columns: Columns = "", wide: Wide = False, as_json: Json = False, data
         if not page.users:
             print("no role was set: everybody whom the center knows has the role user")
             return
-        rows = [[clean(each.name), each.role, clean(", ".join(each.administers)) or "-"] for each in page.users]
+        rows = [[clean(user.name), user.role, clean(", ".join(user.administers)) or "-"] for user in page.users]
         show(COLUMNS, rows, selection_of(columns, wide=wide))
 
 
@@ -68,7 +68,7 @@ def set_user(
     with told("users set"):
         from cress.client import calls
 
-        groups = [each.strip() for each in administers.split(",") if each.strip()]
+        groups = [group.strip() for group in administers.split(",") if group.strip()]
         with connect(data) as client:
             view = client.ask(calls.set_user(name, role, groups))
         if as_json:

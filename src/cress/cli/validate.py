@@ -13,7 +13,7 @@ from cress.cli.errors import told
 from cress.model.errors import InputError, InputErrors
 
 if TYPE_CHECKING:
-    from cress.cli.jobfile import Entry
+    from cress.cli.jobfile import JobInFile
     from cress.model.resources import Dimensions
 
 EPILOG = """\
@@ -42,8 +42,8 @@ def validate(
         errors += found
         if as_json:
             faults = [
-                {"what": each.what, "hint": each.hint, "field": each.field, "file": each.file, "line": each.line}
-                for each in errors
+                {"what": error.what, "hint": error.hint, "field": error.field, "file": error.file, "line": error.line}
+                for error in errors
             ]
             print_json({"valid": not errors, "jobs": len(entries), "faults": faults})
         else:
@@ -55,10 +55,10 @@ def validate(
             raise typer.Exit(WRONG)
 
 
-def _read(files: Sequence[str]) -> tuple[list[Entry], list[InputError]]:
+def _read(files: Sequence[str]) -> tuple[list[JobInFile], list[InputError]]:
     from cress.cli.jobfile import read_file
 
-    entries: list[Entry] = []
+    entries: list[JobInFile] = []
     errors: list[InputError] = []
     for file in files:
         try:
@@ -68,7 +68,7 @@ def _read(files: Sequence[str]) -> tuple[list[Entry], list[InputError]]:
     return entries, errors
 
 
-def _mistakes(entries: Sequence[Entry]) -> tuple[list[InputError], str]:
+def _mistakes(entries: Sequence[JobInFile]) -> tuple[list[InputError], str]:
     """Return the errors of jobs, and what could not be checked."""
     from cress.cli.submit import files_of, in_file
     from cress.model.jobfile.submit import parse_jobs
@@ -88,20 +88,22 @@ def _mistakes(entries: Sequence[Entry]) -> tuple[list[InputError], str]:
     except InputError as error:
         errors = error.errors if isinstance(error, InputErrors) else [error]
         files = files_of(entries)
-        found = [in_file(each, entries) for each in errors]
-        return sorted(found, key=lambda each: (files.get(each.file, 0), each.line)), ""
+        found = [in_file(error, entries) for error in errors]
+        return sorted(found, key=lambda error: (files.get(error.file, 0), error.line)), ""
     return [], unchecked
 
 
-def _dimensions(entries: Iterable[Entry]) -> Dimensions:
+def _dimensions(entries: Iterable[JobInFile]) -> Dimensions:
     """The dimensions of every cluster, and those that are asked for by name: each cluster has some of its own."""
     from cress.model.resources import BASE_DIMENSIONS, DISK, MAX_DIMENSIONS, Dimensions
 
     known = (*BASE_DIMENSIONS, DISK)
     found: dict[str, None] = {}
     for entry in entries:
-        steps = [each for key, each in entry.mapping.items() if key.lower() == "steps" and isinstance(each, Mapping)]
-        jobs = [entry.mapping, *(step for each in steps for step in each.values() if isinstance(step, Mapping))]
+        steps = [
+            listed for key, listed in entry.mapping.items() if key.lower() == "steps" and isinstance(listed, Mapping)
+        ]
+        jobs = [entry.mapping, *(step for listed in steps for step in listed.values() if isinstance(step, Mapping))]
         for name in (name for job in jobs for name in _asked(job)):
             if name.isascii() and name.isidentifier() and name not in known and not _mistyped(name, known):
                 found[name] = None
@@ -116,7 +118,7 @@ def _mistyped(name: str, known: Sequence[str]) -> bool:
 
 
 def _asked(job: Mapping[str, object]) -> list[str]:
-    value = next((each for key, each in job.items() if key.lower() == "resource"), None)
+    value = next((resource for key, resource in job.items() if key.lower() == "resource"), None)
     if isinstance(value, Mapping):
         return [str(name).lower() for name in value]
     return [name.lower() for name in re.findall(r"([A-Za-z_]\w*)\s*[:=]", value)] if isinstance(value, str) else []

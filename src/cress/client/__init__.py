@@ -21,43 +21,31 @@ if TYPE_CHECKING:
         Unproven,
         Unreachable,
     )
-    from cress.protocol.accessviews import (
+    from cress.protocol.access_views import (
         AuditEntry,
         AuditPage,
         CallerView,
         JoinTokensPage,
+        KeyRotated,
         NewJoinToken,
         NewToken,
+        SecretsPage,
+        SecretView,
         TokensPage,
         TokenView,
         UsersPage,
         UserView,
     )
-    from cress.protocol.configviews import ConfiguredView, ConfigView, RevisionView
-    from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
-    from cress.protocol.leadership import CentersPage, CenterView, HandedOver
-    from cress.protocol.leaseviews import LeasesPage, LeaseTask, LeaseView
-    from cress.protocol.licenceviews import LicencesPage, LicenceUse, LicenceView
-    from cress.protocol.moveviews import DeviceName, FreeView, MoveView, PlanView, RoundView, StaysView
-    from cress.protocol.reservationviews import ReservationsPage, ReservationView
-    from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
-    from cress.protocol.views import (
+    from cress.protocol.centers import CentersPage, CenterView, HandedOver
+    from cress.protocol.cluster_views import (
         Applied,
-        AppliedJob,
-        AppliedJobs,
-        AttemptView,
-        DeadlineView,
+        ConfiguredView,
+        ConfigView,
         DeviceUser,
         DeviceView,
-        ErrorView,
-        EstimateView,
         EventView,
-        Fault,
         GroupsPage,
         GroupView,
-        HeldDevice,
-        JobsPage,
-        JobView,
         LoadView,
         MatchView,
         NodeSettingsPage,
@@ -65,17 +53,49 @@ if TYPE_CHECKING:
         NodesPage,
         NodeTask,
         NodeView,
-        PartView,
         PlaceView,
+        RevisionView,
         StateView,
+        UsagePage,
+        UsageView,
+    )
+    from cress.protocol.job_views import (
+        AppliedJob,
+        AppliedJobs,
+        AttemptView,
+        CronView,
+        DagView,
+        DeadlineView,
+        EstimateView,
+        HeldDevice,
+        JobsPage,
+        JobView,
+        PartView,
+        ServiceView,
+        StepView,
         Submitted,
         SubmittedPage,
         TaskCounts,
         TasksPage,
         TaskView,
-        UsagePage,
-        UsageView,
     )
+    from cress.protocol.lease_views import (
+        DeviceName,
+        FreeView,
+        LeasesPage,
+        LeaseTask,
+        LeaseView,
+        LicencesPage,
+        LicenceUse,
+        LicenceView,
+        MoveView,
+        PlanView,
+        ReservationsPage,
+        ReservationView,
+        RoundView,
+        StaysView,
+    )
+    from cress.protocol.views import ErrorView, Fault
 
 __all__ = [
     "Address",
@@ -169,15 +189,11 @@ _PLACES = (
     "cress.client.config",
     "cress.client.errors",
     "cress.protocol.views",
-    "cress.protocol.familyviews",
-    "cress.protocol.leaseviews",
-    "cress.protocol.moveviews",
-    "cress.protocol.reservationviews",
-    "cress.protocol.licenceviews",
-    "cress.protocol.leadership",
-    "cress.protocol.accessviews",
-    "cress.protocol.secretviews",
-    "cress.protocol.configviews",
+    "cress.protocol.job_views",
+    "cress.protocol.cluster_views",
+    "cress.protocol.lease_views",
+    "cress.protocol.access_views",
+    "cress.protocol.centers",
 )
 
 

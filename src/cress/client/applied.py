@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cress.model.records import OVER_WORDS
-from cress.protocol.views import AppliedJob, JobView
+from cress.protocol.job_views import AppliedJob, JobView
 
 # Between two looks. Seconds.
 PAUSE = 0.25

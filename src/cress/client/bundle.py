@@ -13,7 +13,7 @@ from cress.client.frames import BEGUN, RESULT, SKIP, CallResult, Lost, read_outc
 from cress.client.jobs import Job
 from cress.client.spool import Spool
 from cress.client.waiting import Waiting, because
-from cress.protocol.views import JobView
+from cress.protocol.job_views import JobView
 
 # A task whose process died is tried again so often, so soon.
 RETRIES, BACKOFF = 2, "1s"

@@ -12,16 +12,21 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, Generic, TypedDict, TypeVar
 
-from cress.protocol.accessviews import (
+import msgspec
+
+from cress.protocol.access_views import (
     AuditPage,
     AuthorityView,
     CallerView,
     JoinedView,
     JoinTokensPage,
     JoinTokenView,
+    KeyRotated,
     LoginView,
     NewJoinToken,
     NewToken,
+    SecretsPage,
+    SecretView,
     TokensPage,
     TokenView,
     UsersPage,
@@ -29,32 +34,53 @@ from cress.protocol.accessviews import (
 )
 from cress.protocol.calls import access_calls, cluster_calls, job_calls, lease_calls
 from cress.protocol.calls.row import CallRow
-from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
-from cress.protocol.leadership import CentersPage, HandedOver
-from cress.protocol.leaseviews import LeasesPage
-from cress.protocol.licenceviews import LicencesPage
-from cress.protocol.moveviews import PlanView, RoundView
-from cress.protocol.reservationviews import ReservationsPage, ReservationView
-from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
-from cress.protocol.views import (
+from cress.protocol.centers import CentersPage, HandedOver
+from cress.protocol.cluster_views import (
     Applied,
-    AppliedJobs,
-    CancelledJobs,
+    ConfiguredView,
+    ConfigView,
     EventView,
     GroupsPage,
-    HeldJobs,
-    JobsPage,
-    JobView,
+    HistoryView,
     NodeSettingsPage,
     NodesPage,
     NodeView,
     PlacesChange,
     PlacesPage,
+    RevisionView,
     StateView,
+    UsagePage,
+)
+from cress.protocol.job_views import (
+    AppliedJobs,
+    CancelledJobs,
+    HeldJobs,
+    JobsPage,
+    JobView,
     SubmittedPage,
     TasksPage,
     TaskView,
-    UsagePage,
+)
+from cress.protocol.lease_views import LeasesPage, LicencesPage, PlanView, ReservationsPage, ReservationView, RoundView
+from cress.protocol.queries import (
+    AuditQuery,
+    DryRunQuery,
+    EventsQuery,
+    JobQuery,
+    JobsQuery,
+    LeaseQuery,
+    LeasesQuery,
+    LogsQuery,
+    MovesQuery,
+    NodesQuery,
+    PlacesQuery,
+    PlacesStreamQuery,
+    Query,
+    SecretQuery,
+    SubmitQuery,
+    TasksQuery,
+    TokenQuery,
+    UsageQuery,
 )
 
 # A cancel of many jobs may take so much longer than other calls, and a plan for thousands of nodes. Seconds.
@@ -78,7 +104,7 @@ class PreparedCall(Generic[T]):
 def call_of(
     row: CallRow[T],
     *values: object,
-    query: Mapping[str, object] | None = None,
+    query: Query | None = None,
     body: Mapping[str, object] | None = None,
     wait: float = 0.0,
     key: str = "",
@@ -90,7 +116,10 @@ def call_of(
     # What changes something has a body: the center wants to see JSON.
     if body is None and row.method == "POST":
         body = {}
-    return PreparedCall(row, row.at(*values), query or {}, body, wait, headers)
+    assert query is None or type(query) is row.query
+    # Parameters that have their defaults are left out.
+    given = {} if query is None else msgspec.to_builtins(query)
+    return PreparedCall(row, row.at(*values), given, body, wait, headers)
 
 
 # --- jobs -------------------------------------------------------------------------------------------------------------
@@ -103,7 +132,7 @@ def submit(
 
     A dry run asks what would be said, and stores nothing. ``strict``: jobs whose deadlines cannot be met are refused.
     """
-    query = {name: "true" for name, wanted in (("dry_run", dry_run), ("strict", strict)) if wanted}
+    query = SubmitQuery(dry_run=dry_run, strict=strict)
     return call_of(job_calls.SUBMIT, query=query, body={"jobs": list(jobs)}, key=key)
 
 
@@ -114,15 +143,15 @@ def apply(jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> Pre
 
 def job(id: int, wait: float = 0.0) -> PreparedCall[JobView]:
     """One job; with ``wait`` the answer comes when it is over, or after so many seconds."""
-    return call_of(job_calls.JOB, id, query={"wait": f"{wait:g}"} if wait else {}, wait=wait)
+    return call_of(job_calls.JOB, id, query=JobQuery(wait=wait), wait=wait)
 
 
-def jobs(**query: object) -> PreparedCall[JobsPage]:
+def jobs(query: JobsQuery) -> PreparedCall[JobsPage]:
     """Jobs, newest first."""
     return call_of(job_calls.JOBS, query=query)
 
 
-def tasks(id: int, **query: object) -> PreparedCall[TasksPage]:
+def tasks(id: int, query: TasksQuery) -> PreparedCall[TasksPage]:
     """Tasks of a job by index."""
     return call_of(job_calls.TASKS, id, query=query)
 
@@ -182,8 +211,8 @@ def logs(
     id: int, task: int, stream: str, offset: int, *, follow: bool, attempt: int | None, since: int | None = None
 ) -> PreparedCall[bytes]:
     """Read the output of a task, as bytes, piece by piece."""
-    query = {"task": task, "stream": stream, "offset": offset, "follow": "true" if follow else "", "attempt": attempt}
-    return call_of(job_calls.LOGS, id, query={**query, "since": since, "framed": "true"})
+    query = LogsQuery(task=task, stream=stream, offset=offset, follow=follow, attempt=attempt, since=since, framed=True)
+    return call_of(job_calls.LOGS, id, query=query)
 
 
 # --- groups, nodes, the whole -----------------------------------------------------------------------------------------
@@ -196,7 +225,7 @@ def groups() -> PreparedCall[GroupsPage]:
 
 def nodes(where: str = "", rank: str = "", after: str = "") -> PreparedCall[NodesPage]:
     """A page of nodes."""
-    return call_of(cluster_calls.NODES, query={"where": where, "rank": rank, "after": after})
+    return call_of(cluster_calls.NODES, query=NodesQuery(where=where, rank=rank, after=after))
 
 
 def node(name: str) -> PreparedCall[NodeView]:
@@ -219,7 +248,7 @@ def licences() -> PreparedCall[LicencesPage]:
     return call_of(lease_calls.LICENCES)
 
 
-def usage(**query: object) -> PreparedCall[UsagePage]:
+def usage(query: UsageQuery) -> PreparedCall[UsagePage]:
     """Read the usage of groups."""
     return call_of(cluster_calls.USAGE, query=query)
 
@@ -231,13 +260,12 @@ def state() -> PreparedCall[StateView]:
 
 def events(after: int | None, job: int | None, group: str, *, follow: bool) -> PreparedCall[EventView]:
     """Read events as server-sent events."""
-    query = {"after": after, "job": job, "group": group, "follow": "true" if follow else "false"}
-    return call_of(cluster_calls.EVENTS, query=query)
+    return call_of(cluster_calls.EVENTS, query=EventsQuery(after=after, job=job, group=group, follow=follow))
 
 
 def resolve(name: str, group: str = "") -> PreparedCall[PlacesPage]:
     """Look up the places of the running tasks of the jobs with a name."""
-    return call_of(cluster_calls.RESOLVE, name, query={"group": group})
+    return call_of(cluster_calls.RESOLVE, name, query=PlacesQuery(group=group))
 
 
 def apply_groups(
@@ -245,12 +273,12 @@ def apply_groups(
 ) -> PreparedCall[Applied]:
     """Make a text the groups."""
     body = {"text": text, "file": file, "moves": dict(moves or {})}
-    return call_of(cluster_calls.APPLY_GROUPS, query=_dry(dry_run), body=body)
+    return call_of(cluster_calls.APPLY_GROUPS, query=DryRunQuery(dry_run=dry_run), body=body)
 
 
 def set_group(name: str, values: Mapping[str, str | None], *, dry_run: bool = False) -> PreparedCall[Applied]:
     """Change keywords of one group."""
-    return call_of(cluster_calls.SET_GROUP, name, query=_dry(dry_run), body={"values": dict(values)})
+    return call_of(cluster_calls.SET_GROUP, name, query=DryRunQuery(dry_run=dry_run), body={"values": dict(values)})
 
 
 def config() -> PreparedCall[ConfigView]:
@@ -260,7 +288,7 @@ def config() -> PreparedCall[ConfigView]:
 
 def change_config(body: Mapping[str, object], *, dry_run: bool = False) -> PreparedCall[ConfiguredView]:
     """Change the configuration of the cluster."""
-    return call_of(cluster_calls.CHANGE_CONFIG, query=_dry(dry_run), body=body)
+    return call_of(cluster_calls.CHANGE_CONFIG, query=DryRunQuery(dry_run=dry_run), body=body)
 
 
 def config_history() -> PreparedCall[HistoryView]:
@@ -305,7 +333,7 @@ def set_node(name: str, body: Mapping[str, object]) -> PreparedCall[NodeSettings
 
 def watch_name(name: str, group: str = "") -> PreparedCall[PlacesChange]:
     """Read the changes of the places of a name as server-sent events."""
-    return call_of(cluster_calls.WATCH_NAME, name, query={"group": group})
+    return call_of(cluster_calls.WATCH_NAME, name, query=PlacesStreamQuery(group=group))
 
 
 def health() -> PreparedCall[dict[str, Any]]:
@@ -313,29 +341,25 @@ def health() -> PreparedCall[dict[str, Any]]:
     return call_of(cluster_calls.HEALTH)
 
 
-def _dry(dry_run: bool) -> dict[str, object]:
-    return {"dry_run": "true"} if dry_run else {}
-
-
 # --- leases ----------------------------------------------------------------------------------------------------
 
 
 def request_leases(body: Mapping[str, object], key: str = "", *, dry_run: bool = False) -> PreparedCall[LeasesPage]:
     """Ask for leases; with its ``Idempotency-Key`` the same request is taken once, however often it is sent."""
-    return call_of(lease_calls.REQUEST, query=_dry(dry_run), body=body, key=key)
+    return call_of(lease_calls.REQUEST, query=DryRunQuery(dry_run=dry_run), body=body, key=key)
 
 
 def leases(
     workload: str = "", group: str = "", *, after: int | None = None, stamp: str = "", wait: float = 0.0
 ) -> PreparedCall[LeasesPage]:
     """List leases; with ``wait`` the answer comes when their ``stamp`` is another one."""
-    query: dict[str, object] = {"workload": workload, "group": group, "after": after, **_waiting(stamp, wait)}
+    query = LeasesQuery(workload=workload, group=group, after=after, stamp=stamp, wait=wait)
     return call_of(lease_calls.LEASES, query=query, wait=wait)
 
 
 def lease(id: str, *, stamp: str = "", wait: float = 0.0) -> PreparedCall[LeasesPage]:
     """Ask for one lease, or all of one request."""
-    return call_of(lease_calls.LEASE, id, query=_waiting(stamp, wait), wait=wait)
+    return call_of(lease_calls.LEASE, id, query=LeaseQuery(stamp=stamp, wait=wait), wait=wait)
 
 
 def use_lease(id: str, amounts: str | Mapping[str, object]) -> PreparedCall[LeasesPage]:
@@ -368,10 +392,6 @@ def renew_lease(id: str) -> PreparedCall[LeasesPage]:
     return call_of(lease_calls.RENEW, id, body={})
 
 
-def _waiting(stamp: str, wait: float) -> dict[str, object]:
-    return {"stamp": stamp, "wait": f"{wait:g}"} if wait else {}
-
-
 # --- moves of running tasks ------------------------------------------------------------------------------------
 
 
@@ -381,17 +401,14 @@ def plan_moves(
     """Return the moves that let a waiting job start, or that serve these goals; at most so many, that lose so many
     hours of cores and devices together.
     """
-    query: dict[str, object] = {"for": job, "moves": moves, "lost": lost}
-    given: dict[str, object] = {name: value for name, value in query.items() if value is not None}
-    if goals:
-        given["goal"] = ",".join(goals)
-    return call_of(lease_calls.PLAN_MOVES, query=given, wait=PLAN_SECONDS)
+    query = MovesQuery(job="" if job is None else str(job), goal=",".join(goals), moves=moves, lost=lost)
+    return call_of(lease_calls.PLAN_MOVES, query=query, wait=PLAN_SECONDS)
 
 
 def begin_moves(found: PlanView) -> PreparedCall[RoundView]:
     """Carry out a plan."""
     body: dict[str, object] = {
-        "moves": [{"attempt": each.attempt, "to": each.to, "goal": each.goal} for each in found.moves],
+        "moves": [{"attempt": move.attempt, "to": move.to, "goal": move.goal} for move in found.moves],
         "job": found.job or 0,
         "place": found.place,
     }
@@ -484,7 +501,7 @@ def create_token(
 
 def revoke_token(name: str, user: str = "") -> PreparedCall[TokenView]:
     """Revoke a token by name or id."""
-    return call_of(access_calls.REVOKE_TOKEN, name, query={"user": user})
+    return call_of(access_calls.REVOKE_TOKEN, name, query=TokenQuery(user=user))
 
 
 def join_tokens() -> PreparedCall[JoinTokensPage]:
@@ -525,7 +542,7 @@ def join(node: str, request: str) -> PreparedCall[JoinedView]:
 
 def audit(limit: int, user: str = "", *, refused: bool = False) -> PreparedCall[AuditPage]:
     """Read the latest entries of the audit log."""
-    return call_of(access_calls.AUDIT, query={"limit": limit, "user": user, "refused": "true" if refused else ""})
+    return call_of(access_calls.AUDIT, query=AuditQuery(limit=limit, user=user, refused=refused))
 
 
 # --- secrets ---------------------------------------------------------------------------------------------------
@@ -533,12 +550,12 @@ def audit(limit: int, user: str = "", *, refused: bool = False) -> PreparedCall[
 
 def secrets(user: str = "", group: str = "") -> PreparedCall[SecretsPage]:
     """List secrets without their values; those of a user or group, or all that the caller may know of."""
-    return call_of(access_calls.SECRETS, query={"user": user, "group": group})
+    return call_of(access_calls.SECRETS, query=SecretQuery(user=user, group=group))
 
 
 def secret(name: str, user: str = "", group: str = "") -> PreparedCall[SecretView]:
     """Ask for a secret without its value."""
-    return call_of(access_calls.SECRET, name, query={"user": user, "group": group})
+    return call_of(access_calls.SECRET, name, query=SecretQuery(user=user, group=group))
 
 
 def set_secret(name: str, value: bytes, user: str = "", group: str = "") -> PreparedCall[SecretView]:
@@ -549,7 +566,7 @@ def set_secret(name: str, value: bytes, user: str = "", group: str = "") -> Prep
 
 def delete_secret(name: str, user: str = "", group: str = "") -> PreparedCall[SecretView]:
     """Delete a secret."""
-    return call_of(access_calls.DELETE_SECRET, name, query={"user": user, "group": group})
+    return call_of(access_calls.DELETE_SECRET, name, query=SecretQuery(user=user, group=group))
 
 
 def rotate_key(*, keep_old: bool = False) -> PreparedCall[KeyRotated]:

@@ -91,7 +91,7 @@ def find_cluster() -> NamedCluster | None:
     """Return the cluster of the configuration file that is meant, None if another center is. Raises InputError."""
     if _chosen:
         return read_client_file().cluster(_chosen[0], "-C")
-    if any(os.environ.get(each) for each in (URL, SOCKET, DATA)):
+    if any(os.environ.get(variable) for variable in (URL, SOCKET, DATA)):
         return None
     file, named = read_client_file(), os.environ.get(CLUSTER, "")
     return file.cluster(named or file.default, CLUSTER) if named or file.default else None
@@ -107,7 +107,7 @@ def find_center(data: Path | None = None) -> Address:
         return _address_of(cluster)
     if data is None and os.environ.get(URL):
         token = os.environ.get(TOKEN, "").strip()
-        url = _listening([check_url(each.strip(), URL) for each in os.environ[URL].split(",")])
+        url = _listening([check_url(listed.strip(), URL) for listed in os.environ[URL].split(",")])
         if not token:
             login = find_login(url)
             if login is not None:
@@ -149,7 +149,7 @@ def _address_of(cluster: NamedCluster) -> Address:
         if not cluster.socket.is_socket():
             raise NoCenter(f"no center listens at {cluster.socket} ({where}.socket)")
         return Address("http://localhost", token, socket=cluster.socket.absolute())
-    urls = [check_url(each, f"{where}.url") for each in cluster.url]
+    urls = [check_url(listed, f"{where}.url") for listed in cluster.url]
     if token:
         url = _listening(urls)
         if token.startswith(USER_TOKEN):
@@ -185,7 +185,7 @@ def _signed_in(login: Login) -> Address:
 
 
 def _listening(urls: list[str]) -> str:
-    """The first of these addresses where somebody listens: of several centers, only the one in charge does."""
+    """The first of these addresses where somebody listens: of several centers, only the leader does."""
     for url in urls[:-1]:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)

@@ -111,7 +111,7 @@ def _cluster(name: str, table: Any, text: TomlText, folder: Path) -> NamedCluste
         if key not in KEYS:
             near = closest(key.replace("_", "-"), KEYS)
             raise wrong("is not a key", f"did you mean {near}?" if near else ", ".join(KEYS), key)
-        if key == "url" and isinstance(value, list) and all(isinstance(each, str) for each in value):
+        if key == "url" and isinstance(value, list) and all(isinstance(url, str) for url in value):
             value = ",".join(value)
         if not isinstance(value, str):
             raise wrong(f"is {kind_of(value)}", "a text", key)
@@ -123,6 +123,6 @@ def _cluster(name: str, table: Any, text: TomlText, folder: Path) -> NamedCluste
     if "data" in values and len(values) > 1:
         hint = "data alone: the directory has the token and the authority"
         raise wrong("is given beside data", hint, next(key for key in values if key != "data"))
-    urls = tuple(each.strip() for each in values.pop("url", "").split(",") if each.strip())
+    urls = tuple(url.strip() for url in values.pop("url", "").split(",") if url.strip())
     paths = {key.replace("-", "_"): folder / Path(value).expanduser() for key, value in values.items()}
     return NamedCluster(name=name, url=urls, **paths)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cress.protocol.views import Fault, JobView
+from cress.protocol.job_views import JobView
+from cress.protocol.views import Fault
 
 
 class ClientError(Exception):
@@ -44,7 +45,7 @@ class Elsewhere(ClientError):
     """The center stands by; the one at ``leader`` leads. The client goes there by itself."""
 
     def __init__(self, leader: str) -> None:
-        super().__init__(f"the center stands by; the one at {leader} is in charge")
+        super().__init__(f"the center stands by; the one at {leader} leads")
         self.leader = leader
 
 

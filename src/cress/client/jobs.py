@@ -129,9 +129,9 @@ class Dag(JobFile):
         if name in self.steps:
             raise InputError(f"a step {name} is there already", hint="step names must be unique", field="name")
         step = Step(self, name, {"command": command, **keys})
-        for each in _steps_in(keys.get("after")):
-            if each.dag is not self:
-                raise InputError(f"{each.name} is a step of another dag", field="after")
+        for previous in _steps_in(keys.get("after")):
+            if previous.dag is not self:
+                raise InputError(f"{previous.name} is a step of another dag", field="after")
         self.steps[name] = step
         return step
 
@@ -175,13 +175,13 @@ def plain(value: object) -> object:
         case os.PathLike():
             return os.fspath(value)
         case Mapping():
-            return {_key(key): plain(each) for key, each in value.items()}
+            return {_key(key): plain(element) for key, element in value.items()}
         case numbers.Integral():
             return int(value)
         case numbers.Real():
             return float(value)
         case Iterable() if not isinstance(value, (bytes, bytearray, memoryview)):
-            return [plain(each) for each in value]
+            return [plain(element) for element in value]
         case _:
             raise InputError(f"{value!r} of {type(value).__name__} cannot stand in a job file")
 
@@ -193,7 +193,7 @@ def _key(key: object) -> str:
 
 def _steps_in(after: Any) -> list[Step]:
     given = [after] if isinstance(after, (str, Step)) else after or ()
-    return [each for each in given if isinstance(each, Step)] if isinstance(given, Iterable) else []
+    return [given_step for given_step in given if isinstance(given_step, Step)] if isinstance(given, Iterable) else []
 
 
 def mapping_of(job: JobFile | Mapping[str, object]) -> dict[str, object]:

@@ -22,7 +22,7 @@ from cress.client.answers import ask_once
 from cress.client.config import check_url
 from cress.client.errors import Unproven, Unreachable
 from cress.model.errors import InputError
-from cress.protocol.accessviews import JoinedView
+from cress.protocol.access_views import JoinedView
 from cress.protocol.bundle_files import BUNDLE_CA, BUNDLE_CERTIFICATE, BUNDLE_KEY
 from cress.protocol.join_tokens import fingerprint, parsed_join_token
 from cress.protocol.private_files import make_private_folder, write_private

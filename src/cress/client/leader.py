@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cress.client.config import USER_TOKEN, Address, address_again, check_sent, check_url
 from cress.client.errors import Elsewhere, Unavailable
 from cress.model.errors import InputError
-from cress.protocol.leadership import LEADER
+from cress.protocol.centers import LEADER
 
 if TYPE_CHECKING:
     from cress.client.route import Route

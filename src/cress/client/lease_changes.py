@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cress.protocol.leaseviews import LeaseView
+from cress.protocol.lease_views import LeaseView
 
 
 def changes(known: Mapping[str, LeaseView], now: Mapping[str, LeaseView]) -> list[LeaseView]:
@@ -17,10 +17,10 @@ def changes(known: Mapping[str, LeaseView], now: Mapping[str, LeaseView]) -> lis
     that it became.
     """
     # By request: how many of its leases wait that did not before, and have not started since.
-    again: Counter[int | None] = Counter({each.job: each.count for each in now.values() if each.task is None})
-    again.subtract({each.job: each.count for each in known.values() if each.task is None})
-    again.update(each.job for id, each in now.items() if each.task is not None and id not in known)
-    there, found = {each.job for each in now.values()}, []
+    again: Counter[int | None] = Counter({lease.job: lease.count for lease in now.values() if lease.task is None})
+    again.subtract({lease.job: lease.count for lease in known.values() if lease.task is None})
+    again.update(lease.job for id, lease in now.items() if lease.task is not None and id not in known)
+    there, found = {lease.job for lease in now.values()}, []
     for id, before in known.items():
         if id in now or (before.task is None and before.job is not None and before.job in there):
             continue
@@ -30,7 +30,7 @@ def changes(known: Mapping[str, LeaseView], now: Mapping[str, LeaseView]) -> lis
             found.append(msgspec.structs.replace(request, id=id, task=before.task, count=1))
         else:
             found.append(over(before))
-    return found + [each for id, each in now.items() if id not in known or stripped(known[id]) != stripped(each)]
+    return found + [lease for id, lease in now.items() if id not in known or stripped(known[id]) != stripped(lease)]
 
 
 def over(view: LeaseView) -> LeaseView:

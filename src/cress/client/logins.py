@@ -39,19 +39,19 @@ def login_file() -> Path:
 
 def find_login(url: str = "") -> Login | None:
     """Return the sign-in at a center, or the latest one; None if there is none. Raises InputError."""
-    found = [each for each in _read().logins if not url or each.url == url]
+    found = [login for login in _read().logins if not url or login.url == url]
     return found[-1] if found else None
 
 
 def keep_login(login: Login) -> None:
     """Store a sign-in, in the place of the one at the same center. Raises InputError."""
-    others = [each for each in _read().logins if each.url != login.url]
+    others = [known for known in _read().logins if known.url != login.url]
     _write([*others, login])
 
 
 def forget_login(login: Login) -> None:
     """Remove a sign-in. Raises InputError."""
-    _write([each for each in _read().logins if each.id != login.id])
+    _write([known for known in _read().logins if known.id != login.id])
 
 
 def _read() -> _Logins:

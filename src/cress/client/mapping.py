@@ -10,8 +10,8 @@ from cress.client.bundle import ChunkResult, settled
 from cress.client.frames import CallResult
 
 
-class OrderedParts:
-    """Puts the parts of a bundle into the order of its items, or gives them as they come."""
+class OrderedChunks:
+    """Puts the chunks of a bundle into the order of its items, or gives them as they come."""
 
     def __init__(self, sizes: Sequence[int], *, ordered: bool) -> None:
         self._firsts = [0, *accumulate(sizes)]
@@ -19,11 +19,11 @@ class OrderedParts:
         self._early: dict[int, ChunkResult] = {}
         self._next = 0
 
-    def add(self, part: ChunkResult) -> Iterator[tuple[int, CallResult]]:
+    def add(self, result: ChunkResult) -> Iterator[tuple[int, CallResult]]:
         """Positions and outcomes of the items whose turn it is now."""
-        self._early[part.chunk] = part
+        self._early[result.chunk] = result
         while self._early:
-            chunk = self._next if self._ordered else part.chunk
+            chunk = self._next if self._ordered else result.chunk
             if chunk not in self._early:
                 return
             first = self._firsts[chunk]

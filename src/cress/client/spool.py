@@ -132,7 +132,7 @@ class Remote:
             listed: list[Any] = self._system.ls(self._path, detail=False)
         except FileNotFoundError:
             return set()
-        names = (str(each).rstrip("/").rpartition("/")[2] for each in listed)
+        names = (str(path).rstrip("/").rpartition("/")[2] for path in listed)
         return {name for name in names if not name.startswith(".")}
 
     def remove(self, name: str) -> None:

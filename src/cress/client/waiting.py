@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from cress.protocol.views import JobView
+from cress.protocol.job_views import JobView
 
 # Without a handler of the program's own, Python writes warnings to standard error.
 logger = logging.getLogger("cress")

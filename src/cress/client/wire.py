@@ -10,7 +10,7 @@ import msgspec
 
 from cress.client.calls import PreparedCall, T
 from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
-from cress.protocol.logs import Parts, Piece, Shown
+from cress.protocol.logs import LogFrames, Piece, Shown
 from cress.protocol.views import ErrorView, Fault
 
 # The center reads no more, and hangs up in the middle of it.
@@ -28,8 +28,8 @@ def content_of(call: PreparedCall[Any]) -> tuple[bytes | None, dict[str, str]]:
 
 
 def query_of(given: Mapping[str, object]) -> dict[str, str]:
-    """The query of an address, without what is not given."""
-    return {key: str(value) for key, value in given.items() if value is not None and value != ""}
+    """The query of an address."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items()}
 
 
 def answer_of(call: PreparedCall[T], content: bytes, url: str) -> T:
@@ -86,13 +86,13 @@ class Pieces:
     """Makes pieces of a log of what comes over the wire."""
 
     def __init__(self) -> None:
-        self._parts = Parts()
+        self._frames = LogFrames()
         self._shown = Shown()
 
     def feed(self, data: bytes) -> Iterator[Piece]:
         """Return what is shown; a sign of life is an empty piece."""
-        for part in self._parts.feed(data):
-            if part.data or part.gone:
-                yield from self._shown.show(part)
-            elif part.attempt:
-                yield Piece(b"", part.attempt, part.end)
+        for frame in self._frames.feed(data):
+            if frame.data or frame.gone:
+                yield from self._shown.show(frame)
+            elif frame.attempt:
+                yield Piece(b"", frame.attempt, frame.end)

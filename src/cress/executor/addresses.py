@@ -102,7 +102,7 @@ class FileRoot:
 
     def __init__(self, base: Path, walls: tuple[Path, ...] | None = None) -> None:
         self.base = base
-        self._walls = None if walls is None else tuple(Path(os.path.realpath(each)) for each in walls)
+        self._walls = None if walls is None else tuple(Path(os.path.realpath(wall)) for wall in walls)
 
     def place(self, path: str) -> Path:
         """Return the place of ``path``. Raise Failed if it leaves the task's directory."""

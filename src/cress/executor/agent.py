@@ -281,7 +281,7 @@ class AgentProgram:
 
     async def _watch_centers(self) -> None:
         url = await self.centers.moved()
-        await self._happen(self.agent.center_closed, f"the center at {url} is in charge")
+        await self._happen(self.agent.center_closed, f"the center at {url} leads")
 
     async def _prepare(self, ended: tuple[int, ...], without: frozenset[int] | None) -> None:
         for attempt in ended:

@@ -113,7 +113,7 @@ class Centers:
         """
         while True:
             await asyncio.sleep(LOOK)
-            for url in [each for each in self._urls if self._is_another(each)]:
+            for url in [url for url in self._urls if self._is_another(url)]:
                 if not await _listens(url):
                     self._quiet.add(url)
                 elif url in self._quiet:

@@ -89,7 +89,7 @@ class ConnectionGuard:
         for host in filter(None, self._allowed.center.split(",")):
             with contextlib.suppress(OSError, UnicodeError):
                 found = self._resolve(host, None, type=socket.SOCK_STREAM)
-                known.update(str(address) for each in found if (address := parse_address(str(each[4][0]))))
+                known.update(str(address) for entry in found if (address := parse_address(str(entry[4][0]))))
         return frozenset(known)
 
     def _resolved(self, host: Any, *arguments: Any, **more: Any) -> Any:
@@ -97,8 +97,8 @@ class ConnectionGuard:
         found = self._resolve(host, *arguments, **more)
         name = (host.decode("ascii", "replace") if isinstance(host, bytes) else str(host or "")).lower().rstrip(".")
         if parse_address(name) is None:
-            for each in found:
-                address = parse_address(str(each[4][0]))
+            for entry in found:
+                address = parse_address(str(entry[4][0]))
                 if address is not None:
                     self._names.setdefault(str(address), set()).add(name)
         return found

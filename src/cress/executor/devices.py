@@ -70,21 +70,21 @@ def of_node(settings: ExecutorSettings, machine: DiskFiles | None = None) -> tup
 def says_disk(resource: str) -> bool:
     """Return whether a resource has an amount of disk: as its fourth amount, or by name."""
     parts = resource.strip().strip("<>").split(",")
-    return any(_NAMES_DISK.match(each) for each in parts) or (len(parts) > 3 and "=" not in parts[3])
+    return any(_NAMES_DISK.match(part) for part in parts) or (len(parts) > 3 and "=" not in parts[3])
 
 
 def disks(home: Path, machine: DiskFiles) -> list[Device]:
     """Return the disks of a machine, by name. ``home`` is the executor's folder."""
     largest: dict[str, _Mounted] = {}
     root = ""
-    for each in _mounted(machine):
-        if each.place == "/":
-            root = each.disk
-        if each.disk not in largest or each.size > largest[each.disk].size:
-            largest[each.disk] = each
+    for mount in _mounted(machine):
+        if mount.place == "/":
+            root = mount.disk
+        if mount.disk not in largest or mount.size > largest[mount.disk].size:
+            largest[mount.disk] = mount
     found = []
-    for name, each in sorted(largest.items()):
-        place = each.place
+    for name, disk in sorted(largest.items()):
+        place = disk.place
         if name == root:
             if _disk_of(home, machine) != root or not _reached(home):
                 continue
@@ -155,7 +155,7 @@ def _reached(folder: Path) -> bool:
     if os.geteuid() != 0:
         return True
     with contextlib.suppress(OSError):
-        return all(each.stat().st_mode & stat.S_IXOTH for each in (folder, *folder.parents))
+        return all(parent.stat().st_mode & stat.S_IXOTH for parent in (folder, *folder.parents))
     return False
 
 
@@ -202,9 +202,9 @@ def gpus() -> list[Device]:
 
 def _alike(found: list[Device]) -> list[Device]:
     """Remove the model of GPUs if they differ in it: all devices of a kind have one model."""
-    if len({each.model for each in found}) <= 1:
+    if len({device.model for device in found}) <= 1:
         return found
-    return [msgspec.structs.replace(each, model="") for each in found]
+    return [msgspec.structs.replace(device, model="") for device in found]
 
 
 def model_of(name: str | bytes) -> str:

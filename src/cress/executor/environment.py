@@ -82,12 +82,12 @@ def _of_devices(devices: AttemptDevices) -> dict[bytes, bytes]:
     if devices.folders:
         found[b"CRESS_DISK"] = os.fsencode(devices.folders[0])
         found[b"CRESS_DISKS"] = b":".join(os.fsencode(folder) for folder in devices.folders)
-    kinds = dict.fromkeys((*devices.kinds, *(each.kind for each in devices.allocated)))
+    kinds = dict.fromkeys((*devices.kinds, *(device.kind for device in devices.allocated)))
     for kind in kinds:
-        own = [each for each in devices.allocated if each.kind == kind]
+        own = [device for device in devices.allocated if device.kind == kind]
         name = b"CRESS_DEVICES_" + os.fsencode(kind.upper())
-        found[name] = ids = b",".join(os.fsencode(each.id) for each in own)
-        part = sum(each.amount for each in own) if kind != DISK_KIND else 0
+        found[name] = ids = b",".join(os.fsencode(device.id) for device in own)
+        part = sum(device.amount for device in own) if kind != DISK_KIND else 0
         shared = 0 < part < WHOLE
         if shared:
             found[name + b"_SHARE"] = os.fsencode(format_share(Decimal(part) / WHOLE))

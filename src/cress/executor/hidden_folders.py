@@ -31,7 +31,7 @@ def note_home(directory: Path) -> None:
     path = os.fsencode(directory.absolute())
     with contextlib.suppress(OSError):
         HOMES.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for gone in [each for each in HOMES.iterdir() if not os.path.isdir(each.read_bytes())]:  # noqa: PTH112
+        for gone in [setting for setting in HOMES.iterdir() if not os.path.isdir(setting.read_bytes())]:  # noqa: PTH112
             gone.unlink()
         (HOMES / hashlib.sha256(path).hexdigest()[:32]).write_bytes(path)
 
@@ -47,11 +47,11 @@ def is_private(folder: Path) -> bool:
 def hidden_folders(home: Path, named: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the real paths of the folders that are there now, outermost ones only; ``home`` is the executor's."""
     found = {home.absolute(), Path(KEY_FOLDER), *map(Path, named)}
-    found |= {each for each in home.absolute().parents if any((each / mark).exists() for mark in _MARKS)}
+    found |= {parent for parent in home.absolute().parents if any((parent / mark).exists() for mark in _MARKS)}
     with contextlib.suppress(OSError):
-        found |= {Path(os.fsdecode(each.read_bytes())) for each in HOMES.iterdir()}
-    real = {each.resolve() for each in found if each.is_dir()} - {Path("/")}
-    return tuple(sorted(str(each) for each in real if not any(other in each.parents for other in real)))
+        found |= {Path(os.fsdecode(setting.read_bytes())) for setting in HOMES.iterdir()}
+    real = {folder.resolve() for folder in found if folder.is_dir()} - {Path("/")}
+    return tuple(sorted(str(folder) for folder in real if not any(other in folder.parents for other in real)))
 
 
 def keep_named(home: Path, named: Iterable[str]) -> None:

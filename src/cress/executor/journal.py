@@ -173,9 +173,9 @@ class JournalFile:
 
 def _decoded(payload: bytes, version: int) -> list[Record]:
     """Return the records of a frame; of an unknown version (0), of the newest in which they can be read."""
-    for each in (version,) if version else range(VERSION, 1, -1):
+    for number in (version,) if version else range(VERSION, 1, -1):
         try:
-            return decode_records(payload, each)
+            return decode_records(payload, number)
         except (msgspec.MsgspecError, ValueError):
             if version:
                 raise

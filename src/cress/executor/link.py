@@ -87,14 +87,14 @@ class Supervisors:
     ) -> None:
         self._directory = directory
         self._options = ["--name", name, "--runtime", runtime, "--log-size", str(log_size), "--egress", egress]
-        for each in writable:
-            self._options += ["--writable", each]
-        for each in hide:
-            self._options += ["--hide", each]
-        for each in sources.schemes:
-            self._options += ["--allow-scheme", each]
-        for each in sources.hosts:
-            self._options += ["--allow-host", each]
+        for folder in writable:
+            self._options += ["--writable", folder]
+        for folder in hide:
+            self._options += ["--hide", folder]
+        for scheme in sources.schemes:
+            self._options += ["--allow-scheme", scheme]
+        for host in sources.hosts:
+            self._options += ["--allow-host", host]
         self._options += ["--center-host", sources.center]
         self._task_env = task_env
         self._socket = directory / "supervisor.sock"

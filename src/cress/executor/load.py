@@ -83,12 +83,14 @@ def between(first: Counted, second: Counted, bits: int, memory: tuple[int, int])
     """
     elapsed = max(1e-3, second.at - first.at)
     cpus = first.ticks.keys() & second.ticks.keys()
-    ticks = sum(second.ticks[each] - first.ticks[each] for each in cpus)
-    busy = sum(second.busy[each] - first.busy[each] for each in cpus)
-    sent = sum(max(0, second.sent[each] - first.sent[each]) for each in first.sent.keys() & second.sent.keys())
+    ticks = sum(second.ticks[tick] - first.ticks[tick] for tick in cpus)
+    busy = sum(second.busy[tick] - first.busy[tick] for tick in cpus)
+    sent = sum(
+        max(0, second.sent[interface] - first.sent[interface]) for interface in first.sent.keys() & second.sent.keys()
+    )
     disks = [
-        _share((second.disks[each] - first.disks[each]) / 1e3 / elapsed)
-        for each in first.disks.keys() & second.disks.keys()
+        _share((second.disks[disk] - first.disks[disk]) / 1e3 / elapsed)
+        for disk in first.disks.keys() & second.disks.keys()
     ]
     total, available = memory
     return Sample(
@@ -106,7 +108,7 @@ def _share(value: float) -> float:
 
 def load_of(sample: Sample) -> Load:
     """Return the smoothed sample as it is sent."""
-    cpu, memory, network, disk = (round(WHOLE * each) for each in sample[:4])
+    cpu, memory, network, disk = (round(WHOLE * share) for share in sample[:4])
     return Load(cpu, memory, network, disk, int(sample.free_memory))
 
 
@@ -135,7 +137,7 @@ def processors(machine: CounterFiles, allowed: Iterable[int]) -> tuple[dict[int,
             if name == "cpu" or int(name[3:]) not in wanted:
                 continue
             # user nice system idle iowait irq softirq steal; what follows is part of the first two.
-            counts = [int(each) for each in rest[:8]]
+            counts = [int(count) for count in rest[:8]]
             number = int(name[3:])
             ticks[number] = sum(counts)
             busy[number] = ticks[number] - counts[3] - counts[4]
@@ -145,34 +147,34 @@ def processors(machine: CounterFiles, allowed: Iterable[int]) -> tuple[dict[int,
 def interfaces(machine: CounterFiles) -> list[Path]:
     """Return the hardware interfaces; where there are none (in some containers), all but the loopback."""
     try:
-        there = [each for each in sorted((machine.sys / "class/net").iterdir()) if each.name != "lo"]
+        there = [path for path in sorted((machine.sys / "class/net").iterdir()) if path.name != "lo"]
     except OSError:
         return []
-    return [each for each in there if (each / "device").exists()] or there
+    return [path for path in there if (path / "device").exists()] or there
 
 
 def speed(found: Iterable[Path]) -> int:
     """Return the total speed of these interfaces in bit/s, as far as they report it."""
     total = 0
-    for each in found:
+    for folder in found:
         with contextlib.suppress(OSError, ValueError):
-            total += max(0, int((each / "speed").read_text())) * 10**6
+            total += max(0, int((folder / "speed").read_text())) * 10**6
     return total or NETWORK
 
 
 def disks(machine: CounterFiles, devices: Iterable[Device]) -> list[Path]:
     """Return the block devices of these disks; without disks, all hardware ones."""
     blocks: dict[Path, None] = {}
-    for each in devices:
+    for device in devices:
         with contextlib.suppress(OSError):
-            number = Path(each.path).stat().st_dev
+            number = Path(device.path).stat().st_dev
             block = machine.sys / "dev/block" / f"{os.major(number)}:{os.minor(number)}"
-            if each.kind == DISK_KIND and block.exists():
+            if device.kind == DISK_KIND and block.exists():
                 blocks[block.resolve()] = None
     if blocks:
         return list(blocks)
     with contextlib.suppress(OSError):
-        return [each for each in sorted((machine.sys / "block").iterdir()) if (each / "device").exists()]
+        return [path for path in sorted((machine.sys / "block").iterdir()) if (path / "device").exists()]
     return []
 
 
@@ -233,17 +235,17 @@ class Sampler:
 
     def _sent(self) -> dict[str, int]:
         found: dict[str, int] = {}
-        for each in self._interfaces:
+        for interface in self._interfaces:
             with contextlib.suppress(OSError, ValueError):
-                found[each.name] = int((each / "statistics/tx_bytes").read_text())
+                found[interface.name] = int((interface / "statistics/tx_bytes").read_text())
         return found
 
     def _busy(self) -> dict[str, int]:
         found: dict[str, int] = {}
-        for each in self._disks:
+        for disk in self._disks:
             # The tenth number: milliseconds in which requests were under way.
             with contextlib.suppress(OSError, ValueError, IndexError):
-                found[each.name] = int((each / "stat").read_text().split()[9])
+                found[disk.name] = int((disk / "stat").read_text().split()[9])
         return found
 
 

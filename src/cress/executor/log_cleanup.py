@@ -46,15 +46,15 @@ def remove_old_output(
     oldest first.
     """
     outputs = sorted(_outputs(folder))
-    total = sum(each.size for each in outputs)
+    total = sum(output.size for output in outputs)
     gone: list[int] = []
-    for each in outputs:
-        if each.attempt in busy or now - each.written < YOUNG:
+    for output in outputs:
+        if output.attempt in busy or now - output.written < YOUNG:
             continue
-        if now - each.written > age or total > size or is_full(folder):
-            shutil.rmtree(each.path, onerror=force_remove)
-            total -= each.size
-            gone.append(each.attempt)
+        if now - output.written > age or total > size or is_full(folder):
+            shutil.rmtree(output.path, onerror=force_remove)
+            total -= output.size
+            gone.append(output.attempt)
     return gone
 
 
@@ -97,9 +97,9 @@ def force_remove(function: Callable[..., Any], path: str, _: object) -> None:
         return
     place = Path(path)
     try:
-        for each in (place.parent, place):
-            if stat.S_ISDIR(each.lstat().st_mode):
-                each.chmod(stat.S_IRWXU)
+        for folder in (place.parent, place):
+            if stat.S_ISDIR(folder.lstat().st_mode):
+                folder.chmod(stat.S_IRWXU)
         if function in (os.open, os.scandir, os.listdir):
             shutil.rmtree(path, ignore_errors=True)
         else:

@@ -60,7 +60,7 @@ class LogCopies:
         self._node = node
         self._say = say
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        self._ordered = {int(each.name) for each in self._folder.iterdir() if each.name.isdigit()}
+        self._ordered = {int(path.name) for path in self._folder.iterdir() if path.name.isdigit()}
         self._waiting: list[int] = []
         self._working: dict[int, int] = {}  # by pid: the attempt
         self._killed: dict[int, int] = {}  # how often the copy of an attempt was killed
@@ -111,7 +111,7 @@ class LogCopies:
             attempt = self._waiting.pop(0)
             command = [sys.executable, "-I", "-m", "cress.executor.logcopy", str(self._folder / str(attempt))]
             environment = for_processes(os.environ)
-            heard = [each for each in signal.valid_signals() if callable(signal.getsignal(each))]
+            heard = [number for number in signal.valid_signals() if callable(signal.getsignal(number))]
             try:
                 pid = os.posix_spawn(command[0], command, environment, setsid=True, setsigmask=(), setsigdef=heard)
             except OSError as error:

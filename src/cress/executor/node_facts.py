@@ -54,7 +54,7 @@ class NodeFacts:
             version=0,
             name=settings.name,
             resource=settings.resource
-            or facts.resource(disks=any(each.kind == DISK_KIND for each in self.devices or ())),
+            or facts.resource(disks=any(device.kind == DISK_KIND for device in self.devices or ())),
             boot=os.environ.get(PRETENDED_BOOT, ""),
             rack=settings.rack,
             address=settings.address or address,
@@ -83,11 +83,11 @@ class NodeFacts:
 
     def _find_devices(self) -> tuple[Device, ...]:
         found = []
-        for each in devices.of_node(self._settings):
-            if each.kind == DISK_KIND and not os.path.isdir(each.path):  # noqa: PTH112
-                self._say(f"{each.path} is not a folder, so the node does not offer the disk {each.id}")
+        for device in devices.of_node(self._settings):
+            if device.kind == DISK_KIND and not os.path.isdir(device.path):  # noqa: PTH112
+                self._say(f"{device.path} is not a folder, so the node does not offer the disk {device.id}")
             else:
-                found.append(each)
+                found.append(device)
         return tuple(found)
 
 

@@ -30,7 +30,7 @@ def find_outputs(path: str, address: str, root: FileRoot) -> list[OutputFile]:
     place = root.place(path)
     if place.is_dir():
         found = [
-            OutputFile(f"{path.rstrip('/')}/{each}", place / each, _below(address, each)) for each in _files_in(place)
+            OutputFile(f"{path.rstrip('/')}/{file}", place / file, _below(address, file)) for file in _files_in(place)
         ]
         if not found:
             raise Failed("there is no file in this folder")
@@ -47,8 +47,8 @@ def find_outputs(path: str, address: str, root: FileRoot) -> list[OutputFile]:
         local = local_path(address)
         into = address.endswith("/") or (local is not None and local.is_dir())
         found = [OutputFile(path, place, _below(address, place.name) if into else address)]
-    for each in found:
-        root.check(each.file)
+    for file in found:
+        root.check(file.file)
     return found
 
 
@@ -60,7 +60,7 @@ def _matching(pattern: str, root: FileRoot) -> tuple[Path, list[str]]:
     names: dict[str, None] = {}
     for name in sorted(glob.glob(rest, root_dir=start, recursive=True)):  # noqa: PTH207 - relative to a folder
         if (start / name).is_dir():
-            names.update(dict.fromkeys(f"{name.rstrip('/')}/{each}" for each in _files_in(start / name)))
+            names.update(dict.fromkeys(f"{name.rstrip('/')}/{file}" for file in _files_in(start / name)))
         elif _is_file(start / name):
             names[name] = None
     return start, list(names)

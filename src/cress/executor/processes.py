@@ -46,7 +46,7 @@ def command_of(pid: int) -> str:
 
 def children(pid: int) -> set[int]:
     """Return the children of a process, zombies included; empty where the kernel does not list them."""
-    return {int(each) for each in _read(f"/proc/{pid}/task/{pid}/children").split()}
+    return {int(child) for child in _read(f"/proc/{pid}/task/{pid}/children").split()}
 
 
 def attempt_of(pid: int, folder: bytes) -> int | None:

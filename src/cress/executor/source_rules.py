@@ -21,7 +21,7 @@ class SourceRules:
     def __init__(self, allowed: AllowedSources, hidden: Sequence[str] = (), visible: Sequence[Path] = ()) -> None:
         self._allowed = allowed
         self._hidden = tuple(map(Path, hidden))
-        self._visible = tuple(each.resolve() for each in visible)
+        self._visible = tuple(path.resolve() for path in visible)
 
     def enforce(self) -> None:
         """Let this process connect only as the rules allow, for the rest of its life."""
@@ -44,9 +44,9 @@ class SourceRules:
 
     def check_place(self, real: Path) -> None:
         """Raise Failed if this path, in which no link is left, is in a hidden folder of the node or around one."""
-        if any(real.is_relative_to(each) for each in self._visible):
+        if any(real.is_relative_to(folder) for folder in self._visible):
             return
-        if any(real.is_relative_to(each) or each.is_relative_to(real) for each in self._hidden):
+        if any(real.is_relative_to(folder) or folder.is_relative_to(real) for folder in self._hidden):
             raise Failed(f"{real} is hidden from the tasks of this node")
 
 

@@ -64,7 +64,7 @@ class Stage:
         self.run = orders.what.run
         self._told_to_end = False
         self._child = 0
-        self._heard = [each for each in signal.Signals if each.name not in _UNHEARD]
+        self._heard = [number for number in signal.Signals if number.name not in _UNHEARD]
         for number in self._heard:
             signal.signal(number, self._hear)
 
@@ -208,12 +208,12 @@ class Stage:
         walls = None
         if self.orders.engine:
             walls = tuple(
-                Path(each)
-                for each in (
+                Path(folder)
+                for folder in (
                     *(os.fsdecode(self.what.folder), os.fsdecode(self.what.data)),
                     *(*self.orders.writable, *self.what.context.devices.folders),
                 )
-                if each
+                if folder
             )
         # A task in a container must not get through its files to what the container hides.
         hidden = hidden_here(Path(self.orders.home)) if walls is not None else ()

@@ -37,9 +37,9 @@ def make(home: Path, run: Run, index: int, account: Account | None) -> bytes:
         return b""
     try:
         # Other accounts may pass through these folders, but not list them.
-        for each in (path.parents[2], path.parents[1], path.parent):
-            if not each.is_dir():
-                each.mkdir(0o711)
+        for folder in (path.parents[2], path.parents[1], path.parent):
+            if not folder.is_dir():
+                folder.mkdir(0o711)
         if not path.is_dir():
             path.mkdir(0o700)
         if account is not None and path.stat().st_uid != account.uid:

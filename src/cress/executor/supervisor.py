@@ -251,7 +251,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--engine", action="append", help="a container engine that may be used; all by default")
     parser.add_argument("--log-size", type=int, default=LOG_SIZE, help="bytes kept of a log if its job sets no limit")
     options = parser.parse_args(arguments)
-    engines = [each for each in ENGINES if options.engine is None or each.name in options.engine]
+    engines = [engine for engine in ENGINES if options.engine is None or engine.name in options.engine]
     _settle_in()
     try:
         with SupervisorFolder(options.directory) as folder:

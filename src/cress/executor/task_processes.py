@@ -171,7 +171,7 @@ class TaskProcesses:
         """
         told: set[int] = set()
         end = time.monotonic() + STRAYS
-        while strays := [each for each in processes.find_attempts(self.attempts) if each[0] not in known]:
+        while strays := [attempt for attempt in processes.find_attempts(self.attempts) if attempt[0] not in known]:
             fresh = {attempt for attempt, _ in strays} - told
             if fresh:
                 told |= fresh

@@ -279,14 +279,14 @@ def _may_pass(error: Exception) -> bool:
 
 def _refusal(error: BaseException) -> str:
     """Return the refusal of a connection that led to this error of a library; empty: there was none."""
-    each: BaseException | None = error
+    cause: BaseException | None = error
     for _ in range(10):
-        if each is None:
+        if cause is None:
             break
-        inner = getattr(each, "os_error", each)
+        inner = getattr(cause, "os_error", cause)
         if isinstance(inner, RefusedError):
             return str(inner)
-        each = each.__cause__ or each.__context__
+        cause = cause.__cause__ or cause.__context__
     # Several addresses of one name were tried: the library gives their errors as one text.
     found = _REFUSED.search(str(error))
     return found[0] if found else ""

@@ -2,7 +2,7 @@
 
 The first line is ``cress NAME VERSION CRC``; its CRC-32 keeps a damaged version from being taken for a newer release.
 A frame is a mark, the length of its payload, the CRC-32 of the payload (4 bytes each, little-endian) and the payload.
-The mark is where reading goes on after damage. Files that older releases wrote are told by ``Older`` and ``Layout``.
+The mark is where reading goes on after damage. ``Older`` and ``FrameFormat`` describe files that older releases wrote.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST_LINE = 80
 _CHUNK = 2**16
 
 
-class Layout(NamedTuple):
+class FrameFormat(NamedTuple):
     """The form of frames: the head of each, and the mark in it; without marks reading goes on as the lengths say.
 
     ``chained``: the head has a number between length and CRC, which the payload begins with when it is read; each CRC
@@ -35,9 +35,9 @@ class Layout(NamedTuple):
     chained: bool = False
 
 
-MARKED = Layout()
-BARE = Layout(struct.Struct("<II"), b"")
-CHAINED = Layout(struct.Struct("<IQI"), b"", chained=True)
+MARKED = FrameFormat()
+BARE = FrameFormat(struct.Struct("<II"), b"")
+CHAINED = FrameFormat(struct.Struct("<IQI"), b"", chained=True)
 
 
 class Older(NamedTuple):
@@ -50,7 +50,7 @@ class Older(NamedTuple):
     version: int
     prefix: bytes
     header: int
-    layout: Layout
+    layout: FrameFormat
     checked: bool = False
 
 
@@ -62,7 +62,7 @@ class Beginning(NamedTuple):
 
     version: int
     at: int = 0
-    layout: Layout = MARKED
+    layout: FrameFormat = MARKED
     check: int = 0
 
 
@@ -136,7 +136,7 @@ def frames_of(data: bytes, beginning: Beginning) -> Iterator[Frame]:
     return frames(BytesIO(data), beginning)
 
 
-def _frame_at(file: BinaryIO, at: int, size: int, layout: Layout, before: int = 0) -> Frame | None:
+def _frame_at(file: BinaryIO, at: int, size: int, layout: FrameFormat, before: int = 0) -> Frame | None:
     """Return the frame at ``at``; None if there is no whole one."""
     begin = at + layout.head.size
     if begin > size:
@@ -156,7 +156,7 @@ def _frame_at(file: BinaryIO, at: int, size: int, layout: Layout, before: int = 
     return Frame(at, begin + length, head[4:-4] + payload if layout.chained else payload, check)
 
 
-def _next_by_mark(file: BinaryIO, at: int, size: int, layout: Layout) -> Frame | None:
+def _next_by_mark(file: BinaryIO, at: int, size: int, layout: FrameFormat) -> Frame | None:
     """Return the first whole frame behind ``at`` that begins with a mark."""
     at += 1
     while at < size:
@@ -174,7 +174,7 @@ def _next_by_mark(file: BinaryIO, at: int, size: int, layout: Layout) -> Frame |
     return None
 
 
-def _next_by_length(file: BinaryIO, at: int, size: int, layout: Layout) -> Frame | None:
+def _next_by_length(file: BinaryIO, at: int, size: int, layout: FrameFormat) -> Frame | None:
     """Return the first whole frame behind ``at`` if the lengths of those before it are as they were."""
     while at < size:
         file.seek(at)

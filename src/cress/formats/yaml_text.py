@@ -25,9 +25,9 @@ CAREFUL = 200_000
 
 TAG = "tag:yaml.org,2002:"
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
-_TRUTHS = frozenset(word for each in ("true", "false") for word in (each, each.capitalize(), each.upper()))
+_TRUTHS = frozenset(word for truth in ("true", "false") for word in (truth, truth.capitalize(), truth.upper()))
 _OLD = ("yes", "no", "on", "off", *("y", "n"))
-_OLD_TRUTHS = frozenset(word for each in _OLD for word in (each, each.capitalize(), each.upper())) | _TRUTHS
+_OLD_TRUTHS = frozenset(word for truth in _OLD for word in (truth, truth.capitalize(), truth.upper())) | _TRUTHS
 _NUMBER_BEGINS = frozenset("+-0123456789")
 # Longer ones are no amounts of anything, and stay text.
 _NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]{0,30}|0x[0-9a-fA-F][0-9a-fA-F_]{0,30}|0o[0-7][0-7_]{0,30})")
@@ -82,7 +82,7 @@ def documents(text: str, file: str, hint: str) -> list[YamlNode]:
 
 def document(text: str, file: str, hint: str) -> YamlNode | None:
     """Return the only document of a text that is not empty; None if there is none. Raises as ``documents`` does."""
-    found = [each for each in documents(text, file, hint) if not is_empty(each)]
+    found = [node for node in documents(text, file, hint) if not is_empty(node)]
     if len(found) > 1:
         raise InputError("has more than one document", hint=hint, file=file, line=found[1].line)
     return found[0] if found else None
@@ -267,9 +267,9 @@ class ValueMaker:
         if not is_kind(node, "seq"):
             raise _unknown(node)
         items = LinedList(node.line)
-        for each in node.value:
-            items.append(self._value(each, depth + 1, texts=texts))
-            items.lines.append(each.line)
+        for element in node.value:
+            items.append(self._value(element, depth + 1, texts=texts))
+            items.lines.append(element.line)
         return items
 
     def _mapping(self, node: YamlNode, depth: int, *, texts: bool) -> LinedMapping:
@@ -289,10 +289,10 @@ class ValueMaker:
                 raise InputError(f"{key} is given twice", hint=hint, line=line)
             found[key] = self._value(value_node, depth + 1, texts=texts or key.lower() in self._texts)
             found.lines[key] = line
-        for each in merged:
-            if not is_kind(each, "map"):
-                raise InputError("<< takes a mapping", hint="<<: *name", line=each.line)
-            more = self._mapping(each, depth + 1, texts=texts)
+        for source in merged:
+            if not is_kind(source, "map"):
+                raise InputError("<< takes a mapping", hint="<<: *name", line=source.line)
+            more = self._mapping(source, depth + 1, texts=texts)
             for key, value in more.items():
                 # What stands here comes before what is merged in.
                 if key not in found:
@@ -348,16 +348,16 @@ def paths_of(value: object, path: str = "") -> Iterator[tuple[str, int]]:
     """Yield every path in a value (``resource.memory``, ``command[1]``) with its line."""
     inner: Iterator[tuple[str, Any, int]] = iter(())
     if isinstance(value, LinedMapping):
-        inner = ((f"{path}.{key}" if path else key, each, value.lines[key]) for key, each in value.items())
+        inner = ((f"{path}.{key}" if path else key, element, value.lines[key]) for key, element in value.items())
     elif isinstance(value, LinedList):
-        inner = ((f"{path}[{i}]", each, value.lines[i]) for i, each in enumerate(value))
-    for place, each, line in inner:
+        inner = ((f"{path}[{i}]", element, value.lines[i]) for i, element in enumerate(value))
+    for place, element, line in inner:
         yield place, line
-        yield from paths_of(each, place)
+        yield from paths_of(element, place)
 
 
 def joined(text: str) -> str:
     """Return a text in which characters that JSON writes as two escapes are the one that is meant."""
-    if text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text):
+    if text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -62,5 +62,5 @@ def _compared(expression: Expression) -> Iterator[tuple[Expression, Expression]]
     if isinstance(expression, Compare):
         yield expression.left, expression.right
         yield expression.right, expression.left
-    for each in parts(expression):
-        yield from _compared(each)
+    for part in parts(expression):
+        yield from _compared(part)

@@ -111,8 +111,8 @@ class Checker:
             )
         match raw:
             case And() | Or():
-                for each in raw.operands:
-                    self.condition(each)
+                for operand in raw.operands:
+                    self.condition(operand)
             case Not():
                 self.condition(raw.operand)
             case Compare():
@@ -141,15 +141,15 @@ class Checker:
         if isinstance(raw, Relaxes) or is_truth(raw):
             self.condition(raw)
         elif isinstance(raw, Negative) or (isinstance(raw, Arithmetic) and not is_quotient_of_amounts(raw)):
-            for each in parts(raw):
-                self.term(each)
+            for part in parts(raw):
+                self.term(part)
         elif isinstance(raw, Call) and (raw.function == IF or raw.function in EXTREMES):
             self._arity(raw)
-            for i, each in enumerate(raw.arguments):
+            for i, argument in enumerate(raw.arguments):
                 if raw.function == IF and not i:
-                    self.condition(each)
+                    self.condition(argument)
                 else:
-                    self.term(each)
+                    self.term(argument)
         else:
             self.number(raw, measure_in(raw))
 
@@ -167,16 +167,16 @@ class Checker:
             case Negative():
                 self.number(raw.operand, measure)
             case Arithmetic():
-                for each in raw.operands:
-                    self.number(each, measure)
+                for operand in raw.operands:
+                    self.number(operand, measure)
             case Call():
                 self._call(raw)
                 numbers = raw.arguments if raw.function in EXTREMES else ()
                 if raw.function == IF:
                     self.condition(raw.arguments[0])
                     numbers = raw.arguments[1:]
-                for each in numbers:
-                    self.number(each, measure)
+                for number in numbers:
+                    self.number(number, measure)
             case _:
                 raise self.wrong(raw, f"{raw} is a text, not a number to calculate with")
 
@@ -187,8 +187,8 @@ class Checker:
     def _truth_of_call(self, call: Call) -> None:
         if call.function == IF:
             self._arity(call)
-            for each in call.arguments:
-                self.condition(each)
+            for argument in call.arguments:
+                self.condition(argument)
         elif is_truth(call) or call.function in PLACING.values():
             self._call(call)
         else:
@@ -213,19 +213,19 @@ class Checker:
         example = (SET if call.function == IN_SET else FUNCTIONS[call.function]).example
         subject, *others = call.arguments
         constant = isinstance(subject, (Text, Number))
-        if constant and (call.function == "regexp" or not any(isinstance(each, Name) for each in others)):
+        if constant and (call.function == "regexp" or not any(isinstance(argument, Name) for argument in others)):
             raise self.wrong(subject, f"{subject} is not an attribute", f"the attribute comes first: {example}")
-        for i, each in enumerate(call.arguments):
+        for i, argument in enumerate(call.arguments):
             if call.function == "regexp" and i:
-                if not isinstance(each, Pattern):
-                    raise self.wrong(each, f"{each} is not a regular expression in quotes", example)
-                self._pattern(each)
-            elif isinstance(each, Name):
-                self._name(each)
-                if is_quantity(each.key):
-                    raise self.wrong(each, f"{each} is an amount, and {call.function} looks at a text", example)
-            elif not isinstance(each, (Text, Number)):
-                raise self.wrong(each, f"{each} is neither an attribute nor a text", example)
+                if not isinstance(argument, Pattern):
+                    raise self.wrong(argument, f"{argument} is not a regular expression in quotes", example)
+                self._pattern(argument)
+            elif isinstance(argument, Name):
+                self._name(argument)
+                if is_quantity(argument.key):
+                    raise self.wrong(argument, f"{argument} is an amount, and {call.function} looks at a text", example)
+            elif not isinstance(argument, (Text, Number)):
+                raise self.wrong(argument, f"{argument} is neither an attribute nor a text", example)
 
     def _pattern(self, pattern: Pattern) -> None:
         try:
@@ -239,8 +239,8 @@ class Checker:
         if isinstance(side, Call) and side.function == IF:
             self._arity(side)
             self.condition(side.arguments[0])
-            for each in side.arguments[1:]:
-                self._branches(each)
+            for argument in side.arguments[1:]:
+                self._branches(argument)
 
     def _compare(self, compare: Compare) -> None:
         measure = measure_in(compare)

@@ -108,7 +108,7 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class RankTerm:
     """``weight × what``: an expression, or a clause of a kind that no expression decides (port, disk …)."""
 
     weight: float
@@ -133,7 +133,7 @@ class Term:
 class Rank:
     """A sum of terms; none: all nodes are equal."""
 
-    terms: tuple[Term, ...] = ()
+    terms: tuple[RankTerm, ...] = ()
     _hash: list[int] = field(default_factory=list, init=False, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -142,7 +142,7 @@ class Rank:
             if not text:
                 text = str(term)
             elif term.weight < 0:
-                text += f" - {Term(-term.weight, term.what)}"
+                text += f" - {RankTerm(-term.weight, term.what)}"
             else:
                 text += f" + {term}"
         return text
@@ -165,7 +165,7 @@ def joined(requirements: Iterable[Requirement]) -> Requirement:
     clauses: list[Clause] = []
     for requirement in requirements:
         for clause in requirement.clauses:
-            place = next((i for i, each in enumerate(clauses) if _adds(each, clause)), None)
+            place = next((i for i, other in enumerate(clauses) if _adds(other, clause)), None)
             if place is not None:
                 clauses[place] = _added(clauses[place], clause)
             elif clause not in clauses:
@@ -200,4 +200,4 @@ def _left(clause: Clause) -> Expression:
 def ordered(amounts: dict[str, int]) -> tuple[tuple[str, int], ...]:
     """Amounts by dimension in the order in which a requirement keeps them."""
     base = [(name, amounts[name]) for name in BASE_DIMENSIONS if name in amounts]
-    return (*base, *sorted((name, each) for name, each in amounts.items() if name not in BASE_DIMENSIONS))
+    return (*base, *sorted((name, amount) for name, amount in amounts.items() if name not in BASE_DIMENSIONS))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from cress.language.clauses import Clause, Rank, Requirement, Term
+from cress.language.clauses import Clause, Rank, RankTerm, Requirement
 from cress.language.names import JOB, JOB_FACTS, LABELS, UNDEFINED, key_of
 from cress.language.tree import (
     And,
@@ -40,7 +40,7 @@ Facts: TypeAlias = tuple[tuple[str, Expression], ...]
 
 
 # Those whose values are texts; labels are as well.
-TEXT_FACTS = frozenset(JOB + each for each in ("user", "group", "name", "type", "application", "workload"))
+TEXT_FACTS = frozenset(JOB + fact for fact in ("user", "group", "name", "type", "application", "workload"))
 
 
 def names_jobs(text: str) -> bool:
@@ -84,7 +84,7 @@ def check_facts(text: str, expression: Expression, dimensions: Dimensions) -> No
             continue
         word = leaf.written.rpartition(".")[2]
         # The first letter is rarely mistyped, and GPU must not be taken for CPU.
-        near = closest(word, (each for each in known.values() if each[0].casefold() == word[:1].casefold()))
+        near = closest(word, (fact for fact in known.values() if fact[0].casefold() == word[:1].casefold()))
         hint = f"did you mean Job.{near}?" if near else f"after `Job.`: {', '.join(known.values())}, Labels.…"
         raise trouble(text, leaf.at, f"a job has no {leaf}", hint)
 
@@ -93,7 +93,7 @@ def keys_in(requirement: Requirement, rank: Rank) -> frozenset[str]:
     """Return the keys of the attributes of the job in these constraints."""
     expressions = [clause.expression for clause in requirement.clauses]
     expressions += [term.what.expression if isinstance(term.what, Clause) else term.what for term in rank.terms]
-    return frozenset(key for each in expressions for key in _keys(each))
+    return frozenset(key for expression in expressions for key in _keys(expression))
 
 
 def keys_in_expression(expression: Expression) -> frozenset[str]:
@@ -104,8 +104,8 @@ def keys_in_expression(expression: Expression) -> frozenset[str]:
 def _keys(expression: Expression) -> Iterator[str]:
     if isinstance(expression, Name) and expression.key.startswith(JOB):
         yield expression.key
-    for each in parts(expression):
-        yield from _keys(each)
+    for part in parts(expression):
+        yield from _keys(part)
 
 
 def for_job(requirement: Requirement, rank: Rank, facts: Facts) -> tuple[Requirement, Rank]:
@@ -113,7 +113,7 @@ def for_job(requirement: Requirement, rank: Rank, facts: Facts) -> tuple[Require
     known = dict(facts)
     clauses = tuple(replace(clause, expression=substituted(clause.expression, known)) for clause in requirement.clauses)
     terms = tuple(
-        term if isinstance(term.what, Clause) else Term(term.weight, substituted(term.what, known))
+        term if isinstance(term.what, Clause) else RankTerm(term.weight, substituted(term.what, known))
         for term in rank.terms
     )
     return Requirement(clauses), Rank(terms)
@@ -122,8 +122,8 @@ def for_job(requirement: Requirement, rank: Rank, facts: Facts) -> tuple[Require
 def substituted(expression: Expression, facts: dict[str, Expression]) -> Expression:
     """Return an expression in which constants stand for the attributes of the job; what it lacks is undefined."""
 
-    def within(each: Expression) -> Expression:
-        return substituted(each, facts)
+    def within(inner: Expression) -> Expression:
+        return substituted(inner, facts)
 
     match expression:
         case Name(key=key) if key.startswith(JOB):

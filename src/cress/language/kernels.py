@@ -22,7 +22,7 @@ class Kernels:
     def __init__(self, *modules: ModuleType) -> None:
         # A kernel is found again in every module that imports it, which does no harm.
         self._kernels: tuple[Any, ...] = tuple(
-            each for module in modules for each in vars(module).values() if isinstance(each, Dispatcher)
+            value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)
         )
         self._missing: set[str] = set()
 
@@ -36,15 +36,15 @@ class Kernels:
         each.
         """
         self._missing.clear()
-        for each in self._kernels:
-            each._compiler.compile = _refuse  # noqa: SLF001 – numba has no other way in
-            each._compile_for_args = partial(self._resolve, each, _interpreted(each.py_func))  # noqa: SLF001
+        for kernel in self._kernels:
+            kernel._compiler.compile = _refuse  # noqa: SLF001 – numba has no other way in
+            kernel._compile_for_args = partial(self._resolve, kernel, _interpreted(kernel.py_func))  # noqa: SLF001
 
     def compile(self) -> None:
         """From now on, compile a kernel that is neither loaded nor in the cache, when it is called."""
-        for each in self._kernels:
-            each.__dict__.pop("_compile_for_args", None)
-            each._compiler.__dict__.pop("compile", None)  # noqa: SLF001
+        for kernel in self._kernels:
+            kernel.__dict__.pop("_compile_for_args", None)
+            kernel._compiler.__dict__.pop("compile", None)  # noqa: SLF001
 
     def _resolve(self, kernel: Any, interpreted: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
         """Return what numba calls when no loaded code takes these arguments."""

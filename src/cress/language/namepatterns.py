@@ -44,9 +44,9 @@ class NamePattern:
     def __init__(self, text: str) -> None:
         folded = text.casefold()
         found = list(_PIECE.finditer(folded))
-        if "".join(each.group() for each in found) != folded:
+        if "".join(match.group() for match in found) != folded:
             raise InputError(f"{text} has a bracket without the other one", hint=_HINT)
-        self._pieces = [_piece(text, each) for each in found]
+        self._pieces = [_piece(text, match) for match in found]
 
     def fits(self, name: str) -> bool:
         """Return whether a name is one of those that the pattern stands for; capitals do not matter."""
@@ -74,7 +74,7 @@ def _piece(text: str, found: re.Match[str]) -> Piece:
         return word
     numbers: list[Numbers] = []
     words: list[str] = []
-    for member in (each.strip() for each in found[1].split(",")):
+    for member in (entry.strip() for entry in found[1].split(",")):
         span = _RANGE.fullmatch(member)
         if span:
             first, last = span.groups()

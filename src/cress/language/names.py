@@ -149,6 +149,6 @@ def spelling_of(name: str) -> str:
 
 def has_difference(name: str) -> bool:
     """Return whether a name with a minus in it may be meant as a difference of amounts, such as ``CPU-IdleCPU``."""
-    words = [key_of(each) for each in name.split("-")]
+    words = [key_of(word) for word in name.split("-")]
     known = AMOUNTS.keys() | LOADS.keys() | MOMENT.keys()
-    return len(words) > 1 and any(each.removeprefix(IDLE) in known for each in words)
+    return len(words) > 1 and any(word.removeprefix(IDLE) in known for word in words)

@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 
 from cress.language.checks import EXAMPLES, Checker, measure_in
-from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Rank, Requirement, Term
+from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Rank, RankTerm, Requirement
 from cress.language.domain_clauses import check_jobs, domain_clause, is_domain_clause
 from cress.language.jobfacts import check_facts
 from cress.language.names import (
@@ -90,7 +90,7 @@ def parse_rank(text: str, *, stored: bool = False) -> Rank:
     raw = parse_raw(text)
     signed = [(1.0, raw)]
     if isinstance(raw, Arithmetic) and raw.operators[0] in "+-":
-        signs = (1.0, *(1.0 if each == "+" else -1.0 for each in raw.operators))
+        signs = (1.0, *(1.0 if operator == "+" else -1.0 for operator in raw.operators))
         signed = list(zip(signs, raw.operands, strict=True))
     terms = (reader.term(sign, operand) for sign, operand in signed)
     return Rank(tuple(term for term in terms if term is not None))
@@ -103,10 +103,10 @@ def check_names_of_jobs(text: str, constraints: Requirement | Rank, dimensions: 
     asked: list[Clause | Expression] = (
         [*constraints.clauses] if isinstance(constraints, Requirement) else [term.what for term in constraints.terms]
     )
-    for each in asked:
-        if isinstance(each, Clause):
-            check_jobs(text, each, dimensions)
-        expression = each.expression if isinstance(each, Clause) else each
+    for found in asked:
+        if isinstance(found, Clause):
+            check_jobs(text, found, dimensions)
+        expression = found.expression if isinstance(found, Clause) else found
         check_facts(text, expression, dimensions)
 
 
@@ -157,7 +157,7 @@ class _TreeReader:
         self._of_the_moment(relaxes.condition)
         return Relaxation(relaxes.condition, relaxes.weight)
 
-    def term(self, sign: float, raw: Raw) -> Term | None:
+    def term(self, sign: float, raw: Raw) -> RankTerm | None:
         """One term of a rank with its weight; None when it asks for nothing."""
         weight, raw = self._weighed(sign, raw)
         if isinstance(raw, Relaxes):
@@ -169,7 +169,7 @@ class _TreeReader:
             if not self.stored:
                 check_jobs(self.text, clause)
             simple = clause.kind in (Kind.NODES, Kind.RESOURCE)
-            return Term(weight, clause.expression if simple else clause)
+            return RankTerm(weight, clause.expression if simple else clause)
         if isinstance(raw, Text):
             raise self.checker.wrong(raw, f"{raw} is a text, not a number", "a rank is a sum of numbers")
         if self.stored:
@@ -177,7 +177,7 @@ class _TreeReader:
         else:
             self.checker.term(raw)
             Sense(self.text).term(raw)
-        return Term(weight, raw)
+        return RankTerm(weight, raw)
 
     def _weighed(self, weight: float, raw: Raw) -> tuple[float, Raw]:
         """The constant factors before the rest of a product, and that rest."""
@@ -277,8 +277,8 @@ class _TreeReader:
                 self._of_the_moment(raw.operand)
                 return
             case And() | Or():
-                for each in raw.operands:
-                    self._of_the_moment(each)
+                for operand in raw.operands:
+                    self._of_the_moment(operand)
                 return
             case Compare():
                 if raw.operator in ("is", "is not"):
@@ -316,11 +316,11 @@ class _TreeReader:
 
 
 def _place(operands: tuple[Raw, ...], operand: Raw) -> int:
-    return next(i for i, each in enumerate(operands) if each is operand)
+    return next(i for i, raw in enumerate(operands) if raw is operand)
 
 
 def _flat(raw: Raw) -> bool:
-    return isinstance(raw, And) and not any(isinstance(each, Relaxes) for each in raw.operands)
+    return isinstance(raw, And) and not any(isinstance(operand, Relaxes) for operand in raw.operands)
 
 
 def _places(raw: Raw) -> bool:

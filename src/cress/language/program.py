@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cress.language import machine
 from cress.language.checks import EQUALITIES, measure_in
-from cress.language.clauses import Clause, Rank, Term
+from cress.language.clauses import Clause, Rank, RankTerm
 from cress.language.functions import OF_TWO, matches, size
 from cress.language.names import DATA_LOCALITY, FREE_MEMORY, LOADS, MEMORY, NAMES, NODES, amount_of, is_quantity, key_of
 from cress.language.questions import (
@@ -79,9 +79,9 @@ class Program:
     out.
     """
 
-    def __init__(self, columns: Columns, what: Expression | Rank | Iterable[Term]) -> None:
+    def __init__(self, columns: Columns, what: Expression | Rank | Iterable[RankTerm]) -> None:
         self.columns = columns
-        self._what: Expression | tuple[Term, ...]
+        self._what: Expression | tuple[RankTerm, ...]
         if isinstance(what, Rank):
             self._what = what.terms
         else:
@@ -200,7 +200,7 @@ class _Compiler:
         self.deepest = 1
         self._depth = 0
 
-    def rank(self, terms: tuple[Term, ...]) -> None:
+    def rank(self, terms: tuple[RankTerm, ...]) -> None:
         """The sum of the terms that are expressions."""
         self._constant(0.0)
         for term in terms:
@@ -248,8 +248,8 @@ class _Compiler:
                 self.truth(expression.operand)
                 self._emit(machine.NOT, 0)
             case And() | Or():
-                for i, each in enumerate(expression.operands):
-                    self.truth(each)
+                for i, operand in enumerate(expression.operands):
+                    self.truth(operand)
                     if i:
                         self._emit(machine.AND if isinstance(expression, And) else machine.OR, -1)
             case Compare():
@@ -294,9 +294,9 @@ class _Compiler:
             case Call(function="size"):
                 self._ask("size", size, expression.arguments)
             case Call(function="if") if not is_truth(expression):
-                self._choose(expression, lambda each: self.number(each, measure))
+                self._choose(expression, lambda branch: self.number(branch, measure))
             case Call() if expression.function in EXTREMES:
-                self._extreme(expression, lambda each: self.number(each, measure))
+                self._extreme(expression, lambda branch: self.number(branch, measure))
             case _:
                 self.truth(expression)
 
@@ -317,13 +317,13 @@ class _Compiler:
         """``if(…)``: both branches are left on the stack by ``value``, and one of them is chosen."""
         condition, *branches = call.arguments
         self.truth(condition)
-        for each in branches:
-            value(each)
+        for branch in branches:
+            value(branch)
         self._emit(machine.CHOOSE, -2)
 
     def _extreme(self, call: Call, value: Callable[[Expression], None]) -> None:
-        for i, each in enumerate(call.arguments):
-            value(each)
+        for i, argument in enumerate(call.arguments):
+            value(argument)
             if i:
                 self._emit(machine.LESSER if call.function == "min" else machine.LARGER, -1)
 
@@ -333,8 +333,8 @@ class _Compiler:
             # An amount of this cluster, which the parser cannot know.
             self._constant(_UNDEFINED)
             return
-        names = tuple(each.key for each in operands if isinstance(each, Name))
-        constants = tuple(None if isinstance(each, Name) else operand_of(each) for each in operands)
+        names = tuple(operand.key for operand in operands if isinstance(operand, Name))
+        constants = tuple(None if isinstance(operand, Name) else operand_of(operand) for operand in operands)
         if names:
             self._lookup(names, (about, constants), with_constants(question, constants))
         else:
@@ -347,9 +347,9 @@ class _Compiler:
             if operator == "is not":
                 self._emit(machine.NOT, 0)
         elif isinstance(left, Call) and left.function == IF:
-            self._choose(left, lambda each: self._compare(operator, each, right, measure))
+            self._choose(left, lambda branch: self._compare(operator, branch, right, measure))
         elif isinstance(right, Call) and right.function == IF:
-            self._choose(right, lambda each: self._compare(operator, left, each, measure))
+            self._choose(right, lambda branch: self._compare(operator, left, branch, measure))
         elif self._computed(left) or self._computed(right):
             self._compare_computed(operator, left, right, measure)
         elif isinstance(left, Name) and isinstance(right, Name):
@@ -366,8 +366,8 @@ class _Compiler:
         """``left is right``: they are equal, or both are undefined."""
         sides = (left, right)
         if not any(map(self._computed, sides)) and any(map(self._attribute, sides)):
-            names = tuple(each.key for each in sides if isinstance(each, Name))
-            constants = tuple(None if isinstance(each, Name) else operand_of(each) for each in sides)
+            names = tuple(side.key for side in sides if isinstance(side, Name))
+            constants = tuple(None if isinstance(side, Name) else operand_of(side) for side in sides)
             # Where no node has the attribute it is as undefined as the other one.
             nothing = float(len(names) == 2)
             self._lookup(names, ("is", constants), with_constants(same, constants), nothing)
@@ -375,8 +375,8 @@ class _Compiler:
         self._compare("=", left, right, measure)
         self._constant(1.0)
         self._emit(machine.SAME, -1)
-        for i, each in enumerate(sides):
-            self._undefined(each, measure)
+        for i, side in enumerate(sides):
+            self._undefined(side, measure)
             if i:
                 self._emit(machine.AND, -1)
         self._emit(machine.OR, -1)
@@ -385,7 +385,7 @@ class _Compiler:
         """Leave on the stack whether one side of a comparison is undefined: 1 or 0."""
         if isinstance(side, Call) and side.function == IF:
             # Undefined as a whole where its condition is.
-            self._choose(side, lambda each: self._undefined(each, measure))
+            self._choose(side, lambda branch: self._undefined(branch, measure))
             self._constant(0.0)
             self._emit(machine.SAME, -1)
             self._emit(machine.NOT, 0)
@@ -402,22 +402,22 @@ class _Compiler:
     def _compare_computed(self, operator: str, left: Expression, right: Expression, measure: Measure | None) -> None:
         """A comparison with a side that is worked out on each node: two truth values, or two numbers, are compared."""
         sides = (left, right)
-        if any(is_truth(each) and not isinstance(each, Truth) for each in sides):
-            alike = all(is_truth(each) or self._attribute(each) for each in sides)
+        if any(is_truth(side) and not isinstance(side, Truth) for side in sides):
+            alike = all(is_truth(side) or self._attribute(side) for side in sides)
             if not alike or operator not in EQUALITIES:
                 self._constant(_UNDEFINED)
                 return
-            for each in sides:
-                self.truth(each)
+            for side in sides:
+                self.truth(side)
         else:
-            for each in sides:
-                if self._attribute(each):
-                    assert isinstance(each, Name)
-                    self._lookup((each.key,), "measured", measured)
-                elif isinstance(each, Truth):
+            for side in sides:
+                if self._attribute(side):
+                    assert isinstance(side, Name)
+                    self._lookup((side.key,), "measured", measured)
+                elif isinstance(side, Truth):
                     self._constant(_UNDEFINED)
                 else:
-                    self.number(each, measure)
+                    self.number(side, measure)
         self._emit(_COMPARISONS[operator], -1)
 
     def _member(self, expression: In, measure: Measure | None = None) -> None:
@@ -430,7 +430,7 @@ class _Compiler:
         elif isinstance(subject, Name) and self._attribute(subject):
             self._lookup((subject.key,), items, member(items, names=subject.key in NAMES))
         elif isinstance(subject, Call) and subject.function == IF:
-            self._choose(subject, lambda each: self._member(In(each, items), measure_in(expression)))
+            self._choose(subject, lambda branch: self._member(In(branch, items), measure_in(expression)))
         elif self._computed(subject):
             measure = measure or measure_in(expression)
             for i, item in enumerate(items):

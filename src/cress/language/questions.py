@@ -61,12 +61,12 @@ def with_constants(
     question: Callable[..., float | None], constants: tuple[Operand, ...]
 ) -> Callable[..., float | None]:
     """A question of which some arguments are constants; those that are None are the values that it is asked of."""
-    if all(each is None for each in constants):
+    if all(constant is None for constant in constants):
         return question
 
     def ask(*values: Value | None) -> float | None:
         rest = iter(values)
-        return question(*(next(rest) if each is None else each for each in constants))
+        return question(*(next(rest) if constant is None else constant for constant in constants))
 
     return ask
 
@@ -90,7 +90,7 @@ def listed(items: tuple[Item, ...], *, names: bool = True) -> Callable[[Value], 
             return False
         if value.casefold() in texts:
             return True
-        if any(each.fits(value) for each in patterns):
+        if any(pattern.fits(value) for pattern in patterns):
             return True
         # Most names are seen not to be addresses without a closer look.
         if not spans or not ("0" <= value[:1] <= "9" or ":" in value):
@@ -120,7 +120,7 @@ def patterns_in(items: Iterable[Item]) -> list[NamePattern]:
 def _disjoint(spans: Iterable[Span]) -> list[tuple[int, int, float]]:
     """Sorted spans (IP version, first, last) without overlaps."""
     found: list[tuple[int, int, float]] = []
-    for version, first, last in sorted((each.version, each.first, each.last) for each in spans):
+    for version, first, last in sorted((span.version, span.first, span.last) for span in spans):
         if found and found[-1][0] == version and first <= found[-1][2]:
             found[-1] = (version, found[-1][1], max(last, found[-1][2]))
         else:

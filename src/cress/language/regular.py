@@ -48,7 +48,7 @@ class _Chars:
             return symbol in self.some
         if _BEGIN in self.some or _END in self.some:
             return False
-        forms = (each for each in (symbol, symbol.lower(), symbol.upper()) if len(each) == 1)
+        forms = (form for form in (symbol, symbol.lower(), symbol.upper()) if len(form) == 1)
         found = any(map(self._has, forms))
         return found is not self.negated
 
@@ -56,7 +56,7 @@ class _Chars:
         return (
             char in self.some
             or any(first <= char <= last for first, last in self.ranges)
-            or any(_in_class(char, each) for each in self.classes)
+            or any(_in_class(char, members) for members in self.classes)
         )
 
 
@@ -93,7 +93,7 @@ class Regular:
         self._unions = [_unions(reader.follow[i : i + 8]) for i in range(0, len(reader.follow), 8)]
         # Each ^ and each $ takes a symbol of its own.
         self._before, self._after = (
-            [symbol] * sum(symbol in each.some for each in self._takes) for symbol in (_BEGIN, _END)
+            [symbol] * sum(symbol in taken.some for taken in self._takes) for symbol in (_BEGIN, _END)
         )
         # Whether it begins with ^, so that it is soon seen not to be there.
         self._anchored = all(_BEGIN in self._takes[i].some for i in _bits(self._first))
@@ -135,7 +135,7 @@ def _unions(masks: list[int]) -> list[int]:
     masks = masks + [0] * (8 - len(masks))
     unions = [0]
     for mask in masks:
-        unions += [each | mask for each in unions]
+        unions += [union | mask for union in unions]
     return unions
 
 
@@ -211,7 +211,7 @@ class _PatternReader:
         end = self.pattern.find("}", self.at)
         inside = self.pattern[self.at : end] if end >= 0 else ""
         low, comma, high = inside.partition(",")
-        if not all(each.isascii() and each.isdigit() and len(each) < 5 for each in (low, high or "0")):
+        if not all(number.isascii() and number.isdigit() and len(number) < 5 for number in (low, high or "0")):
             raise BadPattern(place, "this { is not a repetition", "{3}, {1,3} or {2,}; \\{ is one as it stands")
         self.at = end + 1
         least, most = int(low), int(high) if high else None if comma else int(low)

@@ -39,7 +39,7 @@ class Relaxation:
     _changes: tuple[int, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        by_load = any(isinstance(each, Name) and each.key == CLUSTER_LOAD for each in leaves(self.condition))
+        by_load = any(isinstance(leaf, Name) and leaf.key == CLUSTER_LOAD for leaf in leaves(self.condition))
         object.__setattr__(self, "by_load", by_load)
         object.__setattr__(self, "_changes", tuple(sorted(set(_changes(self.condition)))))
 
@@ -80,9 +80,9 @@ def _holds(condition: Expression, waited: int, load: float) -> bool:
         case Not():
             return not _holds(condition.operand, waited, load)
         case And():
-            return all(_holds(each, waited, load) for each in condition.operands)
+            return all(_holds(operand, waited, load) for operand in condition.operands)
         case Or():
-            return any(_holds(each, waited, load) for each in condition.operands)
+            return any(_holds(operand, waited, load) for operand in condition.operands)
         case Compare():
             found = sides(condition)
             if found is not None:
@@ -102,5 +102,5 @@ def _changes(condition: Expression) -> Iterator[int]:
                 yield limit + 1
             if found[1] in (">=", "<", "=", "!="):
                 yield limit
-    for each in parts(condition):
-        yield from _changes(each)
+    for part in parts(condition):
+        yield from _changes(part)

@@ -90,8 +90,8 @@ class Sense:
                 hint = "divide by an amount of the same kind, such as IdleMemory / 16G"
                 raise self._wrong(expression, f"{expression} is not a share", hint)
         else:
-            for each in parts(expression):
-                self.term(each)
+            for part in parts(expression):
+                self.term(part)
 
     def _inside(self, expression: Expression, measure: Measure | None) -> None:
         if isinstance(expression, Compare):
@@ -113,8 +113,8 @@ class Sense:
                 self._alike(one, other, measure)
         elif is_truth(expression):
             measure = None
-        for each in parts(expression):
-            self._inside(each, measure)
+        for part in parts(expression):
+            self._inside(part, measure)
 
     def _called(self, call: Call, measure: Measure | None) -> Measure | None:
         """Look at a function; returns the measure of the numbers in it."""
@@ -179,19 +179,19 @@ class Sense:
         first, second = _unit(one, measure), _unit(other, measure)
         if first is None or second is None or first[:-1] == second[:-1]:
             return
-        if all(_kind(each) is not None or not any(each[:-1]) for each in (first, second)):
+        if all(_kind(unit) is not None or not any(unit[:-1]) for unit in (first, second)):
             what = f"{one} is {_told(first)} and {other} is {_told(second)}"
             raise self._wrong(one, what, "amounts of one kind, or shares such as IdleMemory / Memory")
 
     def _constant_of(self, amount: Expression, constant: Expression, measure: Measure | None) -> None:
         """Refuse a percentage or a number without a unit where an amount with a unit is expected."""
         unit, value = _unit(amount, measure), _value(constant, measure)
-        numbers = [each for each in operands_of(constant) if isinstance(each, Number)]
-        sized = any(unit_of(each.text) not in ("", "%") for each in numbers)
+        numbers = [operand for operand in operands_of(constant) if isinstance(operand, Number)]
+        sized = any(unit_of(number.text) not in ("", "%") for number in numbers)
         if unit is None or not value or sized:
             return
         kind = _kind(unit)
-        if any(each.text.endswith("%") for each in numbers):
+        if any(number.text.endswith("%") for number in numbers):
             if kind is not None or unit == _COUNT:
                 raise self._wrong(
                     constant, f"{constant} of what? {amount} is an amount, not a share", _share_of(amount)
@@ -280,14 +280,14 @@ def _unit(expression: Expression, measure: Measure | None) -> Unit | None:
         case Negative():
             return _unit(expression.operand, measure)
         case Arithmetic() if expression.operators[0] in "+-":
-            units = [_unit(each, measure) for each in expression.operands if not _is_numeric_constant(each)]
+            units = [_unit(operand, measure) for operand in expression.operands if not _is_numeric_constant(operand)]
             return units[0] if units and None not in units else None if units else _NO_UNIT
         case Arithmetic():
             return _unit_of_product(expression, measure)
         case Call(function="size"):
             return _COUNT
         case Call():
-            units = [_unit(each, measure) for each in _numbers_of(expression) if not _is_numeric_constant(each)]
+            units = [_unit(number, measure) for number in _numbers_of(expression) if not _is_numeric_constant(number)]
             return units[0] if units else None
     return None
 
@@ -310,7 +310,7 @@ def _unit_of_product(product: Arithmetic, measure: Measure | None) -> Unit | Non
 def _of_measure(measure: Measure | None) -> Unit:
     if measure in SIZED:
         place = SIZED.index(measure)
-        return tuple(int(place == each) for each in range(4))
+        return tuple(int(place == corner) for corner in range(4))
     return _NO_UNIT if measure is None else _COUNT
 
 
@@ -367,7 +367,7 @@ def _bounds(expression: Expression, measure: Measure | None) -> tuple[float, flo
 
 
 def _bounds_of_call(call: Call, measure: Measure | None) -> tuple[float, float]:
-    lows, highs = zip(*(_bounds(each, measure) for each in _numbers_of(call)), strict=True)
+    lows, highs = zip(*(_bounds(number, measure) for number in _numbers_of(call)), strict=True)
     if call.function == IF:
         return min(lows), max(highs)
     extreme = min if call.function == "min" else max

@@ -17,13 +17,13 @@ def is_quotient_of_amounts(product: Arithmetic, dimensions: Dimensions | None = 
     where an idle amount without a unit is divided by numbers (``IdleCPU / 8``, as source E writes the share of a node
     of 8 cores). Without ``dimensions`` only the amounts of every cluster are known.
     """
-    below = [each for sign, each in zip(product.operators, product.operands[1:], strict=True) if sign in "/%"]
+    below = [operand for sign, operand in zip(product.operators, product.operands[1:], strict=True) if sign in "/%"]
     if not below:
         return False
-    if any(_is_size(leaf) or _is_amount(leaf, dimensions) for each in below for leaf in operands_of(each)):
+    if any(_is_size(leaf) or _is_amount(leaf, dimensions) for summand in below for leaf in operands_of(summand)):
         return True
     amounts = [leaf for leaf in operands_of(product) if _is_amount(leaf, dimensions)]
-    return bool(amounts) and all(_is_idle_count(each, dimensions) for each in amounts)
+    return bool(amounts) and all(_is_idle_count(amount, dimensions) for amount in amounts)
 
 
 def operands_of(expression: Expression) -> Iterator[Expression]:
@@ -33,8 +33,8 @@ def operands_of(expression: Expression) -> Iterator[Expression]:
     inside = parts(expression)
     if not inside:
         yield expression
-    for each in inside:
-        yield from operands_of(each)
+    for part in inside:
+        yield from operands_of(part)
 
 
 def _is_amount(leaf: Expression, dimensions: Dimensions | None) -> bool:

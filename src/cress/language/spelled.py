@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cress.language.clauses import Rank, Term
+from cress.language.clauses import Rank, RankTerm
 from cress.language.names import AMOUNTS, amount_of, key_of
 from cress.language.tree import Name
 from cress.model.resources import DISK, Dimensions
@@ -20,7 +20,7 @@ def rank_on(rank: Rank, capacity: Sequence[int], dimensions: Dimensions) -> str:
     return text
 
 
-def _term(term: Term, capacity: Sequence[int], dimensions: Dimensions, *, alone: bool) -> str:
+def _term(term: RankTerm, capacity: Sequence[int], dimensions: Dimensions, *, alone: bool) -> str:
     _, key = amount_of(term.what.key, dimensions) if isinstance(term.what, Name) else (False, "")
     if not key:
         return str(term)

@@ -86,6 +86,6 @@ def prepare() -> None:
 
 @cache
 def _parser() -> Lark:
-    from cress.language.rules import lark_parser
+    from cress.language.expression_builder import lark_parser
 
     return lark_parser()

@@ -126,7 +126,7 @@ class And:
     operands: tuple[Expression, ...]
 
     def __str__(self) -> str:
-        return " && ".join(_within(each, NOT) for each in self.operands)
+        return " && ".join(_within(operand, NOT) for operand in self.operands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Or:
     operands: tuple[Expression, ...]
 
     def __str__(self) -> str:
-        return " || ".join(_within(each, AND) for each in self.operands)
+        return " || ".join(_within(operand, AND) for operand in self.operands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +267,8 @@ def leaves(expression: Expression) -> Iterator[Expression]:
     inside = parts(expression)
     if not inside:
         yield expression
-    for each in inside:
-        yield from leaves(each)
+    for part in inside:
+        yield from leaves(part)
 
 
 def place_of(expression: Expression) -> int:
@@ -286,16 +286,16 @@ def place_of(expression: Expression) -> int:
 def conjunction(operands: tuple[Expression, ...]) -> Expression:
     """``a && b && …`` of any number of operands, without an And inside an And."""
     flat: list[Expression] = []
-    for each in operands:
-        flat += each.operands if isinstance(each, And) else (each,)
+    for operand in operands:
+        flat += operand.operands if isinstance(operand, And) else (operand,)
     return flat[0] if len(flat) == 1 else And(tuple(flat)) if flat else Truth(True)
 
 
 def disjunction(operands: tuple[Expression, ...]) -> Expression:
     """``a || b || …`` of any number of operands, without an Or inside an Or."""
     flat: list[Expression] = []
-    for each in operands:
-        flat += each.operands if isinstance(each, Or) else (each,)
+    for operand in operands:
+        flat += operand.operands if isinstance(operand, Or) else (operand,)
     return flat[0] if len(flat) == 1 else Or(tuple(flat)) if flat else Truth(False)
 
 
@@ -310,8 +310,8 @@ def is_truth(expression: Expression) -> bool:
 def choices(expression: Expression) -> Iterator[Expression]:
     """Yield what an expression may stand for: what ``if`` chooses from, else itself."""
     if isinstance(expression, Call) and expression.function == IF:
-        for each in expression.arguments[1:]:
-            yield from choices(each)
+        for argument in expression.arguments[1:]:
+            yield from choices(argument)
     else:
         yield expression
 

@@ -54,13 +54,13 @@ def _cut(sentence: str) -> str:
 
 def unexpected(text: str, at: int, expected: Iterable[str]) -> InputError:
     """The error that something else must stand at character ``at``."""
-    opened = sum({"(": 1, ")": -1}.get(each, 0) for each in _QUOTED.sub("", text[:at]))
+    opened = sum({"(": 1, ")": -1}.get(character, 0) for character in _QUOTED.sub("", text[:at]))
     # The lexer has one state for all of them; only some are right here.
     expected = set(expected) - ({"_CLOSE", "_COMMA"} if opened <= 0 else {"$END"})
-    words = list(dict.fromkeys(WORDS.get(each, each) for each in sorted(expected, key=_order)))
+    words = list(dict.fromkeys(WORDS.get(terminal, terminal) for terminal in sorted(expected, key=_order)))
     if "a value" in words:
         # Where a value may begin so may a parenthesis or a !; nobody needs to be told.
-        words = [each for each in words if each not in ("(", "!")]
+        words = [expected_word for expected_word in words if expected_word not in ("(", "!")]
     if expected == {"_OPEN", "NAME", "QUOTED"}:
         words = ["(", "the name of a set"]
     rest = text[at:]
@@ -120,5 +120,5 @@ def _order(terminal: str) -> tuple[int, str]:
 
 
 def _listed(words: list[str]) -> str:
-    shown = [each if each.startswith(("a ", "an ", "the ")) else f"`{each}`" for each in words]
+    shown = [word if word.startswith(("a ", "an ", "the ")) else f"`{word}`" for word in words]
     return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " or " + shown[-1]

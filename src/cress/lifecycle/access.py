@@ -32,46 +32,46 @@ AccessInput: TypeAlias = (
 )
 
 
-def take(context: Context, each: AccessInput) -> None:
+def take(context: Context, input_: AccessInput) -> None:
     """Change a user, token or secret. Raises InputError."""
-    match each:
+    match input_:
         case SetUser():
-            _set_user(context, each)
+            _set_user(context, input_)
         case AddToken():
-            _add(context, each)
+            _add(context, input_)
         case RevokeToken():
-            if context.tables.tokens.pop(each.id, None) is None:
-                raise NotAccepted(f"there is no token {each.id}", hint="`cress token list` shows the tokens")
+            if context.tables.tokens.pop(input_.id, None) is None:
+                raise NotAccepted(f"there is no token {input_.id}", hint="`cress token list` shows the tokens")
         case SetSecret() | DeleteSecret() | RekeySecret():
-            secrets.take(context, each)
+            secrets.take(context, input_)
         case _:
-            join_tokens.take(context, each)
+            join_tokens.take(context, input_)
 
 
-def _set_user(context: Context, each: SetUser) -> None:
+def _set_user(context: Context, input_: SetUser) -> None:
     users = context.tables.users
-    if each.user.name not in users and len(users) >= MOST_USERS:
+    if input_.user.name not in users and len(users) >= MOST_USERS:
         raise NotAccepted(f"the cluster knows {len(users):,} users", hint=f"at most {MOST_USERS:,}")
-    for position, group in enumerate(each.user.administers):
+    for position, group in enumerate(input_.user.administers):
         if group not in context.core.groups.by_name:
             what = f"there is no group {group}"
             raise InputError(what, hint="`cress groups` lists them", field=f"administers[{position}]")
-    users[each.user.name] = each.user
-    if each.user.role is Role.NONE:
-        for number in [token.id for token in context.tables.tokens.values() if token.user == each.user.name]:
+    users[input_.user.name] = input_.user
+    if input_.user.role is Role.NONE:
+        for number in [token.id for token in context.tables.tokens.values() if token.user == input_.user.name]:
             del context.tables.tokens[number]
 
 
-def _add(context: Context, each: AddToken) -> None:
+def _add(context: Context, input_: AddToken) -> None:
     tokens = context.tables.tokens
-    token = each.token
-    old = tokens.get(each.replaces) if each.replaces else None
-    if each.replaces and old is None:
-        raise NotAccepted(f"there is no token {each.replaces}", hint="`cress token list` shows the tokens")
+    token = input_.token
+    old = tokens.get(input_.replaces) if input_.replaces else None
+    if input_.replaces and old is None:
+        raise NotAccepted(f"there is no token {input_.replaces}", hint="`cress token list` shows the tokens")
     for gone in [
-        each.id for each in tokens.values() if each.user == token.user and each.is_over(context.utc - FORGOTTEN)
+        known.id for known in tokens.values() if known.user == token.user and known.is_over(context.utc - FORGOTTEN)
     ]:
-        if gone != each.replaces:
+        if gone != input_.replaces:
             del tokens[gone]
     own = [other for other in tokens.values() if other.user == token.user and other is not old]
     if any(other.name == token.name for other in own):

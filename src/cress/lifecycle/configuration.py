@@ -6,15 +6,16 @@ from typing import TypeAlias
 
 from cress.core.live_options import LIVE, are_live, changed_names
 from cress.lifecycle.context import Context
-from cress.lifecycle.inputs import ApplyGroups, Configure, Restarted, SetGroup, SetLicences
+from cress.lifecycle.inputs import Configure, Restarted, SetGroup
 from cress.model.errors import InputError, NotAccepted
+from cress.model.events import GroupsApplied, LicencesSet
 from cress.model.option_text import format_option
 from cress.model.options import Options
 from cress.model.revisions import MOST_CHARACTERS, MOST_REVISIONS, Revision, format_document
 
 # Inputs that may change the configuration.
-Changing: TypeAlias = Restarted | Configure | ApplyGroups | SetGroup | SetLicences
-CHANGING = (Restarted, Configure, ApplyGroups, SetGroup, SetLicences)
+Changing: TypeAlias = Restarted | Configure | GroupsApplied | SetGroup | LicencesSet
+CHANGING = (Restarted, Configure, GroupsApplied, SetGroup, LicencesSet)
 # Options of which executors were told at a start.
 FIXED = ("term", "term_margin")
 # Jobs and running tasks with which the scheduler may be built anew: 20,000 take about two seconds.
@@ -65,7 +66,7 @@ def check_options(context: Context, options: Options) -> None:
             )
     work = len(context.jobs) + len(context.attempts)
     if work > MOST_REBUILT and not are_live(before, options):
-        name = next(each for each in changed_names(before, options) if each not in LIVE)
+        name = next(name for name in changed_names(before, options) if name not in LIVE)
         raise NotAccepted(
             (
                 f"{name} cannot change while there are {work:,} jobs and running tasks: the center would answer "
@@ -76,14 +77,14 @@ def check_options(context: Context, options: Options) -> None:
         )
 
 
-def note(context: Context, each: Changing) -> None:
+def note(context: Context, input_: Changing) -> None:
     """Keep a revision if an input has changed the configuration."""
     revisions = context.tables.revisions
     number, text = last(context), document(context)
     if number and revisions[number].text == text:
         return
-    by = "" if isinstance(each, Restarted) else each.by
-    revisions[number + 1] = Revision(number=number + 1, utc=context.utc, by=by, what=_what(each), text=text)
+    by = "" if isinstance(input_, Restarted | LicencesSet) else input_.by
+    revisions[number + 1] = Revision(number=number + 1, utc=context.utc, by=by, what=_what(input_), text=text)
     size = sum(len(revision.text) for revision in revisions.values())
     for old in list(revisions)[:-2]:
         if len(revisions) <= MOST_REVISIONS and size <= MOST_CHARACTERS:
@@ -92,16 +93,16 @@ def note(context: Context, each: Changing) -> None:
         del revisions[old]
 
 
-def _what(each: Changing) -> str:
-    match each:
+def _what(input_: Changing) -> str:
+    match input_:
         case Restarted():
             return "start of the center"
         case Configure():
-            return each.what
-        case ApplyGroups():
-            return "groups applied" if each.by else "file of groups"
+            return input_.what
+        case GroupsApplied():
+            return "groups applied" if input_.by else "file of groups"
         case SetGroup():
-            changes = ", ".join(f"{key}-" if text is None else f"{key}={text}" for key, text in each.values)
-            return f"group {each.name}: {changes}"
-        case SetLicences():
+            changes = ", ".join(f"{key}-" if text is None else f"{key}={text}" for key, text in input_.values)
+            return f"group {input_.name}: {changes}"
+        case LicencesSet():
             return "licences"

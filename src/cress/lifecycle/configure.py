@@ -36,16 +36,16 @@ def configured(core: Scheduler, tables: Tables, fact: Configured | Widened, *, a
     return Scheduler.restore(state)
 
 
-def padded(each: Input, dimensions: Dimensions) -> Input:
+def padded(input_: Input, dimensions: Dimensions) -> Input:
     """Return an input that was made before the last dimensions were declared as one of today."""
-    match each:
-        case Submit() if any(len(job.request) < len(dimensions) for job in each.jobs):
-            return _replace(each, jobs=tuple(_job(job, dimensions) for job in each.jobs))
-        case Update() if len(each.spec.request) < len(dimensions):
-            return _replace(each, spec=_job(each.spec, dimensions))
-        case NodeJoined() if len(each.node.capacity) < len(dimensions):
-            return _replace(each, node=_node(each.node, dimensions))
-    return each
+    match input_:
+        case Submit() if any(len(job.request) < len(dimensions) for job in input_.jobs):
+            return _replace(input_, jobs=tuple(_job(job, dimensions) for job in input_.jobs))
+        case Update() if len(input_.spec.request) < len(dimensions):
+            return _replace(input_, spec=_job(input_.spec, dimensions))
+        case NodeJoined() if len(input_.node.capacity) < len(dimensions):
+            return _replace(input_, node=_node(input_.node, dimensions))
+    return input_
 
 
 def _pad_rows(tables: Tables, dimensions: Dimensions) -> None:

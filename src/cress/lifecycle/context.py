@@ -15,7 +15,7 @@ from cress.lifecycle.facts import CoreFact
 from cress.lifecycle.notices import Noticed
 from cress.lifecycle.tables.family_rows import Family, ReplicaState, key_of, needs_name
 from cress.lifecycle.tables.group_load import GroupLoad
-from cress.lifecycle.tables.replica_index import StandingIndex
+from cress.lifecycle.tables.replica_index import ReplicaIndex
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.tables import General, Tables
 from cress.lifecycle.tables.terms import Terms
@@ -49,7 +49,7 @@ class Context:
 
     Times: ``now`` is the shell's clock, which never goes back; ``utc`` the wall clock, only shown and handed to quota
     timetables; both in microseconds. Indices: ``attempts_on`` by node; ``behind`` the jobs that come after a job that
-    is alive; ``named`` the families that are alive by group and name; ``standings`` the state of the tasks of services;
+    is alive; ``named`` the families that are alive by group and name; ``replica_indices`` the status of replicas;
     ``homes``, by node, the databases with a task that is bound to it (and some that have none there any more).
     """
 
@@ -82,7 +82,7 @@ class Context:
         self.attempts_on: dict[str, dict[int, LiveAttempt]] = {}
         self.behind: dict[int, list[int]] = {}
         self.named: dict[tuple[str, str], int] = {}
-        self.standings: dict[int, StandingIndex] = {}
+        self.replica_indices: dict[int, ReplicaIndex] = {}
         self.homes: dict[str, set[int]] = {}
         self.user_load = UserLoad()
         self.group_load = GroupLoad()
@@ -101,7 +101,7 @@ class Context:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the center that is in charge."""
+        """The epoch of the leader."""
         return self.general.epoch
 
     @property
@@ -205,9 +205,9 @@ class Context:
         for attempt in self.attempts.values():
             self.link(attempt)
         waiting: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()]
-        for each in sorted(waiting, key=lambda each: each.job.id):
-            for first, _ in each.unmet:
-                self.behind.setdefault(first, []).append(each.job.id)
+        for follower in sorted(waiting, key=lambda entry: entry.job.id):
+            for first, _ in follower.unmet:
+                self.behind.setdefault(first, []).append(follower.job.id)
         self.named = self.by_name()
         for number, family in self.families.items():
             if isinstance(family.state, ReplicaState):

@@ -41,7 +41,7 @@ class Facts(msgspec.Struct):
 
 
 _KINDS: dict[str, type[msgspec.Struct]] = {
-    each.__name__: each for each in (*get_args(Event), *get_args(Decision), Configured, Widened)
+    arg.__name__: arg for arg in (*get_args(Event), *get_args(Decision), Configured, Widened)
 }
 _STARTS = "Starts"
 # Fields of a start before those that most do not need: attempt, job, task, node.

@@ -20,7 +20,7 @@ from cress.model.resources import Dimensions
 
 
 class Follower:
-    """The tables and the scheduler of a machine that was in charge, as far as records of it were applied."""
+    """The tables and the scheduler of a machine that led, as far as records of it were applied."""
 
     def __init__(self, tables: Tables, core: Scheduler, now: int = 0, utc: int = 0, *, more: bool = False) -> None:
         self.tables, self.core = tables, core

@@ -1,4 +1,7 @@
-"""Inputs of the machine. A log of these, with their times, replays to the same state."""
+"""Inputs of the machine. A log of these, with their times, replays to the same state.
+
+What the scheduler is told as it came in is one type for both: an event of ``model.events`` that is an input too.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,21 @@ from msgspec import UNSET, UnsetType
 
 from cress.core.moving.plan import Move
 from cress.model.access import JoinToken, Token, User
-from cress.model.advance import AdvanceReservation
 from cress.model.bounds import Amount
-from cress.model.distances import Distance
+from cress.model.events import (
+    AdvanceReservationRemoved,
+    AdvanceReserved,
+    DataLocated,
+    GroupsApplied,
+    LicencesSet,
+    LoadSeen,
+    NodeCordoned,
+    PortsSeen,
+    RacksSet,
+)
 from cress.model.group import Group
 from cress.model.job import Job
-from cress.model.node import Load, Local, Node, Value
+from cress.model.node import Local, Node, Value
 from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Report
@@ -131,19 +143,6 @@ class StopMoves(_Input, frozen=True):
     by: str = ""
 
 
-class ApplyGroups(_Input, frozen=True):
-    """The whole list of groups from now on; ``moves`` says where the jobs of removed groups go.
-
-    ``zone`` is the time zone of their timetables; empty: that of the cluster. ``by`` is the user, empty for a file of
-    the center.
-    """
-
-    groups: tuple[Group, ...]
-    moves: tuple[tuple[str, str], ...] = ()
-    zone: str = ""
-    by: str = ""
-
-
 class SetGroup(_Input, frozen=True):
     """Keywords of one group from now on, as in ``Group.conf``; ``None``: it is not given any more.
 
@@ -156,7 +155,7 @@ class SetGroup(_Input, frozen=True):
 
 
 class Configure(_Input, frozen=True):
-    """The whole configuration from now on: options, licences, groups; ``moves`` and ``zone`` as in ``ApplyGroups``.
+    """The whole configuration from now on: options, licences, groups; ``moves`` and ``zone`` as in ``GroupsApplied``.
 
     It is refused unless ``base`` is the number of the present revision (0: any). ``by`` and ``what`` are the user and
     the action.
@@ -176,7 +175,7 @@ class NodeJoined(_Input, frozen=True):
     """An executor connected. ``reports`` is all that it knows: what is not in there does not run on it.
 
     ``terms``: its supervisor keeps terms, for everything that runs there. ``local``: how the center can look by itself
-    whether anything of it is left. ``ports`` as in ``Ports``.
+    whether anything of it is left. ``ports`` as in ``PortsSeen``.
     """
 
     node: Node
@@ -214,39 +213,6 @@ class Reported(_Input, frozen=True):
     reports: tuple[Report, ...]
 
 
-class Ports(_Input, frozen=True):
-    """All ports of a node that somebody listens on who is not a task of the cluster there."""
-
-    name: str
-    ports: tuple[int, ...]
-
-
-class SetRacks(_Input, frozen=True):
-    """The whole list of pairs of racks that are neighbours, and of distances between values of attributes, as the
-    topology file has them.
-    """
-
-    neighbours: tuple[tuple[str, str], ...]
-    distances: tuple[Distance, ...] = ()
-
-
-class LoadReported(_Input, frozen=True):
-    """The measured load of a node, when it is noticeably another one than the machine knows; ``None``: it is not
-    known.
-    """
-
-    name: str
-    load: Load | None
-
-
-class LocateData(_Input, frozen=True):
-    """The locations of data, as in ``DataLocated``."""
-
-    data: str
-    places: tuple[tuple[str, int], ...] | None
-    problem: str = ""
-
-
 class DataFound(_Input, frozen=True):
     """All paths of data that a node has, as in ``Node``."""
 
@@ -254,25 +220,10 @@ class DataFound(_Input, frozen=True):
     data: tuple[str, ...]
 
 
-class SetLicences(_Input, frozen=True):
-    """The whole list of licences of the cluster, and how many there are of each."""
-
-    counts: tuple[tuple[str, int], ...]
-    by: str = ""
-
-
 class Declare(_Input, frozen=True):
     """Kinds of resources that a node offers, or an operator names: those that are new become custom dimensions."""
 
     dimensions: tuple[str, ...]
-
-
-class Cordon(_Input, frozen=True):
-    """An operator keeps new tasks off a node, or lets them in again."""
-
-    name: str
-    cordoned: bool
-    reason: str = ""
 
 
 class Drain(_Input, frozen=True):
@@ -304,22 +255,6 @@ class SetNode(_Input, frozen=True):
     what: str = ""
     accepts: str | UnsetType | None = UNSET
     repels: tuple[str, ...] | UnsetType | None = UNSET
-
-
-class Reserve(_Input, frozen=True):
-    """An advance reservation is made, or (``replace``) takes the place of the one of its name; its nodes are chosen if
-    it names none.
-    """
-
-    reservation: AdvanceReservation
-    replace: bool = False
-
-
-class Unreserve(_Input, frozen=True):
-    """An advance reservation is not kept any more, by the word of the user ``by``."""
-
-    name: str
-    by: str = ""
 
 
 class SetUser(_Input, frozen=True):
@@ -398,25 +333,25 @@ Input: TypeAlias = (
     | ReleaseLeases
     | Rebalance
     | StopMoves
-    | ApplyGroups
+    | GroupsApplied
     | SetGroup
     | Configure
     | NodeJoined
     | NodeLeft
     | NodeDead
     | Reported
-    | Ports
-    | SetRacks
-    | LoadReported
-    | LocateData
+    | PortsSeen
+    | RacksSet
+    | LoadSeen
+    | DataLocated
     | DataFound
-    | SetLicences
+    | LicencesSet
     | Declare
-    | Cordon
+    | NodeCordoned
     | Drain
     | SetNode
-    | Reserve
-    | Unreserve
+    | AdvanceReserved
+    | AdvanceReservationRemoved
     | SetUser
     | AddToken
     | RevokeToken

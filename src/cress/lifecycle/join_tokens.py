@@ -16,19 +16,19 @@ from cress.model.times import DAY
 MOST_TOKENS, FORGOTTEN = 1_000, DAY
 
 
-def take(context: Context, each: AddJoinToken | UseJoinToken | RevokeJoinToken) -> None:
+def take(context: Context, input_: AddJoinToken | UseJoinToken | RevokeJoinToken) -> None:
     """Change a join token. Raises NotAccepted."""
-    match each:
+    match input_:
         case AddJoinToken():
-            _add(context, each.token)
+            _add(context, input_.token)
         case UseJoinToken():
-            _use(context, each)
+            _use(context, input_)
         case RevokeJoinToken():
-            if each.id not in context.tables.join_tokens:
+            if input_.id not in context.tables.join_tokens:
                 raise NotAccepted(
-                    f"there is no join token {each.id}", hint="`cress token list --join` shows the join tokens"
+                    f"there is no join token {input_.id}", hint="`cress token list --join` shows the join tokens"
                 )
-            _remove(context, each.id)
+            _remove(context, input_.id)
 
 
 def uses(tables: Tables) -> Counter[str]:
@@ -38,7 +38,7 @@ def uses(tables: Tables) -> Counter[str]:
 
 def _add(context: Context, token: JoinToken) -> None:
     tokens = context.tables.join_tokens
-    for old in [each.id for each in tokens.values() if each.is_over(context.utc - FORGOTTEN)]:
+    for old in [known.id for known in tokens.values() if known.is_over(context.utc - FORGOTTEN)]:
         _remove(context, old)
     if any(other.name == token.name for other in tokens.values()):
         hint = f"another name, or `cress token revoke --join {token.name}` first"
@@ -48,34 +48,34 @@ def _add(context: Context, token: JoinToken) -> None:
     tokens[token.id] = token
 
 
-def check_use(tables: Tables, each: UseJoinToken, utc: int) -> None:
+def check_use(tables: Tables, input_: UseJoinToken, utc: int) -> None:
     """Raise NotAccepted if a node cannot join by this token now."""
-    token = tables.join_tokens.get(each.id)
+    token = tables.join_tokens.get(input_.id)
     if token is None:
         raise NotAccepted("the join token was revoked", hint="another one: `cress token create NAME --join`")
     if token.is_over(utc):
         raise NotAccepted(f"the join token {token.name} has expired", hint="another one")
-    if not fnmatch.fnmatchcase(each.node, token.nodes):
+    if not fnmatch.fnmatchcase(input_.node, token.nodes):
         raise NotAccepted(
-            f"the join token {token.name} is for nodes {token.nodes}, not for {each.node}",
+            f"the join token {token.name} is for nodes {token.nodes}, not for {input_.node}",
             hint="the name of the node, or another token",
             field="node",
         )
-    known = tables.joined.get((token.id, each.node))
-    if known == each.key:
+    known = tables.joined.get((token.id, input_.node))
+    if known == input_.key:
         return  # a node may ask again: the answer to its first request was lost
     if known is not None:
         raise NotAccepted(
-            f"node {each.node} has joined by the token {token.name} with another key",
-            hint=f"where the center is: `cress tls revoke {each.node}`, then `cress tls issue {each.node}`",
+            f"node {input_.node} has joined by the token {token.name} with another key",
+            hint=f"where the center is: `cress tls revoke {input_.node}`, then `cress tls issue {input_.node}`",
         )
     if uses(tables)[token.id] >= token.uses:
         raise NotAccepted(f"the join token {token.name} is used up: {token.uses} of {token.uses}", hint="another one")
 
 
-def _use(context: Context, each: UseJoinToken) -> None:
-    check_use(context.tables, each, context.utc)
-    context.tables.joined[each.id, each.node] = each.key
+def _use(context: Context, input_: UseJoinToken) -> None:
+    check_use(context.tables, input_, context.utc)
+    context.tables.joined[input_.id, input_.node] = input_.key
 
 
 def _remove(context: Context, id: str) -> None:

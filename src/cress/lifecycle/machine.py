@@ -22,35 +22,26 @@ from cress.lifecycle.effects import Halt, StepResult
 from cress.lifecycle.facts import Configured, Facts, Widened, told_of
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import (
-    ApplyGroups,
     Cancel,
     Configure,
-    Cordon,
     DataFound,
     Declare,
     Drain,
     Hold,
     Input,
-    LoadReported,
-    LocateData,
     NodeDead,
     NodeJoined,
     NodeLeft,
-    Ports,
     Rebalance,
     ReleaseLeases,
     RenewLeases,
     Reported,
-    Reserve,
     Restarted,
     Scale,
     SetGroup,
-    SetLicences,
     SetNode,
-    SetRacks,
     StopMoves,
     Submit,
-    Unreserve,
     Update,
     UseLease,
 )
@@ -73,7 +64,19 @@ from cress.lifecycle.tables.tables import Tables, place
 from cress.lifecycle.tables.timers import DRAIN, MEASURED, MOVES, OF_DEADLINES, REST, TERM
 from cress.model.decisions import Preempt, Start, Stop
 from cress.model.errors import InputError, NotAccepted
-from cress.model.events import ClockSet, GroupsApplied, LicencesSet, ZoneSet
+from cress.model.events import (
+    AdvanceReservationRemoved,
+    AdvanceReserved,
+    ClockSet,
+    DataLocated,
+    GroupsApplied,
+    LicencesSet,
+    LoadSeen,
+    NodeCordoned,
+    PortsSeen,
+    RacksSet,
+    ZoneSet,
+)
 from cress.model.group import DEFAULT_GROUP
 from cress.model.groups.change import changed, with_closing_times, without_times
 from cress.model.groups.tree import leaf_names
@@ -134,11 +137,11 @@ class Machine(Context):
                 self._wall_stepped(utc - now - offset)
             self.general.wall_offset = utc - now
             self.observe(ClockSet(utc))
-        for each in inputs:
+        for input_ in inputs:
             try:
-                out.replies.append((yield from self._take(padded(each, self.core.dimensions))))
-                if isinstance(each, configuration.CHANGING) and self.keeps_revisions:
-                    configuration.note(self, each)
+                out.replies.append((yield from self._take(padded(input_, self.core.dimensions))))
+                if isinstance(input_, configuration.CHANGING) and self.keeps_revisions:
+                    configuration.note(self, input_)
             except InputError as error:
                 out.replies.append(error)
             self._settle()
@@ -199,38 +202,38 @@ class Machine(Context):
         times = (self.core.next_wakeup(), self.terms.next(), self.timers.next())
         return min((time for time in times if time is not None), default=None)
 
-    def _take(self, each: Input) -> Slices[tuple[int, ...] | None]:
-        match each:
+    def _take(self, input_: Input) -> Slices[tuple[int, ...] | None]:
+        match input_:
             case Reported():
-                for report in each.reports:
-                    reported(self, each.node, report)
+                for report in input_.reports:
+                    reported(self, input_.node, report)
             case Submit():
-                return (yield from submits.submit(self, each))
+                return (yield from submits.submit(self, input_))
             case UseLease() | RenewLeases() | ReleaseLeases():
-                leases.take(self, each)
+                leases.take(self, input_)
             case Cancel() | Hold():
-                yield from families.take(self, each)
+                yield from families.take(self, input_)
             case Update():
-                return updates.update(self, each)
+                return updates.update(self, input_)
             case Scale():
-                updates.scale(self, each)
-            case NodeJoined() | NodeLeft() | NodeDead() | Ports() | SetNode():
-                node_membership.take(self, each)
-            case LoadReported() | LocateData() | DataFound() | SetLicences() | SetRacks():
-                node_observations.take(self, each)
-            case Cordon() | Drain():
-                cordons.take(self, each)
-            case ApplyGroups() | SetGroup():
-                self._apply_groups(each if isinstance(each, ApplyGroups) else self.changed_groups(each))
+                updates.scale(self, input_)
+            case NodeJoined() | NodeLeft() | NodeDead() | PortsSeen() | SetNode():
+                node_membership.take(self, input_)
+            case LoadSeen() | DataLocated() | DataFound() | LicencesSet() | RacksSet():
+                node_observations.take(self, input_)
+            case NodeCordoned() | Drain():
+                cordons.take(self, input_)
+            case GroupsApplied() | SetGroup():
+                self._apply_groups(input_ if isinstance(input_, GroupsApplied) else self.changed_groups(input_))
             case Configure():
-                self._set_configuration(each)
-            case Restarted() | Declare() | Rebalance() | StopMoves() | Reserve() | Unreserve():
-                self._steer(each)
+                self._set_configuration(input_)
+            case Restarted() | Declare() | Rebalance() | StopMoves() | AdvanceReserved() | AdvanceReservationRemoved():
+                self._steer(input_)
             case _:
-                access.take(self, each)
+                access.take(self, input_)
         return None
 
-    def _apply_groups(self, applied: ApplyGroups) -> None:
+    def _apply_groups(self, applied: GroupsApplied) -> None:
         self.check_groups(applied)
         kept = leaf_names(applied.groups)
         moves = dict(applied.moves)
@@ -246,50 +249,50 @@ class Machine(Context):
                 self.group_load.add(job.job)
         self.named = self.by_name()
 
-    def changed_groups(self, each: SetGroup) -> ApplyGroups:
+    def changed_groups(self, input_: SetGroup) -> GroupsApplied:
         """Return all groups with the change of one. Raises ``InputError``."""
         core = self.core
         configured = core.groups.configured
-        old = next((group for group in configured if group.name == each.name), None)
-        if old is None and each.name in core.groups.by_name:
-            hint = f"`cress groups apply` a file with a block Name: {each.name} first"
-            raise NotAccepted(f"group {each.name} is not configured, its quota follows the cluster", hint=hint)
+        old = next((group for group in configured if group.name == input_.name), None)
+        if old is None and input_.name in core.groups.by_name:
+            hint = f"`cress groups apply` a file with a block Name: {input_.name} first"
+            raise NotAccepted(f"group {input_.name} is not configured, its quota follows the cluster", hint=hint)
         if old is None:
-            raise InputError(f"there is no group {each.name!r}", hint=one_of(each.name, core.groups.by_name))
-        new = changed(old, each.values, configured, accounting=core.options.accounting, dimensions=core.dimensions)
+            raise InputError(f"there is no group {input_.name!r}", hint=one_of(input_.name, core.groups.by_name))
+        new = changed(old, input_.values, configured, accounting=core.options.accounting, dimensions=core.dimensions)
         groups = tuple(new if group is old else group for group in configured)
-        return ApplyGroups(groups=groups, zone=core.groups.own_zone, by=each.by)
+        return GroupsApplied(groups=groups, zone=core.groups.own_zone, by=input_.by)
 
-    def _set_configuration(self, each: Configure) -> None:
+    def _set_configuration(self, input_: Configure) -> None:
         """Change options, licences and groups, all or nothing."""
         before = self.core
-        self.check_configuration(each)
-        if each.options.accounting != before.options.accounting:
+        self.check_configuration(input_)
+        if input_.options.accounting != before.options.accounting:
             # Quotas are checked as they will be counted. There are no groups and jobs, so this is quick.
-            self.core = configured(before, self.tables, Configured(each.options))
+            self.core = configured(before, self.tables, Configured(input_.options))
             try:
-                self.check_groups(_groups_of(each))
+                self.check_groups(_groups_of(input_))
             finally:
                 self.core = before
-        if each.options != before.options:
-            self._go_on(Configured(each.options))
+        if input_.options != before.options:
+            self._go_on(Configured(input_.options))
         now = without_times(self.core.groups.configured), self.core.groups.own_zone
-        if (without_times(each.groups), each.zone) != now:
-            self._apply_groups(_groups_of(each))
-        if dict(each.licences) != self.core.relations.licences.counts:
-            self.observe(LicencesSet(each.licences))
+        if (without_times(input_.groups), input_.zone) != now:
+            self._apply_groups(_groups_of(input_))
+        if dict(input_.licences) != self.core.relations.licences.counts:
+            self.observe(LicencesSet(input_.licences))
 
-    def check_configuration(self, each: Configure) -> None:
+    def check_configuration(self, input_: Configure) -> None:
         """Raise ``InputError`` if this configuration cannot be applied now."""
-        configuration.check_base(self, each.base)
-        configuration.check_options(self, each.options)
-        self._check_options(each.options)
-        if each.options.accounting == self.core.options.accounting:  # else quotas are checked as they will be counted
-            self.check_groups(_groups_of(each))
+        configuration.check_base(self, input_.base)
+        configuration.check_options(self, input_.options)
+        self._check_options(input_.options)
+        if input_.options.accounting == self.core.options.accounting:  # else quotas are checked as they will be counted
+            self.check_groups(_groups_of(input_))
 
-    def check_groups(self, applied: ApplyGroups) -> None:
+    def check_groups(self, applied: GroupsApplied) -> None:
         """Raise ``InputError`` if these groups cannot be applied now."""
-        admission.check_groups(self.core, GroupsApplied(applied.groups, applied.moves, applied.zone))
+        admission.check_groups(self.core, applied)
         kept = leaf_names(applied.groups)
         moves = dict(applied.moves)
         for family in self.families.values():
@@ -314,15 +317,17 @@ class Machine(Context):
                 )
             there[into, name] = group
 
-    def _steer(self, each: Restarted | Declare | Rebalance | StopMoves | Reserve | Unreserve) -> None:
-        if isinstance(each, Restarted):
-            self._restarted(each)
-        elif isinstance(each, Declare):
-            self._declare(each)
-        elif isinstance(each, Reserve | Unreserve):
-            reserving.take(self, each)
+    def _steer(
+        self, input_: Restarted | Declare | Rebalance | StopMoves | AdvanceReserved | AdvanceReservationRemoved
+    ) -> None:
+        if isinstance(input_, Restarted):
+            self._restarted(input_)
+        elif isinstance(input_, Declare):
+            self._declare(input_)
+        elif isinstance(input_, AdvanceReserved | AdvanceReservationRemoved):
+            reserving.take(self, input_)
         else:
-            rounds.take(self, each)
+            rounds.take(self, input_)
 
     def _restarted(self, restarted: Restarted) -> None:
         before = self.core.options
@@ -372,34 +377,34 @@ class Machine(Context):
         self.more = decisions.more
         out = self.out
         started: list[LiveAttempt] = []
-        for each in decisions.items:
-            if isinstance(each, Start):
-                attempt = place(self.tables, each, self.utc)
+        for decision in decisions.items:
+            if isinstance(decision, Start):
+                attempt = place(self.tables, decision, self.utc)
                 self.link(attempt)
                 if self.leases:
                     leases.begin(self, attempt)
                 started.append(attempt)
-                mark(self, self.jobs[each.job])
-            elif isinstance(each, Preempt | Stop):
-                attempt = self.attempts[each.attempt]
-                mark(self, self.jobs[each.job])
+                mark(self, self.jobs[decision.job])
+            elif isinstance(decision, Preempt | Stop):
+                attempt = self.attempts[decision.attempt]
+                mark(self, self.jobs[decision.job])
                 if attempt.halted == RELEASED:
                     continue
-                moved = attempt.halted == rounds.MOVED and not self.jobs[each.job].ending
-                if isinstance(each, Stop) and each.reservation:
-                    attempt.halted, attempt.grace = "preempted", max(0, each.end - self.now)
-                    attempt.halted_for = end_reasons.left_for(self, each)
-                elif isinstance(each, Stop) and (moved or leases.reclaims(self, each, attempt)):
+                moved = attempt.halted == rounds.MOVED and not self.jobs[decision.job].ending
+                if isinstance(decision, Stop) and decision.reservation:
+                    attempt.halted, attempt.grace = "preempted", max(0, decision.end - self.now)
+                    attempt.halted_for = end_reasons.left_for(self, decision)
+                elif isinstance(decision, Stop) and (moved or leases.reclaims(self, decision, attempt)):
                     pass
-                elif isinstance(each, Stop) and (leader := self.core.jobs[each.job].beside.get(each.task)):
+                elif isinstance(decision, Stop) and (leader := self.core.jobs[decision.job].beside.get(decision.task)):
                     if not attempt.halted:
                         attempt.halted, attempt.halted_for = "moved", end_reasons.moved_with(leader.job)
                 else:
-                    attempt.halted = "cancelled" if self.jobs[each.job].ending else "gang"
-                if isinstance(each, Preempt):
-                    attempt.halted, attempt.grace = "preempted", each.grace
-                    attempt.halted_for = end_reasons.preempted_for(self, each)
-                out.halts.append(Halt(each.attempt, each.job, each.node, attempt.grace))
+                    attempt.halted = "cancelled" if self.jobs[decision.job].ending else "gang"
+                if isinstance(decision, Preempt):
+                    attempt.halted, attempt.grace = "preempted", decision.grace
+                    attempt.halted_for = end_reasons.preempted_for(self, decision)
+                out.halts.append(Halt(decision.attempt, decision.job, decision.node, attempt.grace))
         for number in dict.fromkeys(attempt.job for attempt in started):
             if self.jobs[number].job.gang:
                 ports.gather(self, self.jobs[number])
@@ -448,5 +453,5 @@ class Machine(Context):
         return cls.of(tables, core, stored.now, stored.utc, more=stored.more)
 
 
-def _groups_of(each: Configure) -> ApplyGroups:
-    return ApplyGroups(groups=each.groups, moves=each.moves, zone=each.zone)
+def _groups_of(input_: Configure) -> GroupsApplied:
+    return GroupsApplied(groups=input_.groups, moves=input_.moves, zone=input_.zone)

@@ -86,4 +86,4 @@ def _place(context: Context, job: LiveJob, attempt: LiveAttempt) -> Place:
 def disk_of(node: Node, devices: tuple[Allocated, ...]) -> str:
     """The disks of the node among these devices: their paths, or else their ids."""
     paths = {device.id: device.path for device in node.devices if device.kind == DISK_KIND}
-    return ":".join(paths.get(each.id) or each.id for each in devices if each.kind == DISK_KIND)
+    return ":".join(paths.get(device.id) or device.id for device in devices if device.kind == DISK_KIND)

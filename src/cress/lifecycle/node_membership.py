@@ -6,13 +6,13 @@ from cress.lifecycle.attempts.reports import lost, reported
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.families import databases
-from cress.lifecycle.inputs import NodeDead, NodeJoined, NodeLeft, Ports, SetNode
+from cress.lifecycle.inputs import NodeDead, NodeJoined, NodeLeft, SetNode
 from cress.lifecycle.nodes import cordons, node_observations, ports, settings
 from cress.lifecycle.tables.rows import LiveAttempt, LiveNode
 from cress.lifecycle.tables.timers import DRAIN, MEASURED, REST
 from cress.model.devices import devices_of
 from cress.model.errors import NotAccepted
-from cress.model.events import NodeAdded, NodeChanged, NodeLost
+from cress.model.events import NodeAdded, NodeChanged, NodeLost, PortsSeen
 from cress.model.job import OnPartition
 from cress.model.node import Node
 
@@ -21,7 +21,7 @@ SILENT = "its node was not heard from for longer than a term"
 DEAD = "its node is dead"
 
 
-def take(context: Context, word: NodeJoined | NodeLeft | NodeDead | Ports | SetNode) -> None:
+def take(context: Context, word: NodeJoined | NodeLeft | NodeDead | PortsSeen | SetNode) -> None:
     """Take in an input about a node."""
     match word:
         case NodeJoined():
@@ -30,7 +30,7 @@ def take(context: Context, word: NodeJoined | NodeLeft | NodeDead | Ports | SetN
             left(context, word)
         case NodeDead():
             dead(context, word)
-        case Ports():
+        case PortsSeen():
             ports.seen(context, cordons.node_of(context, word.name), word.ports)
         case SetNode():
             settings.set_node(context, word)
@@ -52,8 +52,8 @@ def joined(context: Context, word: NodeJoined) -> None:
     # A connection of this step that is gone already gets no orders any more: what it was to be told is worked out
     # again.
     out = context.out
-    out.launches = [each for each in out.launches if each.node != name]
-    out.halts = [each for each in out.halts if each.node != name]
+    out.launches = [launch for launch in out.launches if launch.node != name]
+    out.halts = [halt for halt in out.halts if halt.node != name]
     context.terms.joined(name)
     cordons.tell(context, name)
     for report in word.reports:

@@ -57,15 +57,17 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Stored).decode
 _decode_first = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _decode_inputs = msgspec.msgpack.Decoder(tuple[Input | _Reports, ...]).decode
-_REPORTS = {each.__name__: each for each in get_args(Report)}
+_REPORTS = {arg.__name__: arg for arg in get_args(Report)}
 _decode_5 = msgspec.msgpack.Decoder(_Stored5).decode
 
 
 def record_of(now: int, utc: int, inputs: Sequence[Input], facts: Facts) -> Record:
     """Return the record of a step."""
     stored = [
-        _Reports(each.node, [packed_struct(report) for report in each.reports]) if isinstance(each, Reported) else each
-        for each in inputs
+        _Reports(input_.node, [packed_struct(report) for report in input_.reports])
+        if isinstance(input_, Reported)
+        else input_
+        for input_ in inputs
     ]
     return Record((MAJOR, MINOR), now, utc, msgspec.Raw(_encode(stored)), facts)
 
@@ -117,8 +119,8 @@ def _major_of(data: bytes) -> int:
 def inputs_of(record: Record) -> tuple[Input, ...]:
     """Return what came in."""
     return tuple(
-        Reported(node=each.node, reports=tuple(unpacked_struct(_REPORTS, report) for report in each.reports))
-        if isinstance(each, _Reports)
-        else each
-        for each in _decode_inputs(record.inputs)
+        Reported(node=input_.node, reports=tuple(unpacked_struct(_REPORTS, report) for report in input_.reports))
+        if isinstance(input_, _Reports)
+        else input_
+        for input_ in _decode_inputs(record.inputs)
     )

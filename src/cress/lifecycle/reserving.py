@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from cress.core.advance.choice import FoundNodes, find, no_reservation
 from cress.lifecycle.context import Context
-from cress.lifecycle.inputs import Reserve, Unreserve
 from cress.model.advance import AdvanceReservation
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import AdvanceReservationRemoved, AdvanceReserved
@@ -13,9 +12,9 @@ from cress.model.events import AdvanceReservationRemoved, AdvanceReserved
 MOST = 1_000
 
 
-def take(context: Context, word: Reserve | Unreserve) -> None:
+def take(context: Context, word: AdvanceReserved | AdvanceReservationRemoved) -> None:
     """Make or remove a reservation."""
-    if isinstance(word, Unreserve):
+    if isinstance(word, AdvanceReservationRemoved):
         if word.name not in context.core.advance_reservations.by_name:
             raise no_reservation(context.core, word.name)
         context.observe(AdvanceReservationRemoved(word.name))

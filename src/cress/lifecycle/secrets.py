@@ -15,20 +15,20 @@ from cress.model.secrets import MOST_SECRETS, Owner, Secret, secret_id
 SecretInput: TypeAlias = SetSecret | DeleteSecret | RekeySecret
 
 
-def take(context: Context, each: SecretInput) -> None:
+def take(context: Context, input_: SecretInput) -> None:
     """Set, delete or encrypt a secret anew. Raises InputError."""
     secrets = context.tables.secrets
-    match each:
+    match input_:
         case SetSecret():
-            _set(context, each.secret)
+            _set(context, input_.secret)
         case DeleteSecret():
-            if secrets.pop(secret_id(Owner(each.owner, each.is_group), each.name), None) is None:
-                raise NotAccepted(f"there is no secret {each.name}", hint="`cress secret list` shows the secrets")
+            if secrets.pop(secret_id(Owner(input_.owner, input_.is_group), input_.name), None) is None:
+                raise NotAccepted(f"there is no secret {input_.name}", hint="`cress secret list` shows the secrets")
         case RekeySecret():
-            secret = secrets.get(secret_id(Owner(each.owner, each.is_group), each.name))
+            secret = secrets.get(secret_id(Owner(input_.owner, input_.is_group), input_.name))
             # One that was set meanwhile has another value.
-            if secret is not None and secret.sealed == each.before:
-                secrets[secret.id] = msgspec.structs.replace(secret, key=each.key, sealed=each.sealed)
+            if secret is not None and secret.sealed == input_.before:
+                secrets[secret.id] = msgspec.structs.replace(secret, key=input_.key, sealed=input_.sealed)
 
 
 def _set(context: Context, secret: Secret) -> None:
@@ -38,7 +38,7 @@ def _set(context: Context, secret: Secret) -> None:
     old = secrets.get(secret.id)
     if old is not None:
         secret = msgspec.structs.replace(secret, created=old.created)
-    elif sum(each.of == secret.of for each in secrets.values()) >= MOST_SECRETS:
+    elif sum(known.of == secret.of for known in secrets.values()) >= MOST_SECRETS:
         raise NotAccepted(f"{secret.of} has {MOST_SECRETS} secrets, the most allowed", hint="delete some")
     secrets[secret.id] = secret
 

@@ -103,16 +103,16 @@ def plain(address: Address) -> Address:
 
 def protection(address: Address) -> str:
     """Return why nobody may connect to this address unless a rule names it, as a noun; empty: it is not protected."""
-    for each in (address, *_embedded(address)):
-        if each.is_loopback:
+    for place in (address, *_embedded(address)):
+        if place.is_loopback:
             return "a loopback address"
-        if each.is_link_local:
+        if place.is_link_local:
             return "a link-local address"
-        if each.is_unspecified or each in _THIS_NETWORK:
+        if place.is_unspecified or place in _THIS_NETWORK:
             return "an address of this node"
-        if each.is_multicast:
+        if place.is_multicast:
             return "a multicast address"
-        if each in _METADATA:
+        if place in _METADATA:
             return "a metadata service"
     return ""
 
@@ -126,7 +126,7 @@ def _embedded(address: Address) -> list[Address]:
     # IPv4-compatible addresses (RFC 4291 §2.5.5.1) and those of NAT64 (RFC 6052) end with the IPv4 address.
     if address in _NAT64 or (int(address) >> 32 == 0 and int(address) > 1):
         found.append(last)
-    return [each for each in found if each is not None]
+    return [embedded for embedded in found if embedded is not None]
 
 
 def _split(text: str) -> tuple[str, int]:

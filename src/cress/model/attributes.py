@@ -62,17 +62,17 @@ def members_of(text: str) -> frozenset[str] | None:
     """Return the members of a set such as ``{avx2,ssd}``, without capitals; ``None`` for any other text."""
     if not (text.startswith("{") and text.endswith("}")):
         return None
-    return frozenset(each.strip().casefold() for each in text[1:-1].split(",") if each.strip())
+    return frozenset(member.strip().casefold() for member in text[1:-1].split(",") if member.strip())
 
 
 def _set_of(name: str, text: str) -> str:
     """Return the text of a set with each member once, in order. Raises InputError."""
-    members = [each.strip() for each in text[1:-1].split(",")] if text.endswith("}") else [""]
+    members = [member.strip() for member in text[1:-1].split(",")] if text.endswith("}") else [""]
     if members == [""] and text.endswith("}"):
         return "{}"
-    if not all(members) or any(char in each for each in members for char in "{}"):
+    if not all(members) or any(char in member for member in members for char in "{}"):
         raise InputError(f"the value of {name} is not a set: {text}", hint="members with commas between: {avx2,ssd}")
-    return "{" + ",".join(sorted({each.casefold(): each for each in members}.values(), key=str.casefold)) + "}"
+    return "{" + ",".join(sorted({member.casefold(): member for member in members}.values(), key=str.casefold)) + "}"
 
 
 def parse_labels(texts: Iterable[str]) -> dict[str, Value]:

@@ -178,4 +178,4 @@ class Decisions(msgspec.Struct):
     @property
     def orders(self) -> list[Order]:
         """Those that the shell carries out or tells people; the others only change the ledger."""
-        return [each for each in self.items if isinstance(each, Order)]
+        return [decision for decision in self.items if isinstance(decision, Order)]

@@ -74,7 +74,7 @@ def read_devices(
         last = "devices" if reader.has("devices") else "disks"
         errors.append(InputError(what, hint=f"at most {MOST_DEVICES}", field=last))
     if errors:
-        placed = [each.at(file=file, line=line_of(each.field)) for each in errors]
+        placed = [error.at(file=file, line=line_of(error.field)) for error in errors]
         raise placed[0] if len(placed) == 1 else InputErrors(placed)
     return DeviceFile(tuple(reading.devices), data, tuple(reading.told))
 
@@ -116,17 +116,17 @@ class _Reading:
                 ids = [f"{name or 'disk'}{len(self.devices) * (not name) + i}" for i in range(count)]
             else:
                 ids = [name or (_id_of(path) if path else f"disk{len(self.devices)}")]
-            for each in ids:
-                self._add(reader, "name", Device(kind=DISK_KIND, id=each, path=path, bandwidth=bandwidth))
+            for device_id in ids:
+                self._add(reader, "name", Device(kind=DISK_KIND, id=device_id, path=path, bandwidth=bandwidth))
         _raise(reader.errors)
 
     # --- other devices ---------------------------------------------------------------------------------------------
 
     def kinds(self, value: object) -> None:
         errors: list[InputError] = []
-        for kind, each in mapping_of(value, _KINDS).items():
+        for kind, listed in mapping_of(value, _KINDS).items():
             try:
-                self._kind(str(kind), each)
+                self._kind(str(kind), listed)
             except InputError as error:
                 errors += [below(one, str(kind)) for one in mistakes(error)]
         _raise(errors)
@@ -136,7 +136,7 @@ class _Reading:
         self.told.append(kind)
         if isinstance(value, (list, tuple)):
             models: list[str] = []
-            _each(value, lambda position, each: self._device(kind, position, each, models))
+            _each(value, lambda position, device: self._device(kind, position, device, models))
             return
         if not isinstance(value, Mapping):
             value = {"count": value}
@@ -190,9 +190,9 @@ class _Reading:
 
 def _each(values: list[object] | tuple[object, ...], read: Callable[[int, object], None]) -> None:
     errors: list[InputError] = []
-    for position, each in enumerate(values):
+    for position, value in enumerate(values):
         try:
-            read(position, each)
+            read(position, value)
         except InputError as error:
             errors += [below(one, f"[{position}]") for one in mistakes(error)]
     _raise(errors)
@@ -254,7 +254,7 @@ def _data(value: object) -> tuple[str, ...]:
     if len(values) > MOST_DATA:
         raise InputError(f"{len(values)} paths are too many", hint=f"at most {MOST_DATA}; /data/* stands for many")
     found: list[str] = []
-    _each(values, lambda _, each: found.append(path_of_data(each)))
+    _each(values, lambda _, path: found.append(path_of_data(path)))
     return tuple(dict.fromkeys(found))
 
 

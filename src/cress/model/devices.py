@@ -53,7 +53,7 @@ def capacity_with(capacity: ResourceVector, devices: Sequence[Device], dimension
     amounts = dict(zip(dimensions.names, capacity, strict=True))
     for name, amount in amounts_of(devices).items():
         if amounts[name] not in (0, amount):
-            given, known = (format_amount(each, dimensions.measure(name)) for each in (amounts[name], amount))
+            given, known = (format_amount(value, dimensions.measure(name)) for value in (amounts[name], amount))
             raise InputError(
                 f"{name} is {given}, but its devices have {known}", hint=f"{known}, or nothing", field=name
             )
@@ -114,7 +114,9 @@ def written(devices: Iterable[Allocated]) -> tuple[str, ...]:
     """Format devices for the record of an attempt: ``gpu:0``, a part as ``gpu:0:460``, a shared disk as
     ``disk:sda:0``.
     """
-    return tuple(f"{each.kind}:{each.id}" + (f":{each.amount}" if each.amount != WHOLE else "") for each in devices)
+    return tuple(
+        f"{device.kind}:{device.id}" + (f":{device.amount}" if device.amount != WHOLE else "") for device in devices
+    )
 
 
 def read_back(text: str) -> Allocated:

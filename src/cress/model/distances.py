@@ -41,4 +41,4 @@ def parse_distances(value: object) -> tuple[Distance, ...]:
 def _mapping(value: object, field: str) -> dict[str, object]:
     if not isinstance(value, Mapping):
         raise InputError("is not a mapping", hint=_HINT, field=field)
-    return {str(key): each for key, each in value.items()}
+    return {str(key): distance for key, distance in value.items()}

@@ -1,4 +1,8 @@
-"""Events: what reaches the core. A log of them replays to the same decisions."""
+"""Events: what reaches the core. A log of them replays to the same decisions.
+
+Some are inputs of the machine as well (``lifecycle.inputs``). These have the tags under which older releases stored
+those inputs; as facts, events are stored under their names.
+"""
 
 from __future__ import annotations
 
@@ -135,10 +139,11 @@ class NodeLost(msgspec.Struct, frozen=True, tag=True):
     name: str
 
 
-class NodeCordoned(msgspec.Struct, frozen=True, tag=True):
+class NodeCordoned(msgspec.Struct, frozen=True, tag="Cordon", omit_defaults=True):
     """A node takes no new tasks, or takes them again; tasks that run there go on.
 
-    ``away``: only because its executor is away, for a term at most. What is claimed there is kept for that time.
+    As an input it is the word of an operator. ``away`` is for the scheduler: the node takes none only because its
+    executor is away, for a term at most. What is claimed there is kept for that time.
     """
 
     name: str
@@ -156,14 +161,14 @@ class NodeChanged(msgspec.Struct, frozen=True, tag=True):
     node: Node
 
 
-class PortsSeen(msgspec.Struct, frozen=True, tag=True):
+class PortsSeen(msgspec.Struct, frozen=True, tag="Ports", omit_defaults=True):
     """All ports of a node that somebody listens on who is not a task of the cluster there; replaces what was seen."""
 
     name: str
     ports: tuple[int, ...]
 
 
-class RacksSet(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+class RacksSet(msgspec.Struct, frozen=True, tag="SetRacks", omit_defaults=True):
     """The whole list of pairs of racks that are neighbours, and of distances; the order within a pair means nothing.
 
     A distance is an attribute of nodes, two of its values, and a number above 0.
@@ -173,14 +178,14 @@ class RacksSet(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     distances: tuple[Distance, ...] = ()
 
 
-class LoadSeen(msgspec.Struct, frozen=True, tag=True):
+class LoadSeen(msgspec.Struct, frozen=True, tag="LoadReported", omit_defaults=True):
     """The measured load of a node is another one than was thought; ``None``: nobody measures it any more."""
 
     name: str
     load: Load | None
 
 
-class DataLocated(msgspec.Struct, frozen=True, tag=True):
+class DataLocated(msgspec.Struct, frozen=True, tag="LocateData", omit_defaults=True):
     """The location of data named by clauses: hosts (name or address), and the share of the data that each has, in
     thousandths.
 
@@ -192,33 +197,41 @@ class DataLocated(msgspec.Struct, frozen=True, tag=True):
     problem: str = ""
 
 
-class LicencesSet(msgspec.Struct, frozen=True, tag=True):
+class LicencesSet(msgspec.Struct, frozen=True, tag="SetLicences", omit_defaults=True):
     """The whole list of licences of the cluster, and how many there are of each."""
 
     counts: tuple[tuple[str, int], ...]
 
 
-class GroupsApplied(msgspec.Struct, frozen=True, tag=True):
+class GroupsApplied(msgspec.Struct, frozen=True, tag="ApplyGroups", omit_defaults=True):
     """The whole list of groups from now on. ``moves`` says where the live jobs of a removed group go.
 
-    ``zone`` is the name of the time zone of their timetables; empty: that of the cluster.
+    ``zone`` is the name of the time zone of their timetables; empty: that of the cluster. ``by`` is the user, empty for
+    a file of the center; it is not kept in facts.
     """
 
     groups: tuple[Group, ...]
     moves: tuple[tuple[str, str], ...] = ()
     zone: str = ""
+    by: str = ""
 
 
-class AdvanceReserved(msgspec.Struct, frozen=True, tag=True):
-    """An advance reservation is made, or replaces the one of its name; its nodes have been chosen."""
+class AdvanceReserved(msgspec.Struct, frozen=True, tag="Reserve", omit_defaults=True):
+    """An advance reservation is made, or replaces the one of its name.
+
+    The machine chooses its nodes if it names none; the scheduler is told of chosen ones. ``replace`` is for the
+    machine, which refuses a reservation whose name is taken without it, or free with it.
+    """
 
     reservation: AdvanceReservation
+    replace: bool = False
 
 
-class AdvanceReservationRemoved(msgspec.Struct, frozen=True, tag=True):
-    """An advance reservation is not kept any more; what runs in it goes on."""
+class AdvanceReservationRemoved(msgspec.Struct, frozen=True, tag="Unreserve", omit_defaults=True):
+    """An advance reservation is not kept any more; what runs in it goes on. ``by`` is the user, not kept in facts."""
 
     name: str
+    by: str = ""
 
 
 class ZoneSet(msgspec.Struct, frozen=True, tag=True):

@@ -140,4 +140,4 @@ def _meaning(word: str) -> str:
 
 
 def _plain(word: str) -> str:
-    return "".join(each for each in word[:40].lower() if each not in "_-./")
+    return "".join(character for character in word[:40].lower() if character not in "_-./")

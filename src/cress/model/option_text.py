@@ -28,7 +28,7 @@ from cress.model.units import (
     parse_share,
 )
 
-_FIELDS: dict[str, Field[Any]] = {each.name: each for each in dataclasses.fields(Options)}
+_FIELDS: dict[str, Field[Any]] = {field.name: field for field in dataclasses.fields(Options)}
 _BY_PLAIN: dict[str, str] = {name.replace("_", ""): name for name in _FIELDS}
 
 
@@ -49,7 +49,7 @@ def find_option(key: str) -> str | None:
 
 def group_options() -> tuple[str, ...]:
     """The names of the options that a group may have a value of its own for."""
-    return tuple(name for name, each in _FIELDS.items() if each.metadata["per_group"])
+    return tuple(name for name, field in _FIELDS.items() if field.metadata["per_group"])
 
 
 def parse_option(key: str, text: str) -> tuple[str, Any]:
@@ -121,7 +121,7 @@ def not_per_group(name: str) -> InputError:
     """The mistake of giving a group a value for an option of the whole cluster."""
     return InputError(
         f"{name} holds for the whole cluster, no group has a value of its own",
-        hint="per group: " + ", ".join(camel_case(each) for each in group_options()),
+        hint="per group: " + ", ".join(camel_case(option) for option in group_options()),
         field=camel_case(name),
     )
 
@@ -129,11 +129,13 @@ def not_per_group(name: str) -> InputError:
 def options_table() -> str:
     """The options as a Markdown table, for the docs."""
     rows = ["| option | default | allowed | per group | meaning | source |", "|---|---|---|---|---|---|"]
-    for name, each in _FIELDS.items():
-        about = each.metadata
-        default = format_option(name, each.default) or "–"
+    for name, field in _FIELDS.items():
+        about = field.metadata
+        default = format_option(name, field.default) or "–"
         own = f"`{camel_case(name)}`" if about["per_group"] else ""
-        rows.append(f"| `{name}` | {_cell(default)} | {_allowed(each)} | {own} | {about['text']} | {about['source']} |")
+        rows.append(
+            f"| `{name}` | {_cell(default)} | {_allowed(field)} | {own} | {about['text']} | {about['source']} |"
+        )
     return "\n".join(rows) + "\n"
 
 
@@ -141,27 +143,27 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _kind(each: Field[Any]) -> str:
-    about = each.metadata
+def _kind(option: Field[Any]) -> str:
+    about = option.metadata
     if about["form"]:
         return str(about["form"])
     if about["unit"] == "µs":
         return "duration"
     if about["unit"] == "bytes":
         return "size"
-    if isinstance(each.default, bool):
-        raise TypeError(f"no way to write the option {each.name}")
-    if isinstance(each.default, int):
+    if isinstance(option.default, bool):
+        raise TypeError(f"no way to write the option {option.name}")
+    if isinstance(option.default, int):
         return "count"
-    if isinstance(each.default, float):
+    if isinstance(option.default, float):
         return "number"
-    if isinstance(each.default, tuple):
-        return "weights" if "float" in str(each.type) else "words"
+    if isinstance(option.default, tuple):
+        return "weights" if "float" in str(option.type) else "words"
     return "word"
 
 
-def _value(each: Field[Any], text: str) -> Any:
-    kind, choices = _kind(each), each.metadata["choices"]
+def _value(option: Field[Any], text: str) -> Any:
+    kind, choices = _kind(option), option.metadata["choices"]
     if kind == "schedule":
         return _schedule(text)
     if kind == "duration":
@@ -223,11 +225,11 @@ def _weight(word: str) -> tuple[str, float]:
     return name.strip().lower(), float(parse_share(text))
 
 
-def _allowed(each: Field[Any]) -> str:
-    about = each.metadata
+def _allowed(option: Field[Any]) -> str:
+    about = option.metadata
     if about["choices"]:
         return ", ".join(f"`{choice}`" for choice in about["choices"])
-    kind = _kind(each)
+    kind = _kind(option)
     if kind == "schedule":
         words = ", ".join(f"`{word}`" for word in (OFF, *REBALANCE_WORDS))
         return f"{words}, duration ≥ {format_duration(EVERY_LEAST)}, cron expression"

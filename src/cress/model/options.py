@@ -425,8 +425,8 @@ class Options:
     )
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            _check(each.name, getattr(self, each.name), each.metadata)
+        for option in fields(self):
+            _check(option.name, getattr(self, option.name), option.metadata)
         if self.cooling_above_quota < self.cooling:
             raise InputError(
                 (
@@ -454,7 +454,7 @@ class Options:
 
 def check_option(name: str, value: Any) -> None:
     """Raise InputError unless ``value`` is allowed for the option ``name``, whatever the others are."""
-    about = next(each.metadata for each in fields(Options) if each.name == name)
+    about = next(option.metadata for option in fields(Options) if option.name == name)
     _check(name, value, about)
 
 
@@ -466,9 +466,9 @@ def _check(name: str, value: Any, about: Any) -> None:
         raise InputError(f"{value!r} is not {kind}", hint=f"such as {default!r}", field=name)
     choices = about["choices"]
     if choices:
-        for each in value if isinstance(value, tuple) else (value,):
-            if each not in choices:
-                raise InputError(f"{each!r} is not known", hint="one of " + ", ".join(choices), field=name)
+        for entry in value if isinstance(value, tuple) else (value,):
+            if entry not in choices:
+                raise InputError(f"{entry!r} is not known", hint="one of " + ", ".join(choices), field=name)
         return
     if isinstance(value, (int, float)):
         if about["least"] is not None and value < about["least"]:

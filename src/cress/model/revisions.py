@@ -40,9 +40,9 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
 def changed_options(options: Options) -> dict[str, str]:
     """Return the options that differ from their defaults, as texts."""
     return {
-        each.name: format_option(each.name, getattr(options, each.name))
-        for each in dataclasses.fields(Options)
-        if getattr(options, each.name) != each.default
+        field.name: format_option(field.name, getattr(options, field.name))
+        for field in dataclasses.fields(Options)
+        if getattr(options, field.name) != field.default
     }
 
 

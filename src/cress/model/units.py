@@ -96,9 +96,9 @@ def closest(word: str, known: Iterable[str]) -> str:
     known = list(known)
     if len(known) > MOST_COMPARED:
         first = (word[:1].lower(), word[:1].upper())
-        alike = (each for each in known if each.startswith(first) and abs(len(each) - len(word)) <= 2)
+        alike = (name for name in known if name.startswith(first) and abs(len(name) - len(word)) <= 2)
         known = list(islice(alike, MOST_COMPARED))
-    plain = {_plain(each): each for each in known if len(each) <= MAX_WORD}
+    plain = {_plain(name): name for name in known if len(name) <= MAX_WORD}
     found = difflib.get_close_matches(wanted, plain, n=1, cutoff=0.6)
     return plain[found[0]] if found else ""
 
@@ -316,7 +316,7 @@ def _power(base: int, exponent: int) -> int:
 
 def _unknown_unit(text: str, unit: str, measure: Measure, factors: Mapping[str, int]) -> InputError:
     if measure is Measure.MILLI:
-        near = "m" if unit == "M" else closest(unit, (each for each in factors if each))
+        near = "m" if unit == "M" else closest(unit, (factor for factor in factors if factor))
     else:
         # Nobody means another size by 8Gbit of memory; whatever follows the letter is what is wrong.
         near = unit[0].upper() if unit[0].upper() in _PREFIXES else ""

@@ -95,7 +95,7 @@ def _from_text(source: str, dimensions: Dimensions) -> ResourceVector:
             if named:
                 raise InputError(f"{part.strip()!r} follows a part with a name", hint="parts with names come last")
             if position >= len(POSITIONS):
-                custom = ", ".join(f"{each}=…" for each in dimensions.custom)
+                custom = ", ".join(f"{dimension}=…" for dimension in dimensions.custom)
                 raise InputError(
                     f"{part.strip()!r} is one part too many",
                     hint=f"{EXAMPLE}; other dimensions by name: {custom or 'none is declared'}",
@@ -113,7 +113,7 @@ def _from_text(source: str, dimensions: Dimensions) -> ResourceVector:
 def _put(amounts: dict[str, int], name: str, values: Sequence[str], dimensions: Dimensions) -> None:
     """Add the dimension ``name``, or the up to four of the disk, to ``amounts``."""
     if name not in POSITIONS and name not in dimensions.index:
-        known = (*POSITIONS, *(each for each in dimensions.names if each not in POSITIONS))
+        known = (*POSITIONS, *(dimension for dimension in dimensions.names if dimension not in POSITIONS))
         raise InputError(f"unknown dimension {name!r}", hint=_meant(name, known))
     names = DISK_DIMENSIONS[: max(2, len(values))] if name == DISK else (name,)
     if len(values) > len(DISK_DIMENSIONS):
@@ -121,14 +121,14 @@ def _put(amounts: dict[str, int], name: str, values: Sequence[str], dimensions: 
             f"{len(values)} amounts for the disk are too many",
             hint="bytes/s read:bytes/s write:operations/s read:operations/s write",
         )
-    for each, value in zip(names, (values[0], values[0]) if len(names) > len(values) else values, strict=True):
-        if each in amounts:
+    for dimension, value in zip(names, (values[0], values[0]) if len(names) > len(values) else values, strict=True):
+        if dimension in amounts:
             raise InputError(
-                f"{each} is given twice", hint="each dimension once; disk stands for disk_read and the rest"
+                f"{dimension} is given twice", hint="each dimension once; disk stands for disk_read and the rest"
             )
         if not value.strip():
             raise InputError("an amount is missing", hint="0 for none")
-        amounts[each] = parse_dimension(value, each, dimensions)
+        amounts[dimension] = parse_dimension(value, dimension, dimensions)
 
 
 def _meant(name: str, known: Sequence[str]) -> str:
@@ -156,7 +156,7 @@ def _texts(value: object) -> list[str]:
         if not value or len(value) > len(DISK_DIMENSIONS):
             what = f"a list of {len(value):,} amounts" if value else "the list is empty"
             raise InputError(what, hint="one to four amounts")
-        return [_text(each) for each in value]
+        return [_text(amount) for amount in value]
     return [_text(value)]
 
 

@@ -40,6 +40,6 @@ def _near(name: str) -> str | None:
     """The zone that was probably meant: the same name in other letters, one with this city, or a name much like it."""
     names = _names()
     plain = name.strip().lower().replace(" ", "_")
-    same = {each.lower(): each for each in names}
-    cities = {each.rpartition("/")[2].lower(): each for each in names if "/" in each and not each.startswith("Etc/")}
+    same = {zone.lower(): zone for zone in names}
+    cities = {zone.rpartition("/")[2].lower(): zone for zone in names if "/" in zone and not zone.startswith("Etc/")}
     return same.get(plain) or cities.get(plain.rpartition("/")[2]) or closest(name, names)

@@ -1,4 +1,4 @@
-"""Output of tasks in parts that name their task and stream: ``GET /v1/jobs/{id}/logs?framed=true``.
+"""Output of tasks in frames that name their task and stream: ``GET /v1/jobs/{id}/logs?framed=true``.
 
 A frame is a head of 36 bytes, big-endian: attempt, offset, gone, kept (8 bytes each), size (4); then ``size`` bytes.
 Readers who break off go on behind what they have; those without frames (``curl``) get the same bytes, and a line for
@@ -16,7 +16,7 @@ import msgspec
 _HEAD = struct.Struct("!QQQQI")
 
 
-class Part(msgspec.Struct, frozen=True):
+class LogFrame(msgspec.Struct, frozen=True):
     """A part of a log of an ``attempt``: from byte ``offset`` on ``gone`` bytes are not kept, behind them comes
     ``data``.
 
@@ -48,51 +48,51 @@ class Piece(bytes):
         return piece
 
 
-def frame(part: Part) -> bytes:
-    """A part as it travels."""
-    return _HEAD.pack(part.attempt, part.offset, part.gone, part.kept, len(part.data)) + part.data
+def encode_frame(frame: LogFrame) -> bytes:
+    """Return a frame as bytes."""
+    return _HEAD.pack(frame.attempt, frame.offset, frame.gone, frame.kept, len(frame.data)) + frame.data
 
 
-class Parts:
-    """Takes frames apart, whatever pieces they come in."""
+class LogFrames:
+    """Decodes frames, whatever pieces they come in."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Part]:
-        """The parts that are whole by now."""
+    def feed(self, data: bytes) -> Iterator[LogFrame]:
+        """Yield the frames that are whole by now."""
         self._data += data
         while len(self._data) >= _HEAD.size:
             attempt, offset, gone, kept, size = _HEAD.unpack_from(self._data)
             end = _HEAD.size + size
             if len(self._data) < end:
                 return
-            part = Part(attempt, offset, bytes(self._data[_HEAD.size : end]), gone, kept)
+            frame = LogFrame(attempt, offset, bytes(self._data[_HEAD.size : end]), gone, kept)
             del self._data[:end]
-            yield part
+            yield frame
 
 
 class Shown:
-    """Makes of parts what people read: what is gone becomes a line of its own."""
+    """Makes of frames what people read: what is gone becomes a line of its own."""
 
     def __init__(self) -> None:
         self._in_line = False
 
-    def show(self, part: Part) -> Iterator[Piece]:
-        """Return the text to show for the next part."""
-        if part.gone:
-            line = b"\n" * self._in_line + gone_line(part)
+    def show(self, frame: LogFrame) -> Iterator[Piece]:
+        """Return the text to show for the next frame."""
+        if frame.gone:
+            line = b"\n" * self._in_line + gone_line(frame)
             self._in_line = False
-            yield Piece(line, part.attempt, part.offset + part.gone)
-        if part.data:
-            self._in_line = not part.data.endswith(b"\n")
-            yield Piece(part.data, part.attempt, part.end)
+            yield Piece(line, frame.attempt, frame.offset + frame.gone)
+        if frame.data:
+            self._in_line = not frame.data.endswith(b"\n")
+            yield Piece(frame.data, frame.attempt, frame.end)
 
 
-def gone_line(part: Part) -> bytes:
+def gone_line(frame: LogFrame) -> bytes:
     """A line in the place of what a log has not kept."""
-    what = f"{_size(part.gone)} from here on are" if part.offset else f"the first {_size(part.gone)} are"
-    return f"[{what} gone: the log keeps its last {_size(part.kept)}]\n".encode()
+    what = f"{_size(frame.gone)} from here on are" if frame.offset else f"the first {_size(frame.gone)} are"
+    return f"[{what} gone: the log keeps its last {_size(frame.kept)}]\n".encode()
 
 
 def _size(amount: int) -> str:
@@ -100,5 +100,5 @@ def _size(amount: int) -> str:
     if amount < 1024:
         return f"{amount} bytes"
     units = "KMGT"
-    step = next((each for each in range(4) if amount < 1000 * 1024 ** (each + 1)), 3)
+    step = next((i for i in range(4) if amount < 1000 * 1024 ** (i + 1)), 3)
     return f"{amount / 1024 ** (step + 1):.3g}{units[step]}"

@@ -38,7 +38,7 @@ class Signature(NamedTuple):
 def parse(text: str) -> Signature:
     """Return the signature in the header ``Authorization``. Raises ProofError."""
     scheme, _, rest = text.partition(" ")
-    fields = dict(each.partition("=")[::2] for each in rest.split(", "))
+    fields = dict(word.partition("=")[::2] for word in rest.split(", "))
     if scheme != SCHEME or tuple(fields) != _FIELDS:
         raise ProofError(f"the signature is not '{SCHEME} session=…, number=…, body=…, mac=…'")
     session, number = fields["session"], fields["number"]

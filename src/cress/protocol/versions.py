@@ -154,7 +154,7 @@ class _MessageReader(Generic[_M]):
     def __init__(self, union: Any) -> None:
         self.type = union
         self.decode: Callable[[bytes], _M] = msgspec.msgpack.Decoder(union).decode
-        self.kinds = {each.__name__ for each in union.__args__}
+        self.kinds = {message.__name__ for message in union.__args__}
 
 
 _FROM_AGENT: _MessageReader[FromAgent] = _MessageReader(FromAgent)
@@ -163,10 +163,10 @@ _FROM_SUPERVISOR: _MessageReader[FromSupervisor] = _MessageReader(FromSupervisor
 _TO_SUPERVISOR: _MessageReader[ToSupervisor] = _MessageReader(ToSupervisor)
 
 
-class _Kind(msgspec.Struct):
+class _TypedMessage(msgspec.Struct):
     type: str = ""
 
 
 def _kind(data: bytes) -> str:
     """Return the type that a message says it has."""
-    return msgspec.msgpack.decode(data, type=_Kind).type
+    return msgspec.msgpack.decode(data, type=_TypedMessage).type

@@ -9,9 +9,9 @@ from typing import Any
 from cress.core.advance.choice import Conflict
 from cress.core.advance.given import reservation_of
 from cress.formats.yaml_text import LinedMapping, line_of
-from cress.lifecycle.inputs import Reserve
 from cress.model.advancetext import ReservationText, split_names
 from cress.model.errors import InputError, InputErrors
+from cress.model.events import AdvanceReserved
 from cress.model.units import DURATION_LIMIT, format_duration, parse_duration
 from cress.simulator.clusterbuilder import Builder
 from cress.simulator.workload import UNDATED_START, SimulatedCluster, WrittenReservation
@@ -50,15 +50,17 @@ def read_reservations(builder: Builder, document: Any) -> None:
         builder.reservations.append(WrittenReservation(text, builder.file, line))
 
 
-def reserve_all(cluster: SimulatedCluster, utc: int, zone: tzinfo) -> list[Reserve]:
+def reserve_all(cluster: SimulatedCluster, utc: int, zone: tzinfo) -> list[AdvanceReserved]:
     """Return the words that make the reservations of a trace which begins at ``utc`` (µs since the epoch); raises
     ``InputError`` with file and line.
     """
     names = [node.name for node in cluster.nodes]
-    words: list[Reserve] = []
+    words: list[AdvanceReserved] = []
     for written in cluster.reservations:
         try:
-            words.append(Reserve(reservation=reservation_of(written.text, names, cluster.dimensions, utc, zone)))
+            words.append(
+                AdvanceReserved(reservation=reservation_of(written.text, names, cluster.dimensions, utc, zone))
+            )
         except InputError as error:
             raise _placed(error, written, utc) from None
     return words
@@ -112,7 +114,7 @@ def _entry(entry: Any, known: set[str]) -> ReservationText:
         value = entry[key]
         if key == "nodes":
             listed = value if isinstance(value, list) else split_names(plain_text(value))
-            fields[field] = tuple(plain_text(each) for each in listed)
+            fields[field] = tuple(plain_text(name) for name in listed)
         elif key == "count":
             if not isinstance(value, int) or isinstance(value, bool):
                 raise InputError(f"{plain_text(value)!r} is not a number", hint="4", field="count")

@@ -138,8 +138,8 @@ def _devices(builder: Builder, entry: Any) -> tuple[tuple[Device, ...], tuple[st
     try:
         found = devicefile.read_devices(given, line_of=lines, dimensions=builder.dimensions, located=False)
     except InputError as error:
-        for each in mistakes(error):
-            builder.wrong(each)
+        for mistake in mistakes(error):
+            builder.wrong(mistake)
         return (), ()
     for i, path in enumerate(found.data):
         if "*" in path:
@@ -181,7 +181,7 @@ def _choice(builder: Builder, entry: Any) -> dict[str, Any]:
     """Return what a node accepts and repels."""
     given = entry.get("repels") or []
     names = given if isinstance(given, list) else plain_text(given).split(",")
-    accepts, repels = plain_text(entry.get("accepts")), tuple(sorted(plain_text(each).strip() for each in names))
+    accepts, repels = plain_text(entry.get("accepts")), tuple(sorted(plain_text(name).strip() for name in names))
     try:
         check_choice(accepts, repels)
     except InputError as error:
@@ -225,9 +225,9 @@ def _distances(builder: Builder, document: Any) -> None:
     try:
         builder.distances = parse_distances(given)
     except InputError as error:
-        for each in mistakes(error):
-            field = f"distances.{each.field}" if each.field else "distances"
-            builder.wrong(InputError(each.what, hint=each.hint, line=line_of(document, "distances"), field=field))
+        for mistake in mistakes(error):
+            field = f"distances.{mistake.field}" if mistake.field else "distances"
+            builder.wrong(InputError(mistake.what, hint=mistake.hint, line=line_of(document, "distances"), field=field))
 
 
 def _licences(builder: Builder, document: Any) -> None:
@@ -238,8 +238,8 @@ def _licences(builder: Builder, document: Any) -> None:
     try:
         builder.licences = totals(given)
     except InputError as error:
-        for each in mistakes(error):
-            line = line_of(given, each.field) if isinstance(given, Mapping) else 0
-            field = f"licences.{each.field}" if each.field else "licences"
+        for mistake in mistakes(error):
+            line = line_of(given, mistake.field) if isinstance(given, Mapping) else 0
+            field = f"licences.{mistake.field}" if mistake.field else "licences"
             line = line or line_of(document, "licences")
-            builder.wrong(InputError(each.what, hint=each.hint, line=line, field=field))
+            builder.wrong(InputError(mistake.what, hint=mistake.hint, line=line, field=field))

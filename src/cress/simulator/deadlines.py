@@ -34,7 +34,7 @@ def parse_deadlines(text: str) -> DeadlineSpec:
     ranges: list[tuple[str, float, float]] = []
     share, by_run, given = 1.0, False, set[str]()
     for part in text.split(","):
-        key, equals, value = (each.strip() for each in part.partition("="))
+        key, equals, value = (word.strip() for word in part.partition("="))
         found = _RANGE.fullmatch(value)
         if key in given:
             raise InputError(f"{key} is given twice", hint=EXAMPLE, field="--deadlines")

@@ -26,17 +26,17 @@ Pairs: TypeAlias = tuple[Ints, Ints]
 
 def pairs(after: After) -> Pairs:
     """Return all dependencies as two columns of positions: the predecessor, and the job after it."""
-    found = [(first, i) for i, each in enumerate(after) for first, _ in each]
+    found = [(first, i) for i, conditions in enumerate(after) for first, _ in conditions]
     table = np.array(found, dtype=np.int64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
 
 
 def in_order(after: After, ids: Sequence[str]) -> list[int]:
     """Return all positions in an order in which the jobs can run; ``InputError`` if dependencies form a cycle."""
-    left = [len(each) for each in after]
+    left = [len(conditions) for conditions in after]
     behind: list[list[int]] = [[] for _ in after]
-    for i, each in enumerate(after):
-        for first, _ in each:
+    for i, conditions in enumerate(after):
+        for first, _ in conditions:
             behind[first].append(i)
     found = [i for i, count in enumerate(left) if not count]
     for i in found:
@@ -103,7 +103,7 @@ class Dependencies:
                 unmet = self._unmet.get(other)
                 if unmet is None:
                     continue
-                condition = next(each for number, each in unmet if number == first)
+                condition = next(wanted for number, wanted in unmet if number == first)
                 if holds(condition, how):
                     unmet.remove((first, condition))
                     events.append(JobAfter(other + 1, unmet[0][0] + 1 if unmet else None))

@@ -126,8 +126,8 @@ class DirectRun:
         self._returned: set[int] = set()  # attempts that the core was told of by rule 1, with their completion to come
         # Nodes that fail and return, the next one last: time, whether it returns, its position.
         self._outages = sorted(
-            [(each.start, False, each.node) for each in workload.cluster.outages]
-            + [(each.end, True, each.node) for each in workload.cluster.outages if each.end is not None],
+            [(outage.start, False, outage.node) for outage in workload.cluster.outages]
+            + [(outage.end, True, outage.node) for outage in workload.cluster.outages if outage.end is not None],
             reverse=True,
         )
         self._unfinished = sum(self._left[i] for i in jobs)

@@ -69,7 +69,7 @@ def fragments_of(
     """Measure a run whose jobs ended at ``end`` ``[n]``; ``None`` if no workload is named and no lease had an idle
     part.
     """
-    named = any(each.workload for each in workload.templates)
+    named = any(template.workload for template in workload.templates)
     found = history.fragments
     if found is None and not named:
         return None
@@ -81,7 +81,7 @@ def fragments_of(
     whole = float(work.sum()) or 1.0
     nothing = Steps(np.zeros(0, np.int64), np.zeros(0))
     series = (nothing,) * 3 if found is None else (found.idle, found.second_order, found.lent)
-    idle, second, lent = (Steps(each.times, each.values / total) for each in series)
+    idle, second, lent = (Steps(steps.times, steps.values / total) for steps in series)
     return FragmentMeasures(
         idle=idle,
         second_order=second,

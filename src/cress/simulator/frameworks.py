@@ -33,6 +33,6 @@ def as_frameworks(workload: Workload, count: int) -> Workload:
         group_index=framework,
         group_names=names,
         template_index=before * count + framework,
-        templates=tuple(changed(each, workload=name) for each in workload.templates for name in names),
+        templates=tuple(changed(template, workload=name) for template in workload.templates for name in names),
         groups=tuple(Group(name=name, quota=quota) for name in names),
     )

@@ -72,19 +72,23 @@ VARIANTS = _variants(
 
 def parse_policy(text: str) -> PolicyChoice:
     """``fifo``, ``BackFill/conservative``, ``EDF/cluster``. Raises ``InputError``."""
-    name, slash, variant = (each.strip() for each in text.partition("/"))
-    known = {each.value.lower(): each for each in SchedPolicy}
+    name, slash, variant = (word.strip() for word in text.partition("/"))
+    known = {known_policy.value.lower(): known_policy for known_policy in SchedPolicy}
     policy = known.get(name.lower())
     if policy is None:
         raise InputError(
-            f"{name!r} is not a policy", hint=one_of(name, [each.value for each in SchedPolicy]), field="--policy"
+            f"{name!r} is not a policy",
+            hint=one_of(name, [known_policy.value for known_policy in SchedPolicy]),
+            field="--policy",
         )
     if not slash:
         return PolicyChoice(policy.value, policy)
     choice = VARIANTS.get(f"{name}/{variant}".lower())
     if choice is not None:
         return choice
-    labels = [each.label for each in VARIANTS.values() if each.label.startswith(f"{policy.value}/")]
+    labels = [
+        known_variant.label for known_variant in VARIANTS.values() if known_variant.label.startswith(f"{policy.value}/")
+    ]
     if not labels:
         raise InputError(f"{policy.value} has no variants", hint=policy.value, field="--policy")
     raise InputError(f"{policy.value} has no variant {variant!r}", hint=one_of(variant, labels), field="--policy")
@@ -92,7 +96,7 @@ def parse_policy(text: str) -> PolicyChoice:
 
 def compared(choices: tuple[PolicyChoice, ...], text: str) -> tuple[PolicyChoice, ...]:
     """Each choice once for each value of ``lending=off,on``. Raises ``InputError``."""
-    key, equals, values = (each.strip() for each in text.partition("="))
+    key, equals, values = (word.strip() for word in text.partition("="))
     given = list(dict.fromkeys(value.strip() for value in values.split(",")))
     if not equals or len(given) < 2:
         raise InputError(f"{text!r} does not compare values", hint="lending=off,on", field="--compare")
@@ -119,7 +123,7 @@ def with_policy(groups: tuple[Group, ...], choice: PolicyChoice) -> tuple[Group,
     """The groups under this policy; options that come with it replace the groups' own."""
     if choice.policy is None:
         return groups
-    own = tuple(each for each in choice.options if each[0] in group_options())
+    own = tuple(option for option in choice.options if option[0] in group_options())
     names = {name for name, _ in own}
     return tuple(
         msgspec.structs.replace(

@@ -17,25 +17,11 @@ from msgspec.structs import replace
 
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.effects import Halt, Launch, StepResult
-from cress.lifecycle.inputs import (
-    ApplyGroups,
-    Cancel,
-    Cordon,
-    Drain,
-    Input,
-    NodeDead,
-    NodeJoined,
-    NodeLeft,
-    Reported,
-    Scale,
-    SetLicences,
-    SetRacks,
-    Submit,
-)
+from cress.lifecycle.inputs import Cancel, Drain, Input, NodeDead, NodeJoined, NodeLeft, Reported, Scale, Submit
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.moving.rounds import MOVED
 from cress.model.errors import InputError
-from cress.model.events import Outcome
+from cress.model.events import GroupsApplied, LicencesSet, NodeCordoned, Outcome, RacksSet
 from cress.model.family import Database, Service
 from cress.model.group import Group
 from cress.model.job import Condition, Job
@@ -206,23 +192,23 @@ class ManagedRun:
             name = cluster.nodes[drain.node].name
             found.append((drain.start, 3, Drain(name=name, deadline=drain.deadline)))
             if drain.end is not None:
-                found.append((drain.end, 4, Cordon(name=name, cordoned=False)))
+                found.append((drain.end, 4, NodeCordoned(name=name, cordoned=False)))
         submitted = set(self._jobs)
         found += [(time, 5, (i, tasks)) for time, i, tasks in self._workload.scales if i in submitted]
         found += [(time, 6, (i, None)) for i, time in self._until.items()]
         # Stable: simultaneous events of one kind keep the order of their file.
-        found.sort(key=lambda each: each[:2])
+        found.sort(key=lambda entry: entry[:2])
         return found[::-1]
 
     def _due(self, now: int) -> list[Input]:
         """Return the timed inputs that are due."""
         found: list[Input] = []
         while self._timed and self._timed[-1][0] <= now:
-            each = self._timed.pop()[2]
-            if not isinstance(each, tuple):
-                found.append(each)
+            timed = self._timed.pop()[2]
+            if not isinstance(timed, tuple):
+                found.append(timed)
                 continue
-            number, tasks = self._ids[each[0]], each[1]
+            number, tasks = self._ids[timed[0]], timed[1]
             if number < NOT_SUBMITTED and number not in self._over:
                 found.append(Cancel(job=number) if tasks is None else Scale(job=number, tasks=tasks))
         return found
@@ -393,11 +379,11 @@ class LifecyclePath:
         self._workload = workload
         inputs: list[Input] = [NodeJoined(node=node, boot=BOOT) for node in cluster.nodes]
         if cluster.neighbours or cluster.distances:
-            inputs.append(SetRacks(neighbours=cluster.neighbours, distances=cluster.distances))
+            inputs.append(RacksSet(neighbours=cluster.neighbours, distances=cluster.distances))
         if cluster.licences:
-            inputs.append(SetLicences(counts=cluster.licences))
+            inputs.append(LicencesSet(counts=cluster.licences))
         begin = workload.begin
-        inputs.append(ApplyGroups(groups=groups))
+        inputs.append(GroupsApplied(groups=groups))
         reserved = reserve_all(cluster, workload.utc, workload.zone)
         step = self._machine.step(begin, workload.utc + begin, [*inputs, *reserved])
         for reply in step.replies[: len(inputs)]:

@@ -189,7 +189,7 @@ class MeasuredRun:
     def families(self) -> Bools:
         """The services, databases and cron jobs, ``[n]``."""
         workload = self.workload
-        found = np.array([each.plan is not None for each in workload.templates], dtype=np.bool_)
+        found = np.array([template.plan is not None for template in workload.templates], dtype=np.bool_)
         if workload.template_index is None:
             return np.full(len(workload), found[0])
         return np.asarray(found[workload.template_index])
@@ -378,7 +378,7 @@ def group_series(run: MeasuredRun, ready: Ints, start: int, end: int) -> dict[st
     """
     workload, attempts = run.workload, run.attempts
     total = workload.cluster.total()
-    share = np.array([share_of_cluster(each, total) for each in workload.requests])
+    share = np.array([share_of_cluster(request, total) for request in workload.requests])
     per_task = share[workload.request_index]
     submitted = run.submitted
     by_name = {group.name: group for group in run.groups}
@@ -419,10 +419,10 @@ def _clean(steps: Steps) -> Steps:
 
 
 def _entitle(groups: dict[str, GroupSeries], quotas: dict[str, Steps]) -> dict[str, GroupSeries]:
-    changes = np.unique(np.concatenate([each.times for each in quotas.values()])) if quotas else np.zeros(0, np.int64)
+    changes = np.unique(np.concatenate([quota.times for quota in quotas.values()])) if quotas else np.zeros(0, np.int64)
     total = np.zeros(len(changes))
-    for each in quotas.values():
-        total += each.at(changes)
+    for quota in quotas.values():
+        total += quota.at(changes)
     whole = Steps(changes, np.where(total > 0, total, 1.0))
     result = {}
     for name, group in groups.items():
@@ -438,13 +438,13 @@ def jain(groups: dict[str, GroupSeries]) -> Steps:
     if not groups:
         return Steps(np.zeros(0, np.int64), np.zeros(0))
     moments = np.unique(
-        np.concatenate([steps.times for each in groups.values() for steps in (each.entitled, each.used)])
+        np.concatenate([steps.times for group in groups.values() for steps in (group.entitled, group.used)])
     )
     count, total, squares = np.zeros(len(moments)), np.zeros(len(moments)), np.zeros(len(moments))
-    for each in groups.values():
-        entitled = each.entitled.at(moments)
+    for group in groups.values():
+        entitled = group.entitled.at(moments)
         wants = entitled > 0
-        x = np.minimum(each.used.at(moments), entitled) / np.where(wants, entitled, 1.0)
+        x = np.minimum(group.used.at(moments), entitled) / np.where(wants, entitled, 1.0)
         x = np.where(wants, x, 0.0)
         count += wants
         total += x

@@ -102,8 +102,8 @@ def _only_lifecycle(workload: Workload) -> str:
     if workload.scales:
         return "services"
     plain = template()
-    for each in workload.templates:
+    for job_template in workload.templates:
         for key in LIFECYCLE_KEYS:
-            if getattr(each, key) != getattr(plain, key):
+            if getattr(job_template, key) != getattr(plain, key):
                 return f"jobs with {key}"
     return ""

@@ -175,8 +175,8 @@ def why_never(plan: Plan, choice: PolicyChoice, position: int) -> str:
     group = known[0].name if choice.merged else plan.group_names[int(plan.group_of[position])]
     job = Jobs(plan.workload, [position], [group]).make(position, 1)
     wants = core.as_asked((job,), lasting_wants(job, core.dimensions))
-    asked = [(each.request, each.wants) for each in wants.kinds] or [(job.request, wants)]
-    request, wants = next((each for each in asked if not core.fit.ever_fits(*each)), asked[0])
+    asked = [(kind.request, kind.wants) for kind in wants.kinds] or [(job.request, wants)]
+    request, wants = next((pair for pair in asked if not core.fit.ever_fits(*pair)), asked[0])
     if not core.fit.ever_fits(request):
         return ""
     if few := core.relations.licences.never(wants.licences):
@@ -286,7 +286,7 @@ def _workloads(result: Result) -> dict[str, Any]:
     found = result.analysis.fragments
     if found is None or not found.workloads:
         return {}
-    return {"workloads": {name: each.as_data() for name, each in found.workloads.items()}}
+    return {"workloads": {name: workload.as_data() for name, workload in found.workloads.items()}}
 
 
 def run_all(plan: Plan, progress: Progress | None = None) -> list[Result]:

@@ -85,4 +85,4 @@ class Running:
             self.end[position] = now
         columns = (self.job, self.task, self.node, self.start, self.end, self.how)
         names = ("job", "task", "node", "start", "end", "how")
-        return Attempts(**{name: np.array(each, dtype=np.int64) for name, each in zip(names, columns, strict=True)})
+        return Attempts(**{name: np.array(column, dtype=np.int64) for name, column in zip(names, columns, strict=True)})

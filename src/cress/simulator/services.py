@@ -47,11 +47,11 @@ def shortage_of(counts: ServiceCounts, job: Ints, start: Ints, end: Ints, until:
     """Compare the wanted counts with the attempts ``[m]`` of each service: its job, start and end (µs)."""
     whole = lacked = worst = 0.0
     culprit = counts.jobs[0]
-    for each in counts.jobs:
-        mine = job == each
+    for number in counts.jobs:
+        mine = job == number
         moments = np.concatenate([start[mine], end[mine]])
         running = accumulate(moments, np.repeat(np.array([1, -1]), int(mine.sum())))
-        wanted = counts.wanted(each)
+        wanted = counts.wanted(number)
         times = np.union1d(running.times, wanted.times)
         missing = Steps(times, np.maximum(0.0, wanted.at(times) - running.at(times)))
         first, last = int(wanted.times[0]), max(until, int(wanted.times[0]) + 1)
@@ -59,5 +59,5 @@ def shortage_of(counts: ServiceCounts, job: Ints, start: Ints, end: Ints, until:
         short = missing.mean(first, last) * (last - first)
         whole, lacked = whole + own, lacked + short
         if own and short / own > worst:
-            worst, culprit = short / own, each
+            worst, culprit = short / own, number
     return Shortage(whole=lacked / whole if whole else 0.0, worst=worst, job=culprit)

@@ -145,7 +145,7 @@ class Workload:
     def begin(self) -> int:
         """When the simulation begins: with the first submission, or with a node that fails or is drained before."""
         cluster = self.cluster
-        changes = [*(each.start for each in cluster.outages), *(each.start for each in cluster.drains)]
+        changes = [*(outage.start for outage in cluster.outages), *(drain.start for drain in cluster.drains)]
         return min(int(self.submit[0]), *changes) if changes else int(self.submit[0])
 
     def select(self, keep: npt.NDArray[np.bool_] | Ints) -> Workload:

@@ -17,11 +17,11 @@ class StoreError(Exception):
 
 
 class Fenced(StoreError):
-    """A newer epoch has begun: another center is in charge, and this one can store nothing more."""
+    """A newer epoch has begun: another center leads, and this one can store nothing more."""
 
     def __init__(self, epoch: int, newest: int) -> None:
         super().__init__(
-            f"this center (epoch {epoch}) is not in charge any more: another one has taken the store over "
+            f"this center (epoch {epoch}) does not lead any more: another one has taken the store over "
             f"(epoch {newest}); stop this one"
         )
 

@@ -68,9 +68,9 @@ class Commits(msgspec.Struct):
         if number >= self.last:
             return []
         wanted = range(number + 1, self.last + 1)
-        if number < self.floor or any(each not in self.commits for each in wanted):
+        if number < self.floor or any(wanted_number not in self.commits for wanted_number in wanted):
             return None
-        return [self.commits[each] for each in wanted]
+        return [self.commits[wanted_number] for wanted_number in wanted]
 
 
 _encode = msgspec.msgpack.Encoder().encode

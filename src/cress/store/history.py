@@ -41,7 +41,7 @@ def _columns(kind: type[msgspec.Struct]) -> Iterator[sql.Column[Any]]:
     for field in msgspec.structs.fields(kind):
         wanted = field.type
         if isinstance(wanted, types.UnionType):
-            wanted = next(each for each in get_args(wanted) if each is not types.NoneType)
+            wanted = next(arg for arg in get_args(wanted) if arg is not types.NoneType)
         column_type: Any = sql.Text
         if wanted is int:
             column_type = _Big
@@ -173,10 +173,10 @@ class History:
         weights: Mapping[int, Weight],
         met: Mapping[int, bool],
     ) -> Mark:
-        known = _known(connection, _attempts.c.attempt, [each.attempt for each in attempts])
-        fresh = [each for each in attempts if each.attempt not in known]
+        known = _known(connection, _attempts.c.attempt, [attempt.attempt for attempt in attempts])
+        fresh = [attempt for attempt in attempts if attempt.attempt not in known]
         if fresh:
-            connection.execute(sql.insert(_attempts), [_sealed(_row(each)) for each in fresh])
+            connection.execute(sql.insert(_attempts), [_sealed(_row(attempt)) for attempt in fresh])
             _add_to_usage(connection, fresh, weights)
         known = _known(connection, _jobs.c.id, [job.id for job, _ in jobs])
         rows = [_sealed(_row(job) | {"run": run}) for job, run in jobs if job.id not in known]
@@ -304,13 +304,13 @@ def _known(connection: sql.Connection, column: sql.Column[Any], values: Sequence
 
 def _add_to_usage(connection: sql.Connection, attempts: Iterable[AttemptRecord], weights: Mapping[int, Weight]) -> None:
     usage: Usage = {}
-    for each in attempts:
-        weight = weights[each.job]
-        hour = add_usage(usage, weight, each.placed, max(each.placed, each.ended), each.cpu)
+    for attempt in attempts:
+        weight = weights[attempt.job]
+        hour = add_usage(usage, weight, attempt.placed, max(attempt.placed, attempt.ended), attempt.cpu)
         last = usage[hour, weight.group]
         last.attempts += 1
-        last.succeeded += each.outcome is Outcome.SUCCEEDED
-        last.failed += each.outcome in FAILURES or (each.outcome is Outcome.LOST and each.final)
+        last.succeeded += attempt.outcome is Outcome.SUCCEEDED
+        last.failed += attempt.outcome in FAILURES or (attempt.outcome is Outcome.LOST and attempt.final)
     _raise_usage(connection, usage)
 
 

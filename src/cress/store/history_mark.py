@@ -104,9 +104,9 @@ def check_history(path: Path, mark_path: Path, *, deep: bool) -> None:
     if mark is not None and not mark.file:
         out = f"name it with --history; or remove {mark_path}, to begin an empty one in {path}"
         raise StoreError(f"this center moved its finished work into another database than a file here; {out}")
-    for each in (path, beside(path, "-wal"), beside(path, "-shm")):
-        if each.is_dir():
-            raise Damaged(f"{each} is a directory, not a file of the history; move it away, and put the file back")
+    for file in (path, beside(path, "-wal"), beside(path, "-shm")):
+        if file.is_dir():
+            raise Damaged(f"{file} is a directory, not a file of the history; move it away, and put the file back")
     if not path.exists():
         if mark is not None:
             what = f"the history {path} is gone, and with it finished work that was moved there"
@@ -134,7 +134,7 @@ def _defects(connection: sqlite3.Connection, there: Mapping[str, int]) -> Iterab
         return
     for table, key in ((JOBS, "id"), (ATTEMPTS, "attempt")):
         rows = connection.execute(f"SELECT * FROM {table}")  # noqa: S608 (our own names)
-        names = [each[0] for each in rows.description]
+        names = [column[0] for column in rows.description]
         count = 0
         for row in rows:
             cells = dict(zip(names, row, strict=True))

@@ -60,9 +60,9 @@ class PostgresLog:
 
     def close(self) -> None:
         """Close the connections."""
-        for each in (self._connection, self._watching):
-            if each is not None:
-                each.close()
+        for connection in (self._connection, self._watching):
+            if connection is not None:
+                connection.close()
         self._connection = self._watching = None
 
     def _make_tables(self, connection: psycopg.Connection) -> None:

@@ -94,7 +94,7 @@ class SqliteStore(Lookups):
             )
         for defect in self._at_one_moment(defects):
             raise Damaged(f"the store {self.path} is damaged: {defect}")
-        self.warnings += [f"the store {self.path} is damaged: {each}" for each in self._at_one_moment(damaged_runs)]
+        self.warnings += [f"the store {self.path} is damaged: {run}" for run in self._at_one_moment(damaged_runs)]
 
     def _schema(self) -> int:
         """Return the schema of the file, 0 if it is empty; raises StoreError for one of another release."""

@@ -57,7 +57,7 @@ def defects(connection: sqlite3.Connection) -> list[str]:
     """Return the defects of a store as sentences, empty if it is whole; call it inside ``told``."""
     found = connection.execute(f"PRAGMA integrity_check({MOST_TOLD})").fetchall()
     if found != [("ok",)]:
-        return [str(each).replace("\n", " ") for (each,) in found]
+        return [str(text).replace("\n", " ") for (text,) in found]
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return _wrong_numbers(connection) if version == SCHEMA else []
 

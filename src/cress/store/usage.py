@@ -25,7 +25,7 @@ class Weight(NamedTuple):
 
 
 class Used(msgspec.Struct):
-    """The usage in a span of time; the units are those of ``protocol.views.UsageView``."""
+    """The usage in a span of time; the units are those of ``protocol.cluster_views.UsageView``."""
 
     core_seconds: float = 0.0
     byte_seconds: float = 0.0

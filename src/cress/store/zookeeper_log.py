@@ -66,7 +66,7 @@ class _Newest(msgspec.Struct, array_like=True):
     entry: int = 0
 
 
-class _Parts(msgspec.Struct, array_like=True):
+class _Pieces(msgspec.Struct, array_like=True):
     place: str
     pieces: int
 
@@ -153,11 +153,11 @@ class ZooKeeperLog:
         while True:
             bucket = number // BUCKET
             try:
-                present = {int(each) for each in self._children(f"log/{bucket:010d}")}
+                present = {int(child) for child in self._children(f"log/{bucket:010d}")}
             except NoNodeError:
                 present = set()
             wanted = range(number, (bucket + 1) * BUCKET)
-            until = next((each for each in wanted if each not in present), wanted.stop)
+            until = next((entry for entry in wanted if entry not in present), wanted.stop)
             if until == number:
                 if number > self._last(0):
                     return
@@ -166,7 +166,7 @@ class ZooKeeperLog:
                     raise Trimmed(f"{self.name} does not go back to entry {number}")
                 continue
             for first in range(number, until, AT_ONCE):
-                paths = [_entry(each) for each in range(first, min(first + AT_ONCE, until))]
+                paths = [_entry(entry) for entry in range(first, min(first + AT_ONCE, until))]
                 try:
                     for data in self._get_all(paths):
                         yield self._whole(data)
@@ -190,7 +190,7 @@ class ZooKeeperLog:
     def _whole(self, data: bytes) -> bytes:
         if data[:1] != _IN_PARTS:
             return data[1:]
-        parts = _decoded(data[1:], _Parts, self.name)
+        parts = _decoded(data[1:], _Pieces, self.name)
         return b"".join(self._pieces(f"parts/{parts.place}", parts.pieces))
 
     def checkpoint(self) -> tuple[Checkpoint, Iterator[bytes]]:
@@ -209,7 +209,7 @@ class ZooKeeperLog:
 
     def _pieces(self, place: str, count: int) -> Iterator[bytes]:
         for first in range(0, count, AT_ONCE):
-            yield from self._get_all([f"{place}/{each:06d}" for each in range(first, min(first + AT_ONCE, count))])
+            yield from self._get_all([f"{place}/{number:06d}" for number in range(first, min(first + AT_ONCE, count))])
 
     # --- writing -------------------------------------------------------------------------------------------------
 
@@ -231,7 +231,7 @@ class ZooKeeperLog:
         place = _place(number)
         pieces = [entry[at : at + NODE] for at in range(0, len(entry), NODE)]
         count = self._put_pieces(f"parts/{place}", pieces)
-        return _IN_PARTS + msgspec.msgpack.encode(_Parts(place, count))
+        return _IN_PARTS + msgspec.msgpack.encode(_Pieces(place, count))
 
     def _append(self, number: int, data: bytes, epoch: int, newest: _Newest | None = None) -> None:
         if self._epoch < 0:
@@ -252,7 +252,9 @@ class ZooKeeperLog:
                 if time.monotonic() >= deadline:
                     raise LogUnreachable(f"{self.name} does not answer") from None
                 continue
-            failed = next((each for each in results if isinstance(each, KazooException) and not _follows(each)), None)
+            failed = next(
+                (result for result in results if isinstance(result, KazooException) and not _follows(result)), None
+            )
             if failed is None:
                 if epoch > self._epoch:
                     self._epoch, self._fence_version = epoch, results[0].version
@@ -371,7 +373,9 @@ class ZooKeeperLog:
             results = self._once(change.commit_async())
         except LOST:
             return
-        failed = next((each for each in results if isinstance(each, KazooException) and not _follows(each)), None)
+        failed = next(
+            (result for result in results if isinstance(result, KazooException) and not _follows(result)), None
+        )
         if isinstance(failed, BadVersionError):
             raise Fenced(self._epoch, self._epoch + 1)
         if failed is not None and len(paths) > 1:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from cress.protocol.accessviews import AuditEntry
+from cress.protocol.access_views import AuditEntry
 
 FOLDER, CURRENT = "audit", "audit.jsonl"
 # Bytes of a file; a full one gets the number of the next file in its name.

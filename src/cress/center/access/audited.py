@@ -8,7 +8,7 @@ import time
 
 from cress.center.access.audit import Audit
 from cress.center.web.asgi import App, Message, Receive, Scope, Send, address_of
-from cress.protocol.accessviews import AuditEntry
+from cress.protocol.access_views import AuditEntry
 
 REFUSED = frozenset({401, 403, 429})
 # Beginnings of paths whose calls, unless they only read, administer the cluster.

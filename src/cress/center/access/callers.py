@@ -132,7 +132,7 @@ class Callers:
         groups: list[str] = []
         if self._visibility is Visibility.GROUP:
             known = self._committer.machine.core.groups
-            groups = [each.name for each in known if {caller.user, EVERYONE} & {*each.spec.users}]
+            groups = [group.name for group in known if {caller.user, EVERYONE} & {*group.spec.users}]
         return sight(caller, self._visibility, groups)
 
 

@@ -69,8 +69,8 @@ class Provider:
         if str(header.get("typ", "JWT")).lower() == "at+jwt":
             raise BadIdToken("it is an access token, not an ID token")
         listed = await self._keys_for(header.get("kid"))
-        for each in listed:
-            key = _key(each, header["alg"])
+        for listed_key in listed:
+            key = _key(listed_key, header["alg"])
             try:
                 if key is not None:
                     return self._claims(id_token, key)
@@ -132,7 +132,7 @@ class Provider:
 
     def _use_once(self, id_token: str) -> None:
         now = self._clock()
-        self._used = {each: until for each, until in self._used.items() if until > now}
+        self._used = {nonce: until for nonce, until in self._used.items() if until > now}
         # The signature can be written in several ways, what is signed cannot.
         digest = hashlib.sha256(id_token.rpartition(".")[0].encode()).digest()
         if digest in self._used:
@@ -176,7 +176,7 @@ class Provider:
             listed = (await _json(http, place)).get("keys")
         if not isinstance(listed, list):
             raise ProviderDown(f"{place} has no keys")
-        self._keys = [each for each in listed if isinstance(each, dict) and each.get("use", "sig") == "sig"]
+        self._keys = [key for key in listed if isinstance(key, dict) and key.get("use", "sig") == "sig"]
 
 
 def is_secure(url: str) -> bool:
@@ -190,12 +190,12 @@ def is_secure(url: str) -> bool:
     return bool(host) and (parts.scheme == "https" or loopback)
 
 
-def _key(each: dict[str, Any], algorithm: str) -> jwt.PyJWK | None:
+def _key(key: dict[str, Any], algorithm: str) -> jwt.PyJWK | None:
     """Return a key of the provider for an algorithm; None if it is for another one."""
-    if each.get("kty") == "oct" or each.get("alg", algorithm) != algorithm:
+    if key.get("kty") == "oct" or key.get("alg", algorithm) != algorithm:
         return None
     try:
-        return jwt.PyJWK(each, algorithm)
+        return jwt.PyJWK(key, algorithm)
     except (jwt.PyJWTError, ValueError, TypeError):
         return None
 

@@ -41,54 +41,54 @@ class OpenAnswers:
         if caller is None or not goes_on or self._callers.is_lasting(caller):
             await app(scope, receive, send)
             return
-        each = _Open(scope, caller)
-        self._open.add(each)
+        opened = _Open(scope, caller)
+        self._open.add(opened)
         if self._looking is None:
             self._looking = asyncio.create_task(self._look(), name="open answers")
         try:
-            await app(scope, _until(receive, each) if scope["type"] == "websocket" else receive, send)
+            await app(scope, _until(receive, opened) if scope["type"] == "websocket" else receive, send)
         finally:
-            self._open.discard(each)
+            self._open.discard(opened)
 
     async def _look(self) -> None:
         while self._open:
             await asyncio.sleep(self._every)
             sights: dict[Caller, Sight] = {}
-            for each in list(self._open):
-                if not each.over.done() and not self._is_valid(each, sights):
-                    self._end(each)
+            for answer in list(self._open):
+                if not answer.over.done() and not self._is_valid(answer, sights):
+                    self._end(answer)
         self._looking = None
 
-    def _is_valid(self, each: _Open, sights: dict[Caller, Sight]) -> bool:
-        if self._callers.renewed(each.caller) != each.caller:
+    def _is_valid(self, opened: _Open, sights: dict[Caller, Sight]) -> bool:
+        if self._callers.renewed(opened.caller) != opened.caller:
             return False
-        seen = each.scope["state"].get("sight")
+        seen = opened.scope["state"].get("sight")
         if seen is None:
             return True
-        if each.caller not in sights:
-            sights[each.caller] = self._callers.sight(each.caller)
-        return bool(sights[each.caller] == seen)
+        if opened.caller not in sights:
+            sights[opened.caller] = self._callers.sight(opened.caller)
+        return bool(sights[opened.caller] == seen)
 
-    def _end(self, each: _Open) -> None:
-        each.over.set_result(None)
-        abort = each.scope["state"].get("abort")
+    def _end(self, opened: _Open) -> None:
+        opened.over.set_result(None)
+        abort = opened.scope["state"].get("abort")
         if abort is None:
             return
-        if each.scope["type"] == "websocket":
+        if opened.scope["type"] == "websocket":
             asyncio.get_running_loop().call_later(GRACE, abort)
         else:
             # A part of an answer must not look like all of it: the connection breaks.
             abort()
 
 
-def _until(receive: Receive, each: _Open) -> Receive:
+def _until(receive: Receive, opened: _Open) -> Receive:
     """Return a ``receive`` that tells of the end of the connection when the answer must end."""
 
     async def heard() -> Message:
-        if not each.over.done():
+        if not opened.over.done():
             message = asyncio.ensure_future(receive())
             try:
-                await asyncio.wait((message, each.over), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((message, opened.over), return_when=asyncio.FIRST_COMPLETED)
                 if message.done():
                     return message.result()
             finally:

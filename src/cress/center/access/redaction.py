@@ -34,7 +34,7 @@ def redacted(text: str) -> str:
         return match[0] if sees(int(match[1])) else ANOTHER
 
     def several(match: re.Match[str]) -> str:
-        return match[0] if all(sees(int(each)) for each in match[1].split(" and ")) else OTHERS
+        return match[0] if all(sees(int(word)) for word in match[1].split(" and ")) else OTHERS
 
     text = _MENTIONS.sub(several, _MENTION.sub(one, text))
     # No job has the number 0: only readers who see all jobs see it.

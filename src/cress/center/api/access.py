@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
 
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 
 from cress.center.access.audit import Audit, latest
 from cress.center.access.rights import may
 from cress.center.access.tokens import fresh
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import caller_of, committer_of, demand
-from cress.center.api.errors import Forbidden, NotFound
-from cress.center.api.routes import Routes
+from cress.center.api.errors import Forbidden, UnknownResource
+from cress.center.api.routes import Routes, query_of
 from cress.center.views.tokens import token_view
 from cress.lifecycle.inputs import AddToken, RevokeToken, SetUser
 from cress.model.access import Role, Token, User, checked_name, role_of
 from cress.model.errors import InputError
 from cress.model.times import SECOND
-from cress.protocol.accessviews import (
+from cress.protocol.access_views import (
     AuditEntry,
     AuditPage,
     CallerView,
@@ -31,9 +30,9 @@ from cress.protocol.accessviews import (
 )
 from cress.protocol.bodies import TokenBody, UserBody
 from cress.protocol.calls import access_calls
+from cress.protocol.queries import AuditQuery, TokenQuery
 from cress.protocol.rights import Action
 
-MOST_ENTRIES = 10_000
 # Seconds: ten years.
 MOST_LIFE = 3650 * 86_400.0
 
@@ -71,8 +70,8 @@ async def tokens(request: Request) -> Response:
     """List the caller's tokens; for an admin, all tokens."""
     caller = caller_of(request)
     known = committer_of(request).machine.tables.tokens.values()
-    seen = [each for each in known if each.user == caller.user or may(caller, Action.CHANGE_USERS)]
-    views = (_token_view(request, each) for each in sorted(seen, key=lambda each: (each.user, each.name)))
+    seen = [token for token in known if token.user == caller.user or may(caller, Action.CHANGE_USERS)]
+    views = (_token_view(request, token) for token in sorted(seen, key=lambda token: (token.user, token.name)))
     return reply(TokensPage(tokens=tuple(views)))
 
 
@@ -113,9 +112,9 @@ async def create_token(request: Request) -> Response:
 
 
 @router.answers(access_calls.REVOKE_TOKEN)
-async def revoke_token(request: Request, name: str, user: str = "") -> Response:
+async def revoke_token(request: Request, name: str) -> Response:
     """Revoke a token by name or id: it opens nothing from now on. Only admins revoke tokens of other users."""
-    caller = caller_of(request)
+    caller, user = caller_of(request), query_of(request, TokenQuery).user
     if user and user != caller.user:
         demand(request, Action.CHANGE_USERS)
     token = _named(request, user or caller.user, name)
@@ -125,19 +124,15 @@ async def revoke_token(request: Request, name: str, user: str = "") -> Response:
 
 
 @router.answers(access_calls.AUDIT)
-async def audit(
-    request: Request,
-    limit: Annotated[int, Query(ge=1, le=MOST_ENTRIES)] = 100,
-    user: str = "",
-    refused: bool = False,
-) -> Response:
+async def audit(request: Request) -> Response:
     """Return the latest entries of the audit log, newest first; those of a user, or those that were ``refused``."""
     kept: Audit = request.app.state.audit
+    query = query_of(request, AuditQuery)
 
     def passes(entry: AuditEntry) -> bool:
-        return (not user or entry.user == user) and (not refused or entry.status >= 400)
+        return (not query.user or entry.user == query.user) and (not query.refused or entry.status >= 400)
 
-    return reply(AuditPage(entries=tuple(await asyncio.to_thread(latest, kept.folder, limit, passes))))
+    return reply(AuditPage(entries=tuple(await asyncio.to_thread(latest, kept.folder, query.limit, passes))))
 
 
 def _named(request: Request, user: str, name: str) -> Token:
@@ -146,10 +141,10 @@ def _named(request: Request, user: str, name: str) -> Token:
     by_id = known.get(name)
     if by_id is not None and (by_id.user == user or may(caller_of(request), Action.CHANGE_USERS)):
         return by_id
-    for each in known.values():
-        if each.user == user and each.name == name:
-            return each
-    raise NotFound(f"{user} has no token {name[:100]!r} (`cress token list` shows the tokens)")
+    for token in known.values():
+        if token.user == user and token.name == name:
+            return token
+    raise UnknownResource(f"{user} has no token {name[:100]!r} (`cress token list` shows the tokens)")
 
 
 def _user_view(user: User) -> UserView:

@@ -40,10 +40,10 @@ from cress.center.api import (
 )
 from cress.center.api import names as name_service
 from cress.center.api.context import Readers
-from cress.center.api.standing import Standing
+from cress.center.api.leader_routing import LeaderRouting
 from cress.center.committing.committer import Committer
-from cress.center.leading.leadership import Leadership
-from cress.center.leading.rebalancing import Planner
+from cress.center.leader.failover import Failover
+from cress.center.leader.rebalancing import Planner
 from cress.center.secrets.vault import Vault
 from cress.center.web.asgi import App
 from cress.center.web.request_rates import RequestRates
@@ -86,7 +86,7 @@ def make_app(
     callers: Callers,
     vault: Vault,
     names: Iterable[str],
-    leadership: Leadership | None = None,
+    failover: Failover | None = None,
     admission: Admission | None = None,
     provider: Provider | None = None,
 ) -> App:
@@ -94,7 +94,7 @@ def make_app(
 
     ``admission`` makes the certificates of nodes that join, at ``provider`` users sign in.
     """
-    leadership = leadership or Leadership(committer, committer.in_charge, None, "")
+    failover = failover or Failover(committer, committer.election, None, "")
     # Not the framework's pages of documentation: they load scripts from elsewhere.
     app = FastAPI(title="Cress", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.committer = committer
@@ -102,7 +102,7 @@ def make_app(
     app.state.admission = admission
     app.state.provider = provider
     app.state.vault = vault
-    app.state.leadership = leadership
+    app.state.failover = failover
     app.state.planner = Planner(committer)
     app.state.audit = audit = Audit(committer.settings.data)
     for module in ROUTES:
@@ -113,7 +113,7 @@ def make_app(
     app.openapi = partial(schemas.openapi, app)  # type: ignore[method-assign]
     rates = RequestRates(committer.settings.user_rate, committer.settings.address_rate)
     guarded = Guard(Readers(cast(App, app)), token=token, names=names, callers=callers, rates=rates)
-    return Standing(Audited(guarded, audit), leadership, committer.stored)
+    return LeaderRouting(Audited(guarded, audit), failover, committer.stored)
 
 
 def _prepare(app: FastAPI) -> None:

@@ -6,7 +6,7 @@ from fastapi import Request, Response
 
 from cress.center.api.bodies import read_ids, reply
 from cress.center.api.context import check_steers, committer_of, own_job, seen_job, sees, user_of
-from cress.center.api.errors import NotFound
+from cress.center.api.errors import UnknownResource
 from cress.center.api.routes import Routes
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, find_all, id_of, spec_of, state_of
@@ -15,7 +15,7 @@ from cress.center.views.jobs import job_view
 from cress.lifecycle.inputs import Cancel
 from cress.model.records import FINAL, JobRecord, JobState
 from cress.protocol.calls import job_calls
-from cress.protocol.views import CancelledJob, CancelledJobs
+from cress.protocol.job_views import CancelledJob, CancelledJobs
 
 # Jobs of one call; ids that an error names.
 MOST_JOBS = 100_000
@@ -43,7 +43,7 @@ async def cancel_jobs(request: Request) -> Response:
     user = user_of(request)
     await committer.submit_each([Cancel(job=number, by=user) async for number in in_turns(alive)])
     after = await all_jobs(request, numbers, "cancelled")
-    jobs = [_told(committer, *each) async for each in in_turns(zip(before, after, strict=True))]
+    jobs = [_told(committer, *pair) async for pair in in_turns(zip(before, after, strict=True))]
     return reply(CancelledJobs(jobs=tuple(jobs)))
 
 
@@ -58,7 +58,7 @@ async def all_jobs(request: Request, numbers: list[int], what: str) -> list[AnyJ
     missing = [number async for number in in_turns(numbers) if number not in found or not sees(request, found[number])]
     if missing:
         named = ", ".join(map(str, missing[:MOST_NAMED])) + (" …" if len(missing) > MOST_NAMED else "")
-        raise NotFound(f"there is no job {named}; none was {what}")
+        raise UnknownResource(f"there is no job {named}; none was {what}")
     jobs = [found[number] for number in numbers]
     async for job in in_turns(jobs):
         check_steers(request, job)
@@ -79,6 +79,6 @@ async def cancel(request: Request, id: str) -> Response:
     number = id_of(await own_job(request, id))
     # An end that is being stored may be lost: what is said about it has to wait for that.
     known = (committer.machine.jobs, committer.machine.families, committer.loop.uncommitted.jobs)
-    if any(number in each for each in known):
+    if any(number in jobs for jobs in known):
         await committer.submit(Cancel(job=number, by=user_of(request)))
     return reply(job_view(committer, await seen_job(request, id)))

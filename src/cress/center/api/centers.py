@@ -6,31 +6,31 @@ from fastapi import Request, Response
 
 from cress.center.api.bodies import reply
 from cress.center.api.routes import Routes
-from cress.center.leading.leadership import Leadership
+from cress.center.leader.failover import Failover
 from cress.protocol.calls import cluster_calls
-from cress.protocol.leadership import CentersPage, CenterView, HandedOver
+from cress.protocol.centers import CentersPage, CenterView, HandedOver
 
 router = Routes()
 
 
-def _leadership(request: Request) -> Leadership:
-    leadership: Leadership = request.app.state.leadership
-    return leadership
+def _failover(request: Request) -> Failover:
+    failover: Failover = request.app.state.failover
+    return failover
 
 
 @router.answers(cluster_calls.CENTERS)
 async def centers(request: Request) -> Response:
     """Return the centers that share the store: the one that leads first, then those that stand by."""
-    leadership = _leadership(request)
-    leader, here = leadership.leader, leadership.address
+    failover = _failover(request)
+    leader, here = failover.leader, failover.address
     known = {leader: True} if leader else {}
-    for address in (here, *await leadership.others()):
+    for address in (here, *await failover.others()):
         known.setdefault(address, False)
-    views = (CenterView(address=each, leads=leads, here=each == here) for each, leads in known.items())
-    return reply(CentersPage(centers=tuple(views), age=round(leadership.age, 3)))
+    views = (CenterView(address=address, leads=leads, here=address == here) for address, leads in known.items())
+    return reply(CentersPage(centers=tuple(views), age=round(failover.age, 3)))
 
 
 @router.answers(cluster_calls.HAND_OVER)
 async def hand_over(request: Request) -> Response:
     """Have another center lead. Calls and tasks go on; this center stands by then."""
-    return reply(HandedOver(leader=await _leadership(request).hand_over()))
+    return reply(HandedOver(leader=await _failover(request).hand_over()))

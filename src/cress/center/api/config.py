@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
 
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 
 from cress.center.api.bodies import decoded, receive, reply
 from cress.center.api.context import committer_of, user_of
-from cress.center.api.errors import NotFound
+from cress.center.api.errors import UnknownResource
 from cress.center.api.groups import MOST_FILE, MOST_GROUPS, checked_moves
 from cress.center.api.jobs import checked_body
-from cress.center.api.routes import Routes
+from cress.center.api.routes import Routes, query_of
 from cress.center.files.config_document import Document, parse_document, with_counts, with_values
 from cress.center.files.group_file import checked_quotas
 from cress.lifecycle import configuration
@@ -26,7 +25,8 @@ from cress.model.revisions import Revision, format_document
 from cress.model.times import SECOND
 from cress.protocol.bodies import ConfigBody
 from cress.protocol.calls import cluster_calls
-from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
+from cress.protocol.cluster_views import ConfiguredView, ConfigView, HistoryView, RevisionView
+from cress.protocol.queries import DryRunQuery
 
 MOST_WHAT = 200
 DOCUMENT = "configuration"
@@ -51,7 +51,8 @@ async def config(request: Request) -> Response:
             what=present.what,
             text=configuration.document(machine),
             options={
-                each.name: format_option(each.name, getattr(options, each.name)) for each in dataclasses.fields(Options)
+                option.name: format_option(option.name, getattr(options, option.name))
+                for option in dataclasses.fields(Options)
             },
             licences=dict(sorted(machine.core.relations.licences.counts.items())),
         )
@@ -59,7 +60,7 @@ async def config(request: Request) -> Response:
 
 
 @router.answers(cluster_calls.CHANGE_CONFIG)
-async def change(request: Request, dry_run: Annotated[bool, Query()] = False) -> Response:
+async def change(request: Request) -> Response:
     """Change the configuration, all or nothing: by a document, or single options and licences; a dry run only
     checks.
     """
@@ -97,7 +98,7 @@ async def change(request: Request, dry_run: Annotated[bool, Query()] = False) ->
     warnings = checked_quotas(machine, groups, options.accounting) if document.groups and groups.groups else ()
     before = configuration.document(machine)
     text = format_document(options, dict(licences), groups.groups, dimensions=core.dimensions, zone=groups.zone)
-    if not dry_run and text != before:
+    if not query_of(request, DryRunQuery).dry_run and text != before:
         await committer.submit(input_)
     notes = tuple(map(str, (*groups.notes, *warnings)))
     return reply(ConfiguredView(revision=configuration.last(committer.machine), before=before, text=text, notes=notes))
@@ -107,7 +108,7 @@ async def change(request: Request, dry_run: Annotated[bool, Query()] = False) ->
 async def history(request: Request) -> Response:
     """List the revisions that are kept, newest first, without their documents."""
     revisions = committer_of(request).machine.tables.revisions
-    return reply(HistoryView(tuple(_view(each) for each in reversed(revisions.values()))))
+    return reply(HistoryView(tuple(_view(kept) for kept in reversed(revisions.values()))))
 
 
 @router.answers(cluster_calls.CONFIG_REVISION)
@@ -116,11 +117,15 @@ async def revision(request: Request, number: int) -> Response:
     revisions = committer_of(request).machine.tables.revisions
     if number not in revisions:
         first, last = next(iter(revisions), 0), next(reversed(revisions), 0)
-        raise NotFound(f"there is no revision {number} (those from {first} to {last} are kept)")
+        raise UnknownResource(f"there is no revision {number} (those from {first} to {last} are kept)")
     return reply(_view(revisions[number], whole=True))
 
 
-def _view(each: Revision, *, whole: bool = False) -> RevisionView:
+def _view(revision: Revision, *, whole: bool = False) -> RevisionView:
     return RevisionView(
-        revision=each.number, at=each.utc / SECOND, by=each.by, what=each.what, text=each.text if whole else ""
+        revision=revision.number,
+        at=revision.utc / SECOND,
+        by=revision.by,
+        what=revision.what,
+        text=revision.text if whole else "",
     )

@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 from cress.center.access.callers import Callers
 from cress.center.access.redaction import read_by
 from cress.center.access.rights import Caller, Sight, may, steers
-from cress.center.api.errors import Forbidden, NotFound
+from cress.center.api.errors import Forbidden, UnknownResource
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, find_job, group_of, id_of, recent_job, spec_of
 from cress.center.web.asgi import App, Receive, Scope, Send
@@ -75,9 +75,9 @@ async def seen_job(request: HTTPConnection, id: str) -> AnyJob:
         note(request, f"job {number} is not visible to the caller")
     last = committer.machine.next_job - 1
     if 0 < number <= last:
-        raise NotFound(_gone(committer, number))
+        raise UnknownResource(_gone(committer, number))
     known = f"ids are 1 to {last}" if last else "no job has been submitted yet"
-    raise NotFound(f"there is no job {id[:40]} ({known})")
+    raise UnknownResource(f"there is no job {id[:40]} ({known})")
 
 
 def _gone(committer: Committer, number: int) -> str:

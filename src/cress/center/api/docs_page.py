@@ -54,9 +54,9 @@ def page(document: dict[str, Any]) -> str:
 
 def _call(method: str, path: str, operation: dict[str, Any]) -> str:
     rows = [
-        f"<tr><td><code>{escape(each['name'])}</code></td><td>{escape(each['in'])}</td>"
-        f"<td>{escape(each.get('description', ''))}</td></tr>"
-        for each in operation.get("parameters", ())
+        f"<tr><td><code>{escape(parameter['name'])}</code></td><td>{escape(parameter['in'])}</td>"
+        f"<td>{escape(parameter.get('description', ''))}</td></tr>"
+        for parameter in operation.get("parameters", ())
     ]
     for what, content in (("body", operation.get("requestBody", {})), ("answer", _good(operation))):
         kind = _kind(content)
@@ -67,7 +67,7 @@ def _call(method: str, path: str, operation: dict[str, Any]) -> str:
 
 
 def _good(operation: dict[str, Any]) -> dict[str, Any]:
-    good = (each for code, each in operation.get("responses", {}).items() if code.startswith("2"))
+    good = (response for code, response in operation.get("responses", {}).items() if code.startswith("2"))
     return next(good, {})
 
 

@@ -19,7 +19,7 @@ from cress.store.base import StoreError
 _CODES = {401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "not_allowed", 413: "too_large"}
 
 
-class NotFound(Exception):
+class UnknownResource(Exception):
     """The resource in the address does not exist."""
 
 
@@ -43,7 +43,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(InputError, _input)
     app.add_exception_handler(RequestValidationError, _parameters)
     app.add_exception_handler(HTTPException, _framework)
-    app.add_exception_handler(NotFound, lambda _, error: answer(404, "not_found", str(error)))
+    app.add_exception_handler(UnknownResource, lambda _, error: answer(404, "not_found", str(error)))
     app.add_exception_handler(Forbidden, lambda _, error: answer(403, "forbidden", str(error)))
     app.add_exception_handler(TooLarge, _too_large)
     for unavailable in (NotStored, StoreError, Away, ProviderDown):
@@ -57,7 +57,7 @@ def answer_to(error: Exception) -> Response:
     """Return the response to an error that a call raised outside of the handlers."""
     if isinstance(error, InputError):
         return _input(None, error)
-    if isinstance(error, NotFound):
+    if isinstance(error, UnknownResource):
         return answer(404, "not_found", str(error))
     if isinstance(error, Forbidden):
         return answer(403, "forbidden", str(error))
@@ -66,8 +66,8 @@ def answer_to(error: Exception) -> Response:
 
 def faults(error: InputError) -> tuple[Fault, ...]:
     """Return the mistakes of an input, one by one."""
-    each = error.errors if isinstance(error, InputErrors) else [error]
-    return tuple(Fault(what=one.what, hint=one.hint, field=one.field, file=one.file, line=one.line) for one in each)
+    errors = error.errors if isinstance(error, InputErrors) else [error]
+    return tuple(Fault(what=one.what, hint=one.hint, field=one.field, file=one.file, line=one.line) for one in errors)
 
 
 def _input(_: Request | None, error: Exception) -> Response:
@@ -86,8 +86,8 @@ def _too_large(_: Request, error: Exception) -> Response:
 
 def _parameters(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = tuple(_parameter(each) for each in error.errors())
-    sentences = [str(InputError(each.what, hint=each.hint, field=each.field)) for each in found]
+    found = tuple(_parameter(entry) for entry in error.errors())
+    sentences = [str(InputError(fault.what, hint=fault.hint, field=fault.field)) for fault in found]
     return answer(422, "bad_input", "\n".join(sentences), found)
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
 
 import msgspec
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 
 from cress.center.access.redaction import redacted
 from cress.center.api.context import committer_of, sees_number, sight_of
-from cress.center.api.routes import Routes
+from cress.center.api.routes import Routes, query_of
 from cress.center.api.stream import HEARTBEAT, Stream
-from cress.model.bounds import MOST
 from cress.model.errors import InputError
 from cress.protocol.calls import cluster_calls
-from cress.protocol.views import EventView, to_json
+from cress.protocol.cluster_views import EventView
+from cress.protocol.queries import EventsQuery
+from cress.protocol.views import to_json
 
 # Events in one part; a reader needs no more memory than that.
 CHUNK = 256
@@ -27,30 +27,24 @@ router = Routes()
 
 
 @router.answers(cluster_calls.EVENTS)
-async def events(
-    request: Request,
-    after: Annotated[int | None, Query(ge=0, le=MOST)] = None,
-    job: Annotated[int | None, Query(ge=0, le=MOST)] = None,
-    group: str = "",
-    follow: bool = True,
-) -> Response:
+async def events(request: Request) -> Response:
     """Stream events as server-sent events: those after number ``after``, else those from now on.
 
     The header ``Last-Event-ID``, which clients send by themselves, overrides ``after``. Without ``follow``
     the answer ends with the latest event, and begins, without ``after``, with the oldest that is kept.
     """
-    committer = committer_of(request)
-    known = committer.events
+    committer, query = committer_of(request), query_of(request, EventsQuery)
+    known, after = committer.events, query.after
     last = request.headers.get("last-event-id", "")
     if last:
         if not (last.isascii() and last.isdigit() and len(last) < 19):
             raise InputError(f"{last[:40]!r} is not a number of an event", hint="a whole number", field="Last-Event-ID")
         after = int(last)
     if after is None:
-        after = known.last if follow else known.first - 1
+        after = known.last if query.follow else known.first - 1
     # A number beyond the last: the cluster is new, or was restored from a backup.
     after = min(after, known.last)
-    return EventStream(request, after, job=job, group=group, follow=follow)
+    return EventStream(request, after, job=query.job, group=query.group, follow=query.follow)
 
 
 class EventStream(Stream):
@@ -96,11 +90,11 @@ class EventStream(Stream):
 
     def _lines(self, found: Iterable[EventView]) -> list[bytes]:
         return [
-            _line(self._shown(each))
-            for each in found
-            if (self._job is None or each.job == self._job)
-            and (not self._group or each.group == self._group)
-            and (each.job is None or self._sees(each, each.job))
+            _line(self._shown(event))
+            for event in found
+            if (self._job is None or event.job == self._job)
+            and (not self._group or event.group == self._group)
+            and (event.job is None or self._sees(event, event.job))
         ]
 
     def _shown(self, event: EventView) -> EventView:

@@ -10,7 +10,7 @@ import msgspec
 from fastapi import WebSocket, WebSocketDisconnect
 
 from cress.center.api.context import committer_of, own_job
-from cress.center.api.errors import Forbidden, NotFound, answer_to
+from cress.center.api.errors import Forbidden, UnknownResource, answer_to
 from cress.center.api.jobs import check_task
 from cress.center.api.routes import Routes
 from cress.center.committing.committer import NotStored
@@ -39,7 +39,7 @@ async def run_inside(socket: WebSocket, id: str, task: str) -> None:
     """Run a command in a running task."""
     try:
         attempt, connection = await _place(socket, id, task)
-    except (InputError, NotFound, Forbidden, Away, NotStored, StoreError) as error:
+    except (InputError, UnknownResource, Forbidden, Away, NotStored, StoreError) as error:
         await socket.send_denial_response(answer_to(error))
         return
     await socket.accept()
@@ -136,7 +136,7 @@ def _checked(start: ExecStart) -> ExecStart:
 
 
 def _size(size: tuple[int, int]) -> tuple[int, int]:
-    if not all(0 <= each <= MOST_SIZE for each in size):
+    if not all(0 <= number <= MOST_SIZE for number in size):
         raise InputError(f"{size[0]} × {size[1]} is not a size of a terminal", hint=f"rows, columns: 0 to {MOST_SIZE}")
     return size
 

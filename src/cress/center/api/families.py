@@ -33,7 +33,7 @@ from cress.model.resources import Dimensions
 from cress.model.units import parse_count
 from cress.protocol.bodies import ScaleBody
 from cress.protocol.calls import job_calls
-from cress.protocol.views import AppliedJobs
+from cress.protocol.job_views import AppliedJobs
 
 router = Routes()
 

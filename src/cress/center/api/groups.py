@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated
 
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 
 from cress.center.access.rights import changes_group
 from cress.center.api.bodies import decoded, read, receive, reply
 from cress.center.api.context import caller_of, committer_of, note, user_of
 from cress.center.api.errors import Forbidden
 from cress.center.api.jobs import checked_body
-from cress.center.api.routes import Routes
+from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import group_of
 from cress.center.files.group_file import checked_quotas
 from cress.center.process.turns import chunks, in_turns
 from cress.center.views.groups import group_view, inner_view, used_resource
-from cress.lifecycle.inputs import ApplyGroups, SetGroup
+from cress.lifecycle.inputs import SetGroup
 from cress.model.errors import InputError
+from cress.model.events import GroupsApplied
 from cress.model.group import Group
 from cress.model.groups.change import OF_ADMINS, canonical
 from cress.model.groups.check import default_group, with_default_group
@@ -30,7 +30,8 @@ from cress.model.resources import Dimensions
 from cress.model.units import format_fraction, one_of
 from cress.protocol.bodies import GroupBody, GroupsBody
 from cress.protocol.calls import cluster_calls
-from cress.protocol.views import Applied, GroupsPage
+from cress.protocol.cluster_views import Applied, GroupsPage
+from cress.protocol.queries import DryRunQuery
 
 # Bytes of a body with a file of groups, in which JSON writes some characters as two; characters of its name.
 MOST_GROUPS = 2 * MAX_CHARACTERS
@@ -55,14 +56,16 @@ async def groups(request: Request) -> Response:
     async for name, value in in_turns(list(core.groups.priority_values().items())):
         priorities[name] = format_fraction(value)
     leaves = {
-        each.name: group_view(committer, each, waiting.get(each.name, 0), priorities.get(each.name, "0"))
-        for each in core.groups
+        group.name: group_view(committer, group, waiting.get(group.name, 0), priorities.get(group.name, "0"))
+        for group in core.groups
     }
     inner = [
-        inner_view(committer, each, [leaves[leaf] for leaf in leaves_below(core.groups.configured, each.name)])
-        for each in core.groups.tree.upwards
+        inner_view(
+            committer, inner_group, [leaves[leaf] for leaf in leaves_below(core.groups.configured, inner_group.name)]
+        )
+        for inner_group in core.groups.tree.upwards
     ]
-    views = tuple(sorted((*leaves.values(), *inner), key=lambda each: each.name))
+    views = tuple(sorted((*leaves.values(), *inner), key=lambda view: view.name))
     # The quota of a default group without configuration follows the cluster; a written one would not.
     configured = core.groups.configured or _with_default(committer, ())
     text = format_groups(
@@ -77,7 +80,7 @@ async def groups(request: Request) -> Response:
 
 
 @router.answers(cluster_calls.APPLY_GROUPS)
-async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> Response:
+async def apply(request: Request) -> Response:
     """Replace the groups by those in the body; a dry run only shows the changes."""
     committer = committer_of(request)
     data = await receive(request, MOST_GROUPS)
@@ -93,19 +96,19 @@ async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> 
     core = committer.machine.core
     moves = checked_moves(committer, body.moves, parsed)
     warnings = checked_quotas(committer.machine, parsed, accounting)
-    applied = ApplyGroups(groups=parsed.groups, moves=moves, zone=parsed.zone, by=user_of(request))
+    applied = GroupsApplied(groups=parsed.groups, moves=moves, zone=parsed.zone, by=user_of(request))
     old, new = _with_default(committer, core.groups.configured), _with_default(committer, parsed.groups)
     changes = diff_groups(old, new, dimensions=core.dimensions, accounting=accounting)
     changes += diff_zones(core.groups.own_zone, parsed.zone)
     committer.machine.check_groups(applied)
-    if not dry_run:
+    if not query_of(request, DryRunQuery).dry_run:
         await committer.submit(applied)
     notes = tuple(map(str, (*parsed.notes, *warnings)))
     return reply(Applied(diff=format_diff(changes), changes=len(changes), notes=notes))
 
 
 @router.answers(cluster_calls.SET_GROUP)
-async def change(request: Request, name: str, dry_run: Annotated[bool, Query()] = False) -> Response:
+async def change(request: Request, name: str) -> Response:
     """Change keywords of one group, all or nothing; a dry run only shows the changes.
 
     Administrators of the group may close and open it, and change its limits.
@@ -120,7 +123,7 @@ async def change(request: Request, name: str, dry_run: Annotated[bool, Query()] 
         raise InputError(f"there is no group {name[:40]!r}", hint=one_of(name, known))
     keywords = [canonical(keyword) for keyword in body.values]
     if not changes_group(caller, name, keywords):
-        others = ", ".join(each for each in keywords if each not in OF_ADMINS)
+        others = ", ".join(keyword for keyword in keywords if keyword not in OF_ADMINS)
         raise Forbidden(
             f"{caller.user} may not change {others} of group {name}: its administrators change limits and Submit"
         )
@@ -133,9 +136,10 @@ async def change(request: Request, name: str, dry_run: Annotated[bool, Query()] 
     warnings = checked_quotas(committer.machine, parsed, core.options.accounting) if "ResourceQuota" in keywords else ()
     old = core.groups.configured
     changes = diff_groups(old, applied.groups, dimensions=core.dimensions, accounting=core.options.accounting)
-    if changes and not dry_run:
+    if changes and not query_of(request, DryRunQuery).dry_run:
         told = (
-            f"{each.keyword}: {each.before or '(not set)'} -> {each.after or '(not set)'}" for each in changes[0].values
+            f"{value.keyword}: {value.before or '(not set)'} -> {value.after or '(not set)'}"
+            for value in changes[0].values
         )
         note(request, f"group {name}: {', '.join(told)}")
         await committer.submit(word)

@@ -41,7 +41,7 @@ async def _hold_all(request: Request, *, held: bool) -> Response:
     await committer.submit(Hold(job=first, more=tuple(others), held=held, by=user_of(request)))
     after = await all_jobs(request, numbers, what)
     # Encoded one by one: ten thousand views in one go would hold up others.
-    views = [to_json(job_view(committer, each)) async for each in in_turns(after)]
+    views = [to_json(job_view(committer, job)) async for job in in_turns(after)]
     return Response(b'{"jobs":[' + b",".join(views) + b"]}", media_type="application/json")
 
 

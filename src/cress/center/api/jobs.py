@@ -10,14 +10,14 @@ from functools import partial
 from typing import Annotated, TypeVar
 
 import msgspec
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 
 from cress.center.access.guard import MOST_BODY
 from cress.center.access.redaction import redacted
 from cress.center.api.bodies import RawSubmitBody, decoded, decoded_jobs, read, receive, reply
 from cress.center.api.context import committer_of, may_steer, own_job, seen_job, sees, sight_of, user_of
-from cress.center.api.errors import NotFound
-from cress.center.api.routes import Routes
+from cress.center.api.errors import UnknownResource
+from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import AnyJob, find_all, find_jobs, id_of, recent_job, still_there
 from cress.center.connections.connection_table import Away
@@ -31,7 +31,6 @@ from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
-from cress.model.bounds import MOST
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Dag
 from cress.model.job import LEASE, Job, JobType
@@ -43,18 +42,15 @@ from cress.model.times import SECOND
 from cress.model.units import one_of
 from cress.protocol.bodies import SignalBody
 from cress.protocol.calls import job_calls
-from cress.protocol.views import DeadlineView, JobsPage, JobView, Submitted, SubmittedPage, TasksPage
+from cress.protocol.job_views import DeadlineView, JobsPage, JobView, Submitted, SubmittedPage, TasksPage
+from cress.protocol.queries import JobQuery, JobsQuery, SubmitQuery, TasksQuery
 from cress.store.base import JobFilter
 
-MOST_WAIT = 3600.0
 # Seconds between two checks whether a waiting client is still connected.
 LOOK_AGAIN = 10.0
-MOST_JOBS = 1_000
-# The year 9999, in seconds since the epoch; characters of a key.
-MOST_TIME = 253_402_300_799
+# Characters of a key.
 MOST_KEY = 200
-MOST_TASKS = 10_000
-TASK_STATES = ("starting", *(each.value for each in JobState))
+TASK_STATES = ("starting", *(job_state.value for job_state in JobState))
 
 _T = TypeVar("_T")
 
@@ -62,14 +58,14 @@ router = Routes()
 
 
 @router.answers(job_calls.SUBMIT)
-async def submit(request: Request, dry_run: bool = False, strict: bool = False) -> Response:
+async def submit(request: Request) -> Response:
     """Submit jobs, together or not at all. They are stored before the answer is sent.
 
     With the header ``Idempotency-Key`` a submit can be repeated for a day: it gets the same answer. A
     ``dry_run`` gives the answer with ids 0, and stores nothing. ``strict`` refuses jobs whose deadlines cannot be met.
     """
     committer, user = committer_of(request), user_of(request)
-    key = key_of(request)
+    query, key = query_of(request, SubmitQuery), key_of(request)
     data = await receive(request, MOST_BODY)
 
     def checked(dimensions: Dimensions) -> tuple[list[JobSpec], tuple[Job, ...], str]:
@@ -84,10 +80,10 @@ async def submit(request: Request, dry_run: bool = False, strict: bool = False) 
         settings = committer.settings
         committer.machine.user_load.check(jobs, settings.user_jobs, settings.user_tasks)
         check_secrets(committer.machine, specs)
-        if dry_run:
-            await check_submit(committer, specs, jobs, known, strict=strict)
+        if query.dry_run:
+            await check_submit(committer, specs, jobs, known, strict=query.strict)
             return reply(await submitted(committer, [0] * len(jobs), jobs))
-        what = Submit(jobs=jobs, known=known, key=key and f"{user} {key}", digest=digest, strict=strict)
+        what = Submit(jobs=jobs, known=known, key=key and f"{user} {key}", digest=digest, strict=query.strict)
         return reply(await submitted(committer, await submit_all(committer, what, specs), jobs), 201)
 
 
@@ -168,55 +164,42 @@ async def _deadlines(
 
 
 @router.answers(job_calls.JOBS)
-async def jobs(
-    request: Request,
-    limit: Annotated[int, Query(ge=1, le=MOST_JOBS)] = 50,
-    before: Annotated[int | None, Query(ge=0, le=MOST)] = None,
-    group: str = "",
-    user: str = "",
-    state: str = "",
-    name: str = "",
-    type: str = "",  # noqa: A002 (as it is called in the address)
-    family: Annotated[int, Query(ge=0, le=MOST)] = 0,
-    since: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
-    until: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
-) -> Response:
+async def jobs(request: Request) -> Response:
     """List jobs, newest first; ``next`` of a page is ``before`` of the following one.
 
     ``since`` and ``until`` bound the time of the submit, in seconds since the epoch. Members of services and databases
     are listed only for their ``family``.
     """
-    state = canonical_state(state)
-    _check_word(state, [each.value for each in JobState], "state")
-    _check_word(type, [*(each.value for each in JobType), LEASE], "type")
+    query = query_of(request, JobsQuery)
+    state = canonical_state(query.state)
+    _check_word(state, [job_state.value for job_state in JobState], "state")
+    _check_word(query.type, [*(job_type.value for job_type in JobType), LEASE], "type")
     committer, sight = committer_of(request), sight_of(request)
     filters = JobFilter(
-        group=group,
-        user=user,
+        group=query.group,
+        user=query.user,
         state=state,
-        name=name,
-        type=type,
-        family=family,
-        since=None if since is None else round(since * SECOND),
-        until=None if until is None else round(until * SECOND),
+        name=query.name,
+        type=query.type,
+        family=query.family or 0,
+        since=None if query.since is None else round(query.since * SECOND),
+        until=None if query.until is None else round(query.until * SECOND),
         seen=None if sight.everything else (sight.user, sight.groups),
     )
     async with committer.turns.long_answer():
-        found = await find_jobs(committer, filters, limit=limit + 1, before=before)
-        page = found.jobs[:limit]
-        more = id_of(page[-1]) if len(found.jobs) > limit else None
+        found = await find_jobs(committer, filters, limit=query.limit + 1, before=query.before)
+        page = found.jobs[: query.limit]
+        more = id_of(page[-1]) if len(found.jobs) > query.limit else None
         views = [_listed(request, still_there(committer, job)) async for job in in_turns(page)]
         return reply(JobsPage(jobs=tuple(views), next=more, problem=found.problem))
 
 
 @router.answers(job_calls.JOB)
-async def job(
-    request: Request, id: Annotated[str, "a number"], wait: Annotated[float, Query(ge=0, le=MOST_WAIT)] = 0.0
-) -> Response:
+async def job(request: Request, id: Annotated[str, "a number"]) -> Response:
     """Return one job; with ``wait`` (seconds) the answer comes when it is over, or when the time has passed."""
     committer = committer_of(request)
     found = await seen_job(request, id)
-    deadline = asyncio.get_running_loop().time() + wait
+    deadline = asyncio.get_running_loop().time() + query_of(request, JobQuery).wait
     while isinstance(found, (LiveJob, Family)) and not committer.stopping:
         left = deadline - asyncio.get_running_loop().time()
         if left <= 0:
@@ -243,24 +226,20 @@ def _for_caller(request: Request, job: AnyJob, view: JobView) -> JobView:
 
 
 @router.answers(job_calls.TASKS)
-async def tasks(
-    request: Request,
-    id: str,
-    limit: Annotated[int, Query(ge=1, le=MOST_TASKS)] = 100,
-    after: Annotated[int, Query(ge=-1, le=MOST)] = -1,
-    state: str = "",
-) -> Response:
+async def tasks(request: Request, id: str) -> Response:
     """List tasks by index; ``next`` of a page is ``after`` of the following one.
 
     With ``state`` a page may have fewer tasks than ``limit``, even none, although there is a ``next``.
     """
-    state = canonical_state(state)
+    query = query_of(request, TasksQuery)
+    state = canonical_state(query.state)
     _check_word(state, TASK_STATES, "state")
+    first = 0 if query.after is None else query.after + 1
     committer = committer_of(request)
     found = await seen_job(request, id)
     _has_tasks(found)
     async with committer.turns.long_answer():
-        page, more = await tasks_page(committer, found, limit=limit, after=after, state=state)
+        page, more = await tasks_page(committer, found, limit=query.limit, after=first - 1, state=state)
         run = run_of(committer, found)
         views = [with_loans(committer, task_view(task, run, member)) async for task, member in in_turns(page)]
         return reply(TasksPage(tasks=tuple(views), next=more))
@@ -299,7 +278,7 @@ async def send_signal(request: Request, id: str) -> Response:
 
 def signal_number(word: str | int) -> int:
     """Return the number of a signal given by name, with or without ``SIG``, or by number."""
-    names = {each.name.removeprefix("SIG"): int(each) for each in signal.Signals}
+    names = {known.name.removeprefix("SIG"): int(known) for known in signal.Signals}
     if isinstance(word, int):
         if word not in names.values():
             raise InputError(f"{word} is not a signal", hint="1 (HUP) to 64 (RTMAX)", field="signal")
@@ -326,7 +305,7 @@ def check_task(job: AnyJob, task: int, written: str = "") -> None:
     count = count_of(job)
     if not 0 <= task < count:
         known = "only task 0" if count == 1 else f"tasks 0 to {count - 1}" if count else "it has none now"
-        raise NotFound(f"job {id_of(job)} has no task {written[:40] or task} ({known})")
+        raise UnknownResource(f"job {id_of(job)} has no task {written[:40] or task} ({known})")
 
 
 def key_of(request: Request) -> str:

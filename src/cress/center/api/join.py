@@ -13,7 +13,7 @@ from cress.center.access.rights import Caller
 from cress.center.access.tokens import fresh_join, has_digest
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import caller_of, committer_of, note
-from cress.center.api.errors import NotFound
+from cress.center.api.errors import UnknownResource
 from cress.center.api.routes import Routes
 from cress.center.web.asgi import address_of
 from cress.lifecycle.inputs import AddJoinToken, RevokeJoinToken, UseJoinToken
@@ -21,7 +21,7 @@ from cress.lifecycle.join_tokens import check_use, uses
 from cress.model.access import MOST_NAME, JoinToken, Role, checked_name
 from cress.model.errors import InputError, NotAccepted
 from cress.model.times import SECOND
-from cress.protocol.accessviews import AuthorityView, JoinedView, JoinTokensPage, JoinTokenView, NewJoinToken
+from cress.protocol.access_views import AuthorityView, JoinedView, JoinTokensPage, JoinTokenView, NewJoinToken
 from cress.protocol.bodies import JoinBody, JoinTokenBody
 from cress.protocol.calls import access_calls
 from cress.protocol.join_tokens import parsed_join_token
@@ -42,7 +42,7 @@ async def authority(request: Request) -> Response:
     """Return the certificate of the center's authority; needs no token."""
     admission: Admission | None = request.app.state.admission
     if admission is None:
-        raise NotFound(f"{NO_AUTHORITY} ({AUTHORITY_HINT})")
+        raise UnknownResource(f"{NO_AUTHORITY} ({AUTHORITY_HINT})")
     return reply(AuthorityView(certificate=admission.ca))
 
 
@@ -51,7 +51,7 @@ async def join_tokens(request: Request) -> Response:
     """List the tokens by which nodes join."""
     known = committer_of(request).machine.tables.join_tokens.values()
     counts = uses(committer_of(request).machine.tables)
-    views = (_view(request, each, counts[each.id]) for each in sorted(known, key=lambda each: each.name))
+    views = (_view(request, token, counts[token.id]) for token in sorted(known, key=lambda token: token.name))
     return reply(JoinTokensPage(tokens=tuple(views)))
 
 
@@ -87,9 +87,11 @@ async def create_join_token(request: Request) -> Response:
 async def revoke_join_token(request: Request, name: str) -> Response:
     """Revoke a join token by name or id: no node joins by it from now on. Nodes that have joined stay."""
     known = committer_of(request).machine.tables.join_tokens
-    token = known.get(name) or next((each for each in known.values() if each.name == name), None)
+    token = known.get(name) or next((known_token for known_token in known.values() if known_token.name == name), None)
     if token is None:
-        raise NotFound(f"there is no join token {name[:100]!r} (`cress token list --join` shows the join tokens)")
+        raise UnknownResource(
+            f"there is no join token {name[:100]!r} (`cress token list --join` shows the join tokens)"
+        )
     view = _view(request, token, uses(committer_of(request).machine.tables)[token.id])
     await committer_of(request).submit(RevokeJoinToken(id=token.id))
     return reply(view)

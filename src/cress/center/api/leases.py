@@ -7,17 +7,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 
 from cress.center.access.guard import MOST_BODY
 from cress.center.api.bodies import decoded_jobs, read, receive, reply
 from cress.center.api.context import check_steers, committer_of, seen_job, sees, sees_number, sight_of, user_of
-from cress.center.api.errors import NotFound
-from cress.center.api.jobs import LOOK_AGAIN, MOST_WAIT, check_submit, digest_of, key_of, submit_all, submitted
-from cress.center.api.routes import Routes
+from cress.center.api.errors import UnknownResource
+from cress.center.api.jobs import LOOK_AGAIN, check_submit, digest_of, key_of, submit_all, submitted
+from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.process.turns import in_turns
 from cress.center.requests.lease_requests import lease_specs, pinned, read_one
@@ -32,18 +32,14 @@ from cress.model.jobfile.job import below
 from cress.model.vectors import parse_vector
 from cress.protocol.bodies import CountBody, UseBody
 from cress.protocol.calls import lease_calls
-from cress.protocol.leaseviews import LeasesPage, LeaseView
-
-# Leases of one page.
-MOST_LEASES = 10_000
-# Added to the numbers of requests that wait: on pages they come before all attempts.
-WAITING_FIRST = -(2**52)
+from cress.protocol.lease_views import LeasesPage, LeaseView
+from cress.protocol.queries import WAITING_FIRST, DryRunQuery, LeaseQuery, LeasesQuery
 
 router = Routes()
 
 
 @router.answers(lease_calls.REQUEST)
-async def request_leases(request: Request, dry_run: bool = False) -> Response:
+async def request_leases(request: Request) -> Response:
     """Ask for ``count`` leases for a workload; the other keys are those of a job file (docs/api.md).
 
     A ``dry_run`` gives the answer, errors and note, without leases; nothing is requested.
@@ -52,7 +48,7 @@ async def request_leases(request: Request, dry_run: bool = False) -> Response:
     data = await receive(request, MOST_BODY)
     async with committer.turns.of_user(user_of(request), len(data)):
         (body,) = decoded_jobs([msgspec.Raw(data)])
-        return await _ask(request, body, dry_run=dry_run)
+        return await _ask(request, body, dry_run=query_of(request, DryRunQuery).dry_run)
 
 
 async def _ask(request: Request, body: Mapping[str, Any], *, dry_run: bool = False) -> Response:
@@ -74,33 +70,23 @@ async def _ask(request: Request, body: Mapping[str, Any], *, dry_run: bool = Fal
 
 
 @router.answers(lease_calls.LEASES)
-async def leases(
-    request: Request,
-    group: str = "",
-    workload: str = "",
-    limit: Annotated[int, Query(ge=1, le=MOST_LEASES)] = 1_000,
-    after: Annotated[int | None, Query(ge=WAITING_FIRST, lt=2**63)] = None,
-    wait: Annotated[float, Query(ge=0, le=MOST_WAIT)] = 0.0,
-    stamp: str = "",
-) -> Response:
+async def leases(request: Request) -> Response:
     """List leases: those that wait, those that are held, those that the center keeps for workloads itself.
 
     With ``wait`` (seconds) and the ``stamp`` of an earlier answer, the answer comes when something has changed.
     """
-    committer = committer_of(request)
+    committer, query = committer_of(request), query_of(request, LeasesQuery)
 
     async def page() -> LeasesPage:
-        return await _all(request, group, workload, limit, after)
+        return await _all(request, query)
 
     async with committer.turns.long_answer():
         found = await page()
-    return reply(await _changed(request, found, page, wait, stamp))
+    return reply(await _changed(request, found, page, query))
 
 
 @router.answers(lease_calls.LEASE)
-async def lease(
-    request: Request, id: str, wait: Annotated[float, Query(ge=0, le=MOST_WAIT)] = 0.0, stamp: str = ""
-) -> Response:
+async def lease(request: Request, id: str) -> Response:
     """Return a lease (JOB.TASK), or all of one request (JOB); ``wait`` and ``stamp`` as in the list.
 
     Without leases the answer says that they are over.
@@ -115,7 +101,7 @@ async def lease(
         _check_lease(found)
         return _page_of(request, found, task)
 
-    return reply(await _changed(request, await page(), page, wait, stamp))
+    return reply(await _changed(request, await page(), page, query_of(request, LeaseQuery)))
 
 
 @router.answers(lease_calls.USE)
@@ -185,7 +171,7 @@ async def shrink(request: Request, id: str) -> Response:
     """
     body = await read(request, CountBody)
     job, _ = await _own(request, id)
-    held = [each for each in job.attempts.values() if not each.halted]
+    held = [attempt for attempt in job.attempts.values() if not attempt.halted]
     if body.count > len(held):
         raise NotAccepted(
             f"{len(held)} leases of {job.job.id} are held, not {body.count}",
@@ -193,10 +179,10 @@ async def shrink(request: Request, id: str) -> Response:
             field="count",
         )
     pool = committer_of(request).machine.core.pool
-    known = {each.id: pool.leases.get(each.id) for each in held}
+    known = {attempt.id: pool.leases.get(attempt.id) for attempt in held}
     tasks = {number: 0 if lease is None else len(lease.tasks) for number, lease in known.items()}
-    held.sort(key=lambda each: (tasks[each.id], -each.id))
-    return await _release(request, job, tuple(each.task for each in held[: body.count]))
+    held.sort(key=lambda attempt: (tasks[attempt.id], -attempt.id))
+    return await _release(request, job, tuple(attempt.task for attempt in held[: body.count]))
 
 
 @router.answers(lease_calls.RENEW)
@@ -242,7 +228,7 @@ def _parsed(id: str) -> tuple[int, int | None]:
         dot and not (task.isascii() and task.isdigit() and len(task) < 19)
     ):
         kept = id.startswith("@")
-        raise NotFound(
+        raise UnknownResource(
             f"lease {id[:40]} is kept by the center" if kept else f"there is no lease {id[:40]} (JOB or JOB.TASK)"
         )
     return int(job), int(task) if dot else None
@@ -251,7 +237,7 @@ def _parsed(id: str) -> tuple[int, int | None]:
 def _check_lease(job: Any) -> None:
     kind = job.type if not hasattr(job, "job") else job.job.kind
     if kind != "lease":
-        raise NotFound("it is not a lease")
+        raise UnknownResource("it is not a lease")
 
 
 async def _own(request: Request, id: str) -> tuple[LiveJob, int | None]:
@@ -268,9 +254,9 @@ async def _own(request: Request, id: str) -> tuple[LiveJob, int | None]:
 def _attempt(job: LiveJob, task: int | None) -> LiveAttempt:
     """Return the attempt that holds a lease. Raises NotAccepted."""
     wanted = _task_of(job, task)
-    for each in job.attempts.values():
-        if each.task == wanted and not each.halted:
-            return each
+    for attempt in job.attempts.values():
+        if attempt.task == wanted and not attempt.halted:
+            return attempt
     raise NotAccepted(f"lease {job.job.id}.{wanted} is not held now", hint="see `cress leases`")
 
 
@@ -292,27 +278,27 @@ def _page_of(request: Request, job: LiveJob, task: int | None = None) -> LeasesP
     views = []
     if job.job.id in committer.machine.leases:
         views = leases_of_job(committer, job, partial(sees_number, request))
-    shown = tuple(each for each in views if task is None or each.task in (task, None))
+    shown = tuple(view for view in views if task is None or view.task in (task, None))
     return LeasesPage(leases=shown, stamp=stamp_of(shown))
 
 
-async def _all(request: Request, group: str, workload: str, limit: int, after: int | None) -> LeasesPage:
+async def _all(request: Request, query: LeasesQuery) -> LeasesPage:
     """Return a page of all leases that the caller sees."""
     committer, sight = committer_of(request), sight_of(request)
     machine, known = committer.machine, partial(sees_number, request)
     found: list[LeaseView] = []
     async for job in in_turns(list(machine.leases.values())):
-        if _wanted(job.job.group or DEFAULT_GROUP, job.job.workload, group, workload) and sees(request, job):
+        if _wanted(job.job.group or DEFAULT_GROUP, job.job.workload, query) and sees(request, job):
             found += leases_of_job(committer, job, known)
     pool = machine.core.pool
-    async for each in in_turns(list(pool.leases.values())):
-        name = each.workload.group.name
-        if each.holder is None and _wanted(name, each.workload.name, group, workload) and sight.has("", name):
-            found.append(kept_lease(committer, each, known))
+    async for kept in in_turns(list(pool.leases.values())):
+        name = kept.workload.group.name
+        if kept.holder is None and _wanted(name, kept.workload.name, query) and sight.has("", name):
+            found.append(kept_lease(committer, kept, known))
     found.sort(key=_place)
     stamp = stamp_of(found)
-    left = [each for each in found if after is None or _place(each) > after]
-    page, more = left[:limit], len(left) > limit
+    left = [view for view in found if query.after is None or _place(view) > query.after]
+    page, more = left[: query.limit], len(left) > query.limit
     return LeasesPage(leases=tuple(page), stamp=stamp, next=_place(page[-1]) if more else None)
 
 
@@ -321,15 +307,15 @@ def _place(view: LeaseView) -> int:
     return (view.job or 0) + WAITING_FIRST if view.attempt is None else view.attempt
 
 
-def _wanted(name: str, its: str, group: str, workload: str) -> bool:
-    return (not group or name == group) and (not workload or its == workload)
+def _wanted(group: str, workload: str, query: LeasesQuery) -> bool:
+    return query.group in ("", group) and query.workload in ("", workload)
 
 
-async def _changed(request: Request, found: LeasesPage, page: Any, wait: float, stamp: str) -> LeasesPage:
+async def _changed(request: Request, found: LeasesPage, page: Any, query: LeaseQuery) -> LeasesPage:
     """Return the page, with ``wait`` as soon as its stamp is another one, or when the time has passed."""
     committer, loop = committer_of(request), asyncio.get_running_loop()
-    deadline = loop.time() + wait
-    while wait and found.stamp == stamp and not committer.stopping:
+    deadline = loop.time() + query.wait
+    while query.wait and found.stamp == query.stamp and not committer.stopping:
         left = deadline - loop.time()
         if left <= 0 or await request.is_disconnected():
             break

@@ -10,7 +10,7 @@ from cress.center.api.context import committer_of, sees_number
 from cress.center.api.routes import Routes
 from cress.center.views.licences import licences_page
 from cress.protocol.calls import lease_calls
-from cress.protocol.licenceviews import LicencesPage
+from cress.protocol.lease_views import LicencesPage
 
 router = Routes()
 
@@ -21,10 +21,10 @@ async def licences(request: Request) -> Response:
     page = await licences_page(committer_of(request))
     views = (
         msgspec.structs.replace(
-            each,
-            jobs=tuple(use for use in each.jobs if sees_number(request, use.job)),
-            waiters=tuple(use for use in each.waiters if sees_number(request, use.job)),
+            licence,
+            jobs=tuple(use for use in licence.jobs if sees_number(request, use.job)),
+            waiters=tuple(use for use in licence.waiters if sees_number(request, use.job)),
         )
-        for each in page.licences
+        for licence in page.licences
     )
     return reply(LicencesPage(licences=tuple(views)))

@@ -13,14 +13,14 @@ from cress.center.access.sign_in_errors import BadIdToken
 from cress.center.access.tokens import fresh
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import committer_of, note
-from cress.center.api.errors import Forbidden, NotFound
+from cress.center.api.errors import Forbidden, UnknownResource
 from cress.center.api.routes import Routes
 from cress.center.views.tokens import token_view
 from cress.center.web.asgi import address_of
 from cress.lifecycle.inputs import AddToken
 from cress.model.access import Role, Token
 from cress.model.errors import NotAccepted
-from cress.protocol.accessviews import LoginView, NewToken
+from cress.protocol.access_views import LoginView, NewToken
 from cress.protocol.bodies import LoginBody
 from cress.protocol.calls import access_calls
 
@@ -82,5 +82,5 @@ async def login(request: Request) -> Response:
 def _provider(request: Request) -> Provider:
     found: Provider | None = request.app.state.provider
     if found is None:
-        raise NotFound(NO_PROVIDER)
+        raise UnknownResource(NO_PROVIDER)
     return found

@@ -9,7 +9,7 @@ from fastapi import Request, Response
 
 from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of, sight_of
-from cress.center.api.routes import Routes
+from cress.center.api.routes import Routes, query_of
 from cress.center.api.stream import HEARTBEAT, Stream
 from cress.center.process.turns import in_turns
 from cress.center.settings import CenterSettings
@@ -18,7 +18,9 @@ from cress.lifecycle.name_service import Place
 from cress.lifecycle.name_table import NamesRevision, PlaceChange, parse_revision
 from cress.model.errors import InputError
 from cress.protocol.calls import cluster_calls
-from cress.protocol.views import PlacesChange, PlacesPage, to_json
+from cress.protocol.cluster_views import PlacesChange, PlacesPage
+from cress.protocol.queries import PlacesQuery, PlacesStreamQuery
+from cress.protocol.views import to_json
 
 # Seconds between two messages to one reader: thousands of tasks that start together need a few messages.
 PACE = 0.05
@@ -27,30 +29,32 @@ router = Routes()
 
 
 @router.answers(cluster_calls.RESOLVE)
-async def names(request: Request, name: str, group: str = "") -> Response:
+async def names(request: Request, name: str) -> Response:
     """Return the running tasks of the jobs of a name, in one group or in all: node, rack, address, ports."""
     committer, sight = committer_of(request), sight_of(request)
+    group = query_of(request, PlacesQuery).group or None
     async with committer.turns.long_answer():
         table, domain = committer.names.table, domain_of(committer.settings)
         revision = str(table.revision)
-        seen = [place for place in table.places(name, group or None) if sight.has(place.user, place.group)]
-        views = [place_view(each, domain) async for each in in_turns(seen)]
+        seen = [place for place in table.places(name, group) if sight.has(place.user, place.group)]
+        views = [place_view(place, domain) async for place in in_turns(seen)]
         return reply(PlacesPage(places=tuple(views), revision=revision))
 
 
 @router.answers(cluster_calls.WATCH_NAME)
-async def watch(request: Request, name: str, group: str = "", after: str = "", follow: bool = True) -> Response:
+async def watch(request: Request, name: str) -> Response:
     """Stream the running tasks of the jobs of a name as server-sent events: first all of them, then every change.
 
     With ``after``, a ``revision``, it goes on behind that, if the changes since then are still known. The header
     ``Last-Event-ID``, which clients send by themselves, overrides it. Without ``follow`` the answer ends at the
     present.
     """
-    last = request.headers.get("last-event-id", "") or after
+    query = query_of(request, PlacesStreamQuery)
+    last = request.headers.get("last-event-id", "") or query.after
     revision = parse_revision(last) if last else None
     if last and revision is None:
         raise InputError(f"{last[:40]!r} is not a revision", hint="one that an answer about names had", field="after")
-    return PlacesStream(request, name, group or None, revision, follow=follow)
+    return PlacesStream(request, name, query.group or None, revision, follow=query.follow)
 
 
 def domain_of(settings: CenterSettings) -> str:
@@ -93,7 +97,7 @@ class PlacesStream(Stream):
         changes = None if self._told is None else table.since(self._name, self._told)
         self._told = table.revision
         if changes is None:
-            places = [each for each in table.places(self._name) if self._shows(each)]
+            places = [place for place in table.places(self._name) if self._shows(place)]
             return self._message(places, (), whole=True)
         fresh: dict[int, Place] = {}
         gone: dict[int, None] = {}

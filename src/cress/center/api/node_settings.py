@@ -78,7 +78,7 @@ def _names(given: list[str] | str | UnsetType | None) -> tuple[str, ...] | Unset
         return given
     if isinstance(given, str):
         given = given.split(",") if given.strip() else []
-    return tuple(sorted(each.strip() for each in given))
+    return tuple(sorted(key.strip() for key in given))
 
 
 def _text(given: list[str] | str | UnsetType | None) -> str | UnsetType | None:

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
 
 import msgspec
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 
 import cress
 from cress.center.access.redaction import redacted
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import committer_of, sees_number, user_of
-from cress.center.api.errors import NotFound
-from cress.center.api.routes import Routes
+from cress.center.api.errors import UnknownResource
+from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import state_of
 from cress.center.process.turns import chunks, in_turns
 from cress.center.views.jobs import is_up, match_views, node_view, resources, used_of, whole_node_view
 from cress.core.diagnostics.match_report import remarks_on
-from cress.lifecycle.inputs import Cordon, Drain, NodeDead
+from cress.lifecycle.inputs import Drain, NodeDead
 from cress.lifecycle.tables.rows import LiveNode
 from cress.model.errors import InputError
+from cress.model.events import NodeCordoned
 from cress.model.records import JobState
 from cress.model.times import SECOND, seconds
 from cress.model.units import one_of
 from cress.protocol.bodies import Body, CordonBody, DrainBody
 from cress.protocol.calls import cluster_calls
-from cress.protocol.views import DelayView, NodesPage, StateView
+from cress.protocol.cluster_views import DelayView, NodesPage, StateView
+from cress.protocol.queries import NodesQuery
 
 MOST_REASON = 1_000
-MOST_NODES = 10_000
 # Nodes of one page, whatever the limit asks for.
 MOST_PAGE = 1_000
 # Seconds in a year.
@@ -40,31 +40,24 @@ router = Routes()
 
 
 @router.answers(cluster_calls.NODES)
-async def nodes(
-    request: Request,
-    limit: Annotated[int, Query(ge=1, le=MOST_NODES)] = 1_000,
-    after: str = "",
-    where: str = "",
-    rank: str = "",
-) -> Response:
+async def nodes(request: Request) -> Response:
     """List nodes in the order in which they registered; ``next`` of a page is ``after`` of the following one.
 
     With ``where`` (a requirement) or ``rank`` each node says whether it satisfies the one, and its value by the other.
     """
-    committer = committer_of(request)
-    matches = match_views(committer, where, rank) if where or rank else {}
+    committer, query = committer_of(request), query_of(request, NodesQuery)
+    matches = match_views(committer, query.where, query.rank) if query.where or query.rank else {}
     known = list(committer.machine.nodes.values())
     first = 0
-    if after:
+    if query.after:
         names = list(committer.machine.nodes)
-        first = names.index(after) + 1 if after in names else len(names)
-    page = known[first : first + min(limit, MOST_PAGE)]
-    limit = len(page)
-    more = page[-1].node.name if first + limit < len(known) else None
+        first = names.index(query.after) + 1 if query.after in names else len(names)
+    page = known[first : first + min(query.limit, MOST_PAGE)]
+    more = page[-1].node.name if first + len(page) < len(known) else None
     async with committer.turns.long_answer():
-        made = [node_view(committer, each) async for each in in_turns(page)]
+        made = [node_view(committer, live) async for live in in_turns(page)]
     views = (msgspec.structs.replace(view, match=matches.get(view.name)) for view in made)
-    notes = tuple(map(redacted, remarks_on(committer.machine.core, where, rank))) if matches else ()
+    notes = tuple(map(redacted, remarks_on(committer.machine.core, query.where, query.rank))) if matches else ()
     return reply(NodesPage(nodes=tuple(views), next=more, notes=notes))
 
 
@@ -75,8 +68,8 @@ async def node(request: Request, name: str) -> Response:
     view = whole_node_view(committer, known_node(committer, name))
     seen = tuple(task for task in view.tasks if sees_number(request, task.job))
     devices = tuple(
-        msgspec.structs.replace(each, tasks=tuple(task for task in each.tasks if sees_number(request, task.job)))
-        for each in view.devices
+        msgspec.structs.replace(device, tasks=tuple(task for task in device.tasks if sees_number(request, task.job)))
+        for device in view.devices
     )
     return reply(msgspec.structs.replace(view, tasks=seen, devices=devices))
 
@@ -179,7 +172,9 @@ async def _cordon(request: Request, name: str, *, cordoned: bool) -> Response:
     committer = committer_of(request)
     body = await read(request, CordonBody)
     known_node(committer, name)
-    await committer.submit(Cordon(name=name, cordoned=cordoned, reason=body.reason[:MOST_REASON] if cordoned else ""))
+    await committer.submit(
+        NodeCordoned(name=name, cordoned=cordoned, reason=body.reason[:MOST_REASON] if cordoned else "")
+    )
     return reply(node_view(committer, known_node(committer, name)))
 
 
@@ -188,5 +183,5 @@ def known_node(committer: Committer, name: str) -> LiveNode:
     nodes = committer.machine.nodes
     if name not in nodes:
         hint = one_of(name, list(nodes)[:20]) if nodes else "no node has registered yet"
-        raise NotFound(f"there is no node {name[:100]!r} ({hint})")
+        raise UnknownResource(f"there is no node {name[:100]!r} ({hint})")
     return nodes[name]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
 
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import check_steers, committer_of, demand, seen_job, sees_number, user_of
-from cress.center.api.routes import Routes
+from cress.center.api.routes import Routes, query_of
 from cress.center.views.moves import CORE_HOUR, plan_view, round_view
 from cress.core.moving.movable import lost_by, lost_devices_by
 from cress.core.moving.plan import ANY, Budget, Goal, Move
@@ -20,7 +19,8 @@ from cress.model.errors import InputError, NotAccepted
 from cress.model.units import one_of
 from cress.protocol.bodies import RebalanceBody
 from cress.protocol.calls import lease_calls
-from cress.protocol.moveviews import RoundView
+from cress.protocol.lease_views import RoundView
+from cress.protocol.queries import MOST_MOVES, MovesQuery
 from cress.protocol.rights import Action
 
 router = Routes()
@@ -29,31 +29,26 @@ _GOALS = {goal.value: goal for goal in GOALS}
 
 
 @router.answers(lease_calls.PLAN_MOVES)
-async def plan(
-    request: Request,
-    for_: Annotated[str, Query(alias="for", max_length=20)] = "",
-    goal: Annotated[str, Query(max_length=100)] = "",
-    moves: Annotated[int, Query(ge=1, le=2**31)] = 2**31,
-    lost: Annotated[float, Query(ge=0, le=1e12)] = 1e12,
-) -> Response:
+async def plan(request: Request) -> Response:
     """Return the moves that spread services and free devices and nodes, or (``for``) let a waiting job start; nothing
     is moved.
 
     At most ``moves`` tasks, which lose at most ``lost`` hours of cores and devices together. ``goal`` limits it to some
     of spread, devices and nodes (``spread,nodes``). For their own jobs users may ask, all else is for admins.
     """
-    committer, number = committer_of(request), 0
-    budget = Budget(moves=moves, lost=min(ANY, round(lost * CORE_HOUR)))
-    if for_:
-        if goal:
+    committer, query, number = committer_of(request), query_of(request, MovesQuery), 0
+    lost = ANY if query.lost is None else min(ANY, round(query.lost * CORE_HOUR))
+    budget = Budget(moves=query.moves or MOST_MOVES, lost=lost)
+    if query.job:
+        if query.goal:
             raise InputError("goes with no job", hint="leave out `for` or `goal`", field="goal")
-        job = await seen_job(request, for_)
+        job = await seen_job(request, query.job)
         check_steers(request, job)
-        number = int(for_)
+        number = int(query.job)
         wanted = PlanPurpose(job=waiting_unit(committer.machine, number), budget=budget)
     else:
         demand(request, Action.MOVE_TASKS)
-        words = [word.strip() for word in goal.split(",")] if goal else list(_GOALS)
+        words = [word.strip() for word in query.goal.split(",")] if query.goal else list(_GOALS)
         unknown = [word for word in words if word not in _GOALS]
         if unknown:
             raise InputError(f"{unknown[0]!r} is not a goal", hint=one_of(unknown[0], list(_GOALS)), field="goal")
@@ -72,16 +67,16 @@ async def begin(request: Request) -> Response:
     body = await read(request, RebalanceBody)
     machine = committer.machine
     moves = []
-    for each in body.moves:
-        attempt = machine.attempts.get(each.attempt)
+    for move in body.moves:
+        attempt = machine.attempts.get(move.attempt)
         if attempt is None:
             raise NotAccepted(
-                f"the cluster has changed: attempt {each.attempt} has ended", hint="plan again: `cress rebalance`"
+                f"the cluster has changed: attempt {move.attempt} has ended", hint="plan again: `cress rebalance`"
             )
-        goal = _GOALS.get(each.goal, Goal.PLACE if body.job else Goal.NODES)
+        goal = _GOALS.get(move.goal, Goal.PLACE if body.job else Goal.NODES)
         entry = machine.core.attempts[attempt.id]
         lost, of_devices = lost_by(machine.core, entry), lost_devices_by(machine.core, entry)
-        moves.append(Move(attempt.id, attempt.job, attempt.task, attempt.node, each.to, lost, goal, of_devices))
+        moves.append(Move(attempt.id, attempt.job, attempt.task, attempt.node, move.to, lost, goal, of_devices))
     job = waiting_unit(machine, body.job) if body.job else 0
     place = tuple(body.place.items())
     await committer.submit(Rebalance(moves=tuple(moves), job=job, place=place, by=user_of(request)))

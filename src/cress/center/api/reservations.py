@@ -8,13 +8,13 @@ from fastapi import Request, Response
 
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import committer_of, user_of
-from cress.center.api.errors import NotFound
+from cress.center.api.errors import UnknownResource
 from cress.center.api.routes import Routes
 from cress.center.views.reservations import found_view, reservation_view, reservations_page
 from cress.core.advance.given import reservation_of
-from cress.lifecycle.inputs import Reserve, Unreserve
 from cress.lifecycle.reserving import checked
 from cress.model.advancetext import ReservationText, free_name
+from cress.model.events import AdvanceReservationRemoved, AdvanceReserved
 from cress.model.units import closest
 from cress.protocol.bodies import ReserveBody
 from cress.protocol.calls import lease_calls
@@ -54,7 +54,7 @@ async def reserve(request: Request) -> Response:
     found = checked(committer.machine, spec, replace=body.replace)
     if body.dry_run:
         return reply(found_view(core, found))
-    await committer.submit(Reserve(reservation=spec, replace=body.replace))
+    await committer.submit(AdvanceReserved(reservation=spec, replace=body.replace))
     core = committer.machine.core
     kept = core.advance_reservations.by_name.get(spec.name)
     return reply(found_view(core, found) if kept is None else reservation_view(core, kept), 201)
@@ -67,7 +67,7 @@ async def remove(request: Request, name: str) -> Response:
     known = committer.machine.core.advance_reservations.by_name
     if name not in known:
         near = closest(name, known)
-        raise NotFound(f"there is no reservation {name[:100]}" + (f" (did you mean {near}?)" if near else ""))
+        raise UnknownResource(f"there is no reservation {name[:100]}" + (f" (did you mean {near}?)" if near else ""))
     view = reservation_view(committer.machine.core, known[name])
-    await committer.submit(Unreserve(name=name, by=user_of(request)))
+    await committer.submit(AdvanceReservationRemoved(name=name, by=user_of(request)))
     return reply(view)

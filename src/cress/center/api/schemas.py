@@ -1,4 +1,4 @@
-"""``/openapi.json``: parameters from the framework, all else from the table of calls and its structs."""
+"""``/openapi.json``: words of paths from the framework, all else from the table of calls and its structs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import cress
 from cress.protocol.bodies import JobsBody, LoginBody, TokenBody
 from cress.protocol.calls import CALLS
 from cress.protocol.calls.row import WEBSOCKET, CallRow
+from cress.protocol.queries import Query
 from cress.protocol.views import ErrorView
 
 _JSON = "application/json"
@@ -71,6 +72,18 @@ def _is_struct(kind: Any) -> TypeGuard[type[msgspec.Struct]]:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
+def _parameters(query: type[Query] | None) -> Iterator[dict[str, Any]]:
+    """Yield the query parameters of a struct."""
+    for field in () if query is None else msgspec.structs.fields(query):
+        schema = msgspec.json.schema(field.type)
+        # An address has no null: such a parameter is left out.
+        choices = [choice for choice in schema.pop("anyOf", ()) if choice != {"type": "null"}]
+        schema = choices[0] if choices else schema
+        if field.default is not None:
+            schema["default"] = field.default
+        yield {"name": field.encode_name, "in": "query", "required": False, "schema": schema}
+
+
 def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[type, dict[str, Any]]) -> None:
     row = _ROWS[method, path]
     # Links of docs/api.md lead nowhere here.
@@ -79,7 +92,7 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
         required = any(field.required for field in msgspec.structs.fields(row.body))
         operation["requestBody"] = {"required": required, "content": {_JSON: {"schema": by_kind[row.body]}}}
     headers = [_KEY] if row.keyed else [_STREAMS[path]] if row.streams else []
-    operation.setdefault("parameters", []).extend(headers)
+    operation.setdefault("parameters", []).extend([*_parameters(row.query), *headers])
     content: dict[str, Any] = {_JSON: {"schema": by_kind.get(row.answer, {"type": "object"})}}
     if path.endswith("/logs"):
         content = {"text/plain": {"schema": {"type": "string", "format": "binary"}}}

@@ -7,16 +7,17 @@ from fastapi import Request, Response
 from cress.center.access.rights import keeps_secrets, knows_secrets
 from cress.center.api.bodies import read, reply
 from cress.center.api.context import caller_of, committer_of
-from cress.center.api.errors import Forbidden, NotFound
-from cress.center.api.routes import Routes
+from cress.center.api.errors import Forbidden, UnknownResource
+from cress.center.api.routes import Routes, query_of
 from cress.center.secrets.vault import Vault
 from cress.model.access import checked_name
 from cress.model.errors import InputError
 from cress.model.secrets import MOST_VALUE, Owner, Secret, checked_secret_name, secret_id
 from cress.model.times import SECOND
+from cress.protocol.access_views import KeyRotated, SecretsPage, SecretView
 from cress.protocol.bodies import RotateKeyBody, SecretBody
 from cress.protocol.calls import access_calls
-from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
+from cress.protocol.queries import SecretQuery
 
 # Bytes of a body with a value of the greatest size, in base64.
 MOST_BODY = MOST_VALUE * 4 // 3 + 4096
@@ -25,21 +26,27 @@ router = Routes()
 
 
 @router.answers(access_calls.SECRETS)
-async def secrets(request: Request, user: str = "", group: str = "") -> Response:
+async def secrets(request: Request) -> Response:
     """List secrets without their values: the caller's, and those of groups that the caller may submit to; for an admin,
     all.
     """
     known = committer_of(request).machine.tables.secrets
-    wanted = _owner(request, user, group) if user or group else None
-    seen = [each for each in known.values() if wanted in (None, each.of) and _knows(request, each.of)]
-    ordered = sorted(seen, key=lambda each: (each.is_group, each.owner, each.name))
+    query = query_of(request, SecretQuery)
+    wanted = _owner(request, query.user, query.group) if query.user or query.group else None
+    seen = [
+        known_secret
+        for known_secret in known.values()
+        if wanted in (None, known_secret.of) and _knows(request, known_secret.of)
+    ]
+    ordered = sorted(seen, key=lambda known_secret: (known_secret.is_group, known_secret.owner, known_secret.name))
     return reply(SecretsPage(secrets=tuple(map(_view, ordered))))
 
 
 @router.answers(access_calls.SECRET)
-async def secret(request: Request, name: str, user: str = "", group: str = "") -> Response:
+async def secret(request: Request, name: str) -> Response:
     """Return a secret without its value. Without ``user`` and ``group`` it is the caller's own."""
-    return reply(_view(_named(request, _owner(request, user, group), name)))
+    query = query_of(request, SecretQuery)
+    return reply(_view(_named(request, _owner(request, query.user, query.group), name)))
 
 
 @router.answers(access_calls.SET_SECRET)
@@ -58,15 +65,16 @@ async def set_secret(request: Request, name: str) -> Response:
         raise InputError(f"{len(body.value):,} bytes", hint=f"at most {MOST_VALUE:,}", field="value")
     _check_keeps(request, owner)
     if owner.is_group and owner.name not in committer_of(request).machine.core.groups.by_name:
-        raise NotFound(f"there is no group {owner.name[:100]} (`cress groups` lists them)")
+        raise UnknownResource(f"there is no group {owner.name[:100]} (`cress groups` lists them)")
     stored, key_file = await _vault(request).set(owner, name, body.value, caller_of(request).user)
     return reply(_view(stored, key_file))
 
 
 @router.answers(access_calls.DELETE_SECRET)
-async def delete_secret(request: Request, name: str, user: str = "", group: str = "") -> Response:
+async def delete_secret(request: Request, name: str) -> Response:
     """Delete a secret. What runs keeps the value that it has; attempts that would start with it fail, and say why."""
-    owner = _owner(request, user, group)
+    query = query_of(request, SecretQuery)
+    owner = _owner(request, query.user, query.group)
     found = _named(request, owner, name)
     _check_keeps(request, owner)
     await _vault(request).delete(found)
@@ -115,7 +123,9 @@ def _named(request: Request, owner: Owner, name: str) -> Secret:
     """Return a secret. Raises NotFound, also for one that the caller must not know of."""
     found = committer_of(request).machine.tables.secrets.get(secret_id(owner, name))
     if found is None or not _knows(request, owner):
-        raise NotFound(f"{str(owner)[:100]} has no secret {name[:100]!r} (`cress secret list` shows the secrets)")
+        raise UnknownResource(
+            f"{str(owner)[:100]} has no secret {name[:100]!r} (`cress secret list` shows the secrets)"
+        )
     return found
 
 

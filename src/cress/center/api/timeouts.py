@@ -77,11 +77,11 @@ async def close_overdue(connections: Callable[[], Iterable[Any]]) -> None:
     while True:
         await asyncio.sleep(LOOK_EVERY)
         now = loop.time()
-        clients = [getattr(each, "client", None) for each in connections()]
+        clients = [getattr(connection, "client", None) for connection in connections()]
         TimedProtocol.admissions.recount(client[0] for client in clients if client and client[0])
-        for each in [each for each in connections() if isinstance(each, TimedProtocol)]:
-            if each.due is not None and each.due <= now:
-                each.transport.close()
+        for connection in [connection for connection in connections() if isinstance(connection, TimedProtocol)]:
+            if connection.due is not None and connection.due <= now:
+                connection.transport.close()
 
 
 def allow_files(rate: int = 0) -> int:

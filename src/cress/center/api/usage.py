@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 
 from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of
-from cress.center.api.routes import Routes
+from cress.center.api.routes import Routes, query_of
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import group_of
 from cress.center.process.turns import chunks, in_turns
@@ -18,13 +16,13 @@ from cress.model.errors import InputError
 from cress.model.times import SECOND
 from cress.model.units import one_of
 from cress.protocol.calls import cluster_calls
-from cress.protocol.views import UsagePage, UsageView
+from cress.protocol.cluster_views import UsagePage, UsageView
+from cress.protocol.queries import UsageQuery
 from cress.store.usage import Usage, Used, Weight, add_usage
 
 # Seconds of a span, and the number of spans that are shown without ``since``.
 SPANS = {"hour": 3600, "day": 86_400}
 DEFAULT_SPANS = {"hour": 24, "day": 30}
-MOST_TIME = 253_402_300_799
 # Hours that one answer covers; later ones are the next page.
 MOST_HOURS = 24 * 62
 
@@ -32,24 +30,20 @@ router = Routes()
 
 
 @router.answers(cluster_calls.USAGE)
-async def usage(
-    request: Request,
-    group: str = "",
-    since: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
-    until: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
-    by: str = "hour",
-) -> Response:
+async def usage(request: Request) -> Response:
     """Return the usage of groups by hour or day (UTC), in the spans that touch the time from ``since`` to ``until``.
 
     Times are seconds since the epoch; without them, up to now, the last 24 hours or 30 days. ``next`` of a page is
     ``since`` of the following one.
     """
+    query = query_of(request, UsageQuery)
+    group, by = query.group, query.by
     if by not in SPANS:
         raise InputError(f"{by[:40]!r} is not a span of time", hint=one_of(by, SPANS), field="by")
     committer = committer_of(request)
     span = SPANS[by]
-    end = committer.clock.utc() / SECOND if until is None else until
-    begin = end - DEFAULT_SPANS[by] * span if since is None else since
+    end = committer.clock.utc() / SECOND if query.until is None else query.until
+    begin = end - DEFAULT_SPANS[by] * span if query.since is None else query.since
     first = int(begin // span) * span
     last = max(first, -int(-end // span) * span)
     page = min(last, first + MOST_HOURS * 3600 // span * span)

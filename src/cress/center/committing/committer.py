@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from cress.center.committing.leader_term import InCharge
+from cress.center.committing.leader_election import LeaderElection
 from cress.center.connections.connection_table import Connections
 from cress.center.connections.start_materials import StartMaterials
 from cress.center.keeping.data_directory import STORE
@@ -23,7 +23,7 @@ from cress.center.keeping.quarantine import QUARANTINE, Quarantine
 from cress.center.keeping.recovery import begin_epoch, load_machine
 from cress.center.keeping.snapshots import Export
 from cress.center.process.clock import Clock
-from cress.center.process.turns import Turns, all_in_turns, in_turns
+from cress.center.process.turns import LongRequests, all_in_turns, in_turns
 from cress.center.process.watchdog import Watchdog
 from cress.center.settings import CenterSettings
 from cress.lifecycle.inputs import Input, Reported, Update
@@ -33,7 +33,7 @@ from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.shell.center.commit import CommitLimits, CommitLoop, InputCall, Opened, Uncommitted
 from cress.shell.center.effects import (
-    Answer,
+    AnswerCaller,
     AskEpoch,
     Close,
     Commit,
@@ -85,7 +85,7 @@ class Committer:
         settings: CenterSettings,
         clock: Clock | None = None,
         limits: CommitLimits | None = None,
-        in_charge: InCharge | None = None,
+        election: LeaderElection | None = None,
         secret: bytes = b"",
     ) -> None:
         """``secret`` is the fingerprint of the cluster's secret, which the store is to know; empty: there is none."""
@@ -94,8 +94,8 @@ class Committer:
         self.settings = settings
         self.clock = clock or Clock()
         self.loop = CommitLoop(self._read_run, self.clock.save, limits)
-        self.in_charge = in_charge or InCharge(None)
-        self.sessions = Sessions(self.loop, settings.cluster, self.in_charge)
+        self.election = election or LeaderElection(None)
+        self.sessions = Sessions(self.loop, settings.cluster, self.election.is_confirmed)
         self.connections = Connections(self.loop)
         self.materials = StartMaterials(self.loop, self.connections)
         self.started = self.clock.utc()
@@ -106,7 +106,7 @@ class Committer:
         self._quarantine = Quarantine(settings.data / QUARANTINE)
         self.history = HistoryReader(settings.data, settings.history)
         self.watchdog = Watchdog()
-        self.turns = Turns()
+        self.turns = LongRequests()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()  # nothing is to be done
         self.is_finishing = False  # another center takes over
@@ -239,9 +239,9 @@ class Committer:
         self.names.tell()
 
     def lapsed(self) -> None:
-        """Load the state again before anything else is decided: another center may have been in charge for a time."""
+        """Load the state again before anything else is decided: another center may have led for a time."""
         self.carry_out(
-            self.loop.commit_failed("the servers of the store did not confirm in time that this center is in charge")
+            self.loop.commit_failed("the servers of the store did not confirm in time that this center leads")
         )
         self._wake.set()
 
@@ -288,7 +288,7 @@ class Committer:
         self.history.close()
         self.finished.close()
         self.log.close()
-        await self.in_charge.end()
+        await self.election.end()
         self.store.close()
 
     # --- inputs ----------------------------------------------------------------------------------------------
@@ -472,8 +472,8 @@ class Committer:
     async def _load(self) -> None:
         """Read the state from the store, and begin a new epoch with it."""
         try:
-            if not self.in_charge():
-                raise StoreError("the servers of the store have not confirmed that this center is in charge")  # noqa: TRY301
+            if not self.election.is_confirmed():
+                raise StoreError("the servers of the store have not confirmed that this center leads")  # noqa: TRY301
             opened, self._loaded = self._loaded, None
             if opened is None:
                 opened = await self.in_thread(partial(load_machine, self.store, self.settings, self.clock))
@@ -534,7 +534,7 @@ class Committer:
                     connection = self.connections.of(effect.session)
                     if connection is not None:
                         connection.close(effect)
-                case Answer():
+                case AnswerCaller():
                     _answer(effect.caller, effect.reply)
                 case Refuse():
                     _refuse(effect.caller, effect.why)
@@ -579,9 +579,9 @@ class Committer:
 
     def _wake_watchers(self, done: Stepped) -> None:
         step = done.step
-        touched = {each.job for each in step.launches}
-        touched.update(each.job for each in step.attempts)
-        touched.update(each.id for each in step.jobs)
+        touched = {launch.job for launch in step.launches}
+        touched.update(attempt.job for attempt in step.attempts)
+        touched.update(job.id for job in step.jobs)
         for what in done.inputs:
             if isinstance(what, Reported):
                 live = (self.machine.attempts.get(report.attempt) for report in what.reports)

@@ -92,9 +92,9 @@ async def find_jobs(committer: Committer, filters: JobFilter, *, limit: int, bef
         list(reversed(committer.machine.jobs.values())),
         list(reversed(committer.machine.families.values())),
     )
-    for each in kinds:
+    for kind in kinds:
         most = len(live) + limit
-        async for part in in_turns(chunks(each, SCANNED)):
+        async for part in in_turns(chunks(kind, SCANNED)):
             live += (job for job in part if _passes(committer, job, filters, before))
             if len(live) >= most:
                 break

@@ -24,7 +24,7 @@ PATIENCE, PAUSE, IDLE = 5.0, 60.0, 60.0
 # starts.
 RATE, BURST = 24e6, 2e6
 # Bytes that are read at once, at first, at least and at most; seconds for an answer that are long, and short.
-FIRST_PART, LEAST_PART, MOST_PART = 32_768, 8_192, 262_144
+FIRST_CHUNK, LEAST_CHUNK, MOST_CHUNK = 32_768, 8_192, 262_144
 SLOW, FAST = 1.0, 0.2
 _DONE = 1000
 
@@ -44,18 +44,18 @@ class Pace:
             await asyncio.sleep(self._paid_until - now)
 
 
-class PartSize:
+class ChunkSize:
     """The bytes to ask for at once: few over a slow link, so that an answer comes in time."""
 
     def __init__(self) -> None:
-        self.now = FIRST_PART
+        self.now = FIRST_CHUNK
 
     def answered(self, size: int, seconds: float) -> None:
         """Take the size of an answer, and how long it took; 0: it did not come."""
         if not size or (seconds > SLOW and size > self.now // 2):
-            self.now = max(LEAST_PART, self.now // 2)
+            self.now = max(LEAST_CHUNK, self.now // 2)
         elif seconds < FAST and size >= self.now:
-            self.now = min(MOST_PART, 2 * self.now)
+            self.now = min(MOST_CHUNK, 2 * self.now)
 
 
 class BulkWire:
@@ -96,8 +96,8 @@ class BulkWire:
         except ConnectionClosed:
             return "" if self._is_idle() else "the connection for bulk data is gone"
         finally:
-            for each in others:
-                each.cancel()
+            for other in others:
+                other.cancel()
             await asyncio.gather(*others, return_exceptions=True)
             await self._wire.close(_DONE, "")
 

@@ -114,12 +114,12 @@ class Hdfs:
         waiting = iter(files)
 
         async def work() -> None:
-            for each in waiting:
+            for query in waiting:
                 try:
-                    blocks.extend(await self._blocks(gateway, each))
+                    blocks.extend(await self._blocks(gateway, query))
                 except _RemoteError as error:
                     # The file was in the folder a moment ago.
-                    if error.kind != "FileNotFoundException" or each == path:
+                    if error.kind != "FileNotFoundException" or query == path:
                         raise
 
         try:
@@ -137,17 +137,17 @@ class Hdfs:
         """Return the largest files in a folder and the folders in it."""
         found: list[tuple[int, str]] = []
         folders, listed = [folder], 0
-        for each in folders:
-            for status in (await self._ask(gateway, each, "LISTSTATUS", FileStatuses)).FileStatuses.FileStatus:
+        for place in folders:
+            for status in (await self._ask(gateway, place, "LISTSTATUS", FileStatuses)).FileStatuses.FileStatus:
                 name, listed = status.pathSuffix, listed + 1
                 if not name or "/" in name or name in (".", "..") or not name.isprintable():
                     raise ValueError(f"{name!r} is not a name in a folder")
                 if listed > MOST_LISTED:
                     break
                 if status.type == "DIRECTORY":
-                    folders += [f"{each}/{name}"] if len(folders) < MOST_FOLDERS else []
+                    folders += [f"{place}/{name}"] if len(folders) < MOST_FOLDERS else []
                 elif status.type == "FILE" and status.length:
-                    found.append((status.length, f"{each}/{name}"))
+                    found.append((status.length, f"{place}/{name}"))
         return [path for _, path in heapq.nlargest(MOST_FILES, found)]
 
     async def _blocks(self, gateway: Gateway, path: str) -> list[tuple[int, frozenset[str]]]:

@@ -9,9 +9,9 @@ from cress.center.committing.committer import Committer
 from cress.center.data_locations.hdfs import Hdfs, UnlocatedError
 from cress.center.data_locations.webhdfs import Places
 from cress.core.tables.data_locations import DataOf, Locations, is_local
-from cress.lifecycle.inputs import LocateData
 from cress.model.datanames import parse_data_name
 from cress.model.errors import InputError
+from cress.model.events import DataLocated
 from cress.model.times import SECOND
 
 # Seconds between two tries to find a location, at first and at most.
@@ -101,7 +101,7 @@ class Locator:
                 entry.task.cancel()
         for data in [*known.places, *known.problems]:
             if data not in wanted:
-                self._committer.post(LocateData(data=data, places=None))
+                self._committer.post(DataLocated(data=data, places=None))
         for data in wanted - self._entries.keys():
             self._entries[data] = _Entry(now)
         if not self._entries:
@@ -117,7 +117,7 @@ class Locator:
             return
         if entry.found != (known.places.get(data), known.problems.get(data, "")):
             places, problem = entry.found
-            self._committer.post(LocateData(data=data, places=places, problem=problem))
+            self._committer.post(DataLocated(data=data, places=places, problem=problem))
             entry.post_again = now + LOOK
 
     async def _find(self, data: str, entry: _Entry) -> None:

@@ -61,14 +61,16 @@ class Namenodes:
             # The port of an hdfs:// URL belongs to another protocol.
             port = HTTPS_PORT if scheme == "https" else HTTP_PORT
         url = f"{scheme}://{data.host}{f':{port}' if port else ''}"
-        known = (each for gateways in self._told.values() for each in gateways if each.url == url)
+        known = (
+            known_gateway for gateways in self._told.values() for known_gateway in gateways if known_gateway.url == url
+        )
         gateway = next(known, Gateway(url, myself()) if self._any else None)
         return () if gateway is None else (gateway,)
 
     def allow(self, url: str) -> bool:
         """Return whether a namenode may redirect to this URL: to a server that the operator names."""
         return self._any or any(
-            url == each.url or url.startswith(f"{each.url}/") for told in self._told.values() for each in told
+            url == gateway.url or url.startswith(f"{gateway.url}/") for told in self._told.values() for gateway in told
         )
 
 

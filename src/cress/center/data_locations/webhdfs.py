@@ -97,12 +97,12 @@ def blocks_of(answer: BlockLocations) -> list[tuple[int, frozenset[str]]]:
     if answer.LocatedBlocks is not None:
         return [
             (
-                each.block.numBytes,
+                block.block.numBytes,
                 _hosts(
-                    name for one in each.locations for name in (one.hostName, one.ipAddr or _address(one.name)) if name
+                    name for one in block.locations for name in (one.hostName, one.ipAddr or _address(one.name)) if name
                 ),
             )
-            for each in answer.LocatedBlocks.locatedBlocks
+            for block in answer.LocatedBlocks.locatedBlocks
         ]
     raise ValueError("no blocks are told")
 
@@ -114,7 +114,7 @@ def shares(blocks: Iterable[tuple[int, frozenset[str]]]) -> Places:
         total += length
         for host in hosts if length else ():
             held[host] = held.get(host, 0) + length
-    best = sorted(held.items(), key=lambda each: (-each[1], each[0]))[:MOST_PLACES]
+    best = sorted(held.items(), key=lambda entry: (-entry[1], entry[0]))[:MOST_PLACES]
     return tuple((host, max(1, WHOLE * size // total)) for host, size in best)
 
 

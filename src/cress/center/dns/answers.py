@@ -101,7 +101,7 @@ class Answers:
             data = random.sample(data, most)
         random.shuffle(data)
         additional = self._addresses_of(found.places) if found and kind == records.SRV else ()
-        return message._replace(answer=[each.of(records.QUESTION, TTL) for each in data], additional=additional)
+        return message._replace(answer=[record.of(records.QUESTION, TTL) for record in data], additional=additional)
 
     def _records(self, found: FoundPlaces, kind: int, *, at_apex: bool) -> list[DnsRecord]:
         if at_apex:
@@ -172,6 +172,6 @@ def _texts(place: Place) -> list[str]:
         "address": place.address,
         **{f"port.{name}": str(number) for name, number in place.ports},
         "disk": place.disk,
-        "devices": ",".join(f"{each.kind}:{each.id}" for each in place.devices),
+        "devices": ",".join(f"{device.kind}:{device.id}" for device in place.devices),
     }
     return [f"{key}={value}" for key, value in words.items() if value]

@@ -45,7 +45,7 @@ def check_domain(text: str) -> str:
     """Return a domain in lower case, without a dot at its end. Raises InputError."""
     domain = text.lower().removesuffix(".")
     labels = domain.split(".")
-    if len(domain) > 100 or not all(_LABEL.fullmatch(each) for each in labels):
+    if len(domain) > 100 or not all(_LABEL.fullmatch(label) for label in labels):
         raise InputError(
             f"{text!r} is not a domain",
             hint="labels of letters, digits and `-` with dots between them, such as cress or cluster.example.org",

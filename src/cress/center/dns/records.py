@@ -70,7 +70,7 @@ def srv(port: int, target: Name) -> DnsRecord:
 def txt(texts: Iterable[str]) -> DnsRecord:
     """Return texts, each of at most 255 bytes."""
     data = (text.encode()[:_MOST_TEXT] for text in texts)
-    return DnsRecord(TXT, b"".join(bytes((len(each),)) + each for each in data))
+    return DnsRecord(TXT, b"".join(bytes((len(text),)) + text for text in data))
 
 
 def soa(origin: Name, serial: int, negative_ttl: int) -> DnsRecord:

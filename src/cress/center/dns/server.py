@@ -104,7 +104,7 @@ class DnsServer:
         services: Callable[[], Iterable[tuple[str, str]]],
         is_serving: Callable[[], bool],
     ) -> None:
-        """``services`` returns groups and names; ``is_serving`` is False once another center is in charge.
+        """``services`` returns groups and names; ``is_serving`` is False once another center leads.
 
         Raises InputError where dnspython is not installed.
         """
@@ -242,8 +242,8 @@ def check_dns(address: tuple[str, int] | None) -> None:
     """Raise InputError if the responder could not listen at an address: a standby says so before it is needed."""
     if address is not None:
         check_library()
-        for each in bound(address):
-            each.close()
+        for sock in bound(address):
+            sock.close()
 
 
 def bound(address: tuple[str, int]) -> tuple[socket.socket, socket.socket]:

@@ -21,8 +21,8 @@ from cress.center.executors.local_executors import Locals, recognise
 from cress.center.files.topology import Topology
 from cress.center.tls.node_renewal import renew_node
 from cress.center.web.request_rates import Admissions
-from cress.lifecycle.inputs import SetRacks
 from cress.model.errors import InputError
+from cress.model.events import RacksSet
 from cress.model.times import SECOND
 from cress.protocol.messages import Bulk, ExecData, ExecOver, Hello, LogData, Refused
 from cress.protocol.proof import ProofError
@@ -131,7 +131,7 @@ class Listener:
         committer = self._committer
         known = committer.machine
         if (known.neighbours, known.distances) != (topology.neighbours, topology.distances):
-            committer.post(SetRacks(neighbours=topology.neighbours, distances=topology.distances))
+            committer.post(RacksSet(neighbours=topology.neighbours, distances=topology.distances))
         committer.carry_out(committer.sessions.arrange(topology.racks))
 
     async def stop(self) -> None:
@@ -150,8 +150,9 @@ class Listener:
         committer = self._committer
         # A leader that wakes does not know yet whether another one leads; an executor that comes now would leave that
         # one.
-        if refusal is None and (committer.loop.is_replaced or committer.is_finishing or not committer.in_charge()):
-            problem = committer.problem or "another center may be in charge"
+        leads = committer.election.is_confirmed() and not committer.loop.is_replaced and not committer.is_finishing
+        if refusal is None and not leads:
+            problem = committer.problem or "another center may lead"
             return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, problem + "\n")
         return refusal
 

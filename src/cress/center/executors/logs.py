@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable
 
 from cress.center.committing.committer import Committer
 from cress.center.committing.lookup import FoundTask, find_job, find_tasks
-from cress.center.connections.bulk import PartSize
+from cress.center.connections.bulk import ChunkSize
 from cress.center.connections.connection_table import Away
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import NotAccepted
-from cress.protocol.logs import Part, Shown, frame
+from cress.protocol.logs import LogFrame, Shown, encode_frame
 from cress.protocol.messages import LogData
 
 # Milliseconds that an executor waits for more output; further seconds that it has to answer.
@@ -60,10 +60,10 @@ class LogReader:
         self._away_since = 0.0
         self._only = attempt
         self._since = since
-        self._part = PartSize()
+        self._chunk = ChunkSize()
 
-    async def read(self, *, follow: bool) -> AsyncIterator[Part]:
-        """Yield the parts; with ``follow`` until the task is over, attempt by attempt.
+    async def read(self, *, follow: bool) -> AsyncIterator[LogFrame]:
+        """Yield the frames; with ``follow`` until the task is over, attempt by attempt.
 
         Raises Away when the node is not connected, NotAccepted when there is nothing to read, and Unfinished when this
         center stops or another one leads before the task is over.
@@ -79,7 +79,7 @@ class LogReader:
                         if latest is None and attempt == 0:
                             raise NotAccepted(f"task {self._task} of job {self._job} has not been started yet")
                         return
-                    self._check_in_charge()
+                    self._check_leader()
                     await _settled(change)
                     continue
             finally:
@@ -89,8 +89,8 @@ class LogReader:
             attempt, node = latest
             self._attempt_now = attempt
             try:
-                async for part in self._attempt(attempt, node, follow=follow):
-                    yield part
+                async for frame in self._attempt(attempt, node, follow=follow):
+                    yield frame
             except (Away, NotAccepted):
                 # Of one that others have followed there is nothing more; they are read as ever.
                 if not follow or self._wanted(await self._now(), attempt) == latest:
@@ -110,14 +110,14 @@ class LogReader:
         if latest is not None and (task.live is None or task.live.id != latest[0]) and await self._over(task):
             self._committer.connections.to(latest[1])
 
-    def sign(self) -> Part:
-        """Return an empty part at the place that the reader has come to."""
-        return Part(self._attempt_now, self._offset)
+    def sign(self) -> LogFrame:
+        """Return an empty frame at the place that the reader has come to."""
+        return LogFrame(self._attempt_now, self._offset)
 
-    async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[Part]:
+    async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[LogFrame]:
         while True:
             # Once the center stops no wait blocks: a loop without this check would never end.
-            self._check_in_charge()
+            self._check_leader()
             live = self._committer.machine.attempts.get(attempt)
             if live is not None and not live.started:
                 # Its executor may not have received it.
@@ -130,10 +130,10 @@ class LogReader:
                 continue
             if data.error:
                 raise NotAccepted(f"node {node} has no output of attempt {attempt}: {data.error}")
-            part = Part(attempt, self._offset, data.data, data.gone, data.kept)
-            self._offset = part.end
+            frame = LogFrame(attempt, self._offset, data.data, data.gone, data.kept)
+            self._offset = frame.end
             if data.data or data.gone:
-                yield part
+                yield frame
             if data.over:
                 if follow:
                     await self._until_changed(attempt, started=False)
@@ -142,16 +142,16 @@ class LogReader:
                 return
 
     async def _ask(self, attempt: int, node: str, *, follow: bool) -> LogData | None:
-        """Read the next part; None to try again, since the node of a running attempt may come back."""
+        """Read the next frame; None to try again, since the node of a running attempt may come back."""
         wait = WAIT if follow else 0
         begun = asyncio.get_running_loop().time()
         try:
             connection = self._committer.connections.to(node)
             data = await connection.read_log(
-                attempt, self._stream, self._offset, limit=self._part.now, wait=wait, patience=PATIENCE
+                attempt, self._stream, self._offset, limit=self._chunk.now, wait=wait, patience=PATIENCE
             )
         except Away:
-            self._part.answered(0, 0.0)
+            self._chunk.answered(0, 0.0)
             now = asyncio.get_running_loop().time()
             since = self._away_since = self._away_since or now
             if not follow or attempt not in self._committer.machine.attempts or now - since >= MOST_AWAY:
@@ -159,7 +159,7 @@ class LogReader:
         else:
             self._away_since = 0.0
             if data.data:
-                self._part.answered(len(data.data), asyncio.get_running_loop().time() - begun)
+                self._chunk.answered(len(data.data), asyncio.get_running_loop().time() - begun)
                 await self._committer.connections.pace.passed(len(data.data))
             return data
         change = self._committer.watch(self._job)
@@ -172,7 +172,7 @@ class LogReader:
     async def _until_changed(self, attempt: int, *, started: bool) -> None:
         """Wait until the attempt has started or ended, as far as the center knows."""
         while True:
-            self._check_in_charge()
+            self._check_leader()
             change = self._committer.watch(self._job)
             try:
                 live = self._committer.machine.attempts.get(attempt)
@@ -182,7 +182,7 @@ class LogReader:
             finally:
                 self._committer.unwatch(self._job, change)
 
-    def _check_in_charge(self) -> None:
+    def _check_leader(self) -> None:
         if self._committer.stopping or self._committer.loop.is_aside:
             raise Unfinished
 
@@ -197,13 +197,13 @@ class LogReader:
 
     def _wanted(self, task: FoundTask, read: int = 0) -> tuple[int, str] | None:
         """Return the attempt to read now, and its node; ``read`` is the attempt that was read before, 0 if none."""
-        known = [(each.attempt, each.node) for each in task.finished]
+        known = [(attempt.attempt, attempt.node) for attempt in task.finished]
         if task.live is not None:
             known.append((task.live.id, task.live.node))
         if self._only is not None:
-            known = [each for each in known if each[0] == self._only]
+            known = [attempt for attempt in known if attempt[0] == self._only]
         if not read and self._since is not None:
-            known = [each for each in known if each[0] == self._since] or known
+            known = [attempt for attempt in known if attempt[0] == self._since] or known
         return known[-1] if known else None
 
 
@@ -222,24 +222,24 @@ async def answered(
     A follower gets the beginning of the answer at once, even without output, and signs of life if it is framed.
     ``abort`` breaks the connection off when it cannot get the rest here: a part must not look like all of it.
     """
-    parts = reader.read(follow=follow)
+    frames = reader.read(follow=follow)
     shown = Shown()
 
-    def put(part: Part) -> list[bytes]:
-        return [frame(part)] if framed else list(shown.show(part))
+    def put(frame: LogFrame) -> list[bytes]:
+        return [encode_frame(frame)] if framed else list(shown.show(frame))
 
     first = [b""]
     await reader.check()
     if not follow:
         with contextlib.suppress(StopAsyncIteration):
-            first = put(await anext(parts))
+            first = put(await anext(frames))
 
     async def all_of() -> AsyncIterator[bytes]:
         for data in first:
             yield data
         try:
-            async for part in _with_signs(parts, reader) if follow and framed else parts:
-                for data in put(part):
+            async for frame in _with_signs(frames, reader) if follow and framed else frames:
+                for data in put(frame):
                     yield data
         except NotAccepted:
             # An answer that has begun cannot carry an error: it ends.
@@ -251,16 +251,16 @@ async def answered(
     return all_of()
 
 
-async def _with_signs(parts: AsyncIterator[Part], reader: LogReader) -> AsyncIterator[Part]:
-    """Yield the parts, and an empty one after each ``SIGN`` seconds without any."""
+async def _with_signs(frames: AsyncIterator[LogFrame], reader: LogReader) -> AsyncIterator[LogFrame]:
+    """Yield the frames, and an empty one after each ``SIGN`` seconds without any."""
     while True:
-        coming = asyncio.ensure_future(anext(parts))
+        coming = asyncio.ensure_future(anext(frames))
         try:
             while not (await asyncio.wait((coming,), timeout=SIGN))[0]:
                 yield reader.sign()
-            part = await coming
+            frame = await coming
         except StopAsyncIteration:
             return
         finally:
             coming.cancel()
-        yield part
+        yield frame

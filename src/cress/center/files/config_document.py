@@ -118,8 +118,10 @@ def _groups(node: YamlNode, file: str, dimensions: Dimensions, accounting: str) 
     except InputErrors as error:
         raise InputErrors(
             [
-                InputError(each.what, hint=each.hint, file=each.file, line=line(each.line), field=each.field)
-                for each in error.errors
+                InputError(
+                    mistake.what, hint=mistake.hint, file=mistake.file, line=line(mistake.line), field=mistake.field
+                )
+                for mistake in error.errors
             ]
         ) from None
     return dataclasses.replace(
@@ -130,7 +132,7 @@ def _groups(node: YamlNode, file: str, dimensions: Dimensions, accounting: str) 
 
 
 def _moved(notes: Iterable[Note], line: Callable[[int], int]) -> Iterable[Note]:
-    return (dataclasses.replace(each, line=line(each.line)) for each in notes)
+    return (dataclasses.replace(note, line=line(note.line)) for note in notes)
 
 
 def with_values(options: Options, values: dict[str, str | None]) -> Options:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from cress.center.committing.committer import Committer
 from cress.center.settings import CenterSettings
-from cress.lifecycle.inputs import ApplyGroups
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError, InputErrors, Note
+from cress.model.events import GroupsApplied
 from cress.model.groups.change import without_times
 from cress.model.groups.check import check_quotas
 from cress.model.groups.conf import MAX_CHARACTERS, ParsedGroups, parse_groups
@@ -25,7 +25,7 @@ class GroupFile:
         self._settings = settings
         self._committer = committer
         self._say = say
-        self._groups: ApplyGroups | None = None
+        self._groups: GroupsApplied | None = None
 
     def read_first(self, machine: Machine) -> None:
         """Read the file at the start, when the options of the settings do not hold yet. Raises InputError."""
@@ -53,7 +53,7 @@ class GroupFile:
 
 def read_groups(
     path: Path, machine: Machine, options: Options, dimensions: Dimensions
-) -> tuple[ApplyGroups, tuple[Note, ...]]:
+) -> tuple[GroupsApplied, tuple[Note, ...]]:
     """Return the groups of a file as an input for a machine that will have these options and dimensions, and notes.
 
     Raises InputErrors with all mistakes, each with file, line and keyword, and InputError if they cannot be applied
@@ -69,7 +69,7 @@ def read_groups(
     # Nodes that are known have nothing of dimensions that are new.
     known = dimensions == machine.core.dimensions
     warnings = checked_quotas(machine, parsed, accounting) if known else ()
-    groups = ApplyGroups(groups=parsed.groups, zone=parsed.zone)
+    groups = GroupsApplied(groups=parsed.groups, zone=parsed.zone)
     try:
         core = machine.core
         if (accounting, dimensions) != (core.options.accounting, core.dimensions):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cress.center.files.yaml_file import Mistakes, read_text
 from cress.formats.yaml_text import document, is_empty, is_kind
-from cress.lifecycle.inputs import SetLicences
 from cress.model.errors import InputError
+from cress.model.events import LicencesSet
 from cress.model.jobfile.licences import Licences, amount, named
 from cress.model.units import closest
 
@@ -74,7 +74,7 @@ def counts_of(node: Any, field: str, wrong: Callable[[Any, str, InputError], Non
 def set_licences(committer: Committer, licences: Licences | None) -> None:
     """Set the number of each licence; None keeps the present numbers."""
     if licences is not None and dict(licences) != committer.machine.core.relations.licences.counts:
-        committer.post(SetLicences(counts=licences))
+        committer.post(LicencesSet(counts=licences))
 
 
 def _add(found: dict[str, int], written: object, number: object) -> None:

@@ -95,9 +95,11 @@ class _TopologyReader:
         try:
             self.distances = parse_distances(plain_of(value))
         except InputError as error:
-            for each in error.errors if isinstance(error, InputErrors) else [error]:
-                place = _place(value, each.field)
-                self.wrong(place, f"distances.{each.field}" if each.field else "distances", each.what, each.hint)
+            for mistake in error.errors if isinstance(error, InputErrors) else [error]:
+                place = _place(value, mistake.field)
+                self.wrong(
+                    place, f"distances.{mistake.field}" if mistake.field else "distances", mistake.what, mistake.hint
+                )
 
     def _names(self, mapping: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -136,13 +138,13 @@ class _TopologyReader:
         """Return the names in a list, or in one text with commas, each with its place in the file."""
         if is_empty(value):
             return
-        for each in value.value if is_kind(value, "seq") else [value]:
-            if not isinstance(each.value, str):
-                self.wrong(each, field, "is not a name", "a list of names, such as [r2, r3]")
+        for node in value.value if is_kind(value, "seq") else [value]:
+            if not isinstance(node.value, str):
+                self.wrong(node, field, "is not a name", "a list of names, such as [r2, r3]")
                 continue
-            for text in re.split(r"[,\s]+", each.value.strip()):
+            for text in re.split(r"[,\s]+", node.value.strip()):
                 if text:
-                    yield text, each
+                    yield text, node
 
     def _neighbour(self, name: str, other: str, place: Any, known: dict[str, Any]) -> None:
         field = f"racks.{name}.neighbours"

@@ -47,5 +47,5 @@ class Mistakes:
     def check(self) -> None:
         """Raise InputError, or InputErrors with all mistakes in the order of their lines, if there are any."""
         if self._errors:
-            errors = sorted(self._errors, key=lambda each: each.line)
+            errors = sorted(self._errors, key=lambda error: error.line)
             raise errors[0] if len(errors) == 1 else InputErrors(errors)

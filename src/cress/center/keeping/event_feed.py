@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from cress.protocol.views import EventView
+from cress.protocol.cluster_views import EventView
 from cress.shell.center.commit import CommitLoop
 
 

@@ -52,7 +52,7 @@ def damaged_files(folder: Path, *, newest: bool = True, older: bool = True) -> l
     for path in (known := files(folder)):
         number = int(path.stem)
         if older and before and number > before + 1:
-            missing = ", ".join(f"{each:08d}{path.suffix}" for each in range(before + 1, number)[:3])
+            missing = ", ".join(f"{gap:08d}{path.suffix}" for gap in range(before + 1, number)[:3])
             found.append(f"{missing} is gone from the event log in {folder}; `cress replay` has a gap there")
         before = number
         if not (newest if path == known[-1] else older):

@@ -83,7 +83,7 @@ class HistoryReader:
         """Return those of these jobs that are in the history."""
         if self.is_empty or not ids:
             return []
-        return await self._ask(lambda history: [_past(*each) for each in history.some(ids)])
+        return await self._ask(lambda history: [_past(*pair) for pair in history.some(ids)])
 
     async def jobs(self, filters: JobFilter, *, limit: int, before: int | None) -> list[HistoryJob]:
         """Return jobs, newest first; see ``History.jobs``."""
@@ -91,7 +91,7 @@ class HistoryReader:
             return []
 
         def work(history: History) -> list[HistoryJob]:
-            return [_past(*each) for each in history.jobs(filters, limit=limit, before=before)]
+            return [_past(*pair) for pair in history.jobs(filters, limit=limit, before=before)]
 
         return await self._ask(work)
 

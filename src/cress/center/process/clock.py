@@ -14,7 +14,7 @@ from cress.model.times import DAY
 MOST_OFF = 30 * DAY
 
 
-class _Saved(msgspec.Struct, frozen=True, array_like=True):
+class _SavedClock(msgspec.Struct, frozen=True, array_like=True):
     boot: str
     boottime: int
     now: int
@@ -63,12 +63,12 @@ class Clock:
 
     def save(self, now: int, utc: int) -> bytes:
         """Return the value that ``resume`` needs, to be stored with the step of this moment."""
-        return msgspec.msgpack.encode(_Saved(self.boot, now - self.offset, now, utc))
+        return msgspec.msgpack.encode(_SavedClock(self.boot, now - self.offset, now, utc))
 
     def resume(self, saved: bytes | None, least: int = 0) -> None:
         """Continue from a saved clock; never before ``least``, the time of the last step."""
         if saved is not None:
-            was = msgspec.msgpack.decode(saved, type=_Saved)
+            was = msgspec.msgpack.decode(saved, type=_SavedClock)
             if was.boot == self.boot:
                 self.offset = was.now - was.boottime
             else:

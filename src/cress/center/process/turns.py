@@ -52,7 +52,7 @@ async def all_in_turns(work: Slices[_T]) -> _T:
             begun = time.perf_counter()
 
 
-class _Line:
+class _UserQueue:
     """The large requests of one user, one after the other; ``there`` is how many they are."""
 
     def __init__(self) -> None:
@@ -60,13 +60,13 @@ class _Line:
         self.there = 0
 
 
-class Turns:
+class LongRequests:
     """Shared means of long requests: a thread that checks bodies, and the places of long answers."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="check")
         self._places = asyncio.Semaphore(AT_ONCE)
-        self._users: dict[str, _Line] = {}
+        self._users: dict[str, _UserQueue] = {}
 
     @asynccontextmanager
     async def of_user(self, user: str, size: int) -> AsyncIterator[None]:
@@ -78,7 +78,7 @@ class Turns:
         if size <= INLINE:
             yield
             return
-        line = self._users.setdefault(user, _Line())
+        line = self._users.setdefault(user, _UserQueue())
         line.there += 1
         try:
             async with line.place:

@@ -130,8 +130,8 @@ def _length(delay: Delay) -> float:
 
 def described(frame: FrameType) -> str:
     """Return what a thread executes: the first and the last function of this package on its stack."""
-    ours = [each for each in _stack(frame) if each.f_globals.get("__name__", "").startswith(_PACKAGE)]
-    ours = [each for each in ours if each.f_globals["__name__"] not in _ROUND_ALL]
+    ours = [caller for caller in _stack(frame) if caller.f_globals.get("__name__", "").startswith(_PACKAGE)]
+    ours = [caller for caller in ours if caller.f_globals["__name__"] not in _ROUND_ALL]
     if not ours:
         return f"{frame.f_globals.get('__name__', 'something')}.{frame.f_code.co_name}"
     last, first = ours[0], ours[-1]

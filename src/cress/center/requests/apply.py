@@ -27,7 +27,7 @@ from cress.model.jobfile.job import JobSpec
 from cress.model.jobfile.reader import below
 from cress.model.records import JobState
 from cress.model.run import Run
-from cress.protocol.views import AppliedJob
+from cress.protocol.job_views import AppliedJob
 from cress.shell.center.runs import same_run
 
 KINDS = (JobType.SERVICE, JobType.DATABASE, JobType.CRON)
@@ -109,19 +109,21 @@ def _what_counts(job: Job) -> Job:
 def check(committer: Committer, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]) -> None:
     """Raise InputError if the machine would refuse any of the changes."""
     machine = committer.machine
-    created = [each for each in changes if each.what is What.CREATED]
+    created = [change for change in changes if change.what is What.CREATED]
     try:
         if created:
-            machine.check_submit([_alone(each, created) for each in created], known)
+            machine.check_submit([_alone(create, created) for create in created], known)
     except InputError as error:
-        raise placed(error if len(created) > 1 else below(error, "jobs[0]"), [each.spec for each in created]) from None
-    for each in changes:
-        if each.what is not What.UPDATED:
+        raise placed(
+            error if len(created) > 1 else below(error, "jobs[0]"), [create.spec for create in created]
+        ) from None
+    for change in changes:
+        if change.what is not What.UPDATED:
             continue
         try:
-            machine.check_submit([msgspec.structs.replace(each.job, id=each.id, after=())])
+            machine.check_submit([msgspec.structs.replace(change.job, id=change.id, after=())])
         except InputError as error:
-            raise below(error, each.spec.place) from None
+            raise below(error, change.spec.place) from None
 
 
 def _alone(change: Change, created: Sequence[Change]) -> Job:
@@ -131,7 +133,9 @@ def _alone(change: Change, created: Sequence[Change]) -> Job:
         if number > 0:
             after.append((number, condition))
             continue
-        behind = next((place for place, each in enumerate(created) if each.spec.place == f"jobs[{-number - 1}]"), None)
+        behind = next(
+            (place for place, create in enumerate(created) if create.spec.place == f"jobs[{-number - 1}]"), None
+        )
         if behind is not None:  # an existing job started long ago
             after.append((-behind - 1, condition))
     return msgspec.structs.replace(change.job, after=tuple(after))
@@ -141,21 +145,21 @@ async def carry_out(
     committer: Committer, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]
 ) -> tuple[AppliedJob, ...]:
     """Make the changes in one step. Raises NotAccepted, with those that were done, if the state has changed."""
-    created = [each for each in changes if each.what is What.CREATED]
+    created = [change for change in changes if change.what is What.CREATED]
     work: list[_Work] = []
     if created:
-        jobs = tuple(_alone(each, created) for each in created)
-        work.append(_Work(created, Submit(jobs=jobs, known=known), [each.spec.run for each in created]))
-    for each in changes:
-        if each.what is What.UPDATED:
-            work.append(_Work([each], Update(job=each.id, spec=each.job), [each.spec.run]))
-        elif each.what is What.SCALED:
-            work.append(_Work([each], Scale(job=each.id, tasks=each.job.tasks), []))
-    await asyncio.gather(*(each.do(committer) for each in work))
-    failed = next((each.error for each in work if each.error is not None), None)
+        jobs = tuple(_alone(create, created) for create in created)
+        work.append(_Work(created, Submit(jobs=jobs, known=known), [create.spec.run for create in created]))
+    for change in changes:
+        if change.what is What.UPDATED:
+            work.append(_Work([change], Update(job=change.id, spec=change.job), [change.spec.run]))
+        elif change.what is What.SCALED:
+            work.append(_Work([change], Scale(job=change.id, tasks=change.job.tasks), []))
+    await asyncio.gather(*(entry.do(committer) for entry in work))
+    failed = next((entry.error for entry in work if entry.error is not None), None)
     if failed is not None:
         done = [
-            f"{change.job.name} is {change.what.value}" for each in work if not each.error for change in each.changes
+            f"{change.job.name} is {change.what.value}" for entry in work if not entry.error for change in entry.changes
         ]
         if done and isinstance(failed, InputError):
             raise NotAccepted(f"{failed.what}; {', '.join(done)} all the same", hint="apply the file again")
@@ -189,7 +193,7 @@ def told(
     committer: Committer, changes: Sequence[Change], ids: dict[str, int], *, done: bool = True
 ) -> tuple[AppliedJob, ...]:
     """Return a view of the changes, done or planned; ``ids`` are those of new jobs, by place."""
-    return tuple(_told(committer, each, each.id or ids.get(each.spec.place, 0), done=done) for each in changes)
+    return tuple(_told(committer, change, change.id or ids.get(change.spec.place, 0), done=done) for change in changes)
 
 
 def _told(committer: Committer, change: Change, number: int, *, done: bool) -> AppliedJob:

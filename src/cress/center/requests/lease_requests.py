@@ -81,10 +81,10 @@ def read_one(
         return read_jobs([entry], dimensions=dimensions, user=user, accounts=accounts, zone=zone)
     except InputError as error:
         found = error.errors if isinstance(error, InputErrors) else [error]
-        for each in found:
-            each.field = each.field.removeprefix("jobs[0].")
+        for error in found:
+            error.field = error.field.removeprefix("jobs[0].")
         # What was made of other keys has their mistakes.
-        own = [each for each in found if each.field != "name" or "name" in given]
+        own = [error for error in found if error.field != "name" or "name" in given]
         if not own:
             raise
         raise (own[0] if len(own) == 1 else InputErrors(own)) from None

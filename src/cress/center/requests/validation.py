@@ -121,14 +121,14 @@ def _moments(job: Job) -> list[tuple[str, str, str]]:
         return [("when", job.plan.when, job.plan.zone)] if job.plan.when else []
     if isinstance(job.plan, Service):
         zone = job.plan.zone
-        return [(f"timetable[{place}].at", each, zone) for place, (each, _) in enumerate(job.plan.timetable)]
+        return [(f"timetable[{place}].at", moment, zone) for place, (moment, _) in enumerate(job.plan.timetable)]
     return []
 
 
 def placed(error: InputError, specs: Sequence[JobSpec]) -> InputError:
     """Return a mistake found by the machine, which counts steps of dags as jobs, with its place in the submit."""
     if isinstance(error, InputErrors):
-        return InputErrors([placed(each, specs) for each in error.errors])
+        return InputErrors([placed(mistake, specs) for mistake in error.errors])
     found = _PLACE.match(error.field)
     if found is None or int(found[1]) >= len(specs):
         return error

@@ -31,6 +31,6 @@ def check_secrets(machine: Machine, specs: Sequence[JobSpec]) -> None:
 
 def _hint(name: str, secrets: Iterable[Secret], owners: tuple[Owner, Owner]) -> str:
     """Return the secret that may be meant, or how to make one."""
-    known = sorted({each.name for each in secrets if each.of in owners})
+    known = sorted({secret.name for secret in secrets if secret.of in owners})
     near = one_of(name, known) if known else ""
     return near if near.startswith("did you mean") else f"`cress secret set {name}` makes it"

@@ -76,10 +76,10 @@ class Vault:
             file = self._key_file()
             old = self._keys_to_write()[0]
             keys = file.add(old.keys)
-            rows = [each for each in self._committer.machine.tables.secrets.values() if each.key != keys.current]
+            rows = [secret for secret in self._committer.machine.tables.secrets.values() if secret.key != keys.current]
             for first in range(0, len(rows), AT_ONCE):
-                await asyncio.gather(*(self._rekey(keys, each) for each in rows[first : first + AT_ONCE]))
-            left = {each.key for each in self._committer.machine.tables.secrets.values()}
+                await asyncio.gather(*(self._rekey(keys, row) for row in rows[first : first + AT_ONCE]))
+            left = {secret.key for secret in self._committer.machine.tables.secrets.values()}
             if not keep_old and left <= {keys.current}:
                 file.keep_only_current(keys)
             return len(rows), str(file.path)

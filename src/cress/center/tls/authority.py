@@ -248,7 +248,7 @@ def _host(name: str) -> x509.GeneralName:
     except ValueError:
         pass
     labels = name.split(".")
-    if not name.isascii() or len(name) > MOST_NODE_NAME or not all(_is_label(each) for each in labels):
+    if not name.isascii() or len(name) > MOST_NODE_NAME or not all(_is_label(label) for label in labels):
         raise InputError(
             f"{name!r} is not a name of a host", hint="such as center.example.com or 10.0.0.1", field="--name"
         )

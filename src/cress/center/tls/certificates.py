@@ -86,9 +86,9 @@ def _names(certificate: x509.Certificate) -> tuple[str, ...]:
     except x509.ExtensionNotFound:
         return (_common_name(certificate.subject),)
     addresses = alternative.get_values_for_type(x509.UniformResourceIdentifier)
-    nodes = [unquote(each[len(NODE_SCHEME) :]) for each in addresses if each.startswith(NODE_SCHEME)]
+    nodes = [unquote(address[len(NODE_SCHEME) :]) for address in addresses if address.startswith(NODE_SCHEME)]
     hosts = alternative.get_values_for_type(x509.DNSName)
-    return (*nodes, *hosts, *(str(each) for each in alternative.get_values_for_type(x509.IPAddress)))
+    return (*nodes, *hosts, *(str(address) for address in alternative.get_values_for_type(x509.IPAddress)))
 
 
 def _common_name(name: x509.Name) -> str:

@@ -22,7 +22,7 @@ from cress.model.outlook import Outlook, Promise
 from cress.model.records import JobRecord
 from cress.model.run import Run
 from cress.model.times import SECOND
-from cress.protocol.views import DeadlineView
+from cress.protocol.job_views import DeadlineView
 
 # Of the steps of a dag the worst forecast counts; those that wait for others say nothing.
 _WORST_FIRST = (Promise.CANNOT, Promise.AT_RISK, Promise.FINE, Promise.UNKNOWN)
@@ -91,7 +91,9 @@ def _view(found: Outlook, utc: int) -> DeadlineView:
 
 def _together(deadline: int, steps: Sequence[Outlook], utc: int) -> DeadlineView:
     """Return the view of a dag from the forecasts for it that its steps give."""
-    worst = next((each for each in _WORST_FIRST if any(step.promise is each for step in steps)), Promise.UNKNOWN)
+    worst = next(
+        (promise for promise in _WORST_FIRST if any(step.promise is promise for step in steps)), Promise.UNKNOWN
+    )
     slacks = [step.slack for step in steps if step.slack is not None]
     ends = [step.earliest_end for step in steps if step.earliest_end is not None]
     whole = Outlook(

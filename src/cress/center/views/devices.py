@@ -11,7 +11,9 @@ from cress.model.devices import WHOLE, devices_of, read_back
 from cress.model.node import DISK_KIND, Allocated, Device, Load
 from cress.model.resources import DISK_DIMENSIONS, Dimensions
 from cress.model.units import format_amount
-from cress.protocol.views import DeviceUser, DeviceView, HeldDevice, LoadView, Resources
+from cress.protocol.cluster_views import DeviceUser, DeviceView, LoadView
+from cress.protocol.job_views import HeldDevice
+from cress.protocol.views import Resources
 
 # Most tasks that are shown for one device.
 MOST_USERS = 1_000
@@ -19,7 +21,7 @@ MOST_USERS = 1_000
 
 def held(devices: Iterable[Allocated]) -> tuple[HeldDevice, ...]:
     """Return the devices of a task."""
-    return tuple(HeldDevice(kind=each.kind, id=each.id, amount=each.amount) for each in devices)
+    return tuple(HeldDevice(kind=device.kind, id=device.id, amount=device.amount) for device in devices)
 
 
 def held_then(devices: Iterable[str]) -> tuple[HeldDevice, ...]:
@@ -52,14 +54,14 @@ def device_views(machine: Machine, node: LiveNode) -> tuple[DeviceView, ...]:
     users: dict[tuple[str, str], list[tuple[LiveAttempt, int]]] = {}
     for attempt in machine.attempts.values():
         if attempt.node == node.node.name:
-            for each in attempt.devices:
-                users.setdefault((each.kind, each.id), []).append((attempt, each.amount))
+            for allocated in attempt.devices:
+                users.setdefault((allocated.kind, allocated.id), []).append((attempt, allocated.amount))
     views = []
     for device in devices_of(node.node, dimensions):
         having = sorted(users.get((device.kind, device.id), ()), key=lambda user: user[0].id)
         tasks = tuple(
-            DeviceUser(job=each.job, task=each.task, attempt=each.id, amount=amount)
-            for each, amount in having[:MOST_USERS]
+            DeviceUser(job=attempt.job, task=attempt.task, attempt=attempt.id, amount=amount)
+            for attempt, amount in having[:MOST_USERS]
         )
         common = {"kind": device.kind, "id": device.id, "model": device.model, "path": device.path}
         state, more = _disk(machine, device, having) if device.kind == DISK_KIND else _other(having)

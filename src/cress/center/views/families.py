@@ -21,8 +21,7 @@ from cress.model.jobfile.submit import parse_jobs
 from cress.model.records import JobRecord, JobState
 from cress.model.run import Run
 from cress.model.times import SECOND
-from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
-from cress.protocol.views import TaskCounts
+from cress.protocol.job_views import CronView, DagView, ServiceView, StepView, TaskCounts
 from cress.store.base import JobFilter
 
 # Moments of a cron job that are shown.
@@ -90,7 +89,7 @@ def service_view(committer: Committer, family: Family) -> ServiceView | None:
     if isinstance(plan, (Cron, Dag)) or plan is None:
         return None
     members = [member for member in members_of(committer, family) if not member.ending]
-    ready = sum(any(is_ready(each) for each in member.attempts.values()) for member in members)
+    ready = sum(any(is_ready(attempt) for attempt in member.attempts.values()) for member in members)
     updated = sum((member.template or family.template) == family.template for member in members)
     why = families.kind_of(family).why(committer.machine, family, committer.clock.now())
     following = _next_count(plan, committer.machine.utc) if isinstance(plan, Service) else None
@@ -162,16 +161,18 @@ async def whole_dag_view(committer: Committer, job: AnyJob) -> DagView:
     """Return a dag with its steps, live or finished."""
     number, spec = id_of(job), spec_of(job)
     found = await find_jobs(committer, JobFilter(family=number), limit=spec.tasks + 1, before=None)
-    steps = sorted((each for each in found.jobs if not isinstance(each, Family)), key=id_of)
+    steps = sorted((member for member in found.jobs if not isinstance(member, Family)), key=id_of)
     plan = job.job.plan if isinstance(job, Family) else None
-    there = {spec_of(each).name.removeprefix(f"{spec.name}.") for each in steps}
+    there = {spec_of(step).name.removeprefix(f"{spec.name}.") for step in steps}
     run = job.run if isinstance(job, HistoryJob) else committer.run(number)
     written = _conditions(committer, run, f"{spec.name}.")
     # A resumed dag lacks the steps that succeeded before.
-    after = {name: {key: word for key, word in each.items() if key in there} for name, each in written.items()}
+    after = {
+        name: {key: word for key, word in conditions.items() if key in there} for name, conditions in written.items()
+    }
     needless = _needless(job)
     return DagView(
-        steps=tuple(_step(committer, each, f"{spec.name}.", after, needless) for each in steps),
+        steps=tuple(_step(committer, step, f"{spec.name}.", after, needless) for step in steps),
         resumed=(plan.resumed or None) if isinstance(plan, Dag) else None,
     )
 
@@ -206,7 +207,7 @@ def _conditions(committer: Committer, run: Run | None, prefix: str) -> dict[str,
         specs = parse_jobs([entry], dimensions=committer.machine.core.dimensions, user=run.user)
         names = [spec.job.name.removeprefix(prefix) for spec in specs]
         return {
-            name: {names[-each - 1]: condition.value for each, condition in spec.job.after if each < -1}
+            name: {names[-number - 1]: condition.value for number, condition in spec.job.after if number < -1}
             for name, spec in zip(names, specs, strict=True)
         }
     return {}
@@ -215,7 +216,7 @@ def _conditions(committer: Committer, run: Run | None, prefix: str) -> dict[str,
 async def succeeded_steps(committer: Committer, job: JobRecord) -> tuple[set[str], set[str]]:
     """Return the names of all steps of a finished dag, and of those that succeeded."""
     found = await find_jobs(committer, JobFilter(family=job.id), limit=job.tasks + 1, before=None)
-    names = {spec_of(each).name.removeprefix(f"{job.name}."): state_of(committer, each) for each in found.jobs}
+    names = {spec_of(member).name.removeprefix(f"{job.name}."): state_of(committer, member) for member in found.jobs}
     return set(names), {name for name, state in names.items() if state is JobState.SUCCEEDED}
 
 

@@ -19,7 +19,7 @@ from cress.model.groups.quota_text import SCALE, format_measures, format_resourc
 from cress.model.groups.timetable import next_change
 from cress.model.resources import Dimensions
 from cress.model.units import format_amount, format_share
-from cress.protocol.views import GroupView, KindView
+from cress.protocol.cluster_views import GroupView, NodeKindView
 
 
 def group_view(committer: Committer, group: GroupState, waiting: int, priority: str) -> GroupView:
@@ -42,10 +42,10 @@ def inner_view(committer: Committer, group: InnerGroup, leaves: list[GroupView])
     return GroupView(
         policy="",
         users=(),
-        running=sum(each.running for each in leaves),
-        waiting=sum(each.waiting for each in leaves),
-        jobs=sum(each.jobs for each in leaves),
-        running_jobs=sum(each.running_jobs for each in leaves),
+        running=sum(leaf.running for leaf in leaves),
+        waiting=sum(leaf.waiting for leaf in leaves),
+        jobs=sum(leaf.jobs for leaf in leaves),
+        running_jobs=sum(leaf.running_jobs for leaf in leaves),
         inner=True,
         **_of_any(committer, group),
     )
@@ -119,7 +119,7 @@ def _by_measure(group: Amounts, amounts: list[int], dimensions: Dimensions) -> d
     return {name: amount for name, amount in zip(names, amounts, strict=True) if amount < UNBOUNDED}
 
 
-def _kinds(group: Amounts, dimensions: Dimensions) -> dict[str, KindView]:
+def _kinds(group: Amounts, dimensions: Dimensions) -> dict[str, NodeKindView]:
     """Return what a group has, is guaranteed and may have at most of the kinds of nodes that quotas name, those aside
     that say nothing of it.
     """
@@ -132,7 +132,7 @@ def _kinds(group: Amounts, dimensions: Dimensions) -> dict[str, KindView]:
         return format_amount(amounts[group.base + j], dimensions.measure(split(name)[0]))
 
     return {
-        name: KindView(
+        name: NodeKindView(
             quota=text(group.quota, j, name), used=text(group.used, j, name), max_quota=text(group.most, j, name)
         )
         for j, name in enumerate(group.kinds.names)

@@ -46,19 +46,9 @@ from cress.model.resources import Dimensions, ResourceVector
 from cress.model.run import Run, SecretUse
 from cress.model.times import NEVER, SECOND
 from cress.model.units import format_amount
-from cress.protocol.views import (
-    AttemptView,
-    EstimateView,
-    JobView,
-    MatchView,
-    NodeTask,
-    NodeView,
-    PartView,
-    PlaceView,
-    Resources,
-    TaskCounts,
-    TaskView,
-)
+from cress.protocol.cluster_views import MatchView, NodeTask, NodeView, PlaceView
+from cress.protocol.job_views import AttemptView, EstimateView, JobView, PartView, TaskCounts, TaskView
+from cress.protocol.views import Resources
 
 # Most tasks that are shown for one node.
 MOST_NODE_TASKS = 1_000
@@ -352,15 +342,15 @@ def node_view(committer: Committer, node: LiveNode) -> NodeView:
 def whole_node_view(committer: Committer, node: LiveNode) -> NodeView:
     """Return one node with its tasks and the holders of its ports."""
     view = node_view(committer, node)
-    there = sorted(committer.machine.attempts_on.get(node.node.name, {}).values(), key=lambda each: each.id)
+    there = sorted(committer.machine.attempts_on.get(node.node.name, {}).values(), key=lambda attempt: attempt.id)
     devices = device_views(committer.machine, node)
-    disks = [each for each in devices if each.kind == DISK_KIND]
+    disks = [device for device in devices if device.kind == DISK_KIND]
     return msgspec.structs.replace(
         view,
-        tasks=tuple(_node_task(committer, each) for each in there[:MOST_NODE_TASKS]),
+        tasks=tuple(_node_task(committer, attempt) for attempt in there[:MOST_NODE_TASKS]),
         ports_seen=node.ports,
         disks=len(disks),
-        disks_free=sum(each.state == "free" for each in disks),
+        disks_free=sum(disk.state == "free" for disk in disks),
         unlimited=node.node.unlimited,
         devices=devices,
         data=node.node.data,

@@ -13,7 +13,7 @@ from cress.center.views.jobs import moment, resources
 from cress.lifecycle.tables.timers import TERM
 from cress.model.group import DEFAULT_GROUP
 from cress.model.times import SECOND
-from cress.protocol.leaseviews import LeaseTask, LeaseView
+from cress.protocol.lease_views import LeaseTask, LeaseView
 
 if TYPE_CHECKING:
     from cress.center.committing.committer import Committer
@@ -28,11 +28,11 @@ Sees = Callable[[int], bool]
 def leases_of_job(committer: Committer, job: LiveJob, sees: Sees) -> list[LeaseView]:
     """Return the leases of one request: those that wait as one, then those that are held, by task."""
     waiting = [_waiting(committer, job)] if job.waiting and not job.ending else []
-    return waiting + [_held(committer, job, each, sees) for each in _by_task(job)]
+    return waiting + [_held(committer, job, task, sees) for task in _by_task(job)]
 
 
 def _by_task(job: LiveJob) -> list[LiveAttempt]:
-    return sorted(job.attempts.values(), key=lambda each: each.task)
+    return sorted(job.attempts.values(), key=lambda attempt: attempt.task)
 
 
 def kept_lease(committer: Committer, lease: WorkloadLease, sees: Sees) -> LeaseView:
@@ -58,8 +58,8 @@ def kept_lease(committer: Committer, lease: WorkloadLease, sees: Sees) -> LeaseV
 def stamp_of(leases: Iterable[LeaseView]) -> str:
     """Return a text that is another one whenever these leases change in more than the time that is left to them."""
     digest = hashlib.sha256()
-    for each in leases:
-        digest.update(msgspec.json.encode(msgspec.structs.replace(each, expires=None)))
+    for lease in leases:
+        digest.update(msgspec.json.encode(msgspec.structs.replace(lease, expires=None)))
     return digest.hexdigest()[:16]
 
 
@@ -156,4 +156,4 @@ def _tasks(committer: Committer, parts: Iterable[tuple[Attempt, ResourceVector]]
 
 
 def _sum(amounts: Sequence[ResourceVector]) -> ResourceVector:
-    return tuple(map(sum, zip(*(each for each in amounts if each), strict=True)))
+    return tuple(map(sum, zip(*(amount for amount in amounts if amount), strict=True)))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cress.center.process.turns import chunks, in_turns
-from cress.protocol.licenceviews import LicencesPage, LicenceUse, LicenceView
+from cress.protocol.lease_views import LicencesPage, LicenceUse, LicenceView
 
 if TYPE_CHECKING:
     from cress.center.committing.committer import Committer
@@ -55,7 +55,7 @@ def _add(
             if job.attempts:
                 _count(committer, having.setdefault(name, {}), job, number * len(job.attempts))
             if job.queued and (short := known.short(job.shape.wants.licences)):
-                wanted = {each.name: each.wanted for each in short}
+                wanted = {licence.name: licence.wanted for licence in short}
                 if name in wanted:
                     _count(committer, waiting.setdefault(name, {}), job, wanted[name])
 

@@ -46,9 +46,9 @@ async def member_of(committer: Committer, job: AnyJob, index: int) -> LiveJob | 
     live = committer.machine.jobs.get(job.members.get(index, 0)) if isinstance(job, Family) else None
     if live is not None and (live.attempts or live.started):
         return live
-    records = (each for each in await _records(committer, job) if each.index == index)
+    records = (record for record in await _records(committer, job) if record.index == index)
     first = next(records, None)
-    return next((each for each in (first, *records) if each is not None and _ran(each)), live or first)
+    return next((record for record in (first, *records) if record is not None and _ran(record)), live or first)
 
 
 def _ran(record: JobRecord) -> bool:
@@ -59,7 +59,7 @@ def _ran(record: JobRecord) -> bool:
 async def _records(committer: Committer, job: AnyJob) -> list[JobRecord]:
     """Return the finished members, the last one first."""
     found = await find_jobs(committer, JobFilter(family=id_of(job)), limit=MOST_LOOKED, before=None)
-    return [each for each in found.jobs if isinstance(each, JobRecord)]
+    return [member for member in found.jobs if isinstance(member, JobRecord)]
 
 
 async def place_of(committer: Committer, job: AnyJob, index: int) -> tuple[int, int]:
@@ -116,7 +116,7 @@ async def task_of(
 async def _latest(committer: Committer, job: AnyJob) -> dict[int, JobRecord]:
     """Return the last finished member of each index; of a live family, among those that ran."""
     records = await _records(committer, job)
-    return {each.index: each for each in reversed(records) if isinstance(job, JobRecord) or _ran(each)}
+    return {record.index: record for record in reversed(records) if isinstance(job, JobRecord) or _ran(record)}
 
 
 def attempts_of(committer: Committer, job: AnyJob, task: int | None) -> list[LiveAttempt]:
@@ -124,8 +124,8 @@ def attempts_of(committer: Committer, job: AnyJob, task: int | None) -> list[Liv
     if isinstance(job, JobRecord):
         return []
     if isinstance(job, LiveJob):
-        return [each for each in job.attempts.values() if task is None or each.task == task]
+        return [attempt for attempt in job.attempts.values() if task is None or attempt.task == task]
     members = members_of(committer, job)
     if task is not None:
-        members = [each for each in members if each.index == task] if is_kept(job) else []
-    return [each for member in members for each in member.attempts.values()]
+        members = [member for member in members if member.index == task] if is_kept(job) else []
+    return [attempt for member in members for attempt in member.attempts.values()]

@@ -11,7 +11,7 @@ from cress.lifecycle.tables.rounds import Round
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.group import DEFAULT_GROUP
 from cress.model.times import HOUR, SECOND
-from cress.protocol.moveviews import DeviceName, FreeView, MoveView, PlanView, RoundView, StaysView
+from cress.protocol.lease_views import DeviceName, FreeView, MoveView, PlanView, RoundView, StaysView
 
 # µs of a millicore in a core hour.
 CORE_HOUR = 1000 * HOUR
@@ -25,7 +25,7 @@ def plan_view(committer: Committer, plan: MovePlan, job: int, seen: Seen) -> Pla
         before=_free(plan.before),
         after=_free(plan.after),
         movable=plan.movable,
-        stays=tuple(StaysView(reason=each.value, tasks=number) for each, number in plan.stays.items()),
+        stays=tuple(StaysView(reason=reason.value, tasks=number) for reason, number in plan.stays.items()),
         nodes=plan.nodes,
         devices=tuple(DeviceName(node=node, kind=kind, id=id) for node, kind, id in plan.devices),
         spread=tuple(number for number in plan.spread if seen(number)),
@@ -39,7 +39,7 @@ def plan_view(committer: Committer, plan: MovePlan, job: int, seen: Seen) -> Pla
 
 def _why_nothing(plan: MovePlan, job: int) -> str:
     what = f"no moves let job {job} start" if job else "there is nothing worth moving"
-    parts = [f"{number:,} {each.value}" for each, number in plan.stays.items()]
+    parts = [f"{number:,} {reason.value}" for reason, number in plan.stays.items()]
     movable = f"{plan.movable:,} running tasks may move"
     return f"{what}: {movable}" + (f", {_listed(parts)} may not" if parts else "")
 
@@ -48,20 +48,20 @@ def _listed(parts: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
-def round_view(committer: Committer, number: int, each: Round, seen: Seen) -> RoundView:
+def round_view(committer: Committer, number: int, round_: Round, seen: Seen) -> RoundView:
     """Return a round."""
     return RoundView(
         number=number,
-        state=each.state,
-        by=each.by,
-        begun=each.begun / SECOND,
-        ended=each.ended / SECOND or None,
-        job=each.job if each.job and seen(each.job) else None,
-        done=_moves(committer, each.done, seen),
-        under_way=_moves(committer, each.under_way, seen),
-        left=_moves(committer, each.left, seen),
-        skipped=_moves(committer, each.skipped, seen),
-        problem=each.problem,
+        state=round_.state,
+        by=round_.by,
+        begun=round_.begun / SECOND,
+        ended=round_.ended / SECOND or None,
+        job=round_.job if round_.job and seen(round_.job) else None,
+        done=_moves(committer, round_.done, seen),
+        under_way=_moves(committer, round_.under_way, seen),
+        left=_moves(committer, round_.left, seen),
+        skipped=_moves(committer, round_.skipped, seen),
+        problem=round_.problem,
     )
 
 
@@ -72,7 +72,7 @@ def _free(free: Free) -> FreeView:
 
 
 def _moves(committer: Committer, moves: Iterable[Move], seen: Seen) -> tuple[MoveView, ...]:
-    return tuple(_move(committer, each, seen) for each in moves)
+    return tuple(_move(committer, move, seen) for move in moves)
 
 
 def _move(committer: Committer, move: Move, seen: Seen) -> MoveView:

@@ -11,7 +11,8 @@ from cress.model.node_settings import NOTHING_SET, NodeRevision
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.model.units import format_amount
-from cress.protocol.views import NodeReportView, NodeSettingsPage, NodeSettingsView, Resources
+from cress.protocol.cluster_views import NodeReportView, NodeSettingsPage, NodeSettingsView
+from cress.protocol.views import Resources
 
 
 def set_here(node: LiveNode, dimensions: Dimensions) -> tuple[NodeSettingsView | None, NodeReportView | None]:
@@ -23,7 +24,7 @@ def set_here(node: LiveNode, dimensions: Dimensions) -> tuple[NodeSettingsView |
 
 def settings_page(node: LiveNode, dimensions: Dimensions) -> NodeSettingsPage:
     """Return the settings of a node with their revisions."""
-    revisions = tuple(_settings(each, dimensions) for each in reversed(node.revisions))
+    revisions = tuple(_settings(revision, dimensions) for revision in reversed(node.revisions))
     return NodeSettingsPage(
         node=node.node.name,
         settings=revisions[0] if revisions else NodeSettingsView(),

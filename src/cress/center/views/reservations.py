@@ -12,7 +12,7 @@ from cress.model.advance import AdvanceReservation, known
 from cress.model.advancetext import say_every
 from cress.model.times import NEVER, SECOND
 from cress.model.vectors import format_vector
-from cress.protocol.reservationviews import ReservationsPage, ReservationView
+from cress.protocol.lease_views import ReservationsPage, ReservationView
 
 ACTIVE, COMING, SHORT = "active", "coming", "short"
 
@@ -20,7 +20,7 @@ ACTIVE, COMING, SHORT = "active", "coming", "short"
 def reservations_page(core: Scheduler) -> ReservationsPage:
     """Return all reservations, by their next starts."""
     views = [reservation_view(core, kept) for kept in core.advance_reservations.by_name.values()]
-    return ReservationsPage(reservations=tuple(sorted(views, key=lambda each: (each.start or 0, each.name))))
+    return ReservationsPage(reservations=tuple(sorted(views, key=lambda view: (view.start or 0, view.name))))
 
 
 def reservation_view(core: Scheduler, kept: Kept) -> ReservationView:
@@ -30,7 +30,7 @@ def reservation_view(core: Scheduler, kept: Kept) -> ReservationView:
     active = kept.is_active(core.now)
     leaving = len(leaving_for(core, spec))
     group = core.groups.by_name.get(spec.group)
-    used = sum(1 for each in group.attempts.values() if each.node in nodes) if group is not None else 0
+    used = sum(1 for attempt in group.attempts.values() if attempt.node in nodes) if group is not None else 0
     stopping = active and any(
         attempt.node in nodes and not _is_inside(kept, attempt) for attempt in core.leaving.values()
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cress.model.access import Token
 from cress.model.times import SECOND
-from cress.protocol.accessviews import TokenView
+from cress.protocol.access_views import TokenView
 
 
 def token_view(token: Token, utc: int) -> TokenView:

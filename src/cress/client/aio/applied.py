@@ -11,7 +11,7 @@ from cress.client.aio.runtime import sleep
 from cress.client.applied import AGAIN, PAUSE, UNFIT, Progress, progress_of
 from cress.client.errors import JobFailed
 from cress.client.waiting import Waiting, logger
-from cress.protocol.views import AppliedJob
+from cress.protocol.job_views import AppliedJob
 
 
 async def follow(

@@ -22,10 +22,10 @@ from cress.client.job_keywords import CallKeys
 from cress.client.jobs import JobFile, JobLike, several
 from cress.client.leader import ANSWER_SECONDS
 from cress.client.retries import RetryBudget
-from cress.protocol.licenceviews import LicenceView
-from cress.protocol.moveviews import PlanView, RoundView
-from cress.protocol.reservationviews import ReservationView
-from cress.protocol.views import AppliedJob, JobView, NodeView, PlaceView, StateView, Submitted
+from cress.protocol.cluster_views import NodeView, PlaceView, StateView
+from cress.protocol.job_views import AppliedJob, JobView, Submitted
+from cress.protocol.lease_views import LicenceView, PlanView, ReservationView, RoundView
+from cress.protocol.queries import JobsQuery
 
 R = TypeVar("R")
 # For how long a center may be away, in seconds.
@@ -93,7 +93,7 @@ class AsyncClient:
         ``Refused``, whose ``faults`` say where a mistake is.
         """
         made = await operations.submit(several(jobs), key, self.patient, strict=strict)
-        handles = [AsyncJobHandle(self.patient, each.id, each.name, each.note) for each in made]
+        handles = [AsyncJobHandle(self.patient, submitted.id, submitted.name, submitted.note) for submitted in made]
         return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
 
     async def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:
@@ -136,7 +136,7 @@ class AsyncClient:
         limit: int = MOST_JOBS,
     ) -> list[JobView]:
         """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``, ``type``."""
-        query = {"group": group, "user": user, "state": state, "name": name, "type": type}
+        query = JobsQuery(group=group, user=user, state=state, name=name, type=type)
         return await operations.jobs(query, limit, self.patient)
 
     async def as_completed(

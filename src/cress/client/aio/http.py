@@ -18,33 +18,35 @@ from cress.client.errors import Broken, Elsewhere, Unreachable
 from cress.client.found import found
 from cress.client.leader import LeaderClient, elsewhere, no_leader, pauses
 from cress.protocol.calls import job_calls
-from cress.protocol.configviews import ConfiguredView, ConfigView, RevisionView
-from cress.protocol.leadership import CentersPage, HandedOver
-from cress.protocol.leaseviews import LeasesPage
-from cress.protocol.licenceviews import LicencesPage
-from cress.protocol.logs import Piece
-from cress.protocol.moveviews import PlanView, RoundView
-from cress.protocol.reservationviews import ReservationsPage, ReservationView
-from cress.protocol.views import (
+from cress.protocol.centers import CentersPage, HandedOver
+from cress.protocol.cluster_views import (
     Applied,
-    AppliedJobs,
-    CancelledJobs,
+    ConfiguredView,
+    ConfigView,
     EventView,
     GroupsPage,
-    HeldJobs,
-    JobsPage,
-    JobView,
     NodeSettingsPage,
     NodesPage,
     NodeView,
     PlaceView,
+    RevisionView,
     StateView,
+    UsagePage,
+)
+from cress.protocol.job_views import (
+    AppliedJobs,
+    CancelledJobs,
+    HeldJobs,
+    JobsPage,
+    JobView,
     SubmittedPage,
     TasksPage,
     TaskView,
-    UsagePage,
-    Value,
 )
+from cress.protocol.lease_views import LeasesPage, LicencesPage, PlanView, ReservationsPage, ReservationView, RoundView
+from cress.protocol.logs import Piece
+from cress.protocol.queries import JOBS_OF_A_PAGE, TASKS_OF_A_PAGE, JobsQuery, TasksQuery, UsageQuery
+from cress.protocol.views import Value
 
 if TYPE_CHECKING:
     import httpx
@@ -127,7 +129,7 @@ class AsyncHttp(LeaderClient):
     async def jobs(
         self,
         *,
-        limit: int | None = None,
+        limit: int = JOBS_OF_A_PAGE,
         before: int | None = None,
         group: str = "",
         user: str = "",
@@ -143,12 +145,25 @@ class AsyncHttp(LeaderClient):
         Those submitted from ``since`` on and before ``until``, in seconds since the epoch. Those of a ``family``: runs
         of a cron job, steps of a dag, members of a service or database, which are not there otherwise.
         """
-        words = {"group": group, "user": user, "state": state, "name": name, "type": type, "family": family}
-        return await self.ask(calls.jobs(limit=limit, before=before, **words, since=since, until=until))
+        query = JobsQuery(
+            limit=limit,
+            before=before,
+            group=group,
+            user=user,
+            state=state,
+            name=name,
+            type=type,
+            family=family,
+            since=since,
+            until=until,
+        )
+        return await self.ask(calls.jobs(query))
 
-    async def tasks(self, id: int, *, limit: int | None = None, after: int | None = None, state: str = "") -> TasksPage:
+    async def tasks(
+        self, id: int, *, limit: int = TASKS_OF_A_PAGE, after: int | None = None, state: str = ""
+    ) -> TasksPage:
         """Tasks of a job by index; ``after`` is the ``next`` of the page before."""
-        return await self.ask(calls.tasks(id, limit=limit, after=after, state=state))
+        return await self.ask(calls.tasks(id, TasksQuery(limit=limit, after=after, state=state)))
 
     async def task(self, id: int, task: int) -> TaskView:
         """One task of a job."""
@@ -366,7 +381,7 @@ class AsyncHttp(LeaderClient):
         self, *, group: str = "", since: float | None = None, until: float | None = None, by: str = "hour"
     ) -> UsagePage:
         """Return the usage of groups by ``hour`` or ``day``; ``next`` of a page is ``since`` of the following one."""
-        return await self.ask(calls.usage(group=group, since=since, until=until, by=by))
+        return await self.ask(calls.usage(UsageQuery(group=group, since=since, until=until, by=by)))
 
     async def plan_moves(
         self, job: int | None = None, goals: Sequence[str] = (), moves: int | None = None, lost: float | None = None

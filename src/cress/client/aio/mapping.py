@@ -12,7 +12,7 @@ from cress.client.aio.handles import AsyncJobHandle
 from cress.client.aio.patient import AsyncPatientHttp
 from cress.client.aio.runtime import AsyncAtEnd, in_thread
 from cress.client.bundle import GONE, ChunkBundle, Patience, chunk_size, job_of, name_of
-from cress.client.mapping import OrderedParts, value_of
+from cress.client.mapping import OrderedChunks, value_of
 from cress.client.spool import Spool, created
 
 R = TypeVar("R")
@@ -40,7 +40,7 @@ async def start(
         raise ValueError("chunk must be 1 or more")
     chunks = [rows[begin : begin + chunk] for begin in range(0, len(rows), chunk)]
     folder: Spool = await in_thread(created, spool)
-    bundle = ChunkBundle(folder, [len(each) for each in chunks])
+    bundle = ChunkBundle(folder, [len(items) for items in chunks])
     try:
         await in_thread(packing.send, folder, worker.MAP, function, chunks)
         if chunks:
@@ -114,7 +114,7 @@ class AsyncResults(Generic[R]):
         await self.close()
 
     async def _results(self, *, ordered: bool) -> AsyncIterator[tuple[int, R]]:
-        line = OrderedParts(self._bundle.sizes, ordered=ordered)
+        line = OrderedChunks(self._bundle.sizes, ordered=ordered)
         try:
             async with aclosing(bundles.parts(self._bundle, self._center, self._deadline)) as parts:
                 async for part in parts:

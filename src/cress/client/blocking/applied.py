@@ -12,7 +12,7 @@ from cress.client.blocking.patient import PatientHttp
 from cress.client.blocking.runtime import sleep
 from cress.client.errors import JobFailed
 from cress.client.waiting import Waiting, logger
-from cress.protocol.views import AppliedJob
+from cress.protocol.job_views import AppliedJob
 
 
 def follow(

@@ -18,7 +18,7 @@ from cress.model.errors import InputError
 from cress.model.records import OVER_WORDS
 from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
-from cress.protocol.views import JobView
+from cress.protocol.job_views import JobView
 
 
 def submit(bundle: ChunkBundle, job: Job, key: str, center: PatientHttp) -> None:

@@ -12,7 +12,7 @@ from cress.client.blocking.runtime import in_thread
 from cress.client.exec_result import Executed, executed
 from cress.client.handle import Handle
 from cress.model.records import OVER_WORDS
-from cress.protocol.views import JobView, TaskView
+from cress.protocol.job_views import JobView, TaskView
 
 
 class JobHandle(Handle):

@@ -12,7 +12,7 @@ from cress.client.blocking.patient import PatientHttp
 from cress.client.errors import NotFound, Refused, Unauthorized
 from cress.client.lease_changes import changes, job_of
 from cress.model.errors import InputError
-from cress.protocol.leaseviews import LeasesPage, LeaseView
+from cress.protocol.lease_views import LeasesPage, LeaseView
 
 # The center answers as soon as a lease has changed. Seconds.
 LONG_WAIT = 20.0
@@ -58,19 +58,19 @@ def watched(
         )
         page = center.ask(call)
         leases = _rest(page, workload, group, center)
-        now = {each.id: each for each in leases}
+        now = {lease.id: lease for lease in leases}
         if page.stamp != stamp:
             yield from changes(known, now)
         known, stamp = now, page.stamp
         if ids and not now:
             return
         wait = LONG_WAIT
-        terms = [each.term for each in now.values() if each.job is not None and each.term]
+        terms = [lease.term for lease in now.values() if lease.job is not None and lease.term]
         if renews and terms:
             # Changes may be many: they do not renew more often than time does.
             every = min(terms) / RENEWALS
             if time.monotonic() - renewed >= every:
-                _renew((each for each in now.values() if each.job is not None), center)
+                _renew((lease for lease in now.values() if lease.job is not None), center)
                 renewed = time.monotonic()
             wait = max(SHORT_WAIT, min(LONG_WAIT, renewed + every - time.monotonic()))
 

@@ -16,7 +16,7 @@ from cress.client.job_keywords import Duration, Resource
 from cress.client.jobs import JobFile, mapping_of
 from cress.client.lease_changes import job_of
 from cress.client.lease_keywords import AskKeys, LeaseKeys, body_of
-from cress.protocol.leaseviews import LeasesPage, LeaseView
+from cress.protocol.lease_views import LeasesPage, LeaseView
 
 # Leases as they are now.
 Views: TypeAlias = list[LeaseView]

@@ -13,7 +13,7 @@ from cress.client.blocking.handles import JobHandle
 from cress.client.blocking.patient import PatientHttp
 from cress.client.blocking.runtime import AtEnd, in_thread
 from cress.client.bundle import GONE, ChunkBundle, Patience, chunk_size, job_of, name_of
-from cress.client.mapping import OrderedParts, value_of
+from cress.client.mapping import OrderedChunks, value_of
 from cress.client.spool import Spool, created
 
 R = TypeVar("R")
@@ -41,7 +41,7 @@ def start(
         raise ValueError("chunk must be 1 or more")
     chunks = [rows[begin : begin + chunk] for begin in range(0, len(rows), chunk)]
     folder: Spool = in_thread(created, spool)
-    bundle = ChunkBundle(folder, [len(each) for each in chunks])
+    bundle = ChunkBundle(folder, [len(items) for items in chunks])
     try:
         in_thread(packing.send, folder, worker.MAP, function, chunks)
         if chunks:
@@ -115,7 +115,7 @@ class Results(Generic[R]):
         self.close()
 
     def _results(self, *, ordered: bool) -> Iterator[tuple[int, R]]:
-        line = OrderedParts(self._bundle.sizes, ordered=ordered)
+        line = OrderedChunks(self._bundle.sizes, ordered=ordered)
         try:
             with closing(bundles.parts(self._bundle, self._center, self._deadline)) as parts:
                 for part in parts:

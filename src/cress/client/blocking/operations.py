@@ -7,6 +7,8 @@ import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 
+import msgspec
+
 from cress.client import calls
 from cress.client.blocking import applied
 from cress.client.blocking.patient import PatientHttp
@@ -16,8 +18,10 @@ from cress.client.errors import ClientError, JobFailed, Refused
 from cress.client.jobs import JobFile, mapping_of
 from cress.client.waiting import Waiting, because
 from cress.model.records import OVER_WORDS
+from cress.protocol.cluster_views import NodeView
+from cress.protocol.job_views import AppliedJob, AttemptView, JobView, Submitted, TaskView
 from cress.protocol.logs import Piece
-from cress.protocol.views import AppliedJob, AttemptView, JobView, NodeView, Submitted, TaskView
+from cress.protocol.queries import JobsQuery, TasksQuery
 
 # The center answers as soon as a job is over. Seconds.
 LONG_WAIT = 20.0
@@ -90,7 +94,7 @@ def failure(view: JobView, center: PatientHttp, failed: Sequence[TaskView] | Non
     if view.type in {"dag", "cron"}:
         return _failed_member(view, center)
     if failed is None:
-        page = center.ask(calls.tasks(view.id, limit=MOST_FAILED, state="failed"))
+        page = center.ask(calls.tasks(view.id, TasksQuery(limit=MOST_FAILED, state="failed")))
         failed = page.tasks
     codes = {task.index: task.attempts[-1].code for task in failed if task.attempts}
     stderr, told = "", ""
@@ -112,7 +116,7 @@ def failure(view: JobView, center: PatientHttp, failed: Sequence[TaskView] | Non
 
 def _failed_member(view: JobView, center: PatientHttp) -> JobFailed:
     """Return why a dag did not succeed: its first failed step."""
-    steps = jobs({"family": view.id, "state": "failed"}, MOST_FAILED, center)
+    steps = jobs(JobsQuery(family=view.id, state="failed"), MOST_FAILED, center)
     counts = f": {view.reason}" if view.reason else ""
     head = f"job {view.id} ({view.name}) {view.state}{counts}"
     if not steps:
@@ -151,7 +155,7 @@ def tasks(id: int, state: str, center: PatientHttp) -> list[TaskView]:
     found: list[TaskView] = []
     after: int | None = None
     while True:
-        page = center.ask(calls.tasks(id, limit=PAGE, after=after, state=state))
+        page = center.ask(calls.tasks(id, TasksQuery(limit=PAGE, after=after, state=state)))
         found += page.tasks
         after = page.next
         if after is None:
@@ -168,13 +172,13 @@ def nodes(where: str, rank: str, center: PatientHttp) -> list[NodeView]:
     return found
 
 
-def jobs(query: Mapping[str, object], most: int, center: PatientHttp) -> list[JobView]:
+def jobs(query: JobsQuery, most: int, center: PatientHttp) -> list[JobView]:
     """The newest ``most`` jobs that answer to a query."""
     found: list[JobView] = []
     before = None
     while len(found) < most:
-        call = calls.jobs(**query, before=before, limit=min(PAGE, most - len(found)))
-        page = center.ask(call)
+        query = msgspec.structs.replace(query, before=before, limit=min(PAGE, most - len(found)))
+        page = center.ask(calls.jobs(query))
         found += page.jobs
         before = page.next
         if before is None:
@@ -184,7 +188,7 @@ def jobs(query: Mapping[str, object], most: int, center: PatientHttp) -> list[Jo
 
 def members(id: int, center: PatientHttp) -> list[JobView]:
     """The members of a family, oldest first."""
-    found = jobs({"family": id}, MOST_MEMBERS, center)
+    found = jobs(JobsQuery(family=id), MOST_MEMBERS, center)
     return found[::-1]
 
 
@@ -227,7 +231,7 @@ def _views(ids: Sequence[int], center: PatientHttp) -> dict[int, JobView]:
     if len(ids) > 1 and ids[-1] - ids[0] < 4 * PAGE:
         before: int | None = ids[-1] + 1
         while before is not None and before > ids[0]:
-            page = center.ask(calls.jobs(before=before, limit=PAGE))
+            page = center.ask(calls.jobs(JobsQuery(before=before, limit=PAGE)))
             found |= {job.id: job for job in page.jobs}
             before = page.next
     for id in ids:
@@ -274,7 +278,7 @@ def _log(id: int, task: int, stream: str, offset: int, attempt: int | None, *, f
 
 def _next_attempt(task: TaskView, only: int | None, seen: int) -> int | None:
     """The attempt to read: first the last one, then those behind it in their order."""
-    known = [each.id for each in task.attempts if (only is None or each.id == only) and each.id > seen]
+    known = [attempt.id for attempt in task.attempts if (only is None or attempt.id == only) and attempt.id > seen]
     if not known:
         return None
     return known[0] if seen else known[-1]
@@ -293,7 +297,7 @@ def _lines_of(
                     yield line.decode(errors="replace")
         # A center that stops ends the answer too.
         view = center.ask(calls.task(id, task))
-        ended = any(each.id == attempt and each.outcome != "running" for each in view.attempts)
+        ended = any(shown.id == attempt and shown.outcome != "running" for shown in view.attempts)
         if not follow or ended:
             break
         sleep(SOON)
@@ -328,7 +332,7 @@ MOST_RUNNING = 100
 
 def running_task(id: int, center: PatientHttp) -> int:
     """The first task of a job that runs: one that is ready, if some are. Raises Refused when none runs."""
-    page = center.ask(calls.tasks(id, state="running", limit=MOST_RUNNING))
+    page = center.ask(calls.tasks(id, TasksQuery(state="running", limit=MOST_RUNNING)))
     ready = [task.index for task in page.tasks if task.ready is not False]
     found = ready or [task.index for task in page.tasks]
     if not found:

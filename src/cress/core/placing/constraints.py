@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from cress.core.tables.licences import Amounts, times
 from cress.core.tables.selected import Avoid
-from cress.language.clauses import Clause, Kind, Rank, Requirement, Term
+from cress.language.clauses import Clause, Kind, Rank, RankTerm, Requirement
 from cress.language.jobfacts import Facts, facts_of, for_job, keys_in, names_jobs
 from cress.language.parser import parse_rank, parse_requirement
 from cress.model.errors import InputError
@@ -53,7 +53,7 @@ class Wants:
     """
 
     hard: tuple[Clause, ...] = ()
-    terms: tuple[Term, ...] = ()
+    terms: tuple[RankTerm, ...] = ()
     ports: tuple[int, ...] = ()
     per_node: int = 0
     per_rack: int = 0
@@ -194,7 +194,7 @@ class Constraints:
             if soft >> i & 1:
                 assert clause.relaxation is not None
                 what = clause.expression if clause.kind in BY_EXPRESSION else clause.hard()
-                terms.append(Term(clause.relaxation.weight, what))
+                terms.append(RankTerm(clause.relaxation.weight, what))
             else:
                 hard.append(clause.hard())
         made = replace(

@@ -8,7 +8,7 @@ from cress.core.kernels.holding import FREE
 from cress.core.placing.relations import Relations
 from cress.core.tables.arrays import Ints
 from cress.core.tables.cluster import Cluster
-from cress.language.clauses import Term
+from cress.language.clauses import RankTerm
 from cress.language.columns import Columns
 from cress.language.program import Program
 from cress.language.tree import Expression
@@ -28,7 +28,7 @@ class ClauseContext:
         )
         self._columns: Columns | None = None
         # Compiled clauses: many shapes ask for the same.
-        self._programs: dict[Expression | tuple[Term, ...], Program] = {}
+        self._programs: dict[Expression | tuple[RankTerm, ...], Program] = {}
         # Measured loads, by the index of the node.
         self._loads: dict[int, Load] = {}
         self._there: tuple[int, int, Ints] = (-1, -1, np.zeros(0, np.int64))
@@ -44,7 +44,7 @@ class ClauseContext:
                 self._columns.set_load(f, load)
         return self._columns
 
-    def program(self, what: Expression | tuple[Term, ...]) -> Program:
+    def program(self, what: Expression | tuple[RankTerm, ...]) -> Program:
         """Return the compiled form of a condition, or of the terms of a rank, over these nodes; the same one for the
         same text.
         """

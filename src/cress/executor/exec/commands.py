@@ -57,7 +57,7 @@ class Execs:
 
     async def ended(self, attempt: int) -> None:
         """End the commands of an attempt that is over."""
-        await self._cancel([each for each in self._commands.values() if each.order.attempt == attempt])
+        await self._cancel([command for command in self._commands.values() if command.order.attempt == attempt])
 
     async def close(self) -> None:
         """End all commands: the connection to the center is lost."""
@@ -65,9 +65,9 @@ class Execs:
 
     @staticmethod
     async def _cancel(commands: list[_Command]) -> None:
-        for each in commands:
-            each.cancel()
-        await asyncio.gather(*(each.gone() for each in commands))
+        for command in commands:
+            command.cancel()
+        await asyncio.gather(*(command.gone() for command in commands))
 
 
 class _Command:
@@ -180,15 +180,15 @@ class _Command:
     async def _until_over(self, outputs: list[Coroutine[Any, Any, None]], feed: Coroutine[Any, Any, None]) -> None:
         """Wait until all output is sent; then stop feeding input."""
         feeding = asyncio.create_task(feed)
-        writing = [asyncio.create_task(each) for each in outputs]
+        writing = [asyncio.create_task(output) for output in outputs]
         try:
-            for each in writing:
-                await each
+            for stream in writing:
+                await stream
             assert self._session is not None
             await asyncio.wait({self._session.over})
         finally:
-            for each in (feeding, *writing):
-                each.cancel()
+            for stream in (feeding, *writing):
+                stream.cancel()
             await asyncio.gather(feeding, *writing, return_exceptions=True)
 
     async def _output(self, fd: int, *, error: bool) -> None:

@@ -85,12 +85,12 @@ class Confinement:
         self.uid = int(self.status["Uid"].split()[1])
         self.gid = int(self.status["Gid"].split()[1])
         if owner is not None and owner[0]:
-            if {int(each) for each in self.status["Uid"].split()} != {owner[0]}:
+            if {int(uid) for uid in self.status["Uid"].split()} != {owner[0]}:
                 raise EnterError(
                     "the program of the task runs as another account than the task's at the moment; try again"
                 )
             self.gid = owner[1]
-        self.groups = [int(each) for each in self.status.get("Groups", "").split()]
+        self.groups = [int(group) for group in self.status.get("Groups", "").split()]
         self.environment = environment(pid)
         self.cgroups = list(_cgroups(pid))
         self.namespaces: list[tuple[str, int]] = []

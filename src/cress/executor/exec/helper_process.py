@@ -188,7 +188,7 @@ class HelperProcess:
         for name in os.listdir("/proc"):  # noqa: PTH208
             if name.isdigit():
                 with contextlib.suppress(OSError):
-                    if any(each.startswith(mark) for each in Path(f"/proc/{name}/environ").read_bytes().split(b"\0")):
+                    if any(entry.startswith(mark) for entry in Path(f"/proc/{name}/environ").read_bytes().split(b"\0")):
                         os.kill(int(name), signal.SIGKILL)
 
     def _lost(self) -> None:

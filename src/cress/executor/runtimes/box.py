@@ -67,14 +67,14 @@ def make_box(
         if names.startswith("/run/"):
             mounts.append(Mount(os.path.dirname(names), os.path.dirname(names)))  # noqa: PTH120
     own = [target for target, _ in _OWN]
-    mounts += [Mount(each) for each in _shown(secret, base) if not _inside(each, own)]
+    mounts += [Mount(place) for place in _shown(secret, base) if not _inside(place, own)]
     covered = _closed(home) if hidden else ""
     if not _inside(home, own):
         mounts.append(Mount(covered or home))
     if not root:
-        mounts += [Mount(each, mode=0o711) for each in devices.covered if os.path.isdir(each)]  # noqa: PTH112
-    mounts += [Mount(each, each, writable=True) for each in (*writable, attempt, *devices.folders)]
-    mounts += [Mount(each, each) for each in readable]
+        mounts += [Mount(place, mode=0o711) for place in devices.covered if os.path.isdir(place)]  # noqa: PTH112
+    mounts += [Mount(shared, shared, writable=True) for shared in (*writable, attempt, *devices.folders)]
+    mounts += [Mount(place, place) for place in readable]
     return Box(
         folder=folder,
         root=f"{folder}/root",
@@ -89,13 +89,13 @@ def make_box(
 
 def _files(files: Sequence[str]) -> Iterator[str]:
     """Yield the device files for a sandbox, which has a private /dev, with those that drivers need besides."""
-    beside = _NVIDIA_TOO if any(_NVIDIA.fullmatch(each) for each in files) else ()
-    for each in dict.fromkeys((*files, *beside)):
-        path = os.path.realpath(each)
-        if each.startswith("/dev/") and path == each and os.path.exists(each):  # noqa: PTH110
-            mode = os.stat(each).st_mode  # noqa: PTH116
+    beside = _NVIDIA_TOO if any(_NVIDIA.fullmatch(file) for file in files) else ()
+    for file in dict.fromkeys((*files, *beside)):
+        path = os.path.realpath(file)
+        if file.startswith("/dev/") and path == file and os.path.exists(file):  # noqa: PTH110
+            mode = os.stat(file).st_mode  # noqa: PTH116
             if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-                yield each
+                yield file
 
 
 def bind_root(root: str, box: Box, account: Ids | None = None) -> None:
@@ -133,8 +133,8 @@ def _graft(source: str, target: str, paths: list[list[str]]) -> None:
                 os.symlink(os.readlink(f"{source}/{name}"), place)  # noqa: PTH211, PTH115
             elif stat.S_ISDIR(mode):
                 os.mkdir(place)  # noqa: PTH102
-                below = [each[1:] for each in paths if each[0] == name and len(each) > 1]
-                if any(not os.path.isdir(f"{path}/{'/'.join(each)}") for each in below):  # noqa: PTH112
+                below = [parts[1:] for parts in paths if parts[0] == name and len(parts) > 1]
+                if any(not os.path.isdir(f"{path}/{'/'.join(parts)}") for parts in below):  # noqa: PTH112
                     _graft(path, place, below)
                 else:
                     _bind(path, place)
@@ -191,11 +191,11 @@ def _mounts_of_the_node(home: str) -> list[str]:
 def _shown(secret: Iterable[str], root: str) -> Iterator[str]:
     """Yield where a root folder shows secret folders; OSError: it is in one."""
     top = os.path.realpath(root).rstrip("/")
-    for each in secret:
-        if top and _inside(top, [each]):
+    for folder in secret:
+        if top and _inside(top, [folder]):
             raise OSError(errno.EACCES, f"root {root} is in a data directory of Cress")
-        if _inside(each, [top]):
-            yield each.removeprefix(top)
+        if _inside(folder, [top]):
+            yield folder.removeprefix(top)
 
 
 def _closed(path: str) -> str:
@@ -209,4 +209,4 @@ def _closed(path: str) -> str:
 
 
 def _inside(path: str, folders: Iterable[str]) -> bool:
-    return any(path == each or path.startswith(each + "/") for each in folders)
+    return any(path == folder or path.startswith(folder + "/") for folder in folders)

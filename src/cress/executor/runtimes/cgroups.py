@@ -74,7 +74,7 @@ class Cgroups:
         self.path = f"{TOP}/{key}"
         self._folders = folders
         self._also = also
-        wanted = {first[each] for each in (*_LIMITS, *_COUNTS, *also) if each in first}
+        wanted = {first[limit] for limit in (*_LIMITS, *_COUNTS, *also) if limit in first}
         self._used = tuple(sorted(wanted | ({second} if second else set())))
         self._has: set[str] = set()  # controllers that work, by their names of version 1
         self._why = ""
@@ -94,8 +94,8 @@ class Cgroups:
                 folders.append(place)
             elif kind == "cgroup":
                 folders.append(place)
-                for each in options:
-                    first.setdefault(each, place)
+                for option in options:
+                    first.setdefault(option, place)
         key = re.sub(r"[^\w.-]", "_", name)[:64] + f"-{zlib.crc32(os.fsencode(folder)):08x}"
         return cls(key, first, second, tuple(dict.fromkeys(folders)), also)
 
@@ -106,11 +106,13 @@ class Cgroups:
         if not self._used:
             self._why = "no control groups are mounted"
             return False
-        self._has = {each for each in (*_LIMITS, *_COUNTS, *self._also) if each in self.first}
+        self._has = {limit for limit in (*_LIMITS, *_COUNTS, *self._also) if limit in self.first}
         try:
             self._open()
             if self.second:
-                self._has |= {each for each in (*_LIMITS, *_COUNTS) if each not in self.first and self._delegated(each)}
+                self._has |= {
+                    limit for limit in (*_LIMITS, *_COUNTS) if limit not in self.first and self._delegated(limit)
+                }
             self._swap = self._limits_swap()
         except OSError as error:
             self._why = f"control groups cannot be made: {error.strerror}"
@@ -158,8 +160,8 @@ class Cgroups:
     def make(self, attempt: int, limits: CgroupLimits) -> None:
         """Make the group of an attempt with these limits. OSError: one of them cannot be set."""
         self._open()
-        for each in self._has - self.first.keys():
-            self._delegated(each)
+        for controller in self._has - self.first.keys():
+            self._delegated(controller)
         self._open(str(attempt))
         if limits.memory:
             self._limit_memory(attempt, limits.memory)
@@ -188,7 +190,7 @@ class Cgroups:
         """Return the processes of a group."""
         found: set[int] = set()
         for place in self._used[:1]:
-            found.update(int(each) for each in _read(f"{place}/{self.path}/{attempt}/cgroup.procs").split())
+            found.update(int(process) for process in _read(f"{place}/{self.path}/{attempt}/cgroup.procs").split())
         return found
 
     def used(self, attempt: int) -> CgroupUsage:
@@ -269,9 +271,9 @@ class Cgroups:
     def lacks(self) -> list[str]:
         """Return sentences about the limits that do not hold here."""
         found = []
-        for each, what in _MISSING.items():
-            if each not in self._has:
-                found.append(f"{what}: the kernel's controller {each!r} is not there")
+        for controller, what in _MISSING.items():
+            if controller not in self._has:
+                found.append(f"{what}: the kernel's controller {controller!r} is not there")
         if "memory" in self._has and not self._swap and _has_swap():
             found.append("memory that is swapped out counts for no limit: the kernel does not account swap")
         if "blkio" in self._has and "blkio" in self.first:

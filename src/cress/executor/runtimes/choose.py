@@ -114,7 +114,7 @@ def reopen(
     cgroups = Cgroups.find(node, str(home.absolute()), (CONTROLLER,) if device else ())
     cgroups.prepare()
     queue = Egress(device, cgroups) if device else None
-    (chosen,) = (each for each in ENGINES if each.name == engine)
+    (chosen,) = (candidate for candidate in ENGINES if candidate.name == engine)
     return ContainerRuntime(node, environment, home, chosen, cgroups, writable, queue, named_folders(home))
 
 

@@ -123,8 +123,8 @@ class ContainerRuntime(ProcessRuntime):
             account = plan.ids
             first = self._make(what, account)
             procs_files = tuple(self.cgroups.procs_files(what.attempt))
-            for each in procs_files:
-                Path(each).write_text(str(first), encoding="ascii")
+            for file in procs_files:
+                Path(file).write_text(str(first), encoding="ascii")
             entrance = Entrance(pause=first, procs_files=procs_files, account=account)
             entrance.begin()
             waiting, going = os.pipe()
@@ -158,9 +158,9 @@ class ContainerRuntime(ProcessRuntime):
         if number == signal.SIGKILL:
             # The kernel kills all others with the first process, however fast they multiply.
             found |= {first} - {0}
-        for each in found:
+        for process in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(each, number)
+                os.kill(process, number)
         return bool(found)
 
     def clear(self, attempt: int) -> Rest | None:
@@ -222,8 +222,10 @@ class ContainerRuntime(ProcessRuntime):
             *what.context.devices.folders,
         ]
         # A task with an exclusive disk may use all of its bandwidth.
-        own = {device_of(each) for each in what.context.devices.owned()}
-        devices = [each for each in dict.fromkeys(device_of(each) for each in places if each) if each not in own]
+        own = {device_of(place) for place in what.context.devices.owned()}
+        devices = [
+            number for number in dict.fromkeys(device_of(place) for place in places if place) if number not in own
+        ]
         return CgroupLimits(
             memory=amounts.get("memory", 0) or run.memory_limit,
             cpu=amounts.get("cpu", 0),
@@ -232,7 +234,7 @@ class ContainerRuntime(ProcessRuntime):
             disk_write=amounts.get("disk_write", 0),
             iops_read=amounts.get("iops_read", 0),
             iops_write=amounts.get("iops_write", 0),
-            devices=tuple(each for each in devices if each),
+            devices=tuple(device for device in devices if device),
         )
 
     def _make(self, what: Spawn, account: Ids | None) -> int:

@@ -58,7 +58,7 @@ class Egress:
                 if device == self.device and int(number) >> 16 == MAJOR:
                     class_ = f"{_QUEUE}{int(number) & 0xFFFF:x}"
                     words = ["tc", "class", "del", "dev", device, "classid", class_]
-                    null = [(os.POSIX_SPAWN_OPEN, each, os.devnull, os.O_RDWR, 0) for each in (0, 1, 2)]
+                    null = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)]
                     os.posix_spawnp("tc", words, os.environ, file_actions=null)
 
     def _file(self, attempt: int) -> Path:

@@ -62,8 +62,8 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
             fds = [
                 (os.open(f"/proc/{self.pause}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind) for name, kind in _SPACES
             ]
-        for each in self.procs_files:
-            fd = os.open(each, os.O_WRONLY)
+        for file in self.procs_files:
+            fd = os.open(file, os.O_WRONLY)
             os.write(fd, b"0")
             os.close(fd)
         for fd, kind in fds:

@@ -53,7 +53,7 @@ def setns(fd: int, kind: int) -> None:
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
     """Mount; empty texts are arguments that the kernel ignores."""
     texts = (source or "none", target, kind, data)
-    first, second, third, last = (os.fsencode(each) or None for each in texts)
+    first, second, third, last = (os.fsencode(text) or None for text in texts)
     _check(_libc.mount(first, second, third, ctypes.c_ulong(flags), last), f"mount {target}")
 
 

@@ -56,8 +56,8 @@ class ProcessRuntime:
         # Children get back the limits and signal handlers that the supervisor changed for itself.
         self._files = default_limits.files(resource.getrlimit(resource.RLIMIT_NOFILE))
         self._processes = default_limits.processes()
-        self._ignored = [each for each in signal.valid_signals() if signal.getsignal(each) == signal.SIG_IGN]
-        self._handled = [each for each in signal.valid_signals() if callable(signal.getsignal(each))]
+        self._ignored = [number for number in signal.valid_signals() if signal.getsignal(number) == signal.SIG_IGN]
+        self._handled = [number for number in signal.valid_signals() if callable(signal.getsignal(number))]
 
     def spawn(self, what: Spawn, secret: Mapping[str, bytes] = NO_SECRETS) -> tuple[int, int]:
         """Start a program; see ``Runtime``."""

@@ -94,7 +94,7 @@ _NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
 # Instructions (linux/bpf_common.h).
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW = 0x7FFF_0000
-_REFUSE, _UNKNOWN = (0x0005_0000 | each for each in (errno.EPERM, errno.ENOSYS))
+_REFUSE, _UNKNOWN = (0x0005_0000 | error for error in (errno.EPERM, errno.ENOSYS))
 _INSTRUCTION = struct.Struct("=HBBI")
 
 
@@ -114,7 +114,7 @@ def program(machine: str) -> bytes:
         # The part is longer than a conditional jump reaches.
         code += [(_EQUAL, 1, 0, _ARCHITECTURES[column]), (0x05, 0, 0, len(part)), *part]
     code += [(_RETURN, 0, 0, _UNKNOWN)]
-    return b"".join(_INSTRUCTION.pack(*each) for each in code)
+    return b"".join(_INSTRUCTION.pack(*instruction) for instruction in code)
 
 
 def _part(column: int) -> list[tuple[int, int, int, int]]:

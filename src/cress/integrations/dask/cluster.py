@@ -191,18 +191,18 @@ class CressCluster(SpecCluster):
 
         Further keywords are those of ``distributed.Adaptive``. Raises ``InputError``.
         """
-        each, ask = self.ask.processes, self.ask
+        processes, ask = self.ask.processes, self.ask
         least = max(
             minimum or 0,
-            (minimum_jobs or 0) * each,
-            math.ceil((minimum_cores or 0) / ask.cores) * each,
-            math.ceil(parse_bytes(minimum_memory or 0) / ask.memory) * each,
+            (minimum_jobs or 0) * processes,
+            math.ceil((minimum_cores or 0) / ask.cores) * processes,
+            math.ceil(parse_bytes(minimum_memory or 0) / ask.memory) * processes,
         )
         most = min(
             maximum,
-            math.inf if maximum_jobs is None else maximum_jobs * each,
-            math.inf if maximum_cores is None else math.floor(maximum_cores / ask.cores) * each,
-            math.inf if maximum_memory is None else math.floor(parse_bytes(maximum_memory) / ask.memory) * each,
+            math.inf if maximum_jobs is None else maximum_jobs * processes,
+            math.inf if maximum_cores is None else math.floor(maximum_cores / ask.cores) * processes,
+            math.inf if maximum_memory is None else math.floor(parse_bytes(maximum_memory) / ask.memory) * processes,
         )
         if least < 0:
             raise InputError(f"a minimum of {least}", hint="0 or more", field="minimum")
@@ -214,7 +214,7 @@ class CressCluster(SpecCluster):
             )
         self._failures = 0
         if issubclass(Adaptive, LeaseAdaptive):
-            more["processes"] = each
+            more["processes"] = processes
         return Cluster.adapt(self, Adaptive, minimum=least, maximum=most, **more)
 
     def job_script(self) -> str:
@@ -236,7 +236,7 @@ class CressCluster(SpecCluster):
         lease.job = view.job or 0
         self._leases[lease.job] = lease
         # The answer may have come late, after a restart of the center.
-        there = {each["name"] for each in self.scheduler_info["workers"].values()}
+        there = {worker["name"] for worker in self.scheduler_info["workers"].values()}
         lease.joined = any(name in there for name in lease.workers)
         self._heard(view)
         self._begin(self._tell_waiting(lease))
@@ -331,8 +331,8 @@ class CressCluster(SpecCluster):
         """Note which workers are there. Leases say which are gone: Dask would give back those that only wait again."""
         if op == "add":
             known = {name: lease for lease in self._leases.values() for name in lease.workers}
-            for each in msg["workers"].values():
-                if lease := known.get(each["name"]):
+            for worker in msg["workers"].values():
+                if lease := known.get(worker["name"]):
                     lease.joined = True
         Cluster._update_worker_status(self, op, msg)  # noqa: SLF001 – it is ours too
 
@@ -371,8 +371,8 @@ class CressCluster(SpecCluster):
             return
         self._holder.closing.set()
         chores = list(self._chores)
-        for each in chores:
-            each.cancel()
+        for chore in chores:
+            chore.cancel()
         await asyncio.gather(*chores, return_exceptions=True)
         await super()._close()
         await self._holder.close()

@@ -66,8 +66,8 @@ class Holder:
                 raise ClientError("the cluster closes while the center is away")
             (view,) = asked.result()
         finally:
-            for each in (asked, closing):
-                each.cancel()
+            for work in (asked, closing):
+                work.cancel()
         assert view.job is not None, "a request is a job"
         view = self._early.pop(view.job, view)
         if view.state != "over" and view.job is not None:
@@ -122,7 +122,7 @@ class Holder:
 
     async def _now(self) -> list[LeaseView]:
         found = await self.client.leases.list(workload=self.ask.workload, group=self.ask.keys.get("group", ""))
-        return [each for each in found if each.name in self._names]
+        return [lease for lease in found if lease.name in self._names]
 
     async def _watch(self) -> None:
         group = self.ask.keys.get("group", "")
@@ -130,7 +130,7 @@ class Holder:
             try:
                 # What is over since the last look is not told by a new watch.
                 known = dict(self._held)
-                there = {each.job for each in await self._now()}
+                there = {lease.job for lease in await self._now()}
                 for job, view in known.items():
                     if job not in there:
                         self._take(over(view))

@@ -74,17 +74,17 @@ class Lending(SchedulerPlugin):
         look.
         """
         now, reports = asyncio.get_running_loop().time(), []
-        workers = {str(each.name): each for each in self._scheduler.workers.values()}
-        held = [each for each in self._leases() if each.view is not None and each.view.state == "held"]
+        workers = {str(worker.name): worker for worker in self._scheduler.workers.values()}
+        held = [lease for lease in self._leases() if lease.view is not None and lease.view.state == "held"]
         for lease in held:
             there = [workers[name] for name in lease.workers if name in workers]
-            busy = len(there) < len(lease.workers) or any(each.processing or each.actors for each in there)
+            busy = len(there) < len(lease.workers) or any(worker.processing or worker.actors for worker in there)
             since = self._since[lease] = math.inf if busy else min(self._since.get(lease, now), now)
             told = self._told_memory(lease)
             if busy and told is not None:
                 reports.append(self._report_busy(lease))
             elif now - since >= self._after:
-                memory = idle_memory(self._holder.ask, sum(int(each.metrics.get("memory", 0)) for each in there))
+                memory = idle_memory(self._holder.ask, sum(int(worker.metrics.get("memory", 0)) for worker in there))
                 if told is None or not told / 2 <= memory <= told:
                     reports.append(self._report_idle(lease, memory))
         for lease in set(self._since) - set(held):

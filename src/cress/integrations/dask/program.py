@@ -108,8 +108,8 @@ async def several(given: Mapping[str, Any]) -> int:
     # All of them get the signal of the executor; one that comes from elsewhere is handed on.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, tell)
     code = 0
-    for each in asyncio.as_completed([process.wait() for process in processes]):
-        ended = await each
+    for finished in asyncio.as_completed([process.wait() for process in processes]):
+        ended = await finished
         if ended:
             code = code or ended
             tell()

@@ -19,11 +19,11 @@ async def retire(scheduler: Any, names: Collection[str], *, until: float, close:
     then they are closed if ``close`` says so.
     """
     while True:
-        there = [each.address for each in scheduler.workers.values() if str(each.name) in names]
+        there = [worker.address for worker in scheduler.workers.values() if str(worker.name) in names]
         if not there:
             return True
         await scheduler.retire_workers(workers=there, close_workers=True)
-        there = [each for each in there if each in scheduler.workers]
+        there = [address for address in there if address in scheduler.workers]
         if there and time.time() + PAUSE + MARGIN > until:
             break
         if there:

@@ -218,7 +218,7 @@ def _over(context: Context, family: Family) -> None:
     record = record_of(family, context.utc)
     del context.families[number]
     context.group_load.add(family.job, -1)
-    context.standings.pop(number, None)
+    context.replica_indices.pop(number, None)
     if isinstance(family.state, ReplicaState):
         for name in family.state.nodes.values():
             context.homes[name].discard(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.jobs.replica_status import stand_of
+from cress.lifecycle.jobs.replica_status import status_of
 from cress.lifecycle.tables.family_rows import Family, ReplicaState
 from cress.model.family import Database, Service
 
@@ -41,10 +41,10 @@ def _derived(context: Context) -> Iterator[str]:
         for name in family.state.nodes.values() if isinstance(family.state, ReplicaState) else ():
             if number not in context.homes.get(name, ()):
                 yield f"databases: {number} is bound to node {name}, and not entered there"
-    for number, found in context.standings.items():
-        for index, stand in found.of.items():
-            if index not in found.changed and stand is not stand_of(context, context.families[number], index):
-                yield f"services: task {index} of {number} is not {stand.value} any more, and nobody said so"
+    for number, found in context.replica_indices.items():
+        for index, status in found.of.items():
+            if index not in found.changed and status is not status_of(context, context.families[number], index):
+                yield f"services: task {index} of {number} is not {status.value} any more, and nobody said so"
 
 
 def _kept(context: Context, family: Family) -> Iterator[str]:
@@ -54,7 +54,7 @@ def _kept(context: Context, family: Family) -> Iterator[str]:
     if not isinstance(family.state, ReplicaState):
         yield f"services: {number} has begun and knows nothing"
         return
-    lives = {index: context.jobs[each] for index, each in family.members.items() if each in context.jobs}
+    lives = {index: context.jobs[member] for index, member in family.members.items() if member in context.jobs}
     for index, member in lives.items():
         if member.job.tasks != 1 or member.kept is None:
             yield f"services: member {index} of {number} is not a task of it"

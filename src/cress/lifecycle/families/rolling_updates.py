@@ -15,9 +15,9 @@ import msgspec
 from cress.lifecycle.context import Context
 from cress.lifecycle.families import replicas
 from cress.lifecycle.jobs import jobs, members
-from cress.lifecycle.jobs.replica_status import look, standing
+from cress.lifecycle.jobs.replica_status import look, replica_index_of
 from cress.lifecycle.tables.family_rows import Family, ReplicaState, Version
-from cress.lifecycle.tables.replica_index import Stand, StandingIndex
+from cress.lifecycle.tables.replica_index import ReplicaIndex, ReplicaStatus
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.family import Service
 from cress.model.job import Job
@@ -26,7 +26,7 @@ from cress.model.job import Job
 UNFIT_FAILURES = 3
 
 _REPLACED = "replaced by a new version"
-_OLD = (Stand.IDLE, Stand.OLD, Stand.OLD_READY)
+_OLD = (ReplicaStatus.IDLE, ReplicaStatus.OLD, ReplicaStatus.OLD_READY)
 
 
 def begin(family: Family) -> None:
@@ -92,15 +92,15 @@ def advance(context: Context, family: Family, changed: Iterable[int]) -> None:
     look(context, family, changed)
     if not state.updating:
         return
-    there = standing(context, family)
+    there = replica_index_of(context, family)
     if state.parked or state.gained:
         ready = (*state.gained, *state.parked)
-        state.gained = tuple(index for index in ready if there.of.get(index) is Stand.DONE)
+        state.gained = tuple(index for index in ready if there.of.get(index) is ReplicaStatus.DONE)
     if state.out:
         state.out = _not_done(state.out, there, wanted)
     if state.parked:
         state.parked = _not_done(state.parked, there, wanted)
-    if len(there.lists[Stand.DONE]) == wanted:
+    if len(there.lists[ReplicaStatus.DONE]) == wanted:
         if wanted:
             state.good, state.updating, state.gained = Version(family.template, family.job), False, ()
         return
@@ -115,8 +115,8 @@ def advance(context: Context, family: Family, changed: Iterable[int]) -> None:
         _take_highest(context, family, state)
 
 
-def _not_done(indices: tuple[int, ...], there: StandingIndex, wanted: int) -> tuple[int, ...]:
-    return tuple(index for index in indices if index < wanted and there.of.get(index) is not Stand.DONE)
+def _not_done(indices: tuple[int, ...], there: ReplicaIndex, wanted: int) -> tuple[int, ...]:
+    return tuple(index for index in indices if index < wanted and there.of.get(index) is not ReplicaStatus.DONE)
 
 
 def _replace(context: Context, family: Family, index: int) -> None:
@@ -130,16 +130,16 @@ def _take_out(context: Context, family: Family, plan: Service, state: ReplicaSta
     waiting = 0
     if state.gained:
         lives = (context.jobs.get(family.members.get(index, 0)) for index in state.out)
-        waiting = sum(each is not None and _is_idle(state, each) and each.submitted != context.utc for each in lives)
+        waiting = sum(live is not None and _is_idle(state, live) and live.submitted != context.utc for live in lives)
     room = plan.max_unavailable - len(state.out) - len(_stumbling(context, family, state))
     room += min(waiting, len(state.gained))
-    lists = standing(context, family).lists
-    idle = list(lists[Stand.IDLE])
+    lists = replica_index_of(context, family).lists
+    idle = list(lists[ReplicaStatus.IDLE])
     taken: list[int] = []
     for index in idle:
         # It must not get the room that the update makes for the new version.
         _replace(context, family, index)
-    for left in (lists[Stand.OLD], lists[Stand.OLD_READY]):
+    for left in (lists[ReplicaStatus.OLD], lists[ReplicaStatus.OLD_READY]):
         while left and len(taken) < room:
             taken.append(left[0])
             _replace(context, family, left[0])
@@ -176,7 +176,7 @@ def _is_done(family: Family, member: LiveJob | None) -> bool:
 
 def _stumbling(context: Context, family: Family, state: ReplicaState) -> list[int]:
     """Members of the new version that were ready and failed since: more of them would be rash."""
-    found = standing(context, family).lists[Stand.STUMBLING]
+    found = replica_index_of(context, family).lists[ReplicaStatus.STUMBLING]
     return [index for index in found if index not in state.out] if found else []
 
 
@@ -184,7 +184,7 @@ def why(context: Context, family: Family) -> str:
     """Return what an update waits for; empty: no update."""
     state = replicas.state_of(family)
     lives = members.of(context, family)
-    left = sum(1 for each in lives if each.template != family.template and each.index < family.job.tasks)
+    left = sum(1 for live in lives if live.template != family.template and live.index < family.job.tasks)
     if not left:
         return ""
     if family.held:

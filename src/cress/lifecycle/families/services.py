@@ -144,7 +144,7 @@ def _look_ahead(context: Context, family: Family, after: int | None = None) -> N
     assert isinstance(plan, Service)
     after = context.utc if after is None else after
     moments = [next_after(expression, plan.zone, after) for expression, _ in plan.timetable]
-    state.moment = min((each for each in moments if each is not None), default=0)
+    state.moment = min((moment for moment in moments if moment is not None), default=0)
     if state.moment:
         context.timers.set(COUNT, name, context.now + max(0, state.moment - context.utc))
     else:

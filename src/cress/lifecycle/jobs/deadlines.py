@@ -106,11 +106,11 @@ def _set_late(context: Context, job: Job) -> None:
 def _look(context: Context, job: Job) -> None:
     """Tell that a deadline is at risk, or look again later."""
     found = outlooks(context, job.id, context.now)
-    bad = [text for text in (_risk(context, each) for each in found) if text]
+    bad = [text for text in (_risk(context, outlook) for outlook in found) if text]
     if bad:
         context.noticed.deadline(DeadlineAtRisk(job.id, job.name, job.group or DEFAULT_GROUP, bad[0]))
         return
-    spare = min((each.slack for each in found if each.slack is not None), default=job.deadline - context.utc)
+    spare = min((outlook.slack for outlook in found if outlook.slack is not None), default=job.deadline - context.utc)
     at = context.now + min(MOST, max(LEAST, spare // PART))
     context.timers.set(RISK, str(job.id), -(-at // GRID) * GRID)
 
@@ -137,8 +137,8 @@ def outlooks(context: Context, number: int, now: int) -> list[Outlook]:
     """Return the forecast for a job, or those for a dag that each of its steps that are not over and must run gives."""
     family = context.families.get(number)
     ahead: Mapping[int, Behind | None] = {number: None} if family is None else behind_steps(context, family)
-    found = (context.core.outlook(each, now, behind) for each, behind in ahead.items())
-    return [each for each in found if each is not None]
+    found = (context.core.outlook(job, now, behind) for job, behind in ahead.items())
+    return [outlook for outlook in found if outlook is not None]
 
 
 def behind_steps(context: Context, family: Family) -> dict[int, Behind]:
@@ -146,10 +146,11 @@ def behind_steps(context: Context, family: Family) -> dict[int, Behind]:
     steps = [number for number in family.members.values() if number in context.jobs]
     unmet = [context.jobs[number].unmet for number in steps]
     # What runs only if another step fails is not part of the way to a success.
-    needed = [all(condition is not Condition.FAILED for _, condition in each) for each in unmet]
+    needed = [all(condition is not Condition.FAILED for _, condition in conditions) for conditions in unmet]
     place = {number: i for i, number in enumerate(steps) if needed[i]}
     before = [
-        [place[first] for first, _ in each if first in place] if needed[i] else [] for i, each in enumerate(unmet)
+        [place[first] for first, _ in conditions if first in place] if needed[i] else []
+        for i, conditions in enumerate(unmet)
     ]
     left = [context.core.left_of(number) or TimeLeft(0, 0, 0) for number in steps]
     chains = [longest_chains(before, kind) for kind in zip(*left, strict=True)]

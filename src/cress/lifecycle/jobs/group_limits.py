@@ -46,7 +46,7 @@ def _with_limit(context: Context, job: Job) -> Job:
     group = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
     if group is None or job.time_limit is not None or job.type in _ENDLESS or isinstance(job.plan, Dag):
         return job
-    given = given_time_limit(each.spec.limits for each in _path(group))
+    given = given_time_limit(level.spec.limits for level in _path(group))
     return job if given is None else msgspec.structs.replace(job, time_limit=given)
 
 
@@ -55,23 +55,23 @@ def check_job(context: Context, job: Job) -> None:
     group = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
     if group is None or isinstance(job.plan, Dag):
         return
-    for each in _path(group):
-        limits = each.spec.limits
+    for level in _path(group):
+        limits = level.spec.limits
         if limits.time_limit is not None and (job.time_limit or 0) > limits.time_limit and job.type not in _ENDLESS:
             raise NotAccepted(
                 f"a time limit of {format_duration(job.time_limit or 0)} is more than the "
-                f"{format_duration(limits.time_limit)} that group {each.name} allows",
-                hint=_remedy(each.spec, "MaxTimeLimit", f"at most {format_duration(limits.time_limit)}"),
+                f"{format_duration(limits.time_limit)} that group {level.name} allows",
+                hint=_remedy(level.spec, "MaxTimeLimit", f"at most {format_duration(limits.time_limit)}"),
                 field="time_limit",
             )
         tasks = most_tasks(job)
         if limits.tasks is not None and tasks > limits.tasks:
             raise NotAccepted(
-                f"{tasks:,} tasks are more than the {limits.tasks:,} that a job of group {each.name} may have",
-                hint=_remedy(each.spec, "MaxTasks", "fewer tasks, or several jobs"),
+                f"{tasks:,} tasks are more than the {limits.tasks:,} that a job of group {level.name} may have",
+                hint=_remedy(level.spec, "MaxTasks", "fewer tasks, or several jobs"),
                 field="tasks",
             )
-        _check_size(context, job, min(tasks, job.max_running) if job.max_running else tasks, each)
+        _check_size(context, job, min(tasks, job.max_running) if job.max_running else tasks, level)
 
 
 def most_tasks(job: Job) -> int:
@@ -134,7 +134,7 @@ def check_new(context: Context, jobs: Sequence[Job], leaving: int = 0) -> None:
     """
     for place, job in enumerate(jobs):
         group = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
-        closed = next((each for each in _path(group) if each.spec.closed), None) if group is not None else None
+        closed = next((level for level in _path(group) if level.spec.closed), None) if group is not None else None
         if closed is not None:
             error = NotAccepted(_closed(context, closed.spec), hint=_reopen(closed.spec), field="group")
             raise below(error, f"jobs[{place}]") if len(jobs) > 1 else error
@@ -162,9 +162,9 @@ def _too_many(context: Context, new: Sequence[Job], leaving: int) -> NotAccepted
     users: Counter[tuple[str, str]] = Counter()
     for job in new:
         state = context.core.groups.by_name.get(job.group or DEFAULT_GROUP)
-        for each in _path(state) if state is not None else ():
-            groups[each.name] += 1
-            users[each.name, job.user] += 1
+        for level in _path(state) if state is not None else ():
+            groups[level.name] += 1
+            users[level.name, job.user] += 1
     for name, more in groups.items():
         spec = context.core.groups.any_of(name).spec
         error = _exceeded(context, spec, None, more, leaving)
@@ -196,8 +196,8 @@ def _exceeded(context: Context, group: Group, user: str | None, more: int, leavi
 def _running(context: Context, group: str, user: str | None) -> int:
     """Return how many jobs of a group, or of a user in it, have running tasks."""
     groups = [context.core.groups.get(leaf) for leaf in _leaves(context, group)]
-    attempts = [each for leaf in groups for each in leaf.attempts.values()]
-    return len({each.job.job.counted_as for each in attempts if user is None or each.job.job.user == user})
+    attempts = [attempt for leaf in groups for attempt in leaf.attempts.values()]
+    return len({attempt.job.job.counted_as for attempt in attempts if user is None or attempt.job.job.user == user})
 
 
 def _leaves(context: Context, group: str) -> list[str]:

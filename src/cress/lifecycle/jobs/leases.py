@@ -23,13 +23,13 @@ _RECLAIMED = "the workload whose lease it borrowed from needs it back"
 _IDLE = "its lease was idle, its group is above its quota, and another group needs it"
 
 
-def take(context: Context, each: UseLease | RenewLeases | ReleaseLeases) -> None:
+def take(context: Context, input_: UseLease | RenewLeases | ReleaseLeases) -> None:
     """Take in what the holder of leases says. Raises ``InputError`` for a job that is not a lease."""
-    job = _lease(context, each.job)
-    if isinstance(each, UseLease):
-        _use(context, job, each)
-    elif isinstance(each, ReleaseLeases):
-        _release(context, job, each)
+    job = _lease(context, input_.job)
+    if isinstance(input_, UseLease):
+        _use(context, job, input_)
+    elif isinstance(input_, ReleaseLeases):
+        _release(context, job, input_)
     if not job.ending:
         _renew(context, job)
 
@@ -61,9 +61,9 @@ def restarted(context: Context) -> None:
 
 def _renew(context: Context, job: LiveJob) -> None:
     """Begin the terms of all leases of the workload anew that this user has."""
-    for each in context.leases.values():
-        if _workload(each) == _workload(job) and not each.ending:
-            set_term(context, each)
+    for lease in context.leases.values():
+        if _workload(lease) == _workload(job) and not lease.ending:
+            set_term(context, lease)
 
 
 def _workload(job: LiveJob) -> tuple[str, str, str]:
@@ -83,7 +83,7 @@ def begin(context: Context, attempt: LiveAttempt) -> None:
 
 
 def _use(context: Context, job: LiveJob, word: UseLease) -> None:
-    attempt = next((each for each in job.attempts.values() if each.task == word.task), None)
+    attempt = next((live for live in job.attempts.values() if live.task == word.task), None)
     if attempt is None or attempt.halted:
         raise NotAccepted(f"lease {job.job.id}.{word.task} is not held now", hint="see `cress leases`")
     dimensions = context.core.dimensions

@@ -24,7 +24,7 @@ def make(
     ``None`` if the scheduler refuses it; then the family says why.
     """
     number = context.next_job
-    after = tuple((each, Condition.ANY) for each in behind)
+    after = tuple((predecessor, Condition.ANY) for predecessor in behind)
     spec = msgspec.structs.replace(job, id=number, family=family.job.id, plan=None, after=after, hold=family.held)
     live = LiveJob(
         job=spec,
@@ -42,8 +42,8 @@ def make(
         context.leave(live)
         family.reason = str(error)
         return None
-    for each in behind:
-        context.behind.setdefault(each, []).append(number)
+    for predecessor in behind:
+        context.behind.setdefault(predecessor, []).append(number)
     context.take_id()
     family.members[index] = number
     deadlines.watch(context, spec)

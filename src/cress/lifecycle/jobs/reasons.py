@@ -77,7 +77,7 @@ def lasting(left: int) -> str:
     left = max(0, left)
     if left <= 10 * SECOND:
         return format_duration(-(-left // _TENTH) * _TENTH)
-    smallest = next(each for limit, each in _COARSE if left <= limit)
+    smallest = next(unit for limit, unit in _COARSE if left <= limit)
     left, parts = -(-left // smallest), []
     for unit, word in _UNITS:
         if unit >= smallest:

@@ -10,54 +10,54 @@ from collections.abc import Iterable
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.tables.family_rows import Family, ReplicaState
-from cress.lifecycle.tables.replica_index import Stand, StandingIndex
+from cress.lifecycle.tables.replica_index import ReplicaIndex, ReplicaStatus
 from cress.lifecycle.tables.rows import LiveJob
 
 
-def standing(context: Context, family: Family) -> StandingIndex:
+def replica_index_of(context: Context, family: Family) -> ReplicaIndex:
     """Return the status of a service; made anew when its version or count has changed."""
-    found = context.standings.get(family.job.id)
+    found = context.replica_indices.get(family.job.id)
     if found is None or (found.template, found.tasks) != (family.template, family.job.tasks):
-        found = context.standings[family.job.id] = StandingIndex(family)
+        found = context.replica_indices[family.job.id] = ReplicaIndex(family)
     return found
 
 
 def mark(context: Context, job: LiveJob) -> None:
     """Note that a member changed: its attempt, its failures, or whether it is wanted."""
-    found = context.standings.get(job.job.family)
+    found = context.replica_indices.get(job.job.family)
     if found is not None:
         found.changed.add(job.index)
 
 
 def take(context: Context, family: Family) -> list[int]:
     """The indices of which something is new, in order."""
-    found = standing(context, family)
+    found = replica_index_of(context, family)
     changed, found.changed = sorted(found.changed), set()
     return changed
 
 
 def again(context: Context, family: Family, index: int) -> None:
     """An index is to be looked at again the next time."""
-    standing(context, family).changed.add(index)
+    replica_index_of(context, family).changed.add(index)
 
 
 def look(context: Context, family: Family, indices: Iterable[int]) -> None:
     """Update the status of these indices."""
-    found = standing(context, family)
+    found = replica_index_of(context, family)
     for index in indices:
         if index < found.tasks:
-            found.set(index, stand_of(context, family, index))
+            found.set(index, status_of(context, family, index))
 
 
-def stand_of(context: Context, family: Family, index: int) -> Stand:
+def status_of(context: Context, family: Family, index: int) -> ReplicaStatus:
     """Return the status of an index."""
     member = context.jobs.get(family.members.get(index, 0))
     if member is None or member.ending:
-        return Stand.MISSING
+        return ReplicaStatus.MISSING
     failures = family.state.failures.get(index, 0) if isinstance(family.state, ReplicaState) else 0
-    ready = any(each.ready_at is not None and not each.halted for each in member.attempts.values())
+    ready = any(attempt.ready_at is not None and not attempt.halted for attempt in member.attempts.values())
     if member.template == family.template:
-        return Stand.DONE if ready else Stand.STUMBLING if failures else Stand.NEW
+        return ReplicaStatus.DONE if ready else ReplicaStatus.STUMBLING if failures else ReplicaStatus.NEW
     if ready:
-        return Stand.OLD_READY
-    return Stand.OLD if member.attempts or failures else Stand.IDLE
+        return ReplicaStatus.OLD_READY
+    return ReplicaStatus.OLD if member.attempts or failures else ReplicaStatus.IDLE

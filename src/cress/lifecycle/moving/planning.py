@@ -151,10 +151,10 @@ def waiting_unit(context: Context, number: int) -> int:
 def _live(context: Context, number: int) -> LiveJob:
     family = context.families.get(number)
     if family is not None:
-        waiting = [each for each in members.of(context, family) if each.waiting and not each.ending]
+        waiting = [member for member in members.of(context, family) if member.waiting and not member.ending]
         if not waiting:
             raise NotAccepted(f"job {number} does not wait: all its tasks run", hint="see `cress job`", field="for")
-        return min(waiting, key=lambda each: each.index)
+        return min(waiting, key=lambda member: member.index)
     job = context.jobs.get(number)
     if job is None and not 0 < number < context.next_job:
         raise InputError(f"there is no job {number}", hint="see `cress jobs`", field="for")

@@ -111,12 +111,12 @@ def _with_job_last(context: Context, moves: Sequence[Move]) -> tuple[tuple[Move,
     return (*reversed(early), *reversed(late)), len(late)
 
 
-def _size(each: Round) -> int:
-    return len(each.left) + len(each.under_way) + len(each.done) + len(each.skipped)
+def _size(round_: Round) -> int:
+    return len(round_.left) + len(round_.under_way) + len(round_.done) + len(round_.skipped)
 
 
-def _next_step(each: Round) -> tuple[Move, ...]:
-    return each.left if each.job and len(each.left) <= each.together else each.left[:1]
+def _next_step(round_: Round) -> tuple[Move, ...]:
+    return round_.left if round_.job and len(round_.left) <= round_.together else round_.left[:1]
 
 
 # --- bringing on ------------------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def _arrival_of_job(context: Context, now: Round) -> str | None:
 
 
 def _attempt_of(job: LiveJob, task: int) -> LiveAttempt | None:
-    return next((each for each in job.attempts.values() if each.task == task), None)
+    return next((attempt for attempt in job.attempts.values() if attempt.task == task), None)
 
 
 def _shown(context: Context, move: Move) -> str:

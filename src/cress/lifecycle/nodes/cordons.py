@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
-from cress.lifecycle.inputs import Cordon, Drain
+from cress.lifecycle.inputs import Drain
 from cress.lifecycle.jobs.reasons import lasting
 from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.tables.rows import LiveNode
@@ -32,15 +32,15 @@ def tell(context: Context, name: str, *, awaited: bool = True) -> None:
     context.observe(NodeCordoned(name, node.closed, node.why, away))
 
 
-def take(context: Context, word: Cordon | Drain) -> None:
+def take(context: Context, word: NodeCordoned | Drain) -> None:
     """An operator cordons a node, or drains it."""
-    if isinstance(word, Cordon):
+    if isinstance(word, NodeCordoned):
         cordon(context, word)
     else:
         drain(context, word)
 
 
-def cordon(context: Context, word: Cordon) -> None:
+def cordon(context: Context, word: NodeCordoned) -> None:
     """An operator keeps new tasks off a node; or lets them in, whatever kept them off before."""
     node = node_of(context, word.name)
     context.noticed.cordon(node)

@@ -52,5 +52,7 @@ def turns(context: Context, name: str, load: Load) -> bool:
 
 def sane(load: Load) -> Load:
     """The report within its bounds, whatever an executor said."""
-    cpu, memory, network, disk = (max(0, min(WHOLE, each)) for each in (load.cpu, load.memory, load.network, load.disk))
+    cpu, memory, network, disk = (
+        max(0, min(WHOLE, share)) for share in (load.cpu, load.memory, load.network, load.disk)
+    )
     return Load(cpu, memory, network, disk, max(0, min(MOST_BYTES, load.free_memory)))

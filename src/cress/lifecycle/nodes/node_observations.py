@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.inputs import DataFound, LoadReported, LocateData, SetLicences, SetRacks
+from cress.lifecycle.inputs import DataFound
 from cress.lifecycle.nodes import cordons, settings
 from cress.lifecycle.tables.rows import LiveNode
 from cress.lifecycle.tables.timers import MEASURED
@@ -16,10 +16,10 @@ from cress.model.times import MINUTE
 FIRST_REPORT = MINUTE
 
 
-def take(context: Context, word: LoadReported | LocateData | DataFound | SetLicences | SetRacks) -> None:
+def take(context: Context, word: LoadSeen | DataLocated | DataFound | LicencesSet | RacksSet) -> None:
     """Hand it on to the scheduler."""
     match word:
-        case LoadReported():
+        case LoadSeen():
             node = cordons.node_of(context, word.name)
             if word.load is None:
                 forget_load(context, node)
@@ -29,10 +29,10 @@ def take(context: Context, word: LoadReported | LocateData | DataFound | SetLice
                 context.noticed.load(context.core, word.name)
                 context.timers.drop(MEASURED, word.name)
                 node.load = word.load
-                context.observe(LoadSeen(word.name, word.load))
-        case LocateData():
+                context.observe(word)
+        case DataLocated():
             context.noticed.data(context.core, word.data)
-            context.observe(DataLocated(word.data, word.places, word.problem))
+            context.observe(word)
         case DataFound():
             node = cordons.node_of(context, word.name)
             if node.node.data != word.data:
@@ -40,12 +40,12 @@ def take(context: Context, word: LoadReported | LocateData | DataFound | SetLice
                 reported = settings.reported_of(node)
                 settings.describe(context, node, msgspec.structs.replace(reported, data=word.data))
                 context.observe(NodeChanged(node.node))
-        case SetLicences():
-            context.observe(LicencesSet(word.counts))
-        case SetRacks():
+        case LicencesSet():
+            context.observe(word)
+        case RacksSet():
             context.general.neighbours = word.neighbours
             context.general.distances = word.distances
-            context.observe(RacksSet(word.neighbours, word.distances))
+            context.observe(word)
 
 
 def forget_load(context: Context, node: LiveNode) -> None:

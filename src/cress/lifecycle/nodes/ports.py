@@ -20,8 +20,10 @@ def launch(context: Context, attempt: LiveAttempt) -> Launch:
 
 def gather(context: Context, job: LiveJob) -> None:
     """The tasks of a gang were decided to start together: where they are, in their order."""
-    together = sorted((each for each in job.attempts.values() if not each.halted), key=lambda each: each.task)
-    job.hosts = tuple(Host(_address(context.nodes[each.node]), each.ports) for each in together)
+    together = sorted(
+        (attempt for attempt in job.attempts.values() if not attempt.halted), key=lambda attempt: attempt.task
+    )
+    job.hosts = tuple(Host(_address(context.nodes[attempt.node]), attempt.ports) for attempt in together)
 
 
 def seen(context: Context, node: LiveNode, ports: Iterable[int]) -> None:

@@ -79,9 +79,9 @@ def _changed(node: LiveNode, word: SetNode) -> NodeSettings:
     if word.revert is not None:
         if word.revert == 0:
             return NOTHING_SET
-        for each in node.revisions:
-            if each.number == word.revert:
-                return each.settings
+        for revision in node.revisions:
+            if revision.number == word.revert:
+                return revision.settings
         kept = (
             f"{node.revisions[0].number} to {node.revisions[-1].number} are kept" if node.revisions else "none is kept"
         )

@@ -51,10 +51,10 @@ def _error(jobs: Sequence[Job], i: int, what: str, hint: str) -> InputError:
 def _loop(jobs: Sequence[Job]) -> list[int]:
     """Places of jobs of one submit that come after each other in a circle, the first one again at the end."""
     before = [[-number - 1 for number, _ in job.after if number < 0] for job in jobs]
-    left = [len(each) for each in before]
+    left = [len(conditions) for conditions in before]
     behind: list[list[int]] = [[] for _ in jobs]
-    for i, each in enumerate(before):
-        for first in each:
+    for i, conditions in enumerate(before):
+        for first in conditions:
             behind[first].append(i)
     free = [i for i, count in enumerate(left) if not count]
     while free:
@@ -92,19 +92,19 @@ def settle(context: Context) -> None:
     """Tell those that come after the jobs that are over, and those that come after these."""
     while context.unsettled.over:
         number, state = context.unsettled.over.popleft()
-        for each in context.behind.pop(number, ()):
-            if each in context.families:
-                _settle_family(context, context.families[each], number, state)
+        for follower in context.behind.pop(number, ()):
+            if follower in context.families:
+                _settle_family(context, context.families[follower], number, state)
                 continue
-            job = context.jobs.get(each)
+            job = context.jobs.get(follower)
             if job is None or job.ending:
                 continue
             condition = dict(job.unmet)[number]
             if holds(condition, state):
-                job.unmet = tuple(each for each in job.unmet if each[0] != number)
-                context.observe(JobAfter(each, behind(job)))
+                job.unmet = tuple(pair for pair in job.unmet if pair[0] != number)
+                context.observe(JobAfter(follower, behind(job)))
             else:
-                cancel(context, each, never(number, condition, state))
+                cancel(context, follower, never(number, condition, state))
 
 
 def _settle_family(context: Context, family: Family, number: int, state: JobState) -> None:
@@ -114,7 +114,7 @@ def _settle_family(context: Context, family: Family, number: int, state: JobStat
     if not holds(condition, state):
         families.cancel(context, family, never(number, condition, state))
         return
-    family.unmet = tuple(each for each in family.unmet if each[0] != number)
+    family.unmet = tuple(pair for pair in family.unmet if pair[0] != number)
     if not family.unmet:
         families.begin(context, family)
 

@@ -75,12 +75,12 @@ def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
         begun += entered
         lives += fresh
         yield
-    for each in begun:
-        if isinstance(each, Family):
-            if each.reason:
-                families.cancel(context, each, each.reason)
-            elif not each.unmet:
-                families.begin(context, each)
+    for family in begun:
+        if isinstance(family, Family):
+            if family.reason:
+                families.cancel(context, family, family.reason)
+            elif not family.unmet:
+                families.begin(context, family)
     for live in lives:
         if live.reason:
             cancel(context, live.job.id, live.reason)
@@ -92,7 +92,7 @@ def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
 def _enter(context: Context, job: Job, first: int, states: Mapping[int, JobState]) -> LiveJob | Family:
     """One of the jobs that are accepted; the first one has the id ``first``."""
     number = job.id
-    after = tuple((each if each > 0 else first - each - 1, condition) for each, condition in job.after)
+    after = tuple((job_id if job_id > 0 else first - job_id - 1, condition) for job_id, condition in job.after)
     family = first - job.family - 1 if job.family else 0
     job = msgspec.structs.replace(job, after=after, family=family)
     by = job.user if job.hold else ""
@@ -121,7 +121,7 @@ def inherited(jobs: Sequence[Job]) -> list[Job]:
         if job.family < 0:
             dag = jobs[-job.family - 1]
             own = {number for number, _ in job.after}
-            after = (*job.after, *(each for each in dag.after if each[0] not in own))
+            after = (*job.after, *(pair for pair in dag.after if pair[0] not in own))
             job = msgspec.structs.replace(job, after=after, hold=job.hold or dag.hold)
         found.append(job)
     return found
@@ -341,7 +341,7 @@ def _never_alike(context: Context, job: Job, wants: Wants) -> NotAccepted:
             if not texts or not core.fit.holds_when_empty(job.request, min(job.tasks, least)):
                 return NotAccepted(f"all nodes together are too small for the gang{with_}", hint=hint, field=field)
             what = f"the nodes that satisfy {' and '.join(texts)} are together too small for the gang{with_}"
-        clauses = [each for each in wants.hard if str(each) in texts]
+        clauses = [clause for clause in wants.hard if str(clause) in texts]
         missing = missing_in(context.core, clauses, job.group or DEFAULT_GROUP)
         hint = "; ".join(map(say, missing)) or "`cress nodes --where EXPR` shows which nodes satisfy what"
         field = key_for(clauses) if len(clauses) == len(texts) else "requirement"

@@ -105,8 +105,8 @@ def written(row: Row, without: str = "") -> dict[str, Any]:
 def _defaults(kind: type[Row]) -> tuple[tuple[str, Any], ...]:
     """Return the fields and what they are by default; nothing is equal to what is required."""
     return tuple(
-        (each.name, each.default_factory() if each.default_factory is not msgspec.NODEFAULT else each.default)
-        for each in msgspec.structs.fields(kind)
+        (field.name, field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default)
+        for field in msgspec.structs.fields(kind)
     )
 
 

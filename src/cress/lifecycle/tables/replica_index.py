@@ -11,8 +11,8 @@ from enum import Enum
 from cress.lifecycle.tables.family_rows import Family
 
 
-class Stand(Enum):
-    """The status of one index."""
+class ReplicaStatus(Enum):
+    """The status of the replica of one index."""
 
     DONE = "done"  # its task is of the newest version, and ready
     NEW = "new"  # of the newest version, not ready yet
@@ -26,27 +26,27 @@ class Stand(Enum):
     __hash__ = object.__hash__
 
 
-class StandingIndex:
-    """The indices below ``tasks`` by how they stand, each list in order.
+class ReplicaIndex:
+    """The indices below ``tasks`` by the status of their replicas, each list in order.
 
     ``changed`` are those of which something may be new since they were looked at, wanted or not.
     """
 
     def __init__(self, family: Family) -> None:
         self.template, self.tasks = family.template, family.job.tasks
-        self.of: dict[int, Stand] = {}
-        self.lists: dict[Stand, list[int]] = {each: [] for each in Stand}
+        self.of: dict[int, ReplicaStatus] = {}
+        self.lists: dict[ReplicaStatus, list[int]] = {status: [] for status in ReplicaStatus}
         self.changed: set[int] = {*range(self.tasks), *family.members}
 
-    def set(self, index: int, stand: Stand) -> None:
-        """An index below ``tasks`` stands so."""
+    def set(self, index: int, status: ReplicaStatus) -> None:
+        """Note the status of an index below ``tasks``."""
         before = self.of.get(index)
-        if before is stand:
+        if before is status:
             return
         if before is not None:
             there = self.lists[before]
             place = bisect_left(there, index)
             assert there[place] == index, f"index {index} is not among those that are {before.value}"
             del there[place]
-        self.of[index] = stand
-        insort(self.lists[stand], index)
+        self.of[index] = status
+        insort(self.lists[status], index)

@@ -225,13 +225,13 @@ def mutable_fields(kind: type[Row]) -> tuple[str, ...]:
     found = _mutable.get(kind)
     if found is None:
         fields = msgspec.inspect.type_info(kind).fields  # type: ignore[attr-defined]
-        found = _mutable[kind] = tuple(each.name for each in fields if _is_mutable(each.type))
+        found = _mutable[kind] = tuple(field.name for field in fields if _is_mutable(field.type))
     return found
 
 
 def _is_mutable(kind: msgspec.inspect.Type) -> bool:
     if isinstance(kind, msgspec.inspect.UnionType):
-        return any(_is_mutable(each) for each in kind.types)
+        return any(_is_mutable(column_type) for column_type in kind.types)
     if isinstance(kind, msgspec.inspect.StructType):
         return issubclass(kind.cls, Row)
     return isinstance(kind, msgspec.inspect.DictType)

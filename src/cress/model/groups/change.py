@@ -34,7 +34,7 @@ Values = Sequence[tuple[str, str | None]]
 
 def canonical(keyword: str) -> str:
     """Return a keyword as it is written, or the name of an option. Raises InputError."""
-    known = {plain_key(each): each for each in KEYWORDS if each not in _FIXED}
+    known = {plain_key(known_keyword): known_keyword for known_keyword in KEYWORDS if known_keyword not in _FIXED}
     found = known.get(plain_key(keyword))
     if found is not None:
         return found
@@ -60,7 +60,7 @@ def changed(group: Group, values: Values, groups: Iterable[Group], *, accounting
             texts[plain_key(name)] = (name, value)
     block = "".join(f"{keyword}: {text}\n" for keyword, text in texts.values())
     # Whether it may be so depends on the groups above and below it.
-    others = [each for each in groups if each.name != group.name]
+    others = [other for other in groups if other.name != group.name]
     try:
         parsed = parse_groups(
             block + "\n" + format_groups(others, dimensions=dimensions, accounting=accounting),
@@ -69,7 +69,7 @@ def changed(group: Group, values: Values, groups: Iterable[Group], *, accounting
             accounting=accounting,
         )
     except InputErrors as error:
-        found = [InputError(each.what, hint=each.hint, field=each.field) for each in error.errors]
+        found = [InputError(mistake.what, hint=mistake.hint, field=mistake.field) for mistake in error.errors]
         raise found[0] if len(found) == 1 else InputErrors(found) from None
     return parsed.groups[0]
 

@@ -87,7 +87,7 @@ def check_quotas(
                 break
     # What is in another group is within its quota.
     outermost = [weeks[group.name] for group in groups if not group.parent]
-    warnings = [_warning(each, totals, accounting, file) for each in _peaks(outermost, totals)]
+    warnings = [_warning(peak, totals, accounting, file) for peak in _peaks(outermost, totals)]
     return QuotaCheck(tuple(errors), tuple(warnings))
 
 
@@ -149,7 +149,7 @@ def _shortage(quota: Quota, totals: Mapping[str, _Total]) -> _Total | None:
 
 def _highest_first(week: Week) -> Week:
     """The quotas of a week with their moments, the largest first, of equal ones the earliest."""
-    return sorted(week, key=lambda each: ([-amount for _, amount in amounts_of(each[1])], each[0]))
+    return sorted(week, key=lambda entry: ([-amount for _, amount in amounts_of(entry[1])], entry[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +189,9 @@ def _peaks(weeks: Sequence[Week], totals: Mapping[str, _Total]) -> list[_Peak]:
         for moment in sorted(changes):
             running += changes[moment]
             sums.append((running, moment))
-        highest, moment = max(sums, key=lambda each: (each[0], -each[1]))
+        highest, moment = max(sums, key=lambda peak: (peak[0], -peak[1]))
         if highest > whole:
-            steady = all(each == highest for each, _ in sums)
+            steady = all(amount == highest for amount, _ in sums)
             ratio = Fraction(highest, whole)
             peaks.append(_Peak(key, moment, ratio, ratio * total.amount, steady))
     return peaks

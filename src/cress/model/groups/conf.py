@@ -138,10 +138,10 @@ class _ConfReader:
         return len(self.errors) > MOST_COLLECTED
 
     def error(self, error: InputError, line: int, keyword: str = "") -> None:
-        for each in error.errors if isinstance(error, InputErrors) else [error]:
-            inner = each.field if plain_key(each.field) != plain_key(keyword) else ""
-            what = f"{inner}: {each.what}" if inner and keyword else each.what
-            self.errors.append(InputError(what, hint=each.hint, file=self.file, line=line, field=keyword or inner))
+        for mistake in error.errors if isinstance(error, InputErrors) else [error]:
+            inner = mistake.field if plain_key(mistake.field) != plain_key(keyword) else ""
+            what = f"{inner}: {mistake.what}" if inner and keyword else mistake.what
+            self.errors.append(InputError(what, hint=mistake.hint, file=self.file, line=line, field=keyword or inner))
 
     def note(self, what: str, line: int, keyword: str, hint: str = "") -> None:
         if len(self.notes) < MAX_ERRORS:
@@ -435,10 +435,10 @@ def _check_complete(block: _Block, seen: Mapping[str, _Line], reader: _ConfReade
 def _check_tree(groups: Sequence[Group], reader: _ConfReader) -> None:
     found = problems(groups, accounting=reader.accounting, dimensions=reader.dimensions)
     found = found or contradictions(groups, accounting=reader.accounting, dimensions=reader.dimensions)
-    for each in found:
-        places = reader.places[each.group]
-        line = places.get(each.keyword, places[NAME])
-        reader.error(InputError(each.what, hint=each.hint), line, each.keyword)
+    for problem in found:
+        places = reader.places[problem.group]
+        line = places.get(problem.keyword, places[NAME])
+        reader.error(InputError(problem.what, hint=problem.hint), line, problem.keyword)
 
 
 def _check_limits(limits: Limits, seen: Mapping[str, _Line], reader: _ConfReader) -> None:
@@ -453,7 +453,7 @@ def _check_unique(block: _Block, names: dict[str, int], alike: dict[str, list[st
 
     ``alike`` are the names by their lower-case form, with that of the default group.
     """
-    line = next((each for each in block.lines if each.keyword == NAME and each.value), None)
+    line = next((entry for entry in block.lines if entry.keyword == NAME and entry.value), None)
     if line is None:
         return
     name = line.value
@@ -553,10 +553,10 @@ def _parse_preemptive(line: _Line, _reader: _ConfReader) -> dict[str, Any]:
 
 
 def _choice(text: str, kind: type[_EnumT]) -> _EnumT:
-    for each in kind:
-        if plain_key(each.value) == plain_key(text):
-            return each
-    raise InputError(f"unknown policy {text!r}", hint=one_of(text, [each.value for each in kind]))
+    for member in kind:
+        if plain_key(member.value) == plain_key(text):
+            return member
+    raise InputError(f"unknown policy {text!r}", hint=one_of(text, [member.value for member in kind]))
 
 
 def _parse_weight(line: _Line, _reader: _ConfReader) -> dict[str, Any]:
@@ -620,6 +620,6 @@ _EMPTY_HINTS = {
     LENDABLE: "Lendable: 10; 0 for nothing",
     QUOTA: "ResourceQuota: 10",
     USERS: "Users: alice | bob; * for everyone",
-    POLICY: "SchedPolicy: " + ", ".join(each.value for each in SchedPolicy),
-    PREEMPTIVE: "PreemptiveSchedPolicy: " + ", ".join(each.value for each in PreemptivePolicy),
+    POLICY: "SchedPolicy: " + ", ".join(policy.value for policy in SchedPolicy),
+    PREEMPTIVE: "PreemptiveSchedPolicy: " + ", ".join(policy.value for policy in PreemptivePolicy),
 }

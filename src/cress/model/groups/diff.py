@@ -15,7 +15,7 @@ from cress.model.resources import Dimensions
 TIMETABLES = "(timetables)"
 
 
-class ChangeKind(Enum):
+class DiffMark(Enum):
     """A kind of change to a group; the value marks it in the text."""
 
     ADDED = "+"
@@ -36,7 +36,7 @@ class ValueChange:
 class GroupChange:
     """One group that differs, and in what."""
 
-    kind: ChangeKind
+    kind: DiffMark
     name: str
     values: tuple[ValueChange, ...] = ()
 
@@ -52,15 +52,15 @@ def diff_groups(
         was, becomes = before.get(name, {}), after.get(name, {})
         values = tuple(
             ValueChange(keyword, was.get(keyword, ""), becomes.get(keyword, ""))
-            for keyword in (*was, *(each for each in becomes if each not in was))
+            for keyword in (*was, *(added for added in becomes if added not in was))
             if was.get(keyword, "") != becomes.get(keyword, "")
         )
         if name not in before:
-            changes.append(GroupChange(ChangeKind.ADDED, name, values))
+            changes.append(GroupChange(DiffMark.ADDED, name, values))
         elif name not in after:
-            changes.append(GroupChange(ChangeKind.REMOVED, name, values))
+            changes.append(GroupChange(DiffMark.REMOVED, name, values))
         elif values:
-            changes.append(GroupChange(ChangeKind.CHANGED, name, values))
+            changes.append(GroupChange(DiffMark.CHANGED, name, values))
     return changes
 
 
@@ -68,7 +68,7 @@ def diff_zones(old: str, new: str) -> list[GroupChange]:
     """The change from one time zone of the timetables to another; empty: that of the cluster."""
     if old == new:
         return []
-    return [GroupChange(ChangeKind.CHANGED, TIMETABLES, (ValueChange(ZONE, old, new),))]
+    return [GroupChange(DiffMark.CHANGED, TIMETABLES, (ValueChange(ZONE, old, new),))]
 
 
 def format_diff(changes: Iterable[GroupChange]) -> str:
@@ -77,9 +77,9 @@ def format_diff(changes: Iterable[GroupChange]) -> str:
     for change in changes:
         lines.append(f"{change.kind.value} {change.name}")
         for value in change.values:
-            if change.kind is ChangeKind.ADDED:
+            if change.kind is DiffMark.ADDED:
                 lines.append(f"    {value.keyword}: {value.after}")
-            elif change.kind is ChangeKind.CHANGED:
+            elif change.kind is DiffMark.CHANGED:
                 lines.append(f"    {value.keyword}: {value.before or '(not set)'} -> {value.after or '(not set)'}")
     return "\n".join(lines or ["no changes"]) + "\n"
 

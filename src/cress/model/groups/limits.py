@@ -39,7 +39,7 @@ LIMIT_KEYS = (
     LimitKey("MaxTimeLimit", "time_limit", "longest time limit of a job", is_time=True),
     LimitKey("DefaultTimeLimit", "default_time_limit", "time limit of a job without one", is_time=True),
 )
-BY_KEYWORD = {each.keyword: each for each in LIMIT_KEYS}
+BY_KEYWORD = {key.keyword: key for key in LIMIT_KEYS}
 
 
 def parse_limit(keyword: str, text: str, accounting: str, dimensions: Dimensions) -> dict[str, object]:
@@ -105,6 +105,6 @@ def given_time_limit(path: Iterable[Limits]) -> int | None:
     group says any.
     """
     limits = list(path)
-    defaults = [each.default_time_limit for each in limits if each.default_time_limit is not None]
-    allowed = [each.time_limit for each in limits if each.time_limit is not None]
+    defaults = [limit.default_time_limit for limit in limits if limit.default_time_limit is not None]
+    allowed = [limit.time_limit for limit in limits if limit.time_limit is not None]
     return min((*defaults[:1], *allowed), default=None)

@@ -80,7 +80,7 @@ def format_resource_quota(
 ) -> str:
     """The text that ``parse_resource_quota`` reads as this quota and these windows."""
     parts = [format_quota(quota, accounting, dimensions)]
-    parts += [f"{_window_text(each)} = {format_quota(each.quota, accounting, dimensions)}" for each in windows]
+    parts += [f"{_window_text(window)} = {format_quota(window.quota, accounting, dimensions)}" for window in windows]
     return "; ".join(parts)
 
 

@@ -51,11 +51,11 @@ def leaves_below(groups: Iterable[Group], name: str) -> list[str]:
     found: list[str] = []
     open_ = [name]
     while open_:
-        each = open_.pop()
-        if each in children:
-            open_ += [below.name for below in reversed(children[each])]
+        next_name = open_.pop()
+        if next_name in children:
+            open_ += [below.name for below in reversed(children[next_name])]
         else:
-            found.append(each)
+            found.append(next_name)
     return found
 
 
@@ -84,12 +84,12 @@ def with_levels(groups: Iterable[Group]) -> list[tuple[int, Group]]:
     """Return the groups depth first with their level, those of one parent by name."""
     children = children_of(groups)
     found: list[tuple[int, Group]] = []
-    open_ = [(0, group) for group in sorted(children.get("", ()), key=lambda each: each.name, reverse=True)]
+    open_ = [(0, group) for group in sorted(children.get("", ()), key=lambda child: child.name, reverse=True)]
     while open_:
         level, group = open_.pop()
         found.append((level, group))
-        below = sorted(children.get(group.name, ()), key=lambda each: each.name, reverse=True)
-        open_ += [(level + 1, each) for each in below]
+        below = sorted(children.get(group.name, ()), key=lambda child: child.name, reverse=True)
+        open_ += [(level + 1, child) for child in below]
     return found
 
 
@@ -102,7 +102,7 @@ def weeks_of(groups: Iterable[Group]) -> dict[str, Week]:
     weeks: dict[str, Week] = {}
     for group in from_the_leaves(groups):
         if group.quota == NO_QUOTA:
-            weeks[group.name] = sum_of([weeks[each.name] for each in children.get(group.name, ())])
+            weeks[group.name] = sum_of([weeks[child.name] for child in children.get(group.name, ())])
         else:
             weeks[group.name] = weekly_quotas(group)
     return weeks
@@ -116,7 +116,7 @@ def sum_of(weeks: Iterable[Week]) -> Week:
         for moment, quota in week:
             now = dict(amounts_of(quota))
             more = changes.setdefault(moment, {})
-            for name in (*before, *(each for each in now if each not in before)):
+            for name in (*before, *(keyword for keyword in now if keyword not in before)):
                 more[name] = more.get(name, 0) + now.get(name, 0) - before.get(name, 0)
             before = now
     total: dict[str, int] = {}
@@ -140,7 +140,7 @@ def problems(groups: Sequence[Group], *, accounting: str, dimensions: Dimensions
     right.
     """
     by_name = {group.name: group for group in groups}
-    found = [each for group in groups if (each := _misplaced(group, by_name))]
+    found = [problem for group in groups if (problem := _misplaced(group, by_name))]
     if found:
         return found
     inner = inner_names(groups)
@@ -156,7 +156,7 @@ def problems(groups: Sequence[Group], *, accounting: str, dimensions: Dimensions
     say = partial(say_amount, accounting=accounting, dimensions=dimensions)
     for group in groups:
         if group.name in inner and group.quota != NO_QUOTA:
-            theirs = sum_of([weeks[each.name] for each in children[group.name]])
+            theirs = sum_of([weeks[child.name] for child in children[group.name]])
             if over := _first_over(theirs, weeks[group.name]):
                 has, may = say(over.name, over.has), say(over.name, over.may)
                 what = f"the groups in {group.name} have quotas of {has} together{over.when}, its own is {may}"
@@ -178,7 +178,7 @@ def _misplaced(group: Group, by_name: Mapping[str, Group]) -> Problem | None:
     if parent == DEFAULT_GROUP:
         return Problem(name, PARENT, "no group is in the default group, which takes jobs", "another group")
     if parent not in by_name:
-        others = [each for each in by_name if each not in (name, DEFAULT_GROUP)]
+        others = [other for other in by_name if other not in (name, DEFAULT_GROUP)]
         return Problem(name, PARENT, f"there is no group {parent!r}", one_of(parent, others))
     path = [name]
     while by_name[path[-1]].parent in by_name:
@@ -205,7 +205,7 @@ def _mixed(groups: Sequence[Group], by_name: Mapping[str, Group], inner: frozens
     for group in groups:
         wanted = kinds[_root(group, by_name)]
         own = [group.quota, *(window.quota for window in group.windows)] if group.quota != NO_QUOTA else []
-        other = any(_kind(each) != wanted for each in own)
+        other = any(_kind(quota) != wanted for quota in own)
         if other and (group.parent or group.name in inner):
             what = f"the quotas of a tree are all of one kind, here {_said(wanted)}"
             found.append(Problem(group.name, QUOTA, what, "numbers, or vectors of the same dimensions all week"))
@@ -265,7 +265,7 @@ def _first_over(week: Week, most: Week, *, bound: bool = False) -> _Over | None:
 
 def quota_in(week: Week, moment: int) -> Quota:
     """Return the quota of a week in a minute of it."""
-    return week[bisect_right(week, moment, key=lambda each: each[0]) - 1][1]
+    return week[bisect_right(week, moment, key=lambda entry: entry[0]) - 1][1]
 
 
 def say_amount(name: str, amount: int, *, accounting: str, dimensions: Dimensions) -> str:

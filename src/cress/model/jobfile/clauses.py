@@ -86,7 +86,7 @@ def _truth_clause(attribute: str, meaning: str, value: object) -> Texts:
 def data_locality(value: object) -> Texts:
     """The name of data, perhaps with an f(x): ``hdfs://namenode:8020/logs && f(x) = (…)``; or nodes as in ``nodes``."""
     if isinstance(value, (list, tuple)):
-        if any(_DATA.match(each) for each in value if isinstance(each, str)):
+        if any(_DATA.match(path) for path in value if isinstance(path, str)):
             raise InputError("is a list with data in it", hint="one text; several clauses of `requirement` for several")
         return _nodes_clause("DataLocality", value)
     wrote = _written(value)
@@ -103,7 +103,7 @@ def _nodes_clause(attribute: str, value: object) -> Texts:
     hint = "names and addresses, such as [web-1, 192.168.1.2-8]"
     if isinstance(value, (list, tuple)):
         _few(value, MAX_NODES)
-        wrote = _written(", ".join(as_word(as_text(each)) for each in value))
+        wrote = _written(", ".join(as_word(as_text(entry)) for entry in value))
         head, tail = wrote, ""
     else:
         wrote = _written(value)
@@ -170,9 +170,9 @@ def _listed(value: object, hint: str) -> tuple[tuple[str, str], ...]:
         places = [f"[{position}]" for position in range(len(value))]
     texts: list[tuple[str, str]] = []
     errors: list[InputError] = []
-    for place, each in zip(places, value, strict=True):
+    for place, entry in zip(places, value, strict=True):
         try:
-            texts.append((place, _filled(_written(each), hint)))
+            texts.append((place, _filled(_written(entry), hint)))
         except InputError as error:
             errors.append(error.at(field=place))
     raise_all(errors)

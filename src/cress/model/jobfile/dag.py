@@ -55,9 +55,9 @@ def parse_dag(
             break
         step, wrong = _step(called, entry, defaults, f"{name}.{called}", dimensions, user)
         steps.append(step)
-        reader.errors += [below(each, f"{written}.{called}") for each in wrong]
+        reader.errors += [below(mistake, f"{written}.{called}") for mistake in wrong]
     if len(steps) == len(entries):
-        reader.errors += [below(each, written) for each in _wrong_order(steps)]
+        reader.errors += [below(mistake, written) for mistake in _wrong_order(steps)]
     source = source_of(mapping, reader)
     job = msgspec.structs.replace(whole.job, name=name, tasks=len(steps), plan=Dag(steps=tuple(entries)))
     run = msgspec.structs.replace(whole.run, name=name, tasks=len(steps), source=source)
@@ -66,9 +66,9 @@ def parse_dag(
     specs = [msgspec.structs.replace(whole, job=job, run=run)]
     for step in steps:
         after = tuple(
-            (-places[each] - 1, condition or (Condition.ANY if each in goes_on else Condition.OK))
-            for each, condition in step.after
-            if each in places
+            (-places[previous] - 1, condition or (Condition.ANY if previous in goes_on else Condition.OK))
+            for previous, condition in step.after
+            if previous in places
         )
         member = msgspec.structs.replace(step.spec.job, group=job.group, after=after, family=-base - 1)
         run = msgspec.structs.replace(step.spec.run, group=job.group)
@@ -129,11 +129,11 @@ def _after(value: object) -> tuple[tuple[str, Condition | None], ...]:
     if isinstance(value, (Mapping, list, tuple)) and len(value) > MAX_STEPS:
         raise InputError(f"{len(value):,} steps are too many", hint=f"at most {MAX_STEPS:,}")
     if isinstance(value, Mapping):
-        pairs = [(_named(each), values.condition(word)) for each, word in value.items()]
+        pairs = [(_named(previous), values.condition(word)) for previous, word in value.items()]
         found: list[tuple[str, Condition | None]] = [*pairs]
     else:
-        found = [(_named(each), None) for each in (value if isinstance(value, (list, tuple)) else [value])]
-    twice = values.first_twice([each for each, _ in found])
+        found = [(_named(previous), None) for previous in (value if isinstance(value, (list, tuple)) else [value])]
+    twice = values.first_twice([previous for previous, _ in found])
     if twice is not None:
         raise InputError(f"step {twice} is named twice", hint="one condition for each step")
     return tuple(found)
@@ -152,30 +152,30 @@ def _wrong_order(steps: Sequence[_Step]) -> list[InputError]:
     """Find dependencies on unknown steps, and circles."""
     known = sorted(step.name for step in steps)
     names = set(known)
-    missing = ((step.name, each) for step in steps for each, _ in step.after if each not in names)
+    missing = ((step.name, previous) for step in steps for previous, _ in step.after if previous not in names)
     errors = [
-        InputError(f"there is no step {each}", hint=one_of(each, known), field=f"{name}.after")
-        for name, each in islice(missing, MAX_ERRORS)
+        InputError(f"there is no step {previous}", hint=one_of(previous, known), field=f"{name}.after")
+        for name, previous in islice(missing, MAX_ERRORS)
     ]
     if errors:
         more = sum(1 for _ in missing)
         return [*errors, MoreErrors(more)] if more else errors
     followers: dict[str, list[str]] = {}
     for step in steps:
-        for each, _ in step.after:
-            followers.setdefault(each, []).append(step.name)
+        for previous, _ in step.after:
+            followers.setdefault(previous, []).append(step.name)
     open_ = {step.name: len(step.after) for step in steps}
     free = [name for name, count in open_.items() if not count]
     while free:
         name = free.pop()
         del open_[name]
-        for each in followers.get(name, ()):
-            open_[each] -= 1
-            if not open_[each]:
-                free.append(each)
+        for follower in followers.get(name, ()):
+            open_[follower] -= 1
+            if not open_[follower]:
+                free.append(follower)
     if not open_:
         return []
-    circle = _circle({step.name: {each for each, _ in step.after} for step in steps if step.name in open_})
+    circle = _circle({step.name: {previous for previous, _ in step.after} for step in steps if step.name in open_})
     told = circle if len(circle) <= MOST_SHOWN else [*circle[:MOST_SHOWN], "…", circle[-1]]
     what = f"comes after itself: {' after '.join(told)}"
     return [InputError(what, hint="a dag has no circles", field=f"{circle[0]}.after")]
@@ -201,19 +201,19 @@ def without_done(specs: Sequence[JobSpec], done: Iterable[str], resumed: int) ->
     whole, *steps = specs
     assert isinstance(whole.job.plan, Dag)
     names = dict(zip(whole.job.plan.steps, range(2, len(specs) + 1), strict=True))
-    over = {names[each] for each in done if each in names}
+    over = {names[done_step] for done_step in done if done_step in names}
     never: set[int] = set()
     jobs = dict(enumerate((spec.job for spec in steps), 2))
     followers: dict[int, list[int]] = {}
     for place, job in jobs.items():
-        for each, _ in job.after:
-            followers.setdefault(-each, []).append(place)
+        for number, _ in job.after:
+            followers.setdefault(-number, []).append(place)
     unsure = list(jobs)
     while unsure:
         place = unsure.pop()
         if place in over or place in never:
             continue
-        if any(_cannot(-each, condition, over, never) for each, condition in jobs[place].after):
+        if any(_cannot(-number, condition, over, never) for number, condition in jobs[place].after):
             never.add(place)
             unsure += followers.get(place, ())
     kept = [place for place in jobs if place not in over and place not in never]
@@ -238,5 +238,5 @@ def _cannot(place: int, condition: Condition, over: set[int], never: set[int]) -
 
 def _left_after(job: Job, moved: Mapping[int, int]) -> Job:
     """The job after those that are left; what it came after outside of the dag is over."""
-    after = tuple((-moved[-each], condition) for each, condition in job.after if -each in moved)
+    after = tuple((-moved[-number], condition) for number, condition in job.after if -number in moved)
     return msgspec.structs.replace(job, after=after)

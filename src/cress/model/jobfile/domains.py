@@ -48,9 +48,9 @@ def _listed(one: Callable[[object], ClauseText], hint: str, value: object) -> Te
         raise InputError(f"a list of {len(value):,} entries", hint=f"1 to {MOST_CLAUSES}: {hint}")
     made: list[ClauseText] = []
     errors: list[InputError] = []
-    for i, each in enumerate(value):
+    for i, entry in enumerate(value):
         try:
-            made.append(ClauseText(f"[{i}]", one(each).text))
+            made.append(ClauseText(f"[{i}]", one(entry).text))
         except InputError as error:
             errors += (below(one_mistake, f"[{i}]") for one_mistake in mistakes(error))
     raise_all(errors)
@@ -132,7 +132,7 @@ def _targets(value: object) -> str:
     for name, share in shares.items():
         text = str(name).strip()
         found = _PERCENT.fullmatch(share) if isinstance(share, str) else None
-        if not text or any(each in text for each in "=,") or len(text) > MAX_TEXT:
+        if not text or any(character in text for character in "=,") or len(text) > MAX_TEXT:
             errors.append(InputError(f"{shown(name)} is not a value of an attribute", hint=hint))
         elif found is None or float(found[1]) > 100:
             errors.append(InputError(f"{shown(share)} is not a share", hint="a percentage, 0% to 100%", field=text))
@@ -187,9 +187,9 @@ def labels(value: object) -> tuple[tuple[str, str], ...]:
     """Parse the labels of a job: ``{tier: db}``, or ``tier=db, env=test``."""
     hint = "such as {tier: db, env: test}"
     if isinstance(value, str):
-        pairs: list[tuple[object, object]] = [each.partition("=")[::2] for each in value.split(",")]
+        pairs: list[tuple[object, object]] = [entry.partition("=")[::2] for entry in value.split(",")]
     elif isinstance(value, (list, tuple)):
-        pairs = [as_text(each).partition("=")[::2] for each in value]
+        pairs = [as_text(entry).partition("=")[::2] for entry in value]
     else:
         pairs = list(mapping_of(value, hint).items())
     if len(pairs) > MOST_LABELS:

@@ -51,7 +51,7 @@ def timetable(value: object) -> tuple[tuple[str, int], ...]:
         try:
             found.append(_moment(entry))
         except InputError as error:
-            errors += [below(each, f"[{place}]") for each in mistakes(error)]
+            errors += [below(mistake, f"[{place}]") for mistake in mistakes(error)]
     raise_all(errors)
     return tuple(found)
 
@@ -79,7 +79,7 @@ def _moment(entry: object) -> tuple[str, int]:
 
 
 def _word(value: object, kind: type[_E], hint: str) -> _E:
-    known = [str(each.value) for each in kind]
+    known = [str(member.value) for member in kind]
     text = value.strip().lower() if isinstance(value, str) else value
     if text not in known:
         near = one_of(text, known) if isinstance(text, str) and text else ""

@@ -47,9 +47,9 @@ def _all(value: object, read: Callable[[Mapping[str, object]], File], far: str, 
     if isinstance(value, (Mapping, list, tuple)) and len(value) > MAX_FILES:
         raise InputError(f"{len(value):,} files are too many", hint=f"at most {MAX_FILES:,}")
     if isinstance(value, Mapping):
-        entries = [(shown(path).strip("'\""), {"path": path, far: each}) for path, each in value.items()]
+        entries = [(shown(path).strip("'\""), {"path": path, far: other_end}) for path, other_end in value.items()]
     elif isinstance(value, (list, tuple)):
-        entries = [(f"[{place}]", each) for place, each in enumerate(value)]
+        entries = [(f"[{place}]", entry) for place, entry in enumerate(value)]
     else:
         raise InputError(f"{shown(value)} is not a list", hint=hint)
     found: list[File] = []
@@ -60,7 +60,7 @@ def _all(value: object, read: Callable[[Mapping[str, object]], File], far: str, 
         try:
             found.append(read(mapping_of(entry, hint)))
         except InputError as error:
-            errors += [below(each, place) for each in mistakes(error)]
+            errors += [below(mistake, place) for mistake in mistakes(error)]
     raise_all(errors)
     return tuple(found)
 

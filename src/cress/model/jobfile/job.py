@@ -118,7 +118,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     if (read["gang"] or reader.has("parts")) and read["movable"]:
         reader.wrong("movable", "the tasks of a gang are not moved", "leave it out")
     # The default request limits nothing: the user has not chosen it.
-    limits = tuple((each, amount) for each, amount in zip(dimensions.names, request, strict=True) if amount)
+    limits = tuple((name, amount) for name, amount in zip(dimensions.names, request, strict=True) if amount)
     limits = limits if reader.has("resource") else ()
     given_parts = reader.read(
         "parts", lambda value: parts(value, dimensions, request, limits, command, KEYS), _NO_PARTS
@@ -126,8 +126,8 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     if "parts" in reader.given:
         check_beside(reader, gang=bool(read["gang"]) or "gang" not in reader.given)
     if given_parts:
-        tasks = sum(each.part.tasks for each in given_parts)
-        request = least_request(each.part for each in given_parts)
+        tasks = sum(part.part.tasks for part in given_parts)
+        request = least_request(part.part for part in given_parts)
         read["gang"], command = True, command or given_parts[0].run.command
     read["name"] = read["name"] or default_name(command)
     after = reader.read("after", values.after, _NO_JOBS)
@@ -151,7 +151,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
     both = {name for name, _ in environment} & {use.name for use in read["secrets"] if not use.file}
     for name in sorted(both):
         reader.wrong("secrets", f"{name} is in environment too", "one of both", inner=f".{name}")
-    commands = (command, *(each.run.command for each in given_parts if each.run.command is not command))
+    commands = (command, *(part.run.command for part in given_parts if part.run.command is not command))
     size = sum(len(word.encode()) for words in commands for word in words)
     size += sum(len(key) + len(value.encode()) for key, value in environment)
     if size > MAX_RUN_BYTES and not reader.errors:
@@ -163,13 +163,13 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         user=user,
         tasks=tasks,
         type=type_,
-        after=tuple((each, condition) for each, condition in after if isinstance(each, int)),
+        after=tuple((number, condition) for number, condition in after if isinstance(number, int)),
         ports=given_ports,
         max_running=max_running,
         plan=plan,
         deadline=due.moment,
         within=due.within,
-        parts=tuple(each.part for each in given_parts),
+        parts=tuple(part.part for part in given_parts),
         **_fields(read, "job"),
     )
     run = Run(
@@ -182,23 +182,23 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         limits=limits,
         deadline=due.moment,
         within=due.within,
-        parts=tuple(each.run for each in given_parts),
+        parts=tuple(part.run for part in given_parts),
         **_fields(read, "run"),
     )
     whole = _whole(reader, tasks) if read["gang"] else ()
     container = (ClauseText("runtime", "Container = True"),) if run.runtime == "container" else ()
     texts, ranks = (*_texts(reader, CLAUSES), *whole, *container), _texts(reader, RANK)
-    others = tuple(each for each in texts if not each.field.startswith(reader.given.get("requirement", "requirement")))
+    others = tuple(text for text in texts if not text.field.startswith(reader.given.get("requirement", "requirement")))
     return JobSpec(
         job=job,
         run=run,
-        behind=tuple((each, condition) for each, condition in after if isinstance(each, str)),
+        behind=tuple((name, condition) for name, condition in after if isinstance(name, str)),
         clauses=texts if not given_parts else (),
         ranks=ranks if not given_parts else (),
         part_clauses=tuple(
-            texts if each.clauses is None else (*_in_parts(reader, each.clauses), *others) for each in given_parts
+            texts if part.clauses is None else (*_in_parts(reader, part.clauses), *others) for part in given_parts
         ),
-        part_ranks=tuple(ranks if each.ranks is None else _in_parts(reader, each.ranks) for each in given_parts),
+        part_ranks=tuple(ranks if part.ranks is None else _in_parts(reader, part.ranks) for part in given_parts),
         clocks=due.clocks,
     )
 
@@ -207,7 +207,7 @@ def _read_table(reader: Reader) -> dict[str, Any]:
     """Read the keys that become fields of ``Job`` and ``Run`` of the same name."""
     read: dict[str, Any] = {}
     for key in TABLE:
-        if key.read is not None and (into := next((each for each in key.into if each in _DEFAULTS), None)):
+        if key.read is not None and (into := next((struct for struct in key.into if struct in _DEFAULTS), None)):
             read[key.name] = reader.read(key.name, key.read, getattr(_DEFAULTS[into], key.name))
     return read
 
@@ -217,7 +217,7 @@ def _fields(read: Mapping[str, Any], struct: str) -> dict[str, Any]:
 
 
 def _texts(reader: Reader, into: tuple[str, ...]) -> tuple[ClauseText, ...]:
-    return tuple(each for key in TABLE if key.into == into and key.read for each in reader.texts(key.name, key.read))
+    return tuple(text for key in TABLE if key.into == into and key.read for text in reader.texts(key.name, key.read))
 
 
 def _whole(reader: Reader, tasks: int) -> Texts:
@@ -234,7 +234,7 @@ def _whole(reader: Reader, tasks: int) -> Texts:
 
 def _in_parts(reader: Reader, texts: Texts) -> Texts:
     """Return texts of a part with their fields below the key of the parts."""
-    return tuple(msgspec.structs.replace(each, field=f"{reader.given['parts']}.{each.field}") for each in texts)
+    return tuple(msgspec.structs.replace(text, field=f"{reader.given['parts']}.{text.field}") for text in texts)
 
 
 def _family(reader: Reader, type_: JobType, *, checked: bool) -> FamilySpec | None:

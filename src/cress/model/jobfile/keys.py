@@ -135,7 +135,7 @@ TABLE = (
     ),
     Key(
         "type",
-        words(*(each.value for each in JobType)),
+        words(*(job_type.value for job_type in JobType)),
         step=False,
         about=(
             "`batch`, `service`, `database`, `cron` or `dag`: [all but the first](jobs.md#types-of-jobs) have "
@@ -266,7 +266,7 @@ TABLE = (
     ),
     Key(
         "on_partition",
-        words(*(each.value for each in OnPartition)),
+        words(*(choice.value for choice in OnPartition)),
         values.on_partition,
         into=JOB_AND_RUN,
         about=(
@@ -697,7 +697,7 @@ TABLE = (
     ),
     Key(
         "overlap",
-        words(*(each.value for each in Overlap)),
+        words(*(choice.value for choice in Overlap)),
         families.overlap,
         into=FAMILY,
         types=frozenset({CRON}),
@@ -706,7 +706,7 @@ TABLE = (
     ),
     Key(
         "missed",
-        words(*(each.value for each in Missed)),
+        words(*(choice.value for choice in Missed)),
         families.missed,
         into=FAMILY,
         types=frozenset({CRON}),
@@ -746,7 +746,7 @@ def misplaced(key: str, type_: JobType | None) -> InputError | None:
         return None
     if not known.types:
         return InputError("belongs to a step of a dag", hint="steps: {NAME: {…, continue: true}}")
-    types = [each.value for each in JobType if each in known.types]
+    types = [job_type.value for job_type in JobType if job_type in known.types]
     listed = " or ".join(filter(None, (", ".join(types[:-1]), types[-1])))
     here = "this is a step of a dag" if type_ is None else f"this one is of type {type_.value}"
     return InputError(f"belongs to jobs of type {listed}", hint=here)

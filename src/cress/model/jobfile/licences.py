@@ -32,10 +32,10 @@ def licences(value: object) -> Licences:
     written = value if isinstance(value, (list, tuple)) else [value]
     if len(written) > MAX_LICENCES:
         raise _too_many(len(written), MAX_LICENCES)
-    texts = [each for text in written for each in _texts(text)]
+    texts = [entry for text in written for entry in _texts(text)]
     pairs: list[tuple[object, object]] = []
-    for each in texts:
-        name, equals, number = each.partition("=")
+    for text in texts:
+        name, equals, number = text.partition("=")
         pairs.append((name.strip(), number.strip() if equals else 1))
     return _amounts(pairs, least=1)
 
@@ -69,7 +69,7 @@ def _amounts(pairs: list[tuple[object, object]], *, least: int) -> Licences:
         try:
             name, number = named(written), amount(value, least=least)
         except InputError as error:
-            errors += (each.at(field=shown(written).strip("'\"")) for each in mistakes(error))
+            errors += (mistake.at(field=shown(written).strip("'\"")) for mistake in mistakes(error))
             continue
         if name in found:
             errors.append(InputError(f"licence {name} is given twice", hint="each once"))

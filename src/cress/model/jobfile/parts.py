@@ -63,8 +63,8 @@ def parts(
             errors.append(error.at(field=shown(written).strip("'\"")))
             continue
         found.append(_part(reader, str(written), name, dimensions, request, limits, command))
-        errors += [below(each, str(written)) for each in reader.errors]
-    total = sum(each.part.tasks for each in found)
+        errors += [below(error, str(written)) for error in reader.errors]
+    total = sum(part.part.tasks for part in found)
     if total > MAX_TASKS:
         errors.append(InputError(f"{total:,} tasks together are too many", hint=f"at most {MAX_TASKS:,}"))
     raise_all(errors)
@@ -105,7 +105,9 @@ def _part(
     tasks = reader.read("tasks", values.tasks, 1)
     if reader.has("resource"):
         request = reader.read("resource", lambda value: values.resource(value, dimensions), request)
-        limits = tuple((each, amount) for each, amount in zip(dimensions.names, request, strict=True) if amount)
+        limits = tuple(
+            (dimension, amount) for dimension, amount in zip(dimensions.names, request, strict=True) if amount
+        )
     program = reader.read("command", values.command, command)
     if not program and not reader.has("command"):
         what = "has no command, and neither has the job"
@@ -120,4 +122,4 @@ def _part(
 
 def _below(written: str, texts: Texts) -> Texts:
     """Return texts with their fields below the part."""
-    return tuple(msgspec.structs.replace(each, field=f"{written}.{each.field}") for each in texts)
+    return tuple(msgspec.structs.replace(text, field=f"{written}.{text.field}") for text in texts)

@@ -32,9 +32,9 @@ def ports(value: object) -> Ports:
         raise InputError(f"{len(value)} ports are too many", hint=f"at most {MAX_PORTS}")
     found: list[tuple[str, int]] = []
     errors: list[InputError] = []
-    for name, each in value.items():
+    for name, port in value.items():
         try:
-            found.append((_name(name), _number(each)))
+            found.append((_name(name), _number(port)))
         except InputError as error:
             errors.append(error.at(field=shown(name).strip("'\"")))
     numbers = [number for _, number in found if number]

@@ -84,7 +84,7 @@ class Reader:
             if key is None:
                 unknown += 1
                 if unknown <= MAX_ERRORS:
-                    placed = placed or [each for each in keys if wrong(each) is None]
+                    placed = placed or [candidate for candidate in keys if wrong(candidate) is None]
                     self.errors.append(_unknown(written, placed, guess=unknown <= MOST_GUESSED))
             elif (error := wrong(key)) is not None:
                 self.errors.append(error.at(field=written))
@@ -112,13 +112,13 @@ class Reader:
         try:
             return parse(_present(self.values[key]))
         except InputError as error:
-            self.errors += [below(each, self.given[key]) for each in mistakes(error)]
+            self.errors += [below(mistake, self.given[key]) for mistake in mistakes(error)]
             return default
 
     def texts(self, key: str, parse: Callable[[object], Texts]) -> tuple[ClauseText, ...]:
         """The texts of the constraint language that ``parse`` makes of the value of ``key``, each with its field."""
         made = self.read(key, parse, _NO_TEXTS)
-        return tuple(msgspec.structs.replace(each, field=self.given.get(key, key) + each.field) for each in made)
+        return tuple(msgspec.structs.replace(error, field=self.given.get(key, key) + error.field) for error in made)
 
     def wrong(self, key: str, what: str, hint: str, *, inner: str = "") -> None:
         """Remember what is wrong with the value of a key, seen beside the others."""

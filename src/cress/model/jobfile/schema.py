@@ -74,8 +74,8 @@ def _mapping(type_: JobType | None) -> Schema:
 def _by_type() -> Schema:
     """The keys go with the type; without one it is a batch job."""
     chosen: Schema = {"$ref": f"#/$defs/{JobType.BATCH.value}"}
-    for type_ in reversed([each for each in JobType if each is not JobType.BATCH]):
-        letters = "".join(f"[{each}{each.upper()}]" for each in type_.value)
+    for type_ in reversed([job_type for job_type in JobType if job_type is not JobType.BATCH]):
+        letters = "".join(f"[{letter}{letter.upper()}]" for letter in type_.value)
         other = {
             "patternProperties": {pattern_of("type"): {"not": {"type": "string", "pattern": f"^\\s*{letters}\\s*$"}}}
         }

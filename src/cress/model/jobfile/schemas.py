@@ -83,12 +83,12 @@ def needed(*keys: str) -> Schema:
 
 def pattern_of(key: str) -> str:
     """A regular expression for all spellings of a key: capitals, ``_`` and ``-`` do not count."""
-    letters = [_any_case(each) for each in key.replace("_", "")]
+    letters = [_any_case(letter) for letter in key.replace("_", "")]
     return "^[_-]*" + "[_-]*".join(letters) + "[_-]*$"
 
 
 def _any_case(text: str) -> str:
-    return "".join(f"[{each.lower()}{each.upper()}]" if each.isalpha() else each for each in text)
+    return "".join(f"[{letter.lower()}{letter.upper()}]" if letter.isalpha() else letter for letter in text)
 
 
 _NUMBER_OR_NAME: Schema = {"anyOf": [{"type": "integer", "minimum": 1}, WORD]}
@@ -96,7 +96,7 @@ AFTER: Schema = {
     "anyOf": [
         _NUMBER_OR_NAME,
         {"type": "array", "items": _NUMBER_OR_NAME, "maxItems": MAX_AFTER},
-        {"type": "object", "additionalProperties": words(*(each.value for each in Condition))},
+        {"type": "object", "additionalProperties": words(*(condition.value for condition in Condition))},
     ]
 }
 _PORT: Schema = {"type": ["integer", "string"]}

@@ -31,16 +31,16 @@ def secrets(value: object) -> tuple[SecretUse, ...]:
     if len(value) > MAX_SECRETS:
         raise InputError(f"{len(value):,} secrets are too many", hint=f"at most {MAX_SECRETS}")
     if isinstance(value, Mapping):
-        entries = [(shown(name).strip("'\""), name, each) for name, each in value.items()]
+        entries = [(shown(name).strip("'\""), name, entry) for name, entry in value.items()]
     else:
-        entries = [(f"[{place}]", each, {"as": FILE}) for place, each in enumerate(value)]
+        entries = [(f"[{place}]", entry, {"as": FILE}) for place, entry in enumerate(value)]
     found: list[SecretUse] = []
     errors: list[InputError] = []
-    for place, name, each in entries:
+    for place, name, entry in entries:
         if len(errors) > MAX_ERRORS:
             break
         try:
-            found.append(_use(name, each))
+            found.append(_use(name, entry))
         except InputError as error:
             errors += [below(mistake, place) for mistake in mistakes(error)]
     raise_all(errors)

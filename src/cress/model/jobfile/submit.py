@@ -58,8 +58,8 @@ def read_jobs(entries: object, *, dimensions: Dimensions, user: str) -> tuple[li
         else:
             one, wrong = read_job(mapping, dimensions=dimensions, user=user)
             made = [one]
-        specs += (msgspec.structs.replace(each, place=place + each.place) for each in made)
-        errors += [below(each, place) for each in wrong]
+        specs += (msgspec.structs.replace(spec, place=place + spec.place) for spec in made)
+        errors += [below(error, place) for error in wrong]
     if not errors and len(specs) > MAX_JOBS:
         errors = [_too_many(len(specs))]
     if not errors and (number := _dependencies(specs)) > MAX_DEPENDENCIES:

@@ -66,11 +66,11 @@ def command(value: object) -> tuple[str, ...]:
         )
     words: list[str] = []
     errors: list[InputError] = []
-    for position, each in enumerate(value):
+    for position, entry in enumerate(value):
         if len(errors) > MAX_ERRORS:
             break
         try:
-            words.append(as_word(as_text(each)))
+            words.append(as_word(as_text(entry)))
         except InputError as error:
             errors.append(error.at(field=f"[{position}]"))
     raise_all(errors)
@@ -93,7 +93,7 @@ def name(value: object) -> str:
 
 def job_type(value: object) -> JobType:
     """Parse the type of a job."""
-    known = [each.value for each in JobType]
+    known = [member.value for member in JobType]
     text = value.lower() if isinstance(value, str) else value
     if text not in known:
         hint = one_of(value[:MAX_NAME_LENGTH], known) if isinstance(value, str) else "one of " + ", ".join(known)
@@ -181,7 +181,7 @@ def stop_grace(value: object) -> int:
 
 def on_partition(value: object) -> OnPartition:
     """Stop or keep."""
-    known = [each.value for each in OnPartition]
+    known = [choice.value for choice in OnPartition]
     text = value.strip().lower() if isinstance(value, str) else value
     if text not in known:
         raise InputError(
@@ -198,12 +198,12 @@ def environment(value: object) -> tuple[tuple[str, str], ...]:
         raise InputError(f"{len(value):,} variables are too many", hint=f"at most {MAX_VARIABLES:,}")
     pairs: list[tuple[str, str]] = []
     errors: list[InputError] = []
-    for name, each in value.items():
+    for name, entry in value.items():
         if len(errors) > MAX_ERRORS:
             break
         try:
             named = variable(name)
-            pairs.append((named, as_word(as_text(each), room=MAX_WORD_BYTES - len(named) - 1)))
+            pairs.append((named, as_word(as_text(entry), room=MAX_WORD_BYTES - len(named) - 1)))
         except InputError as error:
             errors.append(error.at(field=shown(name).strip("'\"")))
     raise_all(errors)
@@ -297,11 +297,11 @@ def after(value: object) -> tuple[tuple[int | str, Condition], ...]:
     if isinstance(value, (Mapping, list, tuple)) and len(value) > MAX_AFTER:
         raise InputError(f"{len(value):,} jobs are too many", hint=f"at most {MAX_AFTER:,}")
     if isinstance(value, Mapping):
-        pairs = [(_job_named(each), condition(word)) for each, word in value.items()]
+        pairs = [(_job_named(job), condition(word)) for job, word in value.items()]
     else:
         jobs = value if isinstance(value, (list, tuple)) else [value]
-        pairs = [(_job_named(each), Condition.OK) for each in jobs]
-    twice = first_twice([each for each, _ in pairs])
+        pairs = [(_job_named(job), Condition.OK) for job in jobs]
+    twice = first_twice([job for job, _ in pairs])
     if twice is not None:
         raise InputError(f"job {twice} is named twice", hint="one condition for each job")
     return tuple(pairs)
@@ -310,7 +310,7 @@ def after(value: object) -> tuple[tuple[int | str, Condition], ...]:
 def tolerates(value: object) -> tuple[str, ...]:
     """Names by which nodes may repel: one, or a list."""
     given = value if isinstance(value, (list, tuple)) else as_text(value).split(",")
-    names = tuple(as_text(each).strip() for each in given)
+    names = tuple(as_text(word).strip() for word in given)
     check_tolerances(names, "")
     return tuple(sorted(names))
 
@@ -318,7 +318,7 @@ def tolerates(value: object) -> tuple[str, ...]:
 def first_twice(names: Sequence[_T]) -> _T | None:
     """Return the first of these names that stands among them more than once, if any."""
     counts = Counter(names)
-    return next((each for each, count in counts.items() if count > 1), None)
+    return next((entry for entry, count in counts.items() if count > 1), None)
 
 
 def _job_named(value: object) -> int | str:
@@ -334,7 +334,7 @@ def _job_named(value: object) -> int | str:
 
 def condition(value: object) -> Condition:
     """Parse the condition of a dependency."""
-    known = [each.value for each in Condition]
+    known = [member.value for member in Condition]
     text = value.strip().lower() if isinstance(value, str) else value
     if text not in known:
         raise InputError(

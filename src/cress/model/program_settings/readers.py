@@ -29,8 +29,8 @@ def size(text: str) -> int:
 
 def names(text: str) -> tuple[str, ...]:
     """The names in ``alice,postgres``; none in an empty text."""
-    found = tuple(each.strip() for each in text.split(",")) if text else ()
-    if not all(found) or any(" " in each for each in found):
+    found = tuple(word.strip() for word in text.split(",")) if text else ()
+    if not all(found) or any(" " in word for word in found):
         raise InputError(f"{text!r} is not a list of names", hint="with commas between them: alice,postgres")
     return found
 

@@ -88,7 +88,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         if self.many:
             return "a list of texts, or a table" if self.is_table else "a list of texts"
         if self.choices is not None:
-            return "one of " + ", ".join(str(each.value) for each in self.choices)
+            return "one of " + ", ".join(str(choice.value) for choice in self.choices)
         if self.value_type is ValueType.NUMBER:
             return "a number"
         if self.value_type is ValueType.SWITCH:
@@ -120,7 +120,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         if self.value_type is ValueType.SWITCH:
             return [self.flag] if given else []
         values = (given or ()) if self.many else (given,)
-        return [part for each in values for part in (self.flag, str(getattr(each, "value", each)))]
+        return [part for value in values for part in (self.flag, str(getattr(value, "value", value)))]
 
 
 def fields(settings: Iterable[Setting], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,14 +128,14 @@ def fields(settings: Iterable[Setting], given: Mapping[str, Any]) -> dict[str, A
 
     Settings that programs read themselves are left out. Raises InputError for the first value that is wrong.
     """
-    return {each.target: each.value(given[each.parameter]) for each in settings if each.target}
+    return {setting.target: setting.value(given[setting.parameter]) for setting in settings if setting.target}
 
 
 class Defaults:
     """The defaults of settings, as attributes with the names of their parameters, in the form that fields have."""
 
     def __init__(self, settings: Iterable[Setting]) -> None:
-        self._settings = {each.parameter: each for each in settings}
+        self._settings = {setting.parameter: setting for setting in settings}
 
     def __getattr__(self, parameter: str) -> Any:
         setting = self._settings.get(parameter)

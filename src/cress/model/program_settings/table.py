@@ -16,4 +16,4 @@ TABLE = (*LOCAL_SETTINGS, *CENTER_SETTINGS, *EXECUTOR_SETTINGS)
 
 def settings_of(program: str) -> tuple[Setting, ...]:
     """Return the settings of a program, in the order of its help."""
-    return tuple(each for each in TABLE if program in each.programs)
+    return tuple(setting for setting in TABLE if program in setting.programs)

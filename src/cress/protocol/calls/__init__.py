@@ -12,8 +12,8 @@ from cress.protocol.calls.row import CallRow
 
 # In the order of docs/api.md.
 CALLS: tuple[CallRow[Any], ...] = tuple(
-    each
+    row
     for part in (job_calls, cluster_calls, lease_calls, access_calls)
-    for each in vars(part).values()
-    if isinstance(each, CallRow)
+    for row in vars(part).values()
+    if isinstance(row, CallRow)
 )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from cress.protocol.accessviews import (
+from cress.protocol.access_views import (
     AuditPage,
     AuthorityView,
     CallerView,
     JoinedView,
     JoinTokensPage,
     JoinTokenView,
+    KeyRotated,
     LoginView,
     NewJoinToken,
     NewToken,
+    SecretsPage,
+    SecretView,
     TokensPage,
     TokenView,
     UsersPage,
@@ -19,8 +22,8 @@ from cress.protocol.accessviews import (
 )
 from cress.protocol.bodies import JoinBody, JoinTokenBody, LoginBody, RotateKeyBody, SecretBody, TokenBody, UserBody
 from cress.protocol.calls.row import CallRow
+from cress.protocol.queries import AuditQuery, SecretQuery, TokenQuery
 from cress.protocol.rights import Action
-from cress.protocol.secretviews import KeyRotated, SecretsPage, SecretView
 
 WHOAMI = CallRow(
     "GET",
@@ -88,7 +91,7 @@ REVOKE_TOKEN = CallRow(
     "DELETE",
     "/v1/tokens/{name}",
     TokenView,
-    query="user",
+    query=TokenQuery,
     about="revokes a token, given by name or id; one of another `user` takes an admin",
 )
 JOIN_TOKENS = CallRow(
@@ -136,7 +139,7 @@ SECRETS = CallRow(
     "GET",
     "/v1/secrets",
     SecretsPage,
-    query="user&group",
+    query=SecretQuery,
     about=(
         "[secrets](secrets.md) of the caller, or with `group` or `user` of a group or another user; no answer has "
         "a value"
@@ -146,7 +149,7 @@ SECRET = CallRow(
     "GET",
     "/v1/secrets/{name}",
     SecretView,
-    query="user&group",
+    query=SecretQuery,
     about="one secret, without its value",
 )
 SET_SECRET = CallRow(
@@ -162,7 +165,7 @@ DELETE_SECRET = CallRow(
     "DELETE",
     "/v1/secrets/{name}",
     SecretView,
-    query="user&group",
+    query=SecretQuery,
     needs=Action.SUBMIT,
     about="deletes a secret",
 )
@@ -180,7 +183,7 @@ AUDIT = CallRow(
     "GET",
     "/v1/audit",
     AuditPage,
-    query="limit&user&refused",
+    query=AuditQuery,
     needs=Action.READ_AUDIT,
     about="the latest entries of the audit log",
 )

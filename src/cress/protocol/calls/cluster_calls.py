@@ -6,21 +6,25 @@ from typing import Any
 
 from cress.protocol.bodies import ConfigBody, CordonBody, DrainBody, GroupBody, GroupsBody, NodeSettingsBody
 from cress.protocol.calls.row import CallRow
-from cress.protocol.configviews import ConfiguredView, ConfigView, HistoryView, RevisionView
-from cress.protocol.leadership import CentersPage, HandedOver
-from cress.protocol.rights import Action
-from cress.protocol.views import (
+from cress.protocol.centers import CentersPage, HandedOver
+from cress.protocol.cluster_views import (
     Applied,
+    ConfiguredView,
+    ConfigView,
     EventView,
     GroupsPage,
+    HistoryView,
     NodeSettingsPage,
     NodesPage,
     NodeView,
     PlacesChange,
     PlacesPage,
+    RevisionView,
     StateView,
     UsagePage,
 )
+from cress.protocol.queries import DryRunQuery, EventsQuery, NodesQuery, PlacesQuery, PlacesStreamQuery, UsageQuery
+from cress.protocol.rights import Action
 
 GROUPS = CallRow(
     "GET",
@@ -39,7 +43,7 @@ APPLY_GROUPS = CallRow(
     "/v1/groups",
     Applied,
     body=GroupsBody,
-    query="dry_run=false",
+    query=DryRunQuery,
     shown='{"text": …, "file": …, "moves": {…}}',
     needs=Action.CHANGE_GROUPS,
     about=(
@@ -52,7 +56,7 @@ SET_GROUP = CallRow(
     "/v1/groups/{name}",
     Applied,
     body=GroupBody,
-    query="dry_run=false",
+    query=DryRunQuery,
     shown='{"values": {"MaxJobs": "100", "Submit": null}}',
     steers=True,
     about=(
@@ -74,7 +78,7 @@ CHANGE_CONFIG = CallRow(
     "/v1/config",
     ConfiguredView,
     body=ConfigBody,
-    query="dry_run=false",
+    query=DryRunQuery,
     shown='{"text": …, "revision": 7, "what": …, "moves": {…}}',
     needs=Action.CHANGE_CONFIG,
     about=(
@@ -119,7 +123,7 @@ NODES = CallRow(
     "GET",
     "/v1/nodes",
     NodesPage,
-    query="limit&after&where&rank",
+    query=NodesQuery,
     about=(
         "nodes with their capacity, use and measured [load](load.md); `state` is `up`, `overloaded`, `cordoned` or "
         "`away`; `next` of a page is `after` of the following one. With `where`, a requirement, or `rank` ([the "
@@ -203,14 +207,14 @@ RESOLVE = CallRow(
     "GET",
     "/v1/names/{name}",
     PlacesPage,
-    query="group",
+    query=PlacesQuery,
     about="the places of the running tasks of the jobs of that name: node, rack, address, ports, disk, devices",
 )
 WATCH_NAME = CallRow(
     "GET",
     "/v1/names/{name}/watch",
     PlacesChange,
-    query="group&follow=true",
+    query=PlacesStreamQuery,
     streams=True,
     about="these places as a stream of changes: see [below](#names)",
 )
@@ -218,7 +222,7 @@ USAGE = CallRow(
     "GET",
     "/v1/usage",
     UsagePage,
-    query="group&since&until&by=hour",
+    query=UsageQuery,
     about=(
         "the usage of groups, by `hour` or `day` (UTC): [history.md](history.md). `next` of a page is `since` of "
         "the following one"
@@ -228,7 +232,7 @@ EVENTS = CallRow(
     "GET",
     "/v1/events",
     EventView,
-    query="after&job&group&follow=true",
+    query=EventsQuery,
     streams=True,
     about="events as they happen, as server-sent events: see [below](#events)",
 )

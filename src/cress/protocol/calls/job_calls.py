@@ -6,8 +6,7 @@ from typing import Any
 
 from cress.protocol.bodies import ApplyBody, JobsBody, ScaleBody, SignalBody, SubmitBody
 from cress.protocol.calls.row import CallRow
-from cress.protocol.rights import Action
-from cress.protocol.views import (
+from cress.protocol.job_views import (
     AppliedJobs,
     CancelledJobs,
     HeldJobs,
@@ -17,13 +16,15 @@ from cress.protocol.views import (
     TasksPage,
     TaskView,
 )
+from cress.protocol.queries import JobQuery, JobsQuery, LogsQuery, SubmitQuery, TasksQuery
+from cress.protocol.rights import Action
 
 SUBMIT = CallRow(
     "POST",
     "/v1/jobs",
     SubmittedPage,
     body=SubmitBody,
-    query="dry_run=false&strict=false",
+    query=SubmitQuery,
     shown='{"jobs": [{…}, …]}',
     needs=Action.SUBMIT,
     makes=True,
@@ -39,7 +40,7 @@ JOBS = CallRow(
     "GET",
     "/v1/jobs",
     JobsPage,
-    query="limit&before&group&user&state&name&type&family&since&until",
+    query=JobsQuery,
     about=(
         "jobs, newest first; `next` of a page is `before` of the following one. `since` and `until` bound the "
         "submit time. With `family` the runs of a cron job, the steps of a dag, or the members of a service or "
@@ -51,14 +52,14 @@ JOB = CallRow(
     "GET",
     "/v1/jobs/{id}",
     JobView,
-    query="wait=SECONDS",
+    query=JobQuery,
     about="one job; with `wait` the answer comes when the job is over, or after that time",
 )
 TASKS = CallRow(
     "GET",
     "/v1/jobs/{id}/tasks",
     TasksPage,
-    query="limit&after&state",
+    query=TasksQuery,
     about="its tasks by index with all their attempts. With `state` a page may be short and still have a `next`",
 )
 TASK = CallRow(
@@ -174,11 +175,11 @@ LOGS = CallRow(
     "GET",
     "/v1/jobs/{id}/logs",
     bytes,
-    query="task=0&stream=stdout&offset=0&follow=false&attempt",
+    query=LogsQuery,
     steers=True,
     about=(
         "the output of the task's last attempt, or of the given one, as bytes; `follow`: until the task is over, "
-        "attempt by attempt. To resume after a break, give `since=ATTEMPT` and its offset. `framed=true`: in "
+        "attempt by attempt. To resume after a break, give its attempt as `since`, and its offset. `framed`: in "
         "parts, each with a header of 36 bytes, big-endian: attempt, offset, bytes missing from there on, bytes "
         "that the log keeps (8 each), size of the data after the header (4). A frame without data is a sign of "
         "life, after 5 s of silence. An answer that breaks off is not all: resume"

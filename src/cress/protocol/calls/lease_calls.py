@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from cress.protocol.bodies import CountBody, InsideBody, LeaseBody, RebalanceBody, ReserveBody, UseBody
 from cress.protocol.calls.row import CallRow
-from cress.protocol.leaseviews import LeasesPage
-from cress.protocol.licenceviews import LicencesPage
-from cress.protocol.moveviews import PlanView, RoundView
-from cress.protocol.reservationviews import ReservationsPage, ReservationView
+from cress.protocol.job_views import SubmittedPage
+from cress.protocol.lease_views import LeasesPage, LicencesPage, PlanView, ReservationsPage, ReservationView, RoundView
+from cress.protocol.queries import DryRunQuery, LeaseQuery, LeasesQuery, MovesQuery
 from cress.protocol.rights import Action
-from cress.protocol.views import SubmittedPage
 
 REQUEST = CallRow(
     "POST",
     "/v1/leases",
     LeasesPage,
     body=LeaseBody,
-    query="dry_run=false",
+    query=DryRunQuery,
     shown='{"workload": "dask", "count": 4, "resource": "<4, 16G>", …}',
     needs=Action.SUBMIT,
     makes=True,
@@ -30,7 +28,7 @@ LEASES = CallRow(
     "GET",
     "/v1/leases",
     LeasesPage,
-    query="group&workload&limit&after&wait&stamp",
+    query=LeasesQuery,
     about=(
         "leases: those that wait, those that are held, those that the center keeps for workloads itself. With "
         "`wait` (seconds) and the `stamp` of an earlier answer, the answer comes when something has changed"
@@ -40,7 +38,7 @@ LEASE = CallRow(
     "GET",
     "/v1/leases/{id}",
     LeasesPage,
-    query="wait&stamp",
+    query=LeaseQuery,
     about="one lease, or all of one request; none when they are over",
 )
 USE = CallRow(
@@ -104,7 +102,7 @@ PLAN_MOVES = CallRow(
     "GET",
     "/v1/rebalance",
     PlanView,
-    query="for&goal&moves&lost",
+    query=MovesQuery,
     about=(
         "a plan of [moves of running tasks](rebalance.md): for a waiting job, or for the goals spread, devices and "
         "nodes (`goal=spread,nodes`); at most `moves` tasks that lose at most `lost` hours of cores and devices. "

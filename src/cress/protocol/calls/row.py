@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
+from cress.protocol.queries import Query
 from cress.protocol.rights import LEAST, Action
 
 T = TypeVar("T")
@@ -25,9 +26,9 @@ class CallRow(Generic[T]):
     _: KW_ONLY
     about: str
     body: type | None = None
-    # Parameters and a body, as an example.
-    query: str = ""
+    # A body, as an example.
     shown: str = ""
+    query: type[Query] | None = None
     # Demanded of the caller's role before anything else.
     needs: Action | None = None
     # Only those may who may change the job, lease or group.

@@ -23,10 +23,10 @@ from cress.model.errors import NotAccepted
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.run import Run
 from cress.model.times import SECOND
-from cress.protocol.views import EventView
+from cress.protocol.cluster_views import EventView
 from cress.shell.center.dispatch import orders
 from cress.shell.center.effects import (
-    Answer,
+    AnswerCaller,
     Close,
     Commit,
     Effect,
@@ -82,7 +82,7 @@ class InputCall:
 
     ``runs`` go with the jobs of a ``Submit``, in their order. ``then`` is called with the reply once it is stored,
     before any order of the step goes out, and never if it is not stored; the effects that it returns are carried out.
-    ``caller`` gets the reply by ``Answer``, after the orders, or by ``Refuse``.
+    ``caller`` gets the reply by ``AnswerCaller``, after the orders, or by ``Refuse``.
     """
 
     input: Input
@@ -226,7 +226,7 @@ class CommitLoop:
         stored.
         """
         if not self._ahead:
-            return [Answer(reader, ())]
+            return [AnswerCaller(reader, ())]
         if self._loading or self._rebuilding or self._aside:
             return [Refuse(reader, "the center reads its state again; try again")]
         self._readers.append(reader)
@@ -392,7 +392,7 @@ class CommitLoop:
         self.uncommitted = Uncommitted()
         self._ahead = False
         readers, self._readers = self._readers, []
-        return [*effects, *(Answer(reader, ()) for reader in readers)]
+        return [*effects, *(AnswerCaller(reader, ()) for reader in readers)]
 
     def _effects(self, calls: Sequence[InputCall], inputs: Sequence[Input], step: StepResult) -> list[Effect]:
         effects: list[Effect] = []
@@ -403,7 +403,7 @@ class CommitLoop:
         effects += self._orders(step)
         for call, reply in zip(calls, step.replies, strict=True):
             if call.caller is not None:
-                effects.append(Answer(call.caller, reply))
+                effects.append(AnswerCaller(call.caller, reply))
         effects.append(Stepped(inputs, step))
         return effects
 
@@ -440,7 +440,7 @@ class CommitLoop:
         if call.then is not None:
             effects += call.then(error)
         if call.caller is not None:
-            effects.append(Answer(call.caller, error))
+            effects.append(AnswerCaller(call.caller, error))
         return effects
 
     def rebuilt(self, opened: Opened) -> list[Effect]:
@@ -477,7 +477,7 @@ class CommitLoop:
         return [Refuse(reader, why) for reader in readers]
 
     def step_back(self, why: str) -> list[Effect]:
-        """Give no orders and take no input any more, since another center is in charge.
+        """Give no orders and take no input any more, since another center leads.
 
         The stored state can be read.
         """
@@ -492,11 +492,11 @@ class CommitLoop:
 
     @property
     def is_replaced(self) -> bool:
-        """Return whether another center is in charge."""
+        """Return whether another center leads."""
         return bool(self._replaced)
 
     def stand_by(self, opened: Opened) -> None:
-        """Show a state that was loaded, without an epoch for it: another center is in charge."""
+        """Show a state that was loaded, without an epoch for it: another center leads."""
         self.restored(opened.machine)
         self.events = opened.events
         self._loading = False

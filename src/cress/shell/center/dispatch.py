@@ -33,9 +33,9 @@ def orders(
     for launch in launches:
         if launch.node in sessions:
             starts.setdefault(launch.node, []).append(launch)
-    for name, each in starts.items():
+    for name, start in starts.items():
         session = sessions[name]
-        sends.append(Send(session, _launches(epoch, each, nodes.get(name), run_of, session.dialect.version)))
+        sends.append(Send(session, _launches(epoch, start, nodes.get(name), run_of, session.dialect.version)))
     stops: dict[str, list[Stop]] = {}
     for halt in halts:
         if halt.node in sessions:
@@ -54,7 +54,8 @@ def _launches(epoch: int, launches: list[Launch], live: LiveNode | None, run_of:
         runs=tuple(run for run in runs.values() if _is_known(run, version)),
         # A launch without a run is refused by the executor with a reason; without the launch its task waits for ever.
         launches=tuple(
-            messages.Launch(each.attempt, each.job, each.task, each.ports, each.devices) for each in launches
+            messages.Launch(launch.attempt, launch.job, launch.task, launch.ports, launch.devices)
+            for launch in launches
         ),
         gangs=tuple(Gang(job, hosts) for job, hosts in gangs.items()),
         address=live.node.address if live is not None else "",

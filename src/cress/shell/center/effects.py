@@ -143,7 +143,7 @@ class AskEpoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerCaller:
     """Tell the caller ``caller`` the reply to its input, which is stored."""
 
     caller: object
@@ -192,4 +192,4 @@ class SetAside:
     why: str
 
 
-Effect: TypeAlias = Send | Close | Ping | AskEpoch | Answer | Refuse | Stepped | Warn | Supply | SetAside
+Effect: TypeAlias = Send | Close | Ping | AskEpoch | AnswerCaller | Refuse | Stepped | Warn | Supply | SetAside

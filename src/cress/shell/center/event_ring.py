@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cress.protocol.views import EventView
+from cress.protocol.cluster_views import EventView
 
 # Events that are encoded together.
 PART = 256

@@ -11,7 +11,6 @@ import msgspec
 
 from cress.lifecycle.effects import StepResult
 from cress.lifecycle.inputs import (
-    ApplyGroups,
     Cancel,
     Configure,
     Declare,
@@ -23,24 +22,22 @@ from cress.lifecycle.inputs import (
     NodeLeft,
     Rebalance,
     Reported,
-    Reserve,
     Restarted,
     Scale,
     SetGroup,
-    SetLicences,
     Submit,
-    Unreserve,
     Update,
 )
 from cress.lifecycle.jobs.reasons import lasting
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.tables.rows import LiveAttempt
+from cress.model.events import AdvanceReservationRemoved, AdvanceReserved, GroupsApplied, LicencesSet
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import JobType
 from cress.model.records import AttemptRecord
 from cress.model.reports import Report, Started
 from cress.model.times import SECOND
-from cress.protocol.views import EventView
+from cress.protocol.cluster_views import EventView
 from cress.shell.center.event_ring import EventRing
 from cress.shell.center.observations import of_licences, of_notice
 
@@ -50,13 +47,13 @@ KEPT, SAVED = 20_000, 2_000
 MOST_NAMED = 10
 
 
-class _Saved(msgspec.Struct, frozen=True, array_like=True):
+class _SavedEvents(msgspec.Struct, frozen=True, array_like=True):
     last: int
     events: tuple[EventView, ...]
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Saved).decode
+_decode = msgspec.msgpack.Decoder(_SavedEvents).decode
 _decode_list = msgspec.msgpack.Decoder(list[EventView]).decode
 
 
@@ -79,11 +76,11 @@ class Events:
     def save(self) -> bytes:
         """Return the state for ``load``, to be stored with a snapshot."""
         latest = self._ring.some(len(self._ring) - SAVED, SAVED)
-        return _encode(_Saved(self.last, tuple(latest)))
+        return _encode(_SavedEvents(self.last, tuple(latest)))
 
     def load(self, data: bytes | None) -> None:
         """Continue from the stored state."""
-        saved = _decode(data) if data is not None else _Saved(0, ())
+        saved = _decode(data) if data is not None else _SavedEvents(0, ())
         self.last = saved.last
         self._ring.clear()
         self._ring.add(saved.events)
@@ -144,11 +141,11 @@ class _Groups:
 
 def _derived(machine: Machine, inputs: Sequence[Input], step: StepResult) -> Iterator[EventView]:
     groups, starting = _Groups(machine, step), set(step.started)
-    for place, (each, reply) in enumerate(zip(inputs, step.replies, strict=True)):
+    for place, (input_, reply) in enumerate(zip(inputs, step.replies, strict=True)):
         if not isinstance(reply, Exception) and place not in step.repeated:
-            yield from _of_input(machine, each, reply or (), groups)
-            if starting and isinstance(each, (Reported, NodeJoined)):
-                yield from _started(machine, each.reports, starting, groups, step)
+            yield from _of_input(machine, input_, reply or (), groups)
+            if starting and isinstance(input_, (Reported, NodeJoined)):
+                yield from _started(machine, input_.reports, starting, groups, step)
     at = machine.utc / SECOND
     for notice in step.notices:
         yield of_notice(machine, at, notice)
@@ -169,47 +166,47 @@ def _derived(machine: Machine, inputs: Sequence[Input], step: StepResult) -> Ite
         )
 
 
-def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Groups) -> Iterator[EventView]:
+def _of_input(machine: Machine, input_: Input, ids: tuple[int, ...], groups: _Groups) -> Iterator[EventView]:
     at = machine.utc / SECOND
-    match each:
+    match input_:
         case Submit() | Cancel() | Update() | Scale() | Hold():
-            yield from _of_job(machine, each, ids, groups)
-        case ApplyGroups():
-            yield EventView(at=at, kind="groups.applied", user=each.by)
+            yield from _of_job(machine, input_, ids, groups)
+        case GroupsApplied():
+            yield EventView(at=at, kind="groups.applied", user=input_.by)
         case SetGroup():
-            changes = ", ".join(f"{key}-" if text is None else f"{key}={text}" for key, text in each.values)
-            yield EventView(at=at, kind="group.changed", group=each.name, user=each.by, text=changes)
+            changes = ", ".join(f"{key}-" if text is None else f"{key}={text}" for key, text in input_.values)
+            yield EventView(at=at, kind="group.changed", group=input_.name, user=input_.by, text=changes)
         case Configure():
-            yield EventView(at=at, kind="config.changed", user=each.by, text=each.what)
+            yield EventView(at=at, kind="config.changed", user=input_.by, text=input_.what)
         case Rebalance():
-            text = f"{len(each.moves)} moves" + (f" for job {each.job}" if each.job else "")
-            yield EventView(at=at, kind="rebalance.begun", user=each.by, text=text)
-        case Reserve() | Unreserve():
-            yield _of_reservation(machine, each)
+            text = f"{len(input_.moves)} moves" + (f" for job {input_.job}" if input_.job else "")
+            yield EventView(at=at, kind="rebalance.begun", user=input_.by, text=text)
+        case AdvanceReserved() | AdvanceReservationRemoved():
+            yield _of_reservation(machine, input_)
         case Declare():
-            yield EventView(at=at, kind="dimensions.declared", text=", ".join(each.dimensions))
-        case SetLicences():
-            yield of_licences(machine, each.counts)
+            yield EventView(at=at, kind="dimensions.declared", text=", ".join(input_.dimensions))
+        case LicencesSet():
+            yield of_licences(machine, input_.counts)
         case NodeJoined():
-            yield EventView(at=at, kind="node.joined", node=each.node.name)
+            yield EventView(at=at, kind="node.joined", node=input_.node.name)
         case NodeLeft():
-            yield EventView(at=at, kind="node.left", node=each.name)
+            yield EventView(at=at, kind="node.left", node=input_.name)
         case NodeDead():
-            yield EventView(at=at, kind="node.forgotten" if each.forget else "node.dead", node=each.name)
+            yield EventView(at=at, kind="node.forgotten" if input_.forget else "node.dead", node=input_.name)
         case Drain():
-            left = f"running tasks are stopped in {lasting(each.deadline)}"
-            text = f"{each.reason}; {left}" if each.reason else left
-            yield EventView(at=at, kind="node.draining", node=each.name, user=each.by, text=text)
+            left = f"running tasks are stopped in {lasting(input_.deadline)}"
+            text = f"{input_.reason}; {left}" if input_.reason else left
+            yield EventView(at=at, kind="node.draining", node=input_.name, user=input_.by, text=text)
         case Restarted():
-            yield EventView(at=at, kind="center.started", text=f"epoch {each.epoch}")
+            yield EventView(at=at, kind="center.started", text=f"epoch {input_.epoch}")
 
 
-def _of_reservation(machine: Machine, each: Reserve | Unreserve) -> EventView:
+def _of_reservation(machine: Machine, input_: AdvanceReserved | AdvanceReservationRemoved) -> EventView:
     at = machine.utc / SECOND
-    if isinstance(each, Unreserve):
-        return EventView(at=at, kind="reservation.removed", user=each.by, name=each.name)
-    spec = each.reservation
-    made = "reservation.changed" if each.replace else "reservation.made"
+    if isinstance(input_, AdvanceReservationRemoved):
+        return EventView(at=at, kind="reservation.removed", user=input_.by, name=input_.name)
+    spec = input_.reservation
+    made = "reservation.changed" if input_.replace else "reservation.made"
     text = ", ".join(_nodes_of(machine, spec.name))
     return EventView(at=at, kind=made, user=spec.by, group=spec.group, name=spec.name, text=text)
 
@@ -222,31 +219,33 @@ def _nodes_of(machine: Machine, name: str) -> list[str]:
 
 
 def _of_job(
-    machine: Machine, each: Submit | Cancel | Update | Scale | Hold, ids: tuple[int, ...], groups: _Groups
+    machine: Machine, input_: Submit | Cancel | Update | Scale | Hold, ids: tuple[int, ...], groups: _Groups
 ) -> Iterator[EventView]:
     at = machine.utc / SECOND
-    match each:
+    match input_:
         case Submit():
-            for number, job in zip(ids, each.jobs, strict=True):
+            for number, job in zip(ids, input_.jobs, strict=True):
                 group = job.group or DEFAULT_GROUP
                 yield EventView(at=at, kind="job.submitted", job=number, group=group, name=job.name, user=job.user)
         case Cancel():
-            group = groups(each.job)
+            group = groups(input_.job)
             if group:
-                yield EventView(at=at, kind="job.cancelling", job=each.job, group=group, user=each.by)
+                yield EventView(at=at, kind="job.cancelling", job=input_.job, group=group, user=input_.by)
         case Update():
-            spec, name = each.spec, each.spec.name
-            family = machine.families.get(each.job)
+            spec, name = input_.spec, input_.spec.name
+            family = machine.families.get(input_.job)
             text = f"version {family.version}" if family is not None else ""
-            group = groups(each.job)
-            yield EventView(at=at, kind="job.updated", job=each.job, group=group, name=name, user=spec.user, text=text)
+            group = groups(input_.job)
+            yield EventView(
+                at=at, kind="job.updated", job=input_.job, group=group, name=name, user=spec.user, text=text
+            )
         case Scale():
-            group, text = groups(each.job), f"{each.tasks} tasks"
-            yield EventView(at=at, kind="job.scaled", job=each.job, group=group, text=text)
+            group, text = groups(input_.job), f"{input_.tasks} tasks"
+            yield EventView(at=at, kind="job.scaled", job=input_.job, group=group, text=text)
         case Hold():
-            kind = "job.held" if each.held else "job.released"
-            for number in (each.job, *each.more):
-                yield EventView(at=at, kind=kind, job=number, group=groups(number), user=each.by)
+            kind = "job.held" if input_.held else "job.released"
+            for number in (input_.job, *input_.more):
+                yield EventView(at=at, kind=kind, job=number, group=groups(number), user=input_.by)
 
 
 def _of_tasks(machine: Machine, step: StepResult, groups: _Groups) -> Iterator[EventView]:

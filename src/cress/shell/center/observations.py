@@ -21,7 +21,7 @@ from cress.lifecycle.effects import (
 from cress.lifecycle.machine import Machine
 from cress.model.group import DEFAULT_GROUP
 from cress.model.times import SECOND
-from cress.protocol.views import EventView
+from cress.protocol.cluster_views import EventView
 
 
 def of_notice(machine: Machine, at: float, notice: Notice) -> EventView:

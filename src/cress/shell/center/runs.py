@@ -55,14 +55,14 @@ def new_runs(
     """
     runs: list[Run] = []
     templates: dict[int, int] = {}
-    for place, ((what, each), reply) in enumerate(zip(calls, step.replies, strict=True)):
-        if not each or reply is None or isinstance(reply, InputError) or place in step.repeated:
+    for place, ((what, message), reply) in enumerate(zip(calls, step.replies, strict=True)):
+        if not message or reply is None or isinstance(reply, InputError) or place in step.repeated:
             continue
         if isinstance(what, Update):
             templates[reply[0]] = what.job
-            runs.append(msgspec.structs.replace(each[0], job=reply[0]))
+            runs.append(msgspec.structs.replace(message[0], job=reply[0]))
         elif isinstance(what, Submit):
-            for part in parts(list(zip(reply, each, what.jobs, strict=True))):
+            for part in parts(list(zip(reply, message, what.jobs, strict=True))):
                 for number, run, job in part:
                     family = reply[-job.family - 1] if job.family else 0
                     runs.append(msgspec.structs.replace(run, job=number, family=family))

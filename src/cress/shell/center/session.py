@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from cress.lifecycle.inputs import DataFound, Declare, Input, LoadReported, NodeJoined, NodeLeft, Ports, Reported
+from cress.lifecycle.inputs import DataFound, Declare, Input, NodeJoined, NodeLeft, Reported
 from cress.lifecycle.nodes.load_reports import is_news, sane
 from cress.model.errors import InputError, NotAccepted
+from cress.model.events import LoadSeen, PortsSeen
 from cress.model.node import Load, Local, Node
 from cress.model.reports import Ended, Report
 from cress.model.resources import Dimensions
@@ -61,10 +62,10 @@ class Sessions:
     machine is told of noticeable changes only. ``name`` is the name of the cluster. Times are the center's clock.
     """
 
-    def __init__(self, loop: CommitLoop, name: str, in_charge: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, loop: CommitLoop, name: str, is_leader: Callable[[], bool] = lambda: True) -> None:
         self.loop = loop
-        # Whether no other center can be in charge: only then a term is confirmed.
-        self._in_charge = in_charge
+        # Whether no other center can lead: only then a term is confirmed.
+        self._is_leader = is_leader
         self.name = name
         self.racks: Mapping[str, str] = {}
         self.loads: dict[str, Load] = {}
@@ -163,7 +164,7 @@ class Sessions:
             return self._refuse(session, NotAccepted(what, hint="the executor tries again"))
         if newest > loop.epoch:
             why = str(Fenced(loop.epoch, newest))
-            hint = "the address of the center that is in charge; this one is to be stopped"
+            hint = "the address of the leader; this one is to be stopped"
             return [*loop.fenced(why), *self._refuse(session, NotAccepted(why, hint=hint))]
         if hello.epoch > loop.epoch:
             return self._refuse(
@@ -239,7 +240,7 @@ class Sessions:
         It registers when the center can store again: its session is closed then. A new node has no tasks, and waits.
         """
         loop = self.loop
-        if loop.is_replaced or not self._in_charge() or session.name not in loop.machine.nodes:
+        if loop.is_replaced or not self._is_leader() or session.name not in loop.machine.nodes:
             return self._refuse(session, InputError(f"{CANNOT_STORE}: {loop.problem}"))
         loop.present[session.name] = loop.terms_only[session.name] = session
         return [self._welcome(session, hello, now)]
@@ -269,7 +270,7 @@ class Sessions:
         match message:
             case Beat():
                 # Terms bypass the machine and the store: neither a slow nor a full disk is a reason to stop a task.
-                if session.granted and not session.leaving and self._in_charge():
+                if session.granted and not session.leaving and self._is_leader():
                     term = self._grant(session, now)
                     return [Send(session, Term(epoch=loop.epoch, sent=message.sent, term=term))]
             case Reports():
@@ -281,11 +282,11 @@ class Sessions:
             case AskMaterial():
                 return self._asked(session, message)
             case messages.Ports():
-                self._tell(Ports(name=name, ports=message.ports))
+                self._tell(PortsSeen(name=name, ports=message.ports))
             case messages.Load():
                 load = self.loads[name] = sane(message.load)
                 if is_news(loop.machine, name, load):
-                    self._tell(LoadReported(name=name, load=load))
+                    self._tell(LoadSeen(name=name, load=load))
             case Data():
                 warnings: list[str] = []
                 self._tell(DataFound(name=name, data=data_of(name, message.data, warnings)))

@@ -404,7 +404,7 @@ class Agent:
             self._due["data"] = self.now + self._data_every
         said = [] if self._quiet else [Say(f"node {self._hello.name} is registered at {self._center}")]
         kinds = (DISK_KIND, *answer.kinds)
-        devices = Devices(devices=tuple(each for each in self._hello.devices if each.kind in kinds))
+        devices = Devices(devices=tuple(device for device in self._hello.devices if device.kind in kinds))
         return [
             *said,
             *self._order(devices),
@@ -431,7 +431,7 @@ class Agent:
             self._take_in(reports.reports)
             data = self._above.hand_on(reports, message, self._below)
             told: list[Effect] = [] if data is None else [ToCenter(data)]
-            ended = tuple(each.attempt for each in reports.reports if isinstance(each, Ended))
+            ended = tuple(report.attempt for report in reports.reports if isinstance(report, Ended))
             if ended:
                 self._preparing = (told, reports.reports)
                 conflict = port_conflict(reports.reports)

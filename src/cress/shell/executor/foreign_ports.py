@@ -46,4 +46,4 @@ class ForeignPorts:
 
 def port_conflict(reports: Iterable[Report]) -> bool:
     """Return whether an attempt could not start because another program has its port."""
-    return any(isinstance(each, Ended) and each.cause is Cause.PORT for each in reports)
+    return any(isinstance(report, Ended) and report.cause is Cause.PORT for report in reports)

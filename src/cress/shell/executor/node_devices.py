@@ -28,11 +28,11 @@ class AttemptDevices(msgspec.Struct, frozen=True):
 
     def owned(self) -> tuple[str, ...]:
         """The folders on disks that belong to the attempt alone."""
-        disks = [each for each in self.allocated if each.kind == DISK_KIND]
+        disks = [allocated for allocated in self.allocated if allocated.kind == DISK_KIND]
         return tuple(
             folder
-            for folder, each in zip(self.folders, disks, strict=False)
-            if each.amount and len(disks) == len(self.folders)
+            for folder, disk in zip(self.folders, disks, strict=False)
+            if disk.amount and len(disks) == len(self.folders)
         )
 
 
@@ -44,9 +44,9 @@ class NodeDevices:
         self._key = key
         self._known = devices is not None
         devices = devices or ()
-        self._devices = {(each.kind, each.id): each for each in devices}
-        self._kinds = tuple(dict.fromkeys(each.kind for each in devices))
-        self._covered = tuple(self.base(each) for each in devices if each.kind == DISK_KIND and each.path)
+        self._devices = {(device.kind, device.id): device for device in devices}
+        self._kinds = tuple(dict.fromkeys(device.kind for device in devices))
+        self._covered = tuple(self.base(device) for device in devices if device.kind == DISK_KIND and device.path)
 
     def base(self, disk: Device) -> str:
         """Return the folder on a disk that holds the folders of attempts."""
@@ -59,18 +59,18 @@ class NodeDevices:
         """
         if not self._known:
             return ()
-        gone = (each for each in allocated if (each.kind, each.id) not in self._devices)
-        return tuple(each for each in gone if DISK_KIND in self._kinds or not is_counted(each))
+        gone = (device for device in allocated if (device.kind, device.id) not in self._devices)
+        return tuple(device for device in gone if DISK_KIND in self._kinds or not is_counted(device))
 
     def of(self, attempt: int, allocated: Sequence[Allocated]) -> AttemptDevices:
         """Return the devices of an attempt that was allocated these."""
         folders: list[str] = []
         files: list[str] = []
-        for each in allocated:
-            device = self._devices.get((each.kind, each.id))
+        for given in allocated:
+            device = self._devices.get((given.kind, given.id))
             if device is None or not device.path:
                 continue
-            if each.kind == DISK_KIND:
+            if given.kind == DISK_KIND:
                 folders.append(f"{self.base(device)}/{attempt}")
             else:
                 files.append(device.path)

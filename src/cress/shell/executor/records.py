@@ -18,7 +18,7 @@ REMEMBERED = 10_000
 
 
 class _Record(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A record; the name of its class is its tag in the file."""
+    """A record; the name of its class is its tag in the file, unless it names another one."""
 
 
 class Boot(_Record, frozen=True):
@@ -33,7 +33,7 @@ class Epoch(_Record, frozen=True):
     epoch: bounds.Epoch
 
 
-class Cluster(_Record, frozen=True):
+class ClusterId(_Record, frozen=True, tag="Cluster"):
     """The epochs and attempts are those of the cluster with this id."""
 
     id: str
@@ -87,7 +87,7 @@ class Forget(_Record, frozen=True):
     attempts: tuple[Count, ...]
 
 
-Record: TypeAlias = Boot | Epoch | Cluster | Deadline | Intent | Start | End | Forget
+Record: TypeAlias = Boot | Epoch | ClusterId | Deadline | Intent | Start | End | Forget
 
 # The version of the records that are written.
 VERSION = 2
@@ -103,7 +103,7 @@ def decode_records(data: bytes, version: int = VERSION) -> list[Record]:
         return _decode_records(data)
     values = _decode_values(data)
     for converters in CONVERTERS[version - 1 :]:
-        values = [converters[each[0]](each) if each and each[0] in converters else each for each in values]
+        values = [converters[record[0]](record) if record and record[0] in converters else record for record in values]
     return msgspec.convert(values, list[Record])
 
 
@@ -119,7 +119,7 @@ def _intent_2(record: list[Any]) -> list[Any]:
 CONVERTERS: list[dict[str, Callable[[list[Any]], list[Any]]]] = [{"Intent": _intent_2}]
 
 
-class Entry:
+class OpenAttempt:
     """An attempt that has not ended."""
 
     __slots__ = ("boot", "intent", "start")
@@ -144,7 +144,7 @@ class Known:
         self.cluster = ""
         self.until = 0
         self.term = 0
-        self.running: dict[int, Entry] = {}
+        self.running: dict[int, OpenAttempt] = {}
         self.ends: dict[int, Ended] = {}
         self.forgotten: dict[int, None] = {}
 
@@ -152,7 +152,7 @@ class Known:
         """Apply one more record. Records may be repeated; one about an attempt that is over changes nothing."""
         if isinstance(record, Intent):
             if not self.knows(record.launch.attempt):
-                self.running[record.launch.attempt] = Entry(record, self.boot)
+                self.running[record.launch.attempt] = OpenAttempt(record, self.boot)
         elif isinstance(record, Start):
             entry = self.running.get(record.attempt)
             if entry is not None:
@@ -168,7 +168,7 @@ class Known:
             self.epoch = max(self.epoch, record.epoch)
         elif isinstance(record, Deadline):
             self.until, self.term = record.until, record.term
-        elif isinstance(record, Cluster):
+        elif isinstance(record, ClusterId):
             self.cluster = record.id
         else:
             self.boot = record.boot
@@ -180,7 +180,7 @@ class Known:
     def records(self) -> Iterable[Record]:
         """Return the fewest records that add up to this state; intents of another boot must have ended before."""
         yield Epoch(self.epoch)
-        yield Cluster(self.cluster)
+        yield ClusterId(self.cluster)
         yield Deadline(self.until, self.term)
         yield Forget(tuple(self.forgotten))
         boot = ""

@@ -31,7 +31,7 @@ from cress.protocol.messages import (
     Welcome,
 )
 from cress.shell.executor.node_devices import NodeDevices
-from cress.shell.executor.records import Boot, Cluster, Deadline, End, Epoch, Forget, Intent, Known, Record, Start
+from cress.shell.executor.records import Boot, ClusterId, Deadline, End, Epoch, Forget, Intent, Known, Record, Start
 from cress.shell.executor.starting import LaunchContext, StageFailure, StartError
 
 SIGTERM, SIGKILL = 15, 9
@@ -269,7 +269,7 @@ class TaskManager:
         if not self._accepts(order.epoch):
             return
         if order.cluster and order.cluster != self.known.cluster:
-            self.driver.note(Cluster(order.cluster))
+            self.driver.note(ClusterId(order.cluster))
         if order.term:
             self.grant(order.sent, order.term)
         elif self.known.until:
@@ -467,9 +467,7 @@ class TaskManager:
 
     def _accepts(self, epoch: int) -> bool:
         if epoch < self.known.epoch:
-            self.driver.say(
-                f"an order of epoch {epoch} was refused: the center of epoch {self.known.epoch} is in charge"
-            )
+            self.driver.say(f"an order of epoch {epoch} was refused: the center of epoch {self.known.epoch} leads")
             return False
         if epoch > self.known.epoch:
             try:
@@ -620,7 +618,7 @@ class TaskManager:
 
 def _gone(devices: Sequence[Allocated]) -> str:
     """Return the sentence about devices that a task was allocated and that its node does not have."""
-    names = ", ".join(f"{each.kind} {each.id}" for each in devices)
+    names = ", ".join(f"{device.kind} {device.id}" for device in devices)
     return (
         f"task failed to start: device {names} is not there any more"
         if len(devices) == 1

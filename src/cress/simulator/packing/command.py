@@ -43,8 +43,8 @@ def settings_of(options: Sequence[str]) -> list[tuple[str, list[str]]]:
     hold for all.
     """
     values: dict[str, list[str]] = {}
-    for each in [*options, *([] if any(_key(each) == ORDER for each in options) else [DEFAULT])]:
-        values.setdefault(_key(each), []).append(each.strip())
+    for option in [*options, *([] if any(_key(option) == ORDER for option in options) else [DEFAULT])]:
+        values.setdefault(_key(option), []).append(option.strip())
     compared = {key: list(dict.fromkeys(some)) for key, some in values.items() if key == ORDER or len(set(some)) > 1}
     shared = [some[-1] for key, some in values.items() if key not in compared]
     found = [(", ".join(some), [*shared, *some]) for some in product(*compared.values())]
@@ -89,9 +89,9 @@ def simulate_packing(
         "pods": str(pods),
         "nodes": str(nodes),
         "arrive": arrive,
-        "orders": [_order(each) for each in runs.values()],
+        "orders": [_order(result) for result in runs.values()],
     }
-    write_page(out / "report.html", summary, work.cluster.nodes, [each[0] for each in runs.values()])
+    write_page(out / "report.html", summary, work.cluster.nodes, [result[0] for result in runs.values()])
     return summary
 
 
@@ -119,9 +119,9 @@ def _order(runs: Sequence[PackingRun]) -> dict[str, Any]:
 def table(summary: dict[str, Any]) -> list[list[str]]:
     """Return the rows of the table, the first is its head."""
     rows = [["order", "allocated %", "min", "max", "bound %", "unusable of idle %", "failed pods"]]
-    for each in summary["orders"]:
-        figures = (each["mean"], each["min"], each["max"], each["bound"])
+    for order in summary["orders"]:
+        figures = (order["mean"], order["min"], order["max"], order["bound"])
         rows.append(
-            [each["order"], *(f"{x:.2f}" for x in figures), f"{each['fragments']:.1f}", f"{each['failed']:,.0f}"]
+            [order["order"], *(f"{x:.2f}" for x in figures), f"{order['fragments']:.1f}", f"{order['failed']:,.0f}"]
         )
     return rows

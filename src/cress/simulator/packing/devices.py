@@ -46,7 +46,7 @@ class DeviceUse:
 
     def summary(self) -> dict[str, float]:
         """The keys of ``summary.json``."""
-        allocated, unusable = (each.mean(self.start, self.until) for each in (self.allocated, self.unusable))
+        allocated, unusable = (steps.mean(self.start, self.until) for steps in (self.allocated, self.unusable))
         return {
             "devices_allocated_mean": allocated,
             "devices_unusable_mean": unusable,
@@ -124,7 +124,7 @@ class DeviceLog:
             return None
         times = np.array([row[0] for row in self._rows], np.int64)
         allocated, unusable = (Steps(times, np.array([row[k] for row in self._rows])) for k in (1, 2))
-        seen = {each.time for each in self._moments}
+        seen = {moment.time for moment in self._moments}
         moments = list(self._moments)
         if self._fullest is not None and self._fullest.time not in seen:
             moments.append(self._fullest)
@@ -132,7 +132,7 @@ class DeviceLog:
         until = self._last if self._last > self._start else self._rows[-1][0]
         return DeviceUse(
             count=self._count, start=self._start, until=until, allocated=allocated, unusable=unusable,
-            moments=tuple(sorted(moments, key=lambda each: each.time)),
+            moments=tuple(sorted(moments, key=lambda moment: moment.time)),
         )  # fmt: skip
 
     def _moment(self, name: str, now: int) -> Moment:

@@ -99,7 +99,9 @@ def _plan(steady: Workload, settings: Sequence[str], out: Path) -> Plan:
     options = parse_assignments(list(settings))
     if options.rebalance != OFF:
         # The list does not say which pods may begin anew elsewhere.
-        steady = replace(steady, templates=tuple(structs.replace(each, movable=True) for each in steady.templates))
+        steady = replace(
+            steady, templates=tuple(structs.replace(template, movable=True) for template in steady.templates)
+        )
     return Plan(
         request=Request(trace=steady.name, out=out), workload=steady, options=options, choices=(), group_names=names,
         group_of=group_of,
@@ -148,16 +150,16 @@ def _p95(waits: np.ndarray[Any, Any]) -> float:
 
 def _order(label: str, runs: Sequence[OnlineFigures]) -> dict[str, Any]:
     """Return the means over the seeds, and each seed's figures."""
-    each = [asdict(run) for run in runs]
-    means = {key: round(fmean(one[key] for one in each), 6) for key in each[0] if key != "seed"}
-    return {"order": label, **means, "seeds": each}
+    seeds = [asdict(run) for run in runs]
+    means = {key: round(fmean(one[key] for one in seeds), 6) for key in seeds[0] if key != "seed"}
+    return {"order": label, **means, "seeds": seeds}
 
 
 def table(summary: dict[str, Any]) -> list[list[str]]:
     """Return the rows of the table, the first is its head."""
     waits = ("wait mean", "p95", "whole GPUs: mean", "p95")
     keys = ("wait_mean_s", "wait_p95_s", "whole_wait_mean_s", "whole_wait_p95_s")
-    moves = any(each["moved"] for each in summary["orders"])
+    moves = any(order["moved"] for order in summary["orders"])
     rows = [
         [
             "order",
@@ -169,8 +171,10 @@ def table(summary: dict[str, Any]) -> list[list[str]]:
             *(["moved", "lost GPU h"] if moves else []),
         ]
     ]
-    for each in summary["orders"]:
-        shares = (f"{100 * each[key]:.2f}" for key in ("offered", "allocated", "unusable"))
-        lost = [f"{each['moved']:,.0f}", f"{each['moved_lost_gpu_h']:,.1f}"] if moves else []
-        rows.append([each["order"], *shares, *(duration(each[key]) for key in keys), f"{each['waiting']:,.0f}", *lost])
+    for order in summary["orders"]:
+        shares = (f"{100 * order[key]:.2f}" for key in ("offered", "allocated", "unusable"))
+        lost = [f"{order['moved']:,.0f}", f"{order['moved_lost_gpu_h']:,.1f}"] if moves else []
+        rows.append(
+            [order["order"], *shares, *(duration(order[key]) for key in keys), f"{order['waiting']:,.0f}", *lost]
+        )
     return rows

@@ -35,7 +35,7 @@ def page(
     summary: dict[str, Any], rows: Sequence[Sequence[str]], nodes: Sequence[Node], uses: Sequence[DeviceUse | None]
 ) -> str:
     """Return the page."""
-    seeds = [each["seed"] for each in summary["orders"][0]["seeds"]]
+    seeds = [seed["seed"] for seed in summary["orders"][0]["seeds"]]
     name = escape(Path(summary["pods"]).name)
     note = (
         f"{len(nodes):,} nodes, policy {summary['policy']}, {len(seeds)} seed{'s' * (len(seeds) > 1)}; random "
@@ -57,7 +57,7 @@ def page(
             f"Colours as in the table.</p>{_curves(summary, uses)}</section>"
         ),
     ]
-    for each, use in zip(summary["orders"], uses, strict=True):
+    for order, use in zip(summary["orders"], uses, strict=True):
         if use is None:
             continue
         drawn = [
@@ -65,7 +65,7 @@ def page(
             for moment in use.moments
         ]
         parts.append(
-            f"<section><h2>Devices of the nodes, {escape(each['order'])}</h2><p>A node is a column, a cell "
+            f"<section><h2>Devices of the nodes, {escape(order['order'])}</h2><p>A node is a column, a cell "
             "one of its GPUs; grouped by model, nodes with most GPUs first, among these the fullest; seed "
             f"{seeds[0]}.</p>"
             f"{legend()}{''.join(drawn)}</section>"
@@ -87,14 +87,14 @@ def _curves(summary: dict[str, Any], uses: Sequence[DeviceUse | None]) -> str:
     figures = []
     for key, title in (("allocated", "GPUs allocated, %"), ("unusable", "GPUs idle and unusable, %")):
         lines = []
-        for each, use in zip(summary["orders"], uses, strict=True):
+        for order, use in zip(summary["orders"], uses, strict=True):
             if use is None:
-                lines.append(Curve(each["order"], [], []))
+                lines.append(Curve(order["order"], [], []))
                 continue
             steps = use.allocated if key == "allocated" else use.unusable
             shown = steps.times <= use.until
             lines.append(
-                Curve(each["order"], (steps.times[shown] / DAY).tolist(), (100 * steps.values[shown]).tolist())
+                Curve(order["order"], (steps.times[shown] / DAY).tolist(), (100 * steps.values[shown]).tolist())
             )
         figures.append(f"<div><h3>{title}</h3>{curves(lines, 0.0, ' d')}</div>")
     return f"<div class='three'>{''.join(figures)}</div>"

@@ -63,16 +63,16 @@ def page(summary: dict[str, Any], nodes: Sequence[Node], runs: Sequence[PackingR
 
 def _table(summary: dict[str, Any]) -> str:
     head = ("order", "allocated", "least", "most", "bound", "unusable of what is idle", "failed pods")
-    best = max(each["mean"] for each in summary["orders"])
+    best = max(order["mean"] for order in summary["orders"])
     rows = []
-    for i, each in enumerate(summary["orders"]):
-        kind = " class='best'" if each["mean"] == best else ""
+    for i, order in enumerate(summary["orders"]):
+        kind = " class='best'" if order["mean"] == best else ""
         dot = f"<span class='dot' style='background:{COLOURS[i % len(COLOURS)]}'></span>"
-        cells = [f"<td>{dot}{escape(each['order'])}</td>", f"<td{kind}>{each['mean']:.2f} %</td>"]
-        cells += [f"<td>{each[key]:.2f} %</td>" for key in ("min", "max", "bound")]
-        cells += [f"<td>{each['fragments']:.1f} %</td>", f"<td>{each['failed']:,.0f}</td>"]
+        cells = [f"<td>{dot}{escape(order['order'])}</td>", f"<td{kind}>{order['mean']:.2f} %</td>"]
+        cells += [f"<td>{order[key]:.2f} %</td>" for key in ("min", "max", "bound")]
+        cells += [f"<td>{order['fragments']:.1f} %</td>", f"<td>{order['failed']:,.0f}</td>"]
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table><tr>{''.join(f'<th>{each}</th>' for each in head)}</tr>{''.join(rows)}</table>"
+    return f"<table><tr>{''.join(f'<th>{title}</th>' for title in head)}</tr>{''.join(rows)}</table>"
 
 
 def _curves(summary: dict[str, Any]) -> str:
@@ -83,10 +83,10 @@ def _curves(summary: dict[str, Any]) -> str:
         ("failed", "pods that fit nowhere"),
     ):
         lines = []
-        for each in summary["orders"]:
-            points = min(len(curve["arrived"]) for curve in each["curves"])
-            x = [_mean(each["curves"], "arrived", i) for i in range(points)]
-            lines.append(Curve(each["order"], x, [_mean(each["curves"], key, i) for i in range(points)]))
+        for order in summary["orders"]:
+            points = min(len(curve["arrived"]) for curve in order["curves"])
+            x = [_mean(order["curves"], "arrived", i) for i in range(points)]
+            lines.append(Curve(order["order"], x, [_mean(order["curves"], key, i) for i in range(points)]))
         begin = 80.0 if key == "allocated" and max(lines[0].x) > 100 else 0.0
         figures.append(f"<div><h3>{title}</h3>{curves(lines, begin)}</div>")
     return f"<div class='three'>{''.join(figures)}</div>"

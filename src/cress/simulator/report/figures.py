@@ -41,8 +41,8 @@ class TimeAxis:
     """The time that all plots share: from the first submission to the last end of any run."""
 
     def __init__(self, analyses: Sequence[Analysis]) -> None:
-        self.start = min(each.start for each in analyses)
-        self.end = max(each.end for each in analyses)
+        self.start = min(analysis.start for analysis in analyses)
+        self.end = max(analysis.end for analysis in analyses)
         self._choose_unit()
 
     def _choose_unit(self) -> None:
@@ -99,7 +99,7 @@ def _bands(choice: str, labels: Sequence[str], analyses: Sequence[Analysis], axi
                 "line": {"shape": "hv", "width": 1.2}, "hovertemplate": "%{y:.1%}",
             }
         )  # fmt: skip
-        mean = float(np.mean([each.mean(analysis.start, analysis.end) for each in _chosen(choice, analysis)]))
+        mean = float(np.mean([steps.mean(analysis.start, analysis.end) for steps in _chosen(choice, analysis)]))
         layout[f"yaxis{number}"] = {
             "domain": [max(0.0, round(top - height, 4)), round(top, 4)],
             "range": [0, 1.02], "tickformat": ".0%", "tickvals": [0, 0.5, 1], "zeroline": False,
@@ -132,7 +132,7 @@ def _mean_utilisation(analysis: Analysis, axis: TimeAxis) -> tuple[list[float], 
 
 def waits(labels: Sequence[str], analyses: Sequence[Analysis]) -> Figure:
     """The distribution of the waiting times: which share of the jobs waited at most that long."""
-    columns = [each.times.wait[each.times.waited] / 1e6 for each in analyses]
+    columns = [analysis.times.wait[analysis.times.waited] / 1e6 for analysis in analyses]
     most = max((float(column.max()) for column in columns if len(column)), default=1.0)
     ticks = [value for value in DURATIONS if value <= most * 3] or [1]
     figure = _distribution(labels, columns, lowest=1.0, hover="%{customdata}: %{y:.1%} of the jobs", durations=True)
@@ -145,7 +145,7 @@ def waits(labels: Sequence[str], analyses: Sequence[Analysis]) -> Figure:
 
 def slowdowns(labels: Sequence[str], analyses: Sequence[Analysis]) -> Figure:
     """The distribution of the bounded slowdowns."""
-    columns = [each.times.slowdown[each.times.finished] for each in analyses]
+    columns = [analysis.times.slowdown[analysis.times.finished] for analysis in analyses]
     most = max((float(column.max()) for column in columns if len(column)), default=1.0)
     figure = _distribution(labels, columns, lowest=1.0, hover="slowdown %{x:.3~g}: %{y:.1%} of the jobs")
     figure["layout"]["xaxis"] = {

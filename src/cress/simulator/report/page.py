@@ -145,7 +145,10 @@ def write_report(
         axis,
     )
     data["more"] = {
-        name: figure for each in (*more, day, packing) if each is not None for name, figure in each.figures.items()
+        name: figure
+        for section in (*more, day, packing)
+        if section is not None
+        for name, figure in section.figures.items()
     }
     # "</" inside a script element could end it.
     payload = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
@@ -155,7 +158,7 @@ def write_report(
         "style": (HERE / "page.css").read_text(encoding="utf-8"),
         "deadlines": (HERE / "deadlines.html").read_text(encoding="utf-8") if _has_deadlines(results) else "",
         "fragments": _fragments(results) if _has_fragments(results) else "",
-        "more": "".join(each.html for each in more),
+        "more": "".join(section.html for section in more),
         "day": "" if day is None else day.html,
         "packing": "" if packing is None else packing.html,
         "measures": _measures(results),
@@ -198,9 +201,9 @@ def _fragments(results: Sequence[Result]) -> str:
 def _completions(results: Sequence[Result]) -> list[tuple[str, list[float]]]:
     """Per named workload the mean completion time of its applications in each run."""
     found = [result.analysis.fragments for result in results]
-    names = sorted({name for each in found if each is not None for name in each.workloads})
+    names = sorted({name for figure in found if figure is not None for name in figure.workloads})
     return [
-        (name, [each.workloads[name].completion_mean_s if each is not None else 0.0 for each in found])
+        (name, [figure.workloads[name].completion_mean_s if figure is not None else 0.0 for figure in found])
         for name in names
     ]
 
@@ -263,7 +266,7 @@ def _sections(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, str,
     found = []
     for title, lines in SECTIONS:
         known = [line for line in lines if line[0] in summaries[0]]
-        shown = [line for line in known if line[0] not in quiet or any(each[line[0]] for each in summaries)]
+        shown = [line for line in known if line[0] not in quiet or any(summary[line[0]] for summary in summaries)]
         if title == "Use of the cluster":
             dimensions = list(results[0].analysis.utilisation)
             if len(dimensions) > 1:
@@ -332,11 +335,11 @@ def _group_table(results: Sequence[Result]) -> str:
         cells = [f'<td>{escape(name)}</td><td class="number">{first["jobs"]:,.0f}</td>']
         cells.append(f'<td class="number">{first["quota_share"]:.1%}</td>')
         for result in results:
-            each = result.analysis.group_summary[name]
-            cells.append(f'<td class="number">{each["used_share_mean"]:.1%}</td>')
-            cells.append(f'<td class="number">{figures.duration(each["wait_mean_s"])}</td>')
+            summary = result.analysis.group_summary[name]
+            cells.append(f'<td class="number">{summary["used_share_mean"]:.1%}</td>')
+            cells.append(f'<td class="number">{figures.duration(summary["wait_mean_s"])}</td>')
             if "missed" in columns:
-                cells.append(f'<td class="number">{each["deadlines_missed_share"]:.1%}</td>')
+                cells.append(f'<td class="number">{summary["deadlines_missed_share"]:.1%}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return "".join([*rows, "</tbody></table>"])
 
@@ -362,7 +365,7 @@ def summary_rows(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
     for title, lines in _sections(results):
         for key, label, kind, _ in lines:
             summaries: list[dict[str, Any]] = [result.analysis.summary for result in results]
-            cells = [_plain(float(each[key]), kind) for each in summaries]
+            cells = [_plain(float(summary[key]), kind) for summary in summaries]
             rows.append(
                 (f"{title.lower()}, {label}" if title in {"Waiting time", "Bounded slowdown"} else label, cells)
             )

@@ -25,7 +25,7 @@ def section(
 ) -> Section:
     """Return the section, with the table that the command prints."""
     labels, rows = table
-    apart = 1 if found.parts else 0
+    apart = 1 if found.subsets else 0
     heads = "".join(
         f'<th class="number"><i class="dot p{i % 8}"></i>{escape(label)}</th>' for i, label in enumerate(labels)
     )
@@ -44,8 +44,8 @@ def criteria_text(found: SizePlan) -> str:
     """The criteria as a sentence."""
     criteria, what = found.request.criteria, []
     if criteria.wait_p95 is not None:
-        each = {"group": " of each group", "type": " of each type of jobs"}.get(found.request.separate, "")
-        what.append(f"the 95th percentile of the waits{each} is at most {format_duration(criteria.wait_p95)}")
+        of_each = {"group": " of each group", "type": " of each type of jobs"}.get(found.request.separate, "")
+        what.append(f"the 95th percentile of the waits{of_each} is at most {format_duration(criteria.wait_p95)}")
     if criteria.missed is not None:
         what.append(f"at most {criteria.missed:.3g} of the deadlines are missed")
     if criteria.short is not None and found.plan.workload.until is not None:

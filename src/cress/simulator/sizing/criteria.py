@@ -53,7 +53,7 @@ class Criteria:
 class Figures:
     """Figures of one simulation.
 
-    ``wait_p95`` is in µs, the largest of all parts; ``short`` is that of the worst service, 0 without services.
+    ``wait_p95`` is in µs, the largest of all subsets; ``short`` is that of the worst service, 0 without services.
     """
 
     unfinished: int
@@ -72,28 +72,28 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class JobsPart:
+class JobSubset:
     """A part of the jobs, ``[n]``, for which the criterion of the waits holds by itself."""
 
     name: str
     jobs: Bools
 
 
-def by_group(names: tuple[str, ...], group_of: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[JobsPart, ...]:
+def by_group(names: tuple[str, ...], group_of: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[JobSubset, ...]:
     """The jobs of each group that has any, by the names and positions that ``groups.place`` found."""
-    return tuple(JobsPart(name, group_of == i) for i, name in enumerate(names) if (group_of == i).any())
+    return tuple(JobSubset(name, group_of == i) for i, name in enumerate(names) if (group_of == i).any())
 
 
-def by_type(workload: Workload) -> tuple[JobsPart, ...]:
+def by_type(workload: Workload) -> tuple[JobSubset, ...]:
     """Services, databases, cron jobs, dags and other batch jobs, of which there are any."""
-    kinds = np.array([each.type.value for each in workload.templates])
+    kinds = np.array([template.type.value for template in workload.templates])
     index = np.zeros(len(workload), dtype=np.int64) if workload.template_index is None else workload.template_index
     kind = kinds[index].astype("U16")
     if workload.family_index is not None:
         step = np.array([bool(name) for name in workload.family_names])[workload.family_index]
         kind[step & (kind == "batch")] = "dag"
     return tuple(
-        JobsPart(name, np.asarray(kind == name))
+        JobSubset(name, np.asarray(kind == name))
         for name in ("service", "database", "batch", "dag", "cron")
         if (kind == name).any()
     )
@@ -104,16 +104,16 @@ def stuck_in(run: MeasuredRun) -> Bools:
     return np.asarray(run.rejected | run.waiting | run.ended(JobEnd.REFUSED))
 
 
-def figures_of(result: Result, parts: tuple[JobsPart, ...]) -> Figures:
-    """Judge a simulation; without parts the waits of all jobs together count."""
+def figures_of(result: Result, subsets: tuple[JobSubset, ...]) -> Figures:
+    """Judge a simulation; without subsets the waits of all jobs together count."""
     run, times = result.run, result.analysis.times
-    masks = [part.jobs for part in parts] or [np.ones(len(run.workload), dtype=np.bool_)]
+    masks = [subset.jobs for subset in subsets] or [np.ones(len(run.workload), dtype=np.bool_)]
     waits = [times.wait[mask & times.waited] for mask in masks]
     day = result.analysis.day
     short = day.short if day is not None else None
     return Figures(
         unfinished=int(stuck_in(run).sum()),
-        wait_p95=max((int(np.percentile(each, WAIT_PERCENTILE)) for each in waits if len(each)), default=0),
+        wait_p95=max((int(np.percentile(wait, WAIT_PERCENTILE)) for wait in waits if len(wait)), default=0),
         missed=result.analysis.deadlines.total.missed_share,
         short=0.0 if short is None else short.worst,
     )

@@ -81,7 +81,7 @@ class Proportional:
     def counts(self, size: int) -> dict[str, int]:
         """Round down, then one more of those that lost most by it."""
         exact = [Fraction(size * len(kind.nodes), self.given) for kind in self._kinds]
-        whole = [int(each) for each in exact]
+        whole = [int(fraction) for fraction in exact]
         order = sorted(range(len(whole)), key=lambda i: (whole[i] - exact[i], i))
         for i in order[: size - sum(whole)]:
             whole[i] += 1
@@ -92,7 +92,7 @@ class Proportional:
         return _with(self._base, self._kinds, self.counts(size))
 
 
-class OneKind:
+class OneNodeKind:
     """One kind varies, and the others stay."""
 
     unit, least, most = "nodes", 0, MOST_NODES

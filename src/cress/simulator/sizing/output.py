@@ -35,44 +35,44 @@ def as_data(found: SizePlan, compared: Sequence[Comparison]) -> dict[str, Any]:
             "deadlines_missed_share": criteria.missed,
             "services_short_worst": criteria.short,
         },
-        "policies": [_policy(each) for each in compared],
+        "policies": [_policy(comparison) for comparison in compared],
     }
 
 
-def _policy(each: Comparison) -> dict[str, Any]:
-    data: dict[str, Any] = {"policy": each.shared.policy, **_sized(each.shared)}
-    if each.separate is not None:
+def _policy(comparison: Comparison) -> dict[str, Any]:
+    data: dict[str, Any] = {"policy": comparison.shared.policy, **_sized(comparison.shared)}
+    if comparison.separate is not None:
         data["separate"] = {
-            "size": each.separate_size,
-            "fewer_share": each.fewer,
-            "parts": {part.part: _sized(part) for part in each.parts},
-            "day": peak_of(each.separate),
+            "size": comparison.separate_size,
+            "fewer_share": comparison.fewer,
+            "parts": {subset.subset: _sized(subset) for subset in comparison.subsets},
+            "day": peak_of(comparison.separate),
         }
     return data
 
 
-def _sized(each: Sized) -> dict[str, Any]:
+def _sized(sized: Sized) -> dict[str, Any]:
     return {
-        "size": each.size,
-        "kinds": each.kinds,
-        **each.figures.as_data(),
-        "day": peak_of(each.result),
-        "trials": [trial.as_data() for trial in each.trials],
+        "size": sized.size,
+        "kinds": sized.kinds,
+        **sized.figures.as_data(),
+        "day": peak_of(sized.result),
+        "trials": [trial.as_data() for trial in sized.trials],
     }
 
 
 def results_of(compared: Sequence[Comparison]) -> list[Result]:
     """The separate and the shared cluster of each policy, in the order of the columns of the table."""
-    return [each for one in compared for each in (one.separate, one.shared.result) if each is not None]
+    return [result for one in compared for result in (one.separate, one.shared.result) if result is not None]
 
 
 def rows_of(found: SizePlan, compared: Sequence[Comparison]) -> tuple[list[str], Rows]:
     """The table: the heads of its columns, and its rows."""
     unit, criteria = found.scaling.unit, found.request.criteria
     results = results_of(compared)
-    days = [peak_of(each) for each in results]
-    is_separate = [each is one.separate for one in compared for each in (one.separate, one.shared.result) if each]
-    owners = [one for one in compared for each in (one.separate, one.shared.result) if each is not None]
+    days = [peak_of(result) for result in results]
+    is_separate = [result is one.separate for one in compared for result in (one.separate, one.shared.result) if result]
+    owners = [one for one in compared for result in (one.separate, one.shared.result) if result is not None]
     pairs = list(zip(owners, is_separate, strict=True))
     labels = [result.run.label for result in results]
     # With one kind that varies, the size counts that kind only.
@@ -82,25 +82,30 @@ def rows_of(found: SizePlan, compared: Sequence[Comparison]) -> tuple[list[str],
     for name in found.scaling.counts(found.scaling.given):
         if len(found.scaling.counts(found.scaling.given)) > 1:
             rows.append((f"of these, {name}", [f"{_kinds(one, apart, name):,}" for one, apart in pairs]))
-    for i, part in enumerate(found.parts):
-        rows.append((f"{unit} of {part.name}", [f"{one.parts[i].size:,}" if apart else "" for one, apart in pairs]))
-    if found.parts:
+    for i, subset in enumerate(found.subsets):
+        rows.append((f"{unit} of {subset.name}", [f"{one.subsets[i].size:,}" if apart else "" for one, apart in pairs]))
+    if found.subsets:
         rows.append((f"fewer {unit} than separate", ["" if apart else f"{one.fewer:.1%}" for one, apart in pairs]))
-    figures = [[part.figures for part in one.parts] if apart else [one.shared.figures] for one, apart in pairs]
-    longest = "waiting time, 95th percentile" + (", longest of them" if found.parts else "")
-    rows.append((longest, [_time(max(each.wait_p95 for each in some)) for some in figures]))
+    figures = [[subset.figures for subset in one.subsets] if apart else [one.shared.figures] for one, apart in pairs]
+    longest = "waiting time, 95th percentile" + (", longest of them" if found.subsets else "")
+    rows.append((longest, [_time(max(figure.wait_p95 for figure in some)) for some in figures]))
     if criteria.missed is not None:
-        rows.append(("deadlines missed", [f"{max(each.missed for each in some):.2%}" for some in figures]))
+        rows.append(("deadlines missed", [f"{max(figure.missed for figure in some):.2%}" for some in figures]))
     if any("services_short_worst" in day for day in days):
         rows.append(
-            ("task time that the worst service lacked", [f"{max(each.short for each in some):.3%}" for some in figures])
+            (
+                "task time that the worst service lacked",
+                [f"{max(figure.short for figure in some):.3%}" for some in figures],
+            )
         )
     rows += _day_rows(found, days)
     lost = [result.analysis.summary["lost_work_share"] for result in results]
     if any(lost):
-        rows.append(("work that was run again", [f"{each:.2%}" for each in lost]))
-    tried = [sum(len(part.trials) for part in one.parts) if apart else len(one.shared.trials) for one, apart in pairs]
-    rows.append(("simulations", [f"{each:,}" for each in tried]))
+        rows.append(("work that was run again", [f"{share:.2%}" for share in lost]))
+    tried = [
+        sum(len(subset.trials) for subset in one.subsets) if apart else len(one.shared.trials) for one, apart in pairs
+    ]
+    rows.append(("simulations", [f"{count:,}" for count in tried]))
     return labels, rows
 
 
@@ -121,7 +126,7 @@ def _day_rows(found: SizePlan, days: Sequence[dict[str, float]]) -> Rows:
 
 
 def _kinds(one: Comparison, apart: bool, name: str) -> int:
-    return sum(part.kinds[name] for part in one.parts) if apart else one.shared.kinds[name]
+    return sum(subset.kinds[name] for subset in one.subsets) if apart else one.shared.kinds[name]
 
 
 def _time(value: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cress.simulator.request import Plan, Request, Result
-from cress.simulator.sizing.criteria import Criteria, Figures, JobsPart
+from cress.simulator.sizing.criteria import Criteria, Figures, JobSubset
 from cress.simulator.sizing.kinds import Scaling
 from cress.simulator.workload import Workload
 
@@ -33,7 +33,7 @@ class SizeRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class SizePlan:
-    """The workload, how its cluster is scaled, and the parts of the jobs; nothing has run yet.
+    """The workload, how its cluster is scaled, and the subsets of the jobs; nothing has run yet.
 
     ``groups`` are as they were given.
     """
@@ -41,7 +41,7 @@ class SizePlan:
     request: SizeRequest
     plan: Plan
     scaling: Scaling
-    parts: tuple[JobsPart, ...]
+    subsets: tuple[JobSubset, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +62,12 @@ class Sized:
     """The size that a cluster needs under one policy, the number of nodes of each kind, the trials, and the simulation
     of that size.
 
-    ``part`` is the name of the jobs that have it to themselves; empty: it is shared by all. ``positions`` are these
+    ``subset`` is the name of the jobs that have it to themselves; empty: it is shared by all. ``positions`` are these
     jobs.
     """
 
     policy: str
-    part: str
+    subset: str
     size: int
     kinds: dict[str, int]
     trials: tuple[Trial, ...]
@@ -83,18 +83,18 @@ class Sized:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One policy: the shared cluster, the clusters of the parts, and these as if they were one cluster; the last two
+    """One policy: the shared cluster, the clusters of the subsets, and these as if they were one cluster; the last two
     are empty without a comparison.
     """
 
     shared: Sized
-    parts: tuple[Sized, ...] = ()
+    subsets: tuple[Sized, ...] = ()
     separate: Result | None = None
 
     @property
     def separate_size(self) -> int:
-        """The nodes of all parts together."""
-        return sum(each.size for each in self.parts)
+        """The nodes of all subsets together."""
+        return sum(sized.size for sized in self.subsets)
 
     @property
     def fewer(self) -> float:

@@ -23,10 +23,10 @@ from cress.simulator import run
 from cress.simulator.attempts import JobEnd
 from cress.simulator.groups import NOWHERE, PolicyChoice
 from cress.simulator.request import Plan, Result
-from cress.simulator.sizing.criteria import DEFAULT_WAIT, Criteria, JobsPart, by_group, by_type, figures_of, stuck_in
-from cress.simulator.sizing.kinds import OneKind, Processors, Proportional, Scaling, kinds_of
+from cress.simulator.sizing.ample_capacity import is_ample
+from cress.simulator.sizing.criteria import DEFAULT_WAIT, Criteria, JobSubset, by_group, by_type, figures_of, stuck_in
+from cress.simulator.sizing.kinds import OneNodeKind, Processors, Proportional, Scaling, kinds_of
 from cress.simulator.sizing.request import GROUP, TYPE, Comparison, Sized, SizePlan, SizeRequest, Trial
-from cress.simulator.sizing.room import is_ample
 from cress.simulator.sizing.search import OutOfReach, Search
 from cress.simulator.sizing.together import SHARED, together
 from cress.simulator.traces import GENERATORS
@@ -87,16 +87,16 @@ def plan(request: SizeRequest) -> SizePlan:
     if request.criteria.missed is not None and workload.deadline is None:
         raise InputError("no job has a deadline", hint="--deadlines draws some", field="--deadlines-missed")
     scaling = _scaling(request, workload)
-    parts: tuple[JobsPart, ...] = ()
+    subsets: tuple[JobSubset, ...] = ()
     if request.separate == GROUP:
-        parts = by_group(ready.group_names, ready.group_of)
+        subsets = by_group(ready.group_names, ready.group_of)
     elif request.separate == TYPE:
-        parts = by_type(workload)
-    if len(parts) == 1:
+        subsets = by_type(workload)
+    if len(subsets) == 1:
         raise InputError(
-            f"all jobs are of one {request.separate}: {parts[0].name}", hint="without --separate", field="--separate"
+            f"all jobs are of one {request.separate}: {subsets[0].name}", hint="without --separate", field="--separate"
         )
-    found = SizePlan(request=request, plan=ready, scaling=scaling, parts=parts)
+    found = SizePlan(request=request, plan=ready, scaling=scaling, subsets=subsets)
     _check_runnable(found)
     return found
 
@@ -120,7 +120,7 @@ def _scaling(request: SizeRequest, workload: Workload) -> Scaling:
             raise InputError("a log of processors has no kinds of nodes", hint="without --vary", field="--vary")
         return Processors(cluster)
     kinds = kinds_of(cluster)
-    return OneKind(cluster, kinds, request.vary) if request.vary else Proportional(cluster, kinds)
+    return OneNodeKind(cluster, kinds, request.vary) if request.vary else Proportional(cluster, kinds)
 
 
 def _check_runnable(found: SizePlan) -> None:
@@ -156,13 +156,13 @@ def size_all(found: SizePlan, progress: Progress | None = None) -> list[Comparis
 
 
 def compare(found: SizePlan, choice: PolicyChoice, progress: Progress | None = None) -> Comparison:
-    """Search the shared cluster under one policy, and those of the parts."""
+    """Search the shared cluster under one policy, and those of the subsets."""
     separate = tuple(
-        _size(found, choice, part.name, np.flatnonzero(part.jobs & (found.plan.group_of != NOWHERE)), progress)
-        for part in found.parts
+        _size(found, choice, subset.name, np.flatnonzero(subset.jobs & (found.plan.group_of != NOWHERE)), progress)
+        for subset in found.subsets
     )
     everything = np.arange(len(found.plan.workload))
-    guess = sum(each.size for each in separate) or None
+    guess = sum(sized.size for sized in separate) or None
     shared = _size(found, choice, "", everything, progress, guess)
     if not separate:
         return Comparison(shared=shared)
@@ -173,14 +173,14 @@ def compare(found: SizePlan, choice: PolicyChoice, progress: Progress | None = N
         directory=found.plan.request.out / PolicyChoice(label).directory,
     )
     return Comparison(
-        shared=replace(shared, result=result), parts=separate, separate=together(found.plan, choice.label, separate)
+        shared=replace(shared, result=result), subsets=separate, separate=together(found.plan, choice.label, separate)
     )
 
 
 def _size(
     found: SizePlan,
     choice: PolicyChoice,
-    part: str,
+    subset: str,
     jobs: np.ndarray[tuple[int], np.dtype[np.int64]],
     progress: Progress | None,
     guess: int | None = None,
@@ -190,15 +190,15 @@ def _size(
     whole = found.plan.workload
     workload = whole if len(jobs) == len(whole) else whole.select(jobs)
     group_of = found.plan.group_of[jobs]
-    judged = () if part else found.parts
+    judged = () if subset else found.subsets
     trials: dict[int, Trial] = {}
     results: dict[int, Result] = {}
     failed: dict[int, Result] = {}
-    label = " ".join(each for each in (choice.label, part) if each)
+    label = " ".join(word for word in (choice.label, subset) if word)
 
     def ready_for(size: int) -> Plan:
         cluster = scaling.cluster(size)
-        sized = replace(workload, cluster=cluster, groups=fitted_groups(found, cluster, alone=bool(part)))
+        sized = replace(workload, cluster=cluster, groups=fitted_groups(found, cluster, alone=bool(subset)))
         return replace(found.plan, workload=sized, group_of=group_of)
 
     def simulate(size: int) -> Result:
@@ -247,10 +247,10 @@ def _size(
         raise _out_of_reach(found, label, trials[error.size], last) from None
     return Sized(
         policy=choice.label,
-        part=part,
+        subset=subset,
         size=size,
         kinds=scaling.counts(size),
-        trials=tuple(trials[each] for each in sorted(trials)),
+        trials=tuple(trials[tried] for tried in sorted(trials)),
         workload=workload,
         positions=jobs,
         result=results[size] if size in results else simulate(size),
@@ -296,7 +296,7 @@ def fitted_groups(found: SizePlan, cluster: SimulatedCluster, *, alone: bool = F
         changed(
             group,
             quota=fitted(group.quota),
-            windows=tuple(changed(each, quota=fitted(each.quota)) for each in group.windows),
+            windows=tuple(changed(window, quota=fitted(window.quota)) for window in group.windows),
         )
         for group in groups
     )
@@ -312,7 +312,7 @@ def _kept_apart(found: SizePlan) -> int:
 
 def _first_guess(workload: Workload, scaling: Scaling) -> int:
     """Return the size at which all work, if it came evenly, would make the load ``FIRST_LOAD``."""
-    if isinstance(scaling, OneKind):
+    if isinstance(scaling, OneNodeKind):
         return max(scaling.least, scaling.given)
     run_time = workload.run
     if workload.until is not None:
@@ -322,7 +322,7 @@ def _first_guess(workload: Workload, scaling: Scaling) -> int:
     weights = run_time.astype(np.float64) * workload.tasks
     work = (np.array(workload.requests, dtype=np.float64)[workload.request_index] * weights[:, None]).sum(axis=0)
     given = np.array(workload.cluster.total(), dtype=np.float64) * max(1, long) / scaling.given
-    need = max((float(each / one) for each, one in zip(work, given, strict=True) if one), default=1.0)
+    need = max((float(needed / one) for needed, one in zip(work, given, strict=True) if one), default=1.0)
     return max(scaling.least, round(need / FIRST_LOAD))
 
 

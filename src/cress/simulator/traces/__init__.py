@@ -43,7 +43,7 @@ FORMATS = (
     Format("dag", (".jsonl", ".jsonl.gz")),
     Format("jobfile", (".yaml", ".yml")),
 )
-SUFFIXES = tuple(dict.fromkeys(suffix for each in FORMATS for suffix in each.suffixes))
+SUFFIXES = tuple(dict.fromkeys(suffix for trace_format in FORMATS for suffix in trace_format.suffixes))
 # Generators: each is a module of this name with ``load(parameters, cluster, seed)``.
 GENERATED, FRAMEWORKS, MIXED = GENERATORS = ("generated", "frameworks", "mixed")
 MOST_HEADER = 100_000
@@ -70,11 +70,11 @@ def load_workload(source: str, cluster: SimulatedCluster | None, seed: int, load
             what, hint="a file " + ", ".join(SUFFIXES) + f", `{GENERATED}`, `{FRAMEWORKS}` or `{MIXED}`", file=source
         )
     header = _header(path)
-    for each in FORMATS:
-        if path.name.lower().endswith(each.suffixes) and set(each.columns) <= set(header):
-            module = import_module(f"{__name__}.{each.module}")
-            workload: Workload = module.load(path, cluster, load) if each.sized else module.load(path, cluster)
-            return workload if load is None or each.sized else at_load(workload, load)
+    for trace_format in FORMATS:
+        if path.name.lower().endswith(trace_format.suffixes) and set(trace_format.columns) <= set(header):
+            module = import_module(f"{__name__}.{trace_format.module}")
+            workload: Workload = module.load(path, cluster, load) if trace_format.sized else module.load(path, cluster)
+            return workload if load is None or trace_format.sized else at_load(workload, load)
     raise InputError("unknown trace format", hint="one of " + ", ".join(SUFFIXES), file=source)
 
 

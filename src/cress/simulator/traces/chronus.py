@@ -69,7 +69,7 @@ def _columns(jobs: Columns, largest: int) -> Columns:
     """Rows of a table of jobs. More GPUs than a node has are a gang of equal tasks, as few as divide them."""
     gpus = [str(cell).strip() for cell in jobs["num_gpu"]]
     tasks = [int(text) // gcd(int(text), largest) if text.isdigit() and int(text) > largest else 1 for text in gpus]
-    each = [str(int(text) // k) if k > 1 else text for text, k in zip(gpus, tasks, strict=True)]
+    per_task = [str(int(text) // k) if k > 1 else text for text, k in zip(gpus, tasks, strict=True)]
     run = _minutes(jobs, "duration")
     due = [
         text if str(kind).strip() == STRICT else ""
@@ -83,8 +83,8 @@ def _columns(jobs: Columns, largest: int) -> Columns:
         "time_limit": run,
         "tasks": [str(k) for k in tasks],
         "gang": ["true" if k > 1 else "" for k in tasks],
-        "cpu": each,
-        GPU: each,
+        "cpu": per_task,
+        GPU: per_task,
         "deadline": due,
     }
 

@@ -142,7 +142,7 @@ def _why(error: Exception) -> str:
 
 def _dag(data: Any, dag: int, line: int) -> tuple[str, list[_TraceStep]]:
     """One line; raises ``KeyError``, ``TypeError`` or ``ValueError`` if it makes no sense."""
-    steps = [_step(each, dag, line) for each in data["tasks"]]
+    steps = [_step(entry, dag, line) for entry in data["tasks"]]
     if not steps:
         raise ValueError("no tasks")
     numbers = [step.number for step in steps if step.number]
@@ -160,14 +160,14 @@ def _step(data: dict[str, Any], dag: int, line: int) -> _TraceStep:
     figures: list[float] = [float(data["start_time"]), float(data["expected_duration"] if run is None else run)]
     figures.append(float(data["cpu_requested"]))
     instances, memory = float(data["instances"]), float(data.get("mem_requested") or 0)
-    if not all(0 <= each < 1e12 for each in (*figures, memory)) or not 1 <= instances <= MOST_INSTANCES:
+    if not all(0 <= figure < 1e12 for figure in (*figures, memory)) or not 1 <= instances <= MOST_INSTANCES:
         raise ValueError("a number is too large or negative")
     start, length, cpu = figures
     return _TraceStep(
         dag=dag,
         name=name,
         number=int(match[1]) if match else 0,
-        before=tuple(dict.fromkeys(int(each) for each in match[2].split("_")[1:])) if match else (),
+        before=tuple(dict.fromkeys(int(word) for word in match[2].split("_")[1:])) if match else (),
         instances=int(instances),
         start=start,
         run=length,
@@ -180,7 +180,7 @@ def _step(data: dict[str, Any], dag: int, line: int) -> _TraceStep:
 
 def _check_order(steps: list[_TraceStep]) -> None:
     """Raise ``ValueError`` if tasks come after themselves."""
-    left = {step.number: {each for each in step.before if each != step.number} for step in steps if step.number}
+    left = {step.number: {number for number in step.before if number != step.number} for step in steps if step.number}
     if any(step.number in step.before for step in steps if step.number):
         raise ValueError("a task depends on itself")
     while left:
@@ -193,10 +193,10 @@ def _check_order(steps: list[_TraceStep]) -> None:
 
 def _after(steps: list[_TraceStep], notes: TraceNotes) -> tuple[tuple[tuple[int, Condition], ...], ...]:
     place = {(step.dag, step.number): i for i, step in enumerate(steps) if step.number}
-    missing = [step.line for step in steps for each in step.before if (step.dag, each) not in place]
+    missing = [step.line for step in steps for number in step.before if (step.dag, number) not in place]
     notes.add("unknown predecessor", missing)
     return tuple(
-        tuple((place[step.dag, each], Condition.OK) for each in step.before if (step.dag, each) in place)
+        tuple((place[step.dag, number], Condition.OK) for number in step.before if (step.dag, number) in place)
         for step in steps
     )
 

@@ -73,8 +73,8 @@ def _steps(specs: Sequence[JobSpec], dag: int, count: int, condition: Condition)
         more = {
             step
             for step in steps
-            for number, each in specs[step].job.after
-            if each is Condition.FAILED or (each is Condition.OK and -number - 1 in needless)
+            for number, before in specs[step].job.after
+            if before is Condition.FAILED or (before is Condition.OK and -number - 1 in needless)
         }
         changed = more != needless
         needless = more

@@ -65,8 +65,8 @@ def load(text: str, cluster: SimulatedCluster | None, seed: int) -> Workload:
     run = np.clip(np.rint(rng.lognormal(np.log(chosen.run), chosen.spread, n)), 1, LONGEST_RUN).astype(np.int64)
     cores, memory = _drawn(rng, SIZES, n), _drawn(rng, MEMORIES, n)
     vectors = [
-        cluster.dimensions.vector(cpu=int(core * 1000), memory=int(core * each * GIB))
-        for core, each in zip(cores.tolist(), memory.tolist(), strict=True)
+        cluster.dimensions.vector(cpu=int(core * 1000), memory=int(core * amount * GIB))
+        for core, amount in zip(cores.tolist(), memory.tolist(), strict=True)
     ]
     requests = sorted(set(vectors))
     place = {request: i for i, request in enumerate(requests)}
@@ -121,7 +121,7 @@ def _arrivals(rng: np.random.Generator, work: Floats, cluster: SimulatedCluster,
 def _after(application: Ints) -> After:
     """Return the stage before each stage."""
     found: list[tuple[tuple[int, Condition], ...]] = []
-    for i, each in enumerate(application.tolist()):
-        first = i == 0 or application[i - 1] != each
+    for i, framework in enumerate(application.tolist()):
+        first = i == 0 or application[i - 1] != framework
         found.append(() if first else ((i - 1, Condition.OK),))
     return tuple(found)

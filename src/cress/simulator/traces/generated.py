@@ -122,7 +122,7 @@ def load(text: str, cluster: SimulatedCluster | None, seed: int) -> Workload:
 
 
 def _cluster(count: int) -> SimulatedCluster:
-    shares = np.cumsum([each[0] for each in NODE_TYPES])
+    shares = np.cumsum([node_type[0] for node_type in NODE_TYPES])
     # Types are spread evenly over the racks: node i takes the type in whose share i × golden ratio falls.
     where = np.searchsorted(shares, (np.arange(count) * 0.6180339887498949) % 1.0, side="right")
     nodes = []

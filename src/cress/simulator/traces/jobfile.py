@@ -84,7 +84,7 @@ class _EntryReader:
         entries = document.get("jobs")
         bare: object = entries
         if isinstance(entries, list):
-            bare = [self._entry(entries, i, each) for i, each in enumerate(entries)]
+            bare = [self._entry(entries, i, entry) for i, entry in enumerate(entries)]
         self._specs: list[JobSpec]
         self._specs, errors = read_jobs(bare, dimensions=cluster.dimensions, user="")
         self.errors += errors
@@ -129,7 +129,7 @@ class _EntryReader:
                 self._wrong(place, InputError("belongs to the whole dag", hint="it holds for all steps"), other)
         self._times.append(_Times(values, dag.user, place, line_of(steps, name)))
         return {"command": "true"} | {
-            str(each): value for each, value in step.items() if each not in (*SIMULATED, USER)
+            str(keyword): value for keyword, value in step.items() if keyword not in (*SIMULATED, USER)
         }
 
     def _read(self, entry: Mapping[str, Any], place: str, defaults: Mapping[str, int]) -> dict[str, int]:
@@ -148,8 +148,8 @@ class _EntryReader:
         try:
             return template_of_spec(spec, self._cluster.dimensions, dict(self._cluster.licences))
         except InputError as error:
-            for each in mistakes(error):
-                self._wrong(times.place, each, each.field.removeprefix("."))
+            for mistake in mistakes(error):
+                self._wrong(times.place, mistake, mistake.field.removeprefix("."))
             return None
 
     def _wrong(self, place: str, error: InputError, key: str) -> None:
@@ -161,11 +161,11 @@ class _EntryReader:
         times = [self._times[i] for i in self._rows]
         dags = [dag_of(self._specs, i) for i in self._rows]
         n = len(jobs)
-        column = {key: np.array([each.values[key] for each in times], dtype=np.int64) for key in SIMULATED}
+        column = {key: np.array([simulated.values[key] for simulated in times], dtype=np.int64) for key in SIMULATED}
         asked = [job.mean_request for job in jobs]
         requests = sorted(set(asked))
         groups = sorted({job.group for job in jobs})
-        users = sorted({each.user for each in times})
+        users = sorted({simulated.user for simulated in times})
         families = sorted({dag for dag in dags if dag is not None})
         row = {i: k for k, i in enumerate(self._rows)}
         after = tuple(tuple((row[before], how) for before, how in self._after[i]) for i in self._rows)
@@ -180,13 +180,13 @@ class _EntryReader:
             gang=np.array([job.gang for job in jobs], dtype=np.bool_),
             killed=np.zeros(n, dtype=np.bool_),
             priority=np.array([job.priority for job in jobs], dtype=np.int64),
-            request_index=np.array([requests.index(each) for each in asked], dtype=np.int64),
+            request_index=np.array([requests.index(request) for request in asked], dtype=np.int64),
             requests=requests,
-            user_index=np.array([users.index(each.user) for each in times], dtype=np.int64),
+            user_index=np.array([users.index(simulated.user) for simulated in times], dtype=np.int64),
             users=users,
             group_index=np.array([groups.index(job.group) for job in jobs], dtype=np.int64),
             group_names=groups,
-            line=np.array([each.line for each in times], dtype=np.int64),
+            line=np.array([simulated.line for simulated in times], dtype=np.int64),
             notes=TraceNotes(),
             templates=tuple(self._templates),
             template_index=np.arange(n, dtype=np.int64),

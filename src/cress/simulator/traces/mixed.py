@@ -33,7 +33,7 @@ def load(text: str, cluster: SimulatedCluster | None, seed: int) -> Workload:
     if not cores:
         raise InputError("the nodes have no cores", hint="nodes of at least 8 cores and 32G")
     # A generator of random numbers for each kind of work: none depends on the parameters of another.
-    kinds = [np.random.default_rng(each) for each in np.random.SeedSequence(seed).spawn(5)]
+    kinds = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(5)]
     rows = Rows(own.dimensions)
     reserved = chosen.load * cores * chosen.days * 24 * 3600  # core seconds
     batch = 1 - chosen.services - chosen.databases - chosen.dags - chosen.cron

@@ -44,7 +44,7 @@ def add_services(rows: Rows, rng: np.random.Generator, chosen: MixedParameters, 
     """
     names = names_of("services", chosen.groups)
     count = chosen.groups * chosen.applications
-    curves = np.array([day_curve(chosen, each) for each in chosen.peak + chosen.apart * rng.standard_normal(count)])
+    curves = np.array([day_curve(chosen, hour) for hour in chosen.peak + chosen.apart * rng.standard_normal(count)])
     sizes = rng.lognormal(0.0, 0.5, count)
     cores, memory = rng.choice(SERVICE_CORES, count), rng.choice(SERVICE_MEMORY, count)
     # As many cores of all services as have the work; each is as large a part of them as its size says.
@@ -79,7 +79,12 @@ def _changes(
     begins = np.sort(rng.integers(0, end, rng.poisson(chosen.surges * chosen.days)))
     long = round(chosen.surge_hours * HOUR)
     moments = sorted(
-        {0, *range(HOUR, end, HOUR), *begins.tolist(), *(each for each in (begins + long).tolist() if each < end)}
+        {
+            0,
+            *range(HOUR, end, HOUR),
+            *begins.tolist(),
+            *(end_of_surge for end_of_surge in (begins + long).tolist() if end_of_surge < end),
+        }
     )
     found: list[tuple[int, int]] = []
     before = int(usual[0])
@@ -123,8 +128,8 @@ def groups_of(chosen: MixedParameters, wanted: Floats, constant: Floats, total: 
     found = []
     for name, hours, fixed in zip(names_of("services", chosen.groups), wanted, constant.tolist(), strict=True):
         quotas = [
-            Quota(scalar=max(1, min(total // 1000, round(each))) * 1000)
-            for each in (hours * chosen.headroom + fixed).tolist()
+            Quota(scalar=max(1, min(total // 1000, round(tasks))) * 1000)
+            for tasks in (hours * chosen.headroom + fixed).tolist()
         ]
         windows = tuple(
             QuotaWindow(days=EVERY_DAY, start=hour * 60, end=(hour + 1) * 60 % (DAY_HOURS * 60), quota=quota)

@@ -145,7 +145,9 @@ def _between(first: str, last: str) -> str:
     """
     if not last:
         return "-1"
-    wrong = next((each for each in (first, last) if not (each.isascii() and each.isdigit() and len(each) < 13)), "")
+    wrong = next(
+        (number for number in (first, last) if not (number.isascii() and number.isdigit() and len(number) < 13)), ""
+    )
     return wrong or str(max(-1, int(last) - int(first)))
 
 

@@ -20,10 +20,10 @@ def parse_parameters(source: str, text: str, default: P, shares: Container[str],
     ``shares`` are from 0 to 1; those ``from_zero`` may be 0, all others are positive. Raises ``InputError`` naming the
     parameter.
     """
-    known: dict[str, type[int | float]] = {each.name: type(getattr(default, each.name)) for each in fields(default)}
+    known: dict[str, type[int | float]] = {field.name: type(getattr(default, field.name)) for field in fields(default)}
     result, given = default, set[str]()
     for part in (part.strip() for part in text.split(",") if part.strip()):
-        name, equals, value = (each.strip() for each in part.partition("="))
+        name, equals, value = (word.strip() for word in part.partition("="))
         place = f"{source}:{text}"
         if name not in known:
             near = closest(name, known)

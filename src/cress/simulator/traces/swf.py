@@ -86,9 +86,9 @@ def _numbers(lines: list[bytes], numbers: list[int], notes: TraceNotes) -> tuple
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            table = np.loadtxt([each.decode("ascii") for each in lines], usecols=USED, comments=None, ndmin=2)
+            table = np.loadtxt([row.decode("ascii") for row in lines], usecols=USED, comments=None, ndmin=2)
     except (ValueError, UserWarning):
-        rows = [_row(each) for each in lines]
+        rows = [_row(row) for row in lines]
         good = np.array([row is not None for row in rows], dtype=np.bool_)
         table = np.array([row for row in rows if row is not None], dtype=np.float64).reshape(-1, len(USED))
         notes.add("malformed line", line[~good].tolist())

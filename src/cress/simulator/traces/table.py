@@ -245,7 +245,9 @@ def workload_of(
     within = rows.integers("deadline", _duration, NO_LIMIT)
     early = np.flatnonzero((until != NO_LIMIT) & (until <= submit))
     rows.drop("malformed line", early, detail="until: not after submit")
-    endless = np.array([isinstance(each.plan, Service | Database) for each in templates], dtype=np.bool_)
+    endless = np.array(
+        [isinstance(job_template.plan, Service | Database) for job_template in templates], dtype=np.bool_
+    )
     unknown = run < 0 if template_index is None else (run < 0) & ~endless[template_index]
     rows.drop("unknown run time", np.flatnonzero(unknown))
     nothing = (tasks < 1) | ~amounts.any(axis=1)

@@ -33,8 +33,8 @@ class Bubblewrap:
         os.dup2(os.open(f"{box.folder}/pid", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), 1)
         command = ["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", box.hostname]
         command += ["--seccomp", str(_filter()), "--cap-drop", "ALL", "--as-pid-1", "--info-fd", "1", "--clearenv"]
-        for each in box.environment:
-            command += ["--setenv", *each.split("=", 1)]
+        for variable in box.environment:
+            command += ["--setenv", *variable.split("=", 1)]
         command += ["--bind", box.root, "/", "--proc", "/proc", "--dev-bind", _devices(box), "/dev"]
         command += ["--mqueue", "/dev/mqueue", "--ro-bind", "/sys", "/sys"]
         for path in FIXED:

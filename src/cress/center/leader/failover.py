@@ -1,4 +1,4 @@
-"""Leadership: whether this center leads or stands by, and the change between the two (design note 0017)."""
+"""Failover: whether this center leads or stands by, and the change between the two (design note 0017)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 from cress.center.committing.committer import Committer
-from cress.center.committing.leader_term import InCharge
-from cress.center.leading.standby import Standby
+from cress.center.committing.leader_election import LeaderElection
+from cress.center.leader.standby import Standby
 from cress.model.errors import InputError, NotAccepted
 from cress.store.base import StoreError
 
@@ -18,12 +18,12 @@ HAND_OVER = 2.0
 PATIENCE = 10.0
 
 
-class Leadership:
+class Failover:
     """The part of this center among those that share a store. With a store of its own it always leads."""
 
-    def __init__(self, committer: Committer, in_charge: InCharge, standby: Standby | None, address: str) -> None:
+    def __init__(self, committer: Committer, election: LeaderElection, standby: Standby | None, address: str) -> None:
         self._committer = committer
-        self._in_charge = in_charge
+        self._election = election
         self._standby = standby
         self.address = address
         self._handing_over = False
@@ -34,21 +34,21 @@ class Leadership:
         """Seconds since what is shown here was all that was stored; 0 on the center that leads, and knows that it
         does.
         """
-        return self._in_charge.unconfirmed if self.leads or self._standby is None else self._standby.age
+        return self._election.unconfirmed if self.leads or self._standby is None else self._standby.age
 
     async def confirmed(self, seconds: float) -> bool:
         """Wait until no other center can lead, at most so long; False if one may.
 
         A center that was cut off or asleep leads as far as it knows, until the servers of the store have told it more.
         """
-        return await self._in_charge.confirmed(seconds)
+        return await self._election.confirmed(seconds)
 
     @property
     def leader(self) -> str:
         """The address of the center that leads; empty if none is known to lead."""
         if self.leads:
             return self.address
-        return "" if self._in_charge.is_mine else self._in_charge.leader
+        return "" if self._election.is_mine else self._election.leader
 
     @property
     def is_shared(self) -> bool:
@@ -60,19 +60,19 @@ class Leadership:
         """True while the lead is handed over, or this center begins to lead or ends."""
         return (
             self._handing_over
-            or self._in_charge.is_mine is not self.leads
+            or self._election.is_mine is not self.leads
             or self._committer.loop.is_aside is self.leads
         )
 
     async def others(self) -> list[str]:
         """Return the addresses of the other centers that stand by. Raises StoreError."""
-        return await self._in_charge.others()
+        return await self._election.others()
 
     async def settled(self, seconds: float = PATIENCE) -> str:
         """Wait until it is known which center leads, at most so long; return its address, empty if none does."""
         end = asyncio.get_running_loop().time() + seconds
         while (not self.leader or self.is_changing) and (left := end - asyncio.get_running_loop().time()) > 0:
-            await self._in_charge.news(left)
+            await self._election.news(left)
         return self.leader
 
     async def run(
@@ -88,20 +88,20 @@ class Leadership:
         """
         assert self._standby is not None
         while True:
-            await self._standby.until_leading(prepare)
+            await self._standby.until_it_leads(prepare)
             await begin()
             self._set(leads=True)
-            why = await self._in_charge.watch(self._committer.lapsed, lambda: self._committer.loop.is_replaced)
+            why = await self._election.watch(self._committer.lapsed, lambda: self._committer.loop.is_replaced)
             if self._handing_over:
                 # Executors look for the other one when it is there.
-                await self._in_charge.wait_for_leader(HAND_OVER)
+                await self._election.wait_for_leader(HAND_OVER)
             self._committer.step_aside(f"this center stands by; {why}")
             self._set(leads=False)
             await end()
 
     def _set(self, *, leads: bool, handing_over: bool = False) -> None:
         self.leads, self._handing_over = leads, handing_over
-        self._in_charge.stir()
+        self._election.stir()
 
     async def hand_over(self) -> str:
         """Have another center lead; return its address. Raises NotAccepted if there is none, and StoreError."""
@@ -115,9 +115,9 @@ class Leadership:
         if not await self._committer.finish("another center takes over; try again", HAND_OVER):
             self._set(leads=True)
             raise NotAccepted("what this center does has not come to an end", hint="try again")
-        if not await self._in_charge.give_away(HAND_OVER):
+        if not await self._election.give_away(HAND_OVER):
             raise NotAccepted("no other center has taken over", hint="this one goes on; their logs say why")
-        return self._in_charge.leader
+        return self._election.leader
 
     async def resign(self) -> None:
         """Hand the lead over if another center stands by, since this one stops: nobody need wait for its end."""

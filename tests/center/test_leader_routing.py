@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cress.center.api.standing import Standing
+from cress.center.api.leader_routing import LeaderRouting
 from cress.center.committing.committer import NotStored
 from cress.center.web.asgi import Message, Receive, Scope, Send
 
@@ -15,7 +15,7 @@ OTHER = "http://other"
 
 
 class Deposed:
-    """A leadership that is over, which is known only when the servers were asked; with ``doubt`` they do not answer."""
+    """A leader that was deposed, which is known only when the servers were asked; with ``doubt`` they do not answer."""
 
     is_shared, is_changing = True, False
 
@@ -37,7 +37,7 @@ class Deposed:
         return self.leader
 
 
-def answered(method: str, status: int, leadership: Deposed, query: str = "", *, stored: bool = True) -> tuple[int, str]:
+def answered(method: str, status: int, failover: Deposed, query: str = "", *, stored: bool = True) -> tuple[int, str]:
     """How a request is answered that the application answers with this status: the status, and where it is sent."""
     told: list[Message] = []
 
@@ -61,8 +61,8 @@ def answered(method: str, status: int, leadership: Deposed, query: str = "", *, 
         "path": "/v1/jobs/1/cancel",
         "query_string": query.encode(),
     }
-    standing = Standing(app, leadership, durable)  # type: ignore[arg-type]
-    asyncio.run(standing(scope, receive, send))
+    routing = LeaderRouting(app, failover, durable)  # type: ignore[arg-type]
+    asyncio.run(routing(scope, receive, send))
     start, body = told
     assert (body["body"] == b"own") == (start["status"] == status)
     return start["status"], dict(start["headers"]).get(b"cress-leader", b"").decode()
@@ -85,9 +85,9 @@ def test_a_read_while_the_servers_do_not_answer_says_how_old_it_is_and_does_not_
 
 
 def test_what_it_has_stored_is_answered() -> None:
-    leadership = Deposed()
-    assert answered("POST", 201, leadership) == (201, "")
-    assert leadership.asked == 0
+    failover = Deposed()
+    assert answered("POST", 201, failover) == (201, "")
+    assert failover.asked == 0
 
 
 def test_a_read_of_this_moment_is_of_what_is_stored() -> None:

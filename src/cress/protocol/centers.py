@@ -1,4 +1,4 @@
-"""Leadership in the API: headers of centers that share a store, and the view of these centers."""
+"""Centers that share a store: headers of their answers, and the views of them."""
 
 from __future__ import annotations
 

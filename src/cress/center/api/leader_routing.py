@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from cress.center.committing.committer import NotStored
-from cress.center.leading.leadership import PATIENCE, Leadership
+from cress.center.leader.failover import PATIENCE, Failover
 from cress.center.web.asgi import App, Message, Receive, Scope, Send
-from cress.protocol.leadership import AGE, LEADER, STALE
+from cress.protocol.centers import AGE, LEADER, STALE
 from cress.protocol.signatures import PATH
 from cress.protocol.views import ErrorView, to_json
 
@@ -25,10 +25,10 @@ LISTS = re.compile(r"/v1/(jobs|nodes|groups|licences|reservations|usage|state)(/
 LEADERS = re.compile(r"/v1/names/.*|/v1/jobs/[^/]+/logs")
 # Seconds that a read waits until it is certain that no other center leads; then the answer says how old it may be.
 CERTAIN = 3.0
-NO_LEADER = "no center is in charge at the moment; try again"
+NO_LEADER = "no center leads at the moment; try again"
 
 
-class Standing:
+class LeaderRouting:
     """Answers a request here, or says where the center is that can.
 
     ``?stale=ok`` lets a center that stands by answer any GET. Its answers say how old they may be (seconds, in
@@ -40,9 +40,9 @@ class Standing:
     raises NotStored.
     """
 
-    def __init__(self, app: App, leadership: Leadership, stored: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, app: App, failover: Failover, stored: Callable[[], Awaitable[None]]) -> None:
         self._app = app
-        self._leadership = leadership
+        self._failover = failover
         self._stored = stored
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,60 +55,60 @@ class Standing:
             message = f"stale: {wish[:20]!r} is not ok or no (whether the answer may come from a center that stands by)"
             await _answer(scope, send, 422, ErrorView(code="bad_input", message=message), {})
             return
-        if not self._leadership.is_shared:
-            await self._app(scope, receive, self._if_leading(scope, wish, send) if wish == "no" else send)
+        if not self._failover.is_shared:
+            await self._app(scope, receive, self._if_leader(scope, wish, send) if wish == "no" else send)
             return
-        if not self._leadership.leads and _may_be_stale(scope, wish):
+        if not self._failover.leads and _may_be_stale(scope, wish):
             await self._app(scope, receive, self._with_age(send))
             return
-        leader = await self._leadership.settled()
-        if self._leadership.leads and _reads(scope):
+        leader = await self._failover.settled()
+        if self._failover.leads and _reads(scope):
             patience = 0.0 if _may_be_stale(scope, wish) else PATIENCE if wish == "no" else CERTAIN
-            await self._leadership.confirmed(patience)
-            leader = await self._leadership.settled()
-        if not self._leadership.leads:
+            await self._failover.confirmed(patience)
+            leader = await self._failover.settled()
+        if not self._failover.leads:
             await self._redirect(scope, send, leader)
-        elif not self._leadership.age or not _reads(scope):
-            await self._app(scope, receive, self._if_leading(scope, wish, send))
+        elif not self._failover.age or not _reads(scope):
+            await self._app(scope, receive, self._if_leader(scope, wish, send))
         elif wish == "no":
             await self._redirect(scope, send, "")
         elif _may_be_stale(scope, wish):
             await self._app(scope, receive, self._with_age(send))
         else:
             # What it shows says how old it may be; that something is not there cannot be said like that.
-            await self._app(scope, receive, self._with_age(self._if_leading(scope, wish, send)))
+            await self._app(scope, receive, self._with_age(self._if_leader(scope, wish, send)))
 
     def _with_age(self, send: Send) -> Send:
         async def told(message: Message) -> None:
             if message["type"].endswith("response.start"):
-                headers = {AGE: f"{self._leadership.age:.3f}", LEADER: self._leadership.leader}
+                headers = {AGE: f"{self._failover.age:.3f}", LEADER: self._failover.leader}
                 message["headers"] = [*message.get("headers", ()), *_encoded(headers)]
             await send(message)
 
         return told
 
-    def _if_leading(self, scope: Scope, wish: str, send: Send) -> Send:
+    def _if_leader(self, scope: Scope, wish: str, send: Send) -> Send:
         """Return a ``send`` that redirects what a center answers that does not lead any more, and may not have known
         it.
 
         A change that is stored proves that it leads. What it refuses, and what it shows, it has decided by its own
         state.
         """
-        strict, leadership = wish == "no" and _reads(scope), self._leadership
+        strict, failover = wish == "no" and _reads(scope), self._failover
         dropped = False
 
         async def told(message: Message) -> None:
             nonlocal dropped
             if message["type"].endswith("response.start"):
                 status, leader = message["status"], ""
-                if status == 503 and leadership.is_changing:
-                    leader = await leadership.settled()
-                    dropped = bool(leader) and not leadership.leads
+                if status == 503 and failover.is_changing:
+                    leader = await failover.settled()
+                    dropped = bool(leader) and not failover.leads
                 elif strict or 400 <= status < 500:
-                    dropped = not await leadership.confirmed(CERTAIN)
-                    leader = await leadership.settled() if dropped else ""
+                    dropped = not await failover.confirmed(CERTAIN)
+                    leader = await failover.settled() if dropped else ""
                 if dropped:
-                    await self._redirect(scope, send, "" if leadership.leads else leader)
+                    await self._redirect(scope, send, "" if failover.leads else leader)
                 elif strict:
                     dropped = await self._refused(scope, send)
             if not dropped:
@@ -134,7 +134,7 @@ class Standing:
         target: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
         query: bytes = scope["query_string"]
         place = leader + (target + (b"?" + query if query else b"")).decode("ascii", errors="replace")
-        view = ErrorView(code="elsewhere", message=f"this center stands by; the one at {leader} is in charge")
+        view = ErrorView(code="elsewhere", message=f"this center stands by; the one at {leader} leads")
         await _answer(scope, send, 307, view, {"Location": place, LEADER: leader})
 
 

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from cress.center.committing.committer import Committer
-from cress.center.committing.leader_term import InCharge
+from cress.center.committing.leader_election import LeaderElection
 from cress.center.keeping.recovery import load_machine
-from cress.center.leading.history_copies import HistoryCopies
-from cress.center.leading.warm_replica import Warm
+from cress.center.leader.history_copies import HistoryCopies
+from cress.center.leader.warm_replica import Warm
 from cress.lifecycle.tables.rows import LiveJob
 from cress.store.base import Changed, Fenced, StoreError
 from cress.store.replicated import ReplicatedStore
@@ -31,12 +31,12 @@ _log = logging.getLogger("cress.center")
 
 
 class Standby:
-    """Keeps a committer at what the leader has stored while ``until_leading`` runs. ``age`` is how old that may be."""
+    """Keeps a committer at what the leader has stored while ``until_it_leads`` runs. ``age`` is how old that may be."""
 
-    def __init__(self, committer: Committer, store: ReplicatedStore, in_charge: InCharge) -> None:
+    def __init__(self, committer: Committer, store: ReplicatedStore, election: LeaderElection) -> None:
         self._committer = committer
         self._store = store
-        self._in_charge = in_charge
+        self._election = election
         self._warm: Warm | None = None
         self._copies = HistoryCopies(committer, store, self._live)
         self._current = 0.0
@@ -60,7 +60,7 @@ class Standby:
         committer.show(opened)
         self._current = begin
 
-    async def until_leading(self, prepare: Callable[[], Awaitable[None]]) -> None:
+    async def until_it_leads(self, prepare: Callable[[], Awaitable[None]]) -> None:
         """Follow the leader until this center leads, and has begun its epoch.
 
         ``prepare`` is called once, when the state is there. Raises InputError, and StoreError when this center has the
@@ -71,24 +71,24 @@ class Standby:
             try:
                 if self._warm is None:
                     await self.load()
-                self._in_charge.start()
+                self._election.start()
                 # A lead that the servers have not confirmed lately may be another center's, which an epoch begun here
                 # would replace.
-                if await self._in_charge.confirmed(LOOK):
+                if await self._election.confirmed(LOOK):
                     await self._take_over()
                     return
                 if not prepared:
                     await prepare()
                     prepared = True
                 await self.follow()
-                self._tell(self._in_charge.problem)
+                self._tell(self._election.problem)
             except StoreError as error:
-                if self._in_charge.is_mine and not isinstance(error, PASSING):
+                if self._election.is_mine and not isinstance(error, PASSING):
                     # Another center may be able to.
                     raise
                 self._warm = None
                 self._tell(str(error))
-                await self._in_charge.news(RETRY)
+                await self._election.news(RETRY)
             else:
                 await self._news()
 
@@ -115,35 +115,35 @@ class Standby:
             try:
                 await self._committer.take_over(warm.opened)
             except Changed:
-                if warm.opened.epoch != epoch or not self._in_charge():
+                if warm.opened.epoch != epoch or not self._election.is_confirmed():
                     raise
                 # The last words of the one before.
                 continue
             self._warm = None
-            _log.warning("this center is in charge now, after %.0f ms", 1000 * (time.monotonic() - begin))
+            _log.warning("this center leads now, after %.0f ms", 1000 * (time.monotonic() - begin))
             return
 
     async def _news(self) -> None:
         """Wait for news: of the log, or of the lead."""
         warm = self._warm
         assert warm is not None
-        if self._in_charge.is_mine:
+        if self._election.is_mine:
             return
         # Commits that come one by one are taken in together.
-        await self._in_charge.news(max(PAUSE, SHARE * warm.took))
-        if not self._in_charge.is_mine:
+        await self._election.news(max(PAUSE, SHARE * warm.took))
+        if not self._election.is_mine:
             looking = asyncio.create_task(asyncio.to_thread(self._look))
-            leading = asyncio.create_task(self._in_charge.news(LOOK))
-            await asyncio.wait((looking, leading), return_when=asyncio.FIRST_COMPLETED)
-            leading.cancel()
+            news = asyncio.create_task(self._election.news(LOOK))
+            await asyncio.wait((looking, news), return_when=asyncio.FIRST_COMPLETED)
+            news.cancel()
 
     def _look(self) -> None:
         with contextlib.suppress(StoreError):
             self._store.wait(LOOK)
 
     def _tell(self, problem: str) -> None:
-        leader = "" if self._in_charge.is_mine else self._in_charge.leader
-        sentence = problem or (f"the center at {leader} is in charge" if leader else "")
+        leader = "" if self._election.is_mine else self._election.leader
+        sentence = problem or (f"the center at {leader} leads" if leader else "")
         if sentence and sentence != self._told:
             _log.warning("standing by; %s", sentence)
             self._told = sentence

@@ -17,9 +17,9 @@ from cress.center.files.group_file import GroupFile
 from cress.center.files.licence_file import set_licences
 from cress.center.files.topology import Topology
 from cress.center.keeping.data_directory import EXECUTOR_SOCKET, DataDirectory
-from cress.center.leading.mover import Mover
-from cress.center.leading.past_runs import learn_past_runs
-from cress.center.leading.rebalancing import Planner, Rebalancing
+from cress.center.leader.mover import Mover
+from cress.center.leader.past_runs import learn_past_runs
+from cress.center.leader.rebalancing import Planner, Rebalancing
 from cress.center.settings import CenterSettings
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
@@ -27,7 +27,7 @@ from cress.model.jobfile.licences import Licences
 BACKLOG = 2048
 
 
-class Leading:
+class LeaderWork:
     """The work of a center that leads: executors connect to it, and files of the operator hold."""
 
     def __init__(
@@ -80,8 +80,8 @@ class Leading:
             await asyncio.wait(self._tasks)
         self._tasks = []
         await self._listener.stop()
-        for each in self._sockets:
-            each.close()
+        for listening in self._sockets:
+            listening.close()
 
 
 def executor_sockets(host: str, first: socket.socket, directory: DataDirectory) -> Iterator[list[socket.socket]]:

@@ -1,4 +1,4 @@
-"""Being in charge: of the centers that share a store one leads, the others stand by (design note 0017)."""
+"""Election of the leader: of the centers that share a store one leads, the others stand by (design note 0017)."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Lapses:
         return lapsed
 
 
-class InCharge:
-    """Claims and keeps the lead of a store. Without one the center is in charge of a store of its own, always.
+class LeaderElection:
+    """Claims and keeps the lead of a store. Without one the store is the center's own, and it always leads.
 
     ``leader`` is the address of the center that leads, as far as it is known, ``problem`` the reason why it is not.
     They belong to the event loop of ``start``.
@@ -62,19 +62,21 @@ class InCharge:
         # Not the event loop: what keeps that for a time must not cost the lead.
         self._thread = threading.Thread(target=self._run, name="lead", daemon=True)
 
-    def __call__(self) -> bool:
-        """Return whether no other center can be in charge at this moment."""
+    def is_confirmed(self) -> bool:
+        """Return whether no other center can lead at this moment."""
         return self._lead is None or boottime() < self._lead.until
 
     @property
     def unconfirmed(self) -> float:
-        """Seconds for which another center may have been in charge, at most; 0 if none can be."""
-        return 0.0 if self._lead is None or self() else (boottime() - self._lead.until) / 1e6 + self._lead.session
+        """Seconds for which another center may have led, at most; 0 if none can lead."""
+        if self._lead is None or self.is_confirmed():
+            return 0.0
+        return (boottime() - self._lead.until) / 1e6 + self._lead.session
 
     async def confirmed(self, seconds: float) -> bool:
-        """Wait until no other center can be in charge, at most so long; False if one may be."""
+        """Wait until no other center can lead, at most so long; False if one may be."""
         end = asyncio.get_running_loop().time() + seconds
-        while self.is_mine and not self():
+        while self.is_mine and not self.is_confirmed():
             left = end - asyncio.get_running_loop().time()
             if left <= 0:
                 return False
@@ -141,19 +143,19 @@ class InCharge:
 
         ``lapsed`` is called when another center might have had it for a time: the state must be loaded again.
         """
-        self._lapses.noticed(valid=self())
+        self._lapses.noticed(valid=self.is_confirmed())
         while self.is_mine and not is_replaced():
             await self.news(self._interval or 3600)
-            if self._lapses.noticed(valid=self()):
+            if self._lapses.noticed(valid=self.is_confirmed()):
                 lapsed()
         if self.is_mine:
-            return "another center was in charge meanwhile"
-        return f"another center is in charge now{self.leader and f', at {self.leader}'}"
+            return "another center led meanwhile"
+        return f"another center leads now{self.leader and f', at {self.leader}'}"
 
     async def others(self) -> list[str]:
         """Return the addresses of the centers that stand by. Raises StoreError."""
         found = [] if self._lead is None else await asyncio.to_thread(self._lead.others)
-        return [each for each in found if each != self.leader]
+        return [address for address in found if address != self.leader]
 
     async def give_away(self, seconds: float) -> bool:
         """Let another center lead; False if none has taken the lead within so many seconds, and this one claims it

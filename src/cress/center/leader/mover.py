@@ -72,16 +72,16 @@ class Mover:
             return False
         weights: dict[int, Weight] = {}
         over = {job.id: job for job in jobs}
-        for each in attempts:
-            if each.job not in weights:
-                weights[each.job] = await self._weight(each, over)
+        for attempt in attempts:
+            if attempt.job not in weights:
+                weights[attempt.job] = await self._weight(attempt, over)
         runs = await committer.finished.runs(job.template or job.id for job in jobs)
         found, due = await asyncio.to_thread(with_runs, jobs, runs)
         await committer.history.add(found, attempts, weights, due)
         await committer.tidy(
             Batch(
                 moved_jobs=[job.id for job in jobs],
-                moved_attempts=[(each.job, each.task, each.attempt) for each in attempts],
+                moved_attempts=[(attempt.job, attempt.task, attempt.attempt) for attempt in attempts],
             )
         )
         return True

@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from cress.center.committing.committer import Committer
-from cress.center.leading.mover import BATCH, weight_of, with_runs
+from cress.center.leader.mover import BATCH, weight_of, with_runs
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.records import AttemptRecord, JobRecord
 from cress.store.base import Batch, FinishedReader, StoreError
@@ -54,10 +54,10 @@ class HistoryCopies:
         committer = self._committer
         over = {job.id: job for job in jobs}
         weights: dict[int, Weight] = {}
-        for each in attempts:
-            if each.job not in weights:
-                found = self._live(each.job) or over.get(each.job) or reader.job(each.job)
-                weights[each.job] = weight_of(each, found)
+        for attempt in attempts:
+            if attempt.job not in weights:
+                found = self._live(attempt.job) or over.get(attempt.job) or reader.job(attempt.job)
+                weights[attempt.job] = weight_of(attempt, found)
         wanted = sorted({job.template or job.id for job in jobs})
         runs = {number: run for number in wanted if (run := reader.run(number)) is not None}
         settings, utc = committer.settings, committer.clock.utc()
@@ -72,7 +72,9 @@ def _removed(reader: FinishedReader, batch: Batch) -> Iterator[tuple[list[JobRec
     for job, keys in groupby(sorted(batch.moved_attempts), key=itemgetter(0)):
         tasks = {(task, attempt) for _, task, attempt in keys}
         first, last = min(tasks)[0], max(tasks)[0]
-        attempts += (each for each in reader.attempts(job, first, last) if (each.task, each.attempt) in tasks)
+        attempts += (
+            attempt for attempt in reader.attempts(job, first, last) if (attempt.task, attempt.attempt) in tasks
+        )
     jobs = reader.some(batch.moved_jobs)
     if jobs or attempts:
         yield jobs, attempts

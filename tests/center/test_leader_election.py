@@ -1,10 +1,10 @@
-"""Being in charge: what a center finds out about the time in which it could not be."""
+"""Election of the leader: what a center finds out about the time in which another one may have led."""
 
 from __future__ import annotations
 
 import asyncio
 
-from cress.center.committing.leader_term import InCharge, Lapses
+from cress.center.committing.leader_election import Lapses, LeaderElection
 from tests.center.leads import Lead
 
 
@@ -13,18 +13,18 @@ def watched(lead: Lead, *, is_replaced: bool = False) -> tuple[int, str]:
     lapses: list[None] = []
 
     async def run() -> str:
-        in_charge = InCharge(lead, "http://a")
-        in_charge.start()
-        await in_charge.wait_for_leader(1)
-        while not in_charge.is_mine:
-            await in_charge.news(1)
+        election = LeaderElection(lead, "http://a")
+        election.start()
+        await election.wait_for_leader(1)
+        while not election.is_mine:
+            await election.news(1)
         try:
             async with asyncio.timeout(0.2):
-                return await in_charge.watch(lambda: lapses.append(None), lambda: is_replaced)
+                return await election.watch(lambda: lapses.append(None), lambda: is_replaced)
         except TimeoutError:
             return ""
         finally:
-            await in_charge.end()
+            await election.end()
 
     why = asyncio.run(run())
     return len(lapses), why
@@ -36,7 +36,7 @@ def test_a_lead_that_is_kept_in_time_does_not_lapse() -> None:
 
 def test_a_center_that_was_replaced_while_it_slept_stands_by_though_the_lead_is_its_own_again() -> None:
     """Found by a history of two centers: it kept the lead for ever, took no input and gave no order."""
-    assert watched(Lead(), is_replaced=True)[1] == "another center was in charge meanwhile"
+    assert watched(Lead(), is_replaced=True)[1] == "another center led meanwhile"
 
 
 def test_a_lapse_is_noticed_after_the_lead_was_claimed_again() -> None:

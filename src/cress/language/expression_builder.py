@@ -102,7 +102,7 @@ class GrammarRules(Transformer):  # type: ignore[type-arg]
 
     def arithmetic(self, first: Raw, *rest: Raw) -> Raw:
         signs = tuple(
-            "×" if each in "*×⋅·" else "/" if each in "/÷" else str(each) if each in "+%" else "-" for each in rest[::2]
+            "×" if raw in "*×⋅·" else "/" if raw in "/÷" else str(raw) if raw in "+%" else "-" for raw in rest[::2]
         )
         return Arithmetic(signs, (first, *rest[1::2]))
 

@@ -1,0 +1,174 @@
+"""Query parameters of the calls of the API: one struct for each set, named by the rows of the table of calls."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from cress.model.bounds import MOST, Count
+
+# The year 9999, in seconds since the epoch.
+MOST_TIME = 253_402_300_799
+# Seconds for which a center waits for a change before it answers.
+MOST_WAIT = 3600.0
+# Entries of one page, by default and at most.
+JOBS_OF_A_PAGE, TASKS_OF_A_PAGE = 50, 100
+MOST_JOBS = 1_000
+MOST_TASKS = 10_000
+MOST_NODES = 10_000
+MOST_LEASES = 10_000
+MOST_ENTRIES = 10_000
+# Added to the numbers of requests for leases that wait: on pages they come before all attempts.
+WAITING_FIRST = -(2**52)
+# Tasks that one plan may move.
+MOST_MOVES = 2**31
+
+Moment: TypeAlias = Annotated[float, Meta(ge=0, le=MOST_TIME)]
+Patience: TypeAlias = Annotated[float, Meta(ge=0, le=MOST_WAIT)]
+AttemptId: TypeAlias = Annotated[int, Meta(ge=1, le=MOST)]
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Parameters in the address of a call. Each has a default; an unknown one is ignored."""
+
+
+class DryRunQuery(Query, frozen=True):
+    """A dry run checks and answers, and changes nothing."""
+
+    dry_run: bool = False
+
+
+class SubmitQuery(DryRunQuery, frozen=True):
+    """``strict`` refuses jobs whose deadlines cannot be met."""
+
+    strict: bool = False
+
+
+class JobsQuery(Query, frozen=True):
+    """A page of jobs and its filters; ``since`` and ``until`` bound the submit time, in seconds since the epoch."""
+
+    limit: Annotated[int, Meta(ge=1, le=MOST_JOBS)] = JOBS_OF_A_PAGE
+    before: Count | None = None
+    group: str = ""
+    user: str = ""
+    state: str = ""
+    name: str = ""
+    type: str = ""
+    family: Count | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+
+
+class JobQuery(Query, frozen=True):
+    """``wait``: seconds after which the answer comes although the job is not over."""
+
+    wait: Patience = 0.0
+
+
+class TasksQuery(Query, frozen=True):
+    """A page of tasks, in one state."""
+
+    limit: Annotated[int, Meta(ge=1, le=MOST_TASKS)] = TASKS_OF_A_PAGE
+    after: Annotated[int, Meta(ge=-1, le=MOST)] | None = None
+    state: str = ""
+
+
+class LogsQuery(Query, frozen=True):
+    """Output of a task from byte ``offset`` on: of its last attempt, of ``attempt``, or of ``since`` and later ones."""
+
+    task: Count = 0
+    stream: str = "stdout"
+    offset: Count = 0
+    follow: bool = False
+    attempt: AttemptId | None = None
+    since: AttemptId | None = None
+    framed: bool = False
+
+
+class NodesQuery(Query, frozen=True):
+    """A page of nodes; ``where`` and ``rank`` are texts of the language of constraints."""
+
+    limit: Annotated[int, Meta(ge=1, le=MOST_NODES)] = 1_000
+    after: str = ""
+    where: str = ""
+    rank: str = ""
+
+
+class PlacesQuery(Query, frozen=True):
+    """Places of a name, in one group or in all."""
+
+    group: str = ""
+
+
+class PlacesStreamQuery(PlacesQuery, frozen=True):
+    """``after`` is a revision that an answer had. Without ``follow`` the stream ends at the present."""
+
+    after: str = ""
+    follow: bool = True
+
+
+class UsageQuery(Query, frozen=True):
+    """Usage of one group or of all, by ``hour`` or ``day``; times in seconds since the epoch."""
+
+    group: str = ""
+    since: Moment | None = None
+    until: Moment | None = None
+    by: str = "hour"
+
+
+class EventsQuery(Query, frozen=True):
+    """Events after a number, of one job or group. Without ``follow`` the stream ends with the latest event."""
+
+    after: Count | None = None
+    job: Count | None = None
+    group: str = ""
+    follow: bool = True
+
+
+class LeaseQuery(Query, frozen=True):
+    """``wait``: seconds for which the answer may wait until the ``stamp`` is another one."""
+
+    wait: Patience = 0.0
+    stamp: str = ""
+
+
+class LeasesQuery(LeaseQuery, frozen=True):
+    """A page of leases, of one group or workload."""
+
+    group: str = ""
+    workload: str = ""
+    limit: Annotated[int, Meta(ge=1, le=MOST_LEASES)] = 1_000
+    after: Annotated[int, Meta(ge=WAITING_FIRST, lt=2**63)] | None = None
+
+
+class MovesQuery(Query, frozen=True, rename={"job": "for"}):
+    """A plan for a waiting job (``for``), or for goals with commas between them; at most ``moves`` tasks, which lose at
+    most ``lost`` hours of cores and devices.
+    """
+
+    job: Annotated[str, Meta(max_length=20)] = ""
+    goal: Annotated[str, Meta(max_length=100)] = ""
+    moves: Annotated[int, Meta(ge=1, le=MOST_MOVES)] | None = None
+    lost: Annotated[float, Meta(ge=0, le=1e12)] | None = None
+
+
+class TokenQuery(Query, frozen=True):
+    """The user whose token it is; the caller by default."""
+
+    user: str = ""
+
+
+class SecretQuery(TokenQuery, frozen=True):
+    """The owner of a secret: a user or a group."""
+
+    group: str = ""
+
+
+class AuditQuery(Query, frozen=True):
+    """The latest ``limit`` entries, of one user, or only requests that were ``refused``."""
+
+    limit: Annotated[int, Meta(ge=1, le=MOST_ENTRIES)] = 100
+    user: str = ""
+    refused: bool = False

@@ -1,0 +1,60 @@
+"""Query parameters are read as the structs in the table of calls say, and described as such."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from cress.center.api.routes import parse_query
+from cress.model.errors import InputErrors
+from cress.protocol.calls import CALLS
+from cress.protocol.queries import AuditQuery, EventsQuery, JobsQuery, MovesQuery, Query
+from tests.center.program import Center
+
+
+def test_text_becomes_the_type_of_its_field() -> None:
+    query = parse_query({"limit": "7", "since": "1.5", "name": "007"}, JobsQuery)
+    assert query == JobsQuery(limit=7, since=1.5, name="007")
+    assert parse_query({"follow": "false", "after": "12"}, EventsQuery) == EventsQuery(follow=False, after=12)
+    assert parse_query({"for": "3"}, MovesQuery) == MovesQuery(job="3")
+
+
+def test_what_is_unknown_is_ignored() -> None:
+    assert parse_query({"colour": "red"}, AuditQuery) == AuditQuery()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"limit": "0"}, "limit: '0': expected `int` >= 1"),
+        ({"limit": "1001"}, "limit: '1001': expected `int` <= 1000"),
+        ({"limit": "ten"}, "limit: 'ten': expected `int`"),
+        ({"limit": ""}, "limit: '': expected `int`"),
+        ({"since": "nan"}, "since: 'nan': expected `float` >= 0.0"),
+        ({"before": str(2**64)}, f"before: '{2**64}': expected `int` <= {2**53}"),
+        ({"limit": "x", "family": "-1"}, "limit: 'x': expected `int`\nfamily: '-1': expected `int` >= 0"),
+    ],
+)
+def test_every_mistake_is_told_with_its_parameter(given: dict[str, str], told: str) -> None:
+    with pytest.raises(InputErrors) as caught:
+        parse_query(given, JobsQuery)
+    assert str(caught.value) == told
+
+
+def test_the_document_has_the_parameters_of_the_table(shared: Center) -> None:
+    paths = shared.get("/openapi.json")["paths"]
+    for row in CALLS:
+        operation = paths.get(row.path, {}).get(row.method.lower(), {})
+        described = {each["name"]: each["schema"] for each in operation.get("parameters", ()) if each["in"] == "query"}
+        assert list(described) == names_of(row.query), row.path
+        assert all("anyOf" not in schema and "type" in schema for schema in described.values()), row.path
+    limit = next(each for each in paths["/v1/jobs"]["get"]["parameters"] if each["name"] == "limit")
+    assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50}
+
+
+def names_of(query: type[Query] | None) -> list[str]:
+    """Names of parameters as in an address."""
+    fields: tuple[Any, ...] = () if query is None else msgspec.structs.fields(query)
+    return [field.encode_name for field in fields]
