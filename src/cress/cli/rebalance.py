@@ -20,21 +20,22 @@ if TYPE_CHECKING:
 EPILOG = """\
 \b
 Examples:
-  cress rebalance                        what could move to spread services and to free devices and nodes
+  cress rebalance                        a plan that spreads services and frees devices and nodes
   cress rebalance --goal nodes           nodes only
   cress rebalance --for 12               the cheapest moves that let job 12 start
-  cress rebalance --for 12 --apply       and make them
+  cress rebalance --for 12 --apply       the same, carried out
   cress rebalance --apply --max-moves 10 --max-lost 5
                                          at most ten tasks, which lose at most five hours of work
-  cress rebalance --status               the round that is under way, or the last one
-  cress rebalance --stop                 end it after its present step
+  cress rebalance --status               the current or last round
+  cress rebalance --stop                 end the current round after its current step
 
 \b
-Tasks of services move while more than their minimum are ready, tasks of batch jobs only with movable: true, those of
-databases and gangs never. Each task arrives before the next one moves (docs/rebalance.md). Ctrl-C ends a round after
-its present step; called again, it goes on from the state as it is. `cress config set rebalance hourly` does it by
-itself. Exit codes: 0 done, or nothing to move; 2 bad input (such as an unknown job); 3 not accepted (no moves let the
-job start, or the round stopped; the moves so far are listed); 130 interrupted.
+Tasks of services move while more than their minimum are ready. Tasks of batch jobs move only with `movable: true`.
+Tasks of databases and gangs never move. Each task runs on its new node before the next one moves (docs/rebalance.md).
+Ctrl-C ends a round after its current step; the next call makes a new plan. `cress config set rebalance hourly` makes
+the center rebalance by itself.
+Exit codes: 0 done, or nothing to move; 2 bad input (such as an unknown job); 3 not accepted (no moves let the job
+start, or the round stopped; the moves made are listed); 130 interrupted.
 """
 
 COLUMNS = (
@@ -52,29 +53,31 @@ LOOK = 0.2
 
 
 def rebalance(
-    plan: Annotated[bool, typer.Option("--plan", help="Only say what could move (the default).")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show the plan without moving anything (the default).")] = False,
     apply: Annotated[bool, typer.Option("--apply", help="Move the tasks, one after the other.")] = False,
-    job: Annotated[str, typer.Option("--for", metavar="JOB", help="Let this waiting job start: its id or name.")] = "",
+    job: Annotated[str, typer.Option("--for", metavar="JOB", help="Make room for this waiting job (id or name).")] = "",
     goal: Annotated[
-        list[str] | None, typer.Option(metavar="GOAL", help="spread, devices or nodes; several times. Default: all.")
+        list[str] | None, typer.Option(metavar="GOAL", help="Goal: spread, devices or nodes. Repeatable. Default: all.")
     ] = None,
-    max_moves: Annotated[int | None, typer.Option(min=1, metavar="N", help="Most tasks to move.")] = None,
+    max_moves: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Most tasks to move. Default: option rebalance_moves.")
+    ] = None,
     max_lost: Annotated[
         float | None,
-        typer.Option(min=0, metavar="HOURS", help="Most work to lose, in hours of cores and devices together."),
+        typer.Option(
+            min=0,
+            metavar="HOURS",
+            help="Most work to lose, in hours of cores and devices. Default: option rebalance_lost.",
+        ),
     ] = None,
-    status: Annotated[
-        bool, typer.Option("--status", help="Show the round that is under way, or the last one.")
-    ] = False,
-    stop: Annotated[
-        bool, typer.Option("--stop", help="End the round that is under way after its present step.")
-    ] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show the current round, or the last one.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the current round after its current step.")] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
     """Move running tasks to make room.
 
-    Services are spread, devices and nodes become free, or a waiting job can start.
+    The moves spread services, free devices and nodes, or let a waiting job start.
     """
     with told("rebalance"):
         _check(plan=plan, apply=apply, job=job, goal=goal or [], status=status, stop=stop)

@@ -61,38 +61,37 @@ def simulate(
         str,
         typer.Argument(
             metavar="TRACE",
-            help="A log (.swf, .swf.gz), a table of jobs (.csv, .csv.gz, .parquet), a job file (.yaml), dags (.jsonl, "
-            ".jsonl.gz), or a generated workload: `generated` or "
+            help="Log (.swf, .swf.gz), table of jobs (.csv, .csv.gz, .parquet), job file (.yaml), dags (.jsonl, "
+            ".jsonl.gz), or generated workload: `generated` or "
             "`generated:jobs=100000,nodes=1213,groups=20,load=0.9`, `frameworks` or "
             "`frameworks:count=2,load=1.1`, `mixed` or `mixed:nodes=40,night=0.5`.",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory for the results.")] = Path("results"),
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory for the results.")] = Path("results"),
     cluster: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="The nodes (.yaml, .csv, .csv.gz); required for tables of jobs and job files."
-        ),
+        typer.Option(metavar="FILE", help="Nodes (.yaml, .csv, .csv.gz); required for tables of jobs and job files."),
     ] = None,
-    groups: Annotated[Path | None, typer.Option(metavar="FILE", help="The groups, as in Group.conf.")] = None,
+    groups: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Groups, as in Group.conf. Default: those of the trace.")
+    ] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
             help="Policy of every group: FIFO, Priority, Capacity, BackFill, Urgency, EDF; BackFill/conservative, "
             "BackFill/predicted, Capacity/fifo, Urgency/cluster, EDF/strict, EDF/cluster, EDF/groups, "
-            "EDF/no-preemption. Give several for a comparison. "
-            "Default: the policies of the groups.",
+            "EDF/no-preemption. Repeatable, to compare. Default: the policies of the groups.",
         ),
     ] = None,
     events: Annotated[
         EventOrder,
-        typer.Option(help="Simultaneous events together, then one decision; or one by one, as in batch simulators."),
+        typer.Option(help="Take simultaneous events together before a decision, or one by one as batch simulators do."),
     ] = EventOrder.TOGETHER,
     estimates: Annotated[
         Estimates,
         typer.Option(
-            help="The scheduler plans with requested time limits, exact run times, or predictions from earlier runs."
+            help="Run times for planning: requested time limits, exact run times, or predictions from earlier runs."
         ),
     ] = Estimates.REQUESTED,
     deadlines: Annotated[
@@ -100,8 +99,8 @@ def simulate(
         typer.Option(
             metavar="SPEC",
             help=(
-                "Draw deadlines, as multiples of the time limit: "
-                "tight=1.1-1.5,normal=1.5-3,loose=3-10,share=0.6; of=run: of the run time."
+                "Draw deadlines as multiples of the time limit, or with of=run of the run time: "
+                "tight=1.1-1.5,normal=1.5-3,loose=3-10,share=0.6. Default: those of the trace."
             ),
         ),
     ] = "",
@@ -111,8 +110,8 @@ def simulate(
             min=0.01,
             max=10,
             help=(
-                "Work / what the cluster can do meanwhile: the number of nodes where the trace leaves it open, "
-                "else times between submissions are scaled."
+                "Offered work as a share of the cluster's capacity. Sets the number of nodes if the trace leaves it "
+                "open; otherwise scales the times between submissions. Default: as in the trace."
             ),
         ),
     ] = None,
@@ -122,26 +121,27 @@ def simulate(
             min=0,
             max=1000,
             help=(
-                "Deal the jobs, dags as a whole, to N frameworks: groups with equal quotas, each with a "
-                "named workload that keeps leases."
+                "Distribute the jobs (dags as a whole) over N frameworks: groups with equal quotas, each with a "
+                "named workload that keeps leases. 0 = none."
             ),
         ),
     ] = 0,
     compare: Annotated[
         str,
         typer.Option(
-            metavar="KEY=V1,V2", help="Run each policy with each of these values of an option: lending=off,on."
+            metavar="KEY=V1,V2", help="Run each policy with each of these values of an option, such as lending=off,on."
         ),
     ] = "",
     option: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s.")
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s. Repeatable."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated workload.")] = 1,
-    pods: Annotated[Path | None, typer.Option(metavar="FILE", help="Of TRACE `openb`: the list of pods.")] = None,
-    nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="Of TRACE `openb`: the list of nodes.")] = None,
+    pods: Annotated[Path | None, typer.Option(metavar="FILE", help="For TRACE `openb`: list of pods.")] = None,
+    nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="For TRACE `openb`: list of nodes.")] = None,
     arrive: Annotated[
         float,
-        typer.Option(min=0.01, max=10, help="Of TRACE `openb`: pods arrive until they ask for N times the GPUs."),
+        typer.Option(min=0.01, max=10, help="For TRACE `openb`: pods arrive until they ask for N times the GPUs."),
     ] = ARRIVE,
     online: Annotated[
         float | None,
@@ -149,23 +149,23 @@ def simulate(
             min=0.01,
             max=2,
             help=(
-                "Of TRACE `openb`: pods come and go, with the run times of the list, and ask for N times "
-                "the GPUs at any time."
+                "For TRACE `openb`: pods come and go with the run times of the list, and ask for N times the GPUs at "
+                "any time. Default: pods only arrive."
             ),
         ),
     ] = None,
     days: Annotated[
         float,
         typer.Option(
-            min=0.01, max=1000, help="With --online: days that are measured, after a quarter of them as warm-up."
+            min=0.01, max=1000, help="With --online: number of measured days, after a quarter as many for warm-up."
         ),
     ] = DAYS,
     seeds: Annotated[
-        str, typer.Option(metavar="A..B", help="Of TRACE `openb`: each order of nodes is run with each of these seeds.")
+        str, typer.Option(metavar="A..B", help="For TRACE `openb`: seeds; each order of nodes runs with each seed.")
     ] = SEEDS,
     check: Annotated[bool, typer.Option("--check", help="Check all invariants after every decision (slow).")] = False,
     attempts: Annotated[
-        bool, typer.Option("--attempts", help="Also write attempts.csv: where and when each attempt ran.")
+        bool, typer.Option("--attempts", help="Also write attempts.csv: node and times of each attempt.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summaries as JSON.")] = False,
 ) -> None:
